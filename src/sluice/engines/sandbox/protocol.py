@@ -1,0 +1,71 @@
+"""The contract of the sandbox. No engine lives here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from sluice.engines.health import EngineHealth
+from sluice.kit.sealed import Sealed
+
+Job = Literal["check", "scan"]
+"""What a child can be asked: `check` judges the format (`sluice.formats`), `scan` looks for known threats (`sluice.threats`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The child answered. `payload` is its JSON object, bounded in size and otherwise not yet trusted: a child may lie."""
+
+    payload: Mapping[str, object]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The child ended, or answered nonsense, while it worked on this file."""
+
+    why: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overran:
+    """The child was stopped at a limit of its own: wall clock, CPU time or memory."""
+
+    limit: Literal["wall", "cpu", "memory"]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """No child could be had: the fault is ours, not the file's."""
+
+    why: str
+
+
+RunResult = Ran | Died | Overran | Away
+
+
+class Sandbox(Protocol):
+    """Runs one job on sealed bytes in a locked child process."""
+
+    level: str
+    """`strict` (rlimits, no_new_privs, Landlock and seccomp), `seccomp` (without Landlock) or `limits-only`."""
+
+    async def start(self) -> None:
+        """Start the children and check one good file of every format inside; raises `SandboxBroken` with the format that failed."""
+        ...
+
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+        """Run `job` on a read-only descriptor of the bytes. A child is only ever reused for files of the same tenant.
+
+        Never raises for anything that the file or the child does. Cancelling the call stops the child.
+        """
+        ...
+
+    async def health(self) -> EngineHealth:
+        """Answer how the engine is. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """End every child. A second call is a no-op."""
+        ...

@@ -1,0 +1,5 @@
+"""Malware scanners: what they answer, and the engines that answer it. What an answer means for an upload is decided there."""
+
+from sluice.engines.scanner.protocol import Clean, Incomplete, Infected, Scanner, ScanResult, Unavailable
+
+__all__ = ["Clean", "Incomplete", "Infected", "ScanResult", "Scanner", "Unavailable"]

@@ -1,0 +1,62 @@
+"""The contract of an object store. No engine lives here.
+
+Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.` or `..` segment, and are never reused.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol, runtime_checkable
+
+from sluice.engines.health import EngineHealth
+from sluice.kit.sealed import Sealed
+
+
+class StoreFault(Exception):
+    """The store did not do what was asked, and may do so later: away, refused, timed out. `str()` is one safe sentence."""
+
+
+class StoreFull(StoreFault):
+    """The store has no room left."""
+
+
+class ObjectStore(Protocol):
+    """Whole objects by key. Every method raises `StoreFault` when the store cannot be used, and nothing else."""
+
+    async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
+        """Store all of the bytes under `key`, durably and all or nothing: when this returns they survive a crash."""
+        ...
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Answer the object's bytes from `start`, at most `length` of them, in chunks of at most 1 MiB.
+
+        Iterating raises `KeyError` when there is no such object.
+        """
+        ...
+
+    async def size(self, key: str) -> int | None:
+        """Answer the object's size in bytes, or None when there is no such object."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Remove the object. A missing object is a no-op."""
+        ...
+
+    async def probe(self) -> None:
+        """Put, read and delete one small object under a key of its own; raises `StoreFault` with a sentence a person can act on."""
+        ...
+
+    async def health(self) -> EngineHealth:
+        """Answer how the store is. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections. A second call is a no-op."""
+        ...
+
+
+@runtime_checkable
+class PresignsDownloads(Protocol):
+    """A store that hands out download links of its own. Links of other stores are signed and served by the service."""
+
+    async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
+        """Answer a URL that downloads the object as an attachment named `filename` for `expires_in` seconds."""
+        ...

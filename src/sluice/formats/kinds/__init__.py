@@ -1,0 +1,1 @@
+"""One module per format. Each declares a `Kind`; `sluice.formats.registry` lists them."""

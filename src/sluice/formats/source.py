@@ -1,0 +1,68 @@
+"""The bytes under judgement, readable in any order by any number of readers at once. Knows no format."""
+
+import io
+import os
+from functools import cached_property
+from typing import BinaryIO, Final
+
+HEAD_BYTES: Final = 64 * 1024
+
+
+class Source:
+    """A file behind a descriptor, which is never closed and whose offset is never moved: every read says where."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.size: int = os.fstat(fd).st_size
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB."""
+        return self.read_at(0, HEAD_BYTES)
+
+    @cached_property
+    def tail(self) -> bytes:
+        """The last 64 KiB."""
+        return self.read_at(max(0, self.size - HEAD_BYTES), HEAD_BYTES)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Answer up to `length` bytes from `offset`, fewer only at the end of the file."""
+        chunks: list[bytes] = []
+        while length > 0 and (chunk := os.pread(self._fd, length, offset)):
+            chunks.append(chunk)
+            offset += len(chunk)
+            length -= len(chunk)
+        return b"".join(chunks)
+
+    def open(self) -> BinaryIO:
+        """Answer a fresh buffered reader at the start, with an offset of its own."""
+        return io.BufferedReader(_Reader(self._fd, self.size), HEAD_BYTES)
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd = fd
+        self._size = size
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise OSError(22, "seek before the start")
+        self._offset = base + offset
+        return self._offset
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed asks for any Buffer
+        chunk = os.pread(self._fd, len(buffer), self._offset)
+        buffer[: len(chunk)] = chunk
+        self._offset += len(chunk)
+        return len(chunk)

@@ -1,0 +1,1 @@
+"""Small values that every floor may use and that know nothing of the product."""
