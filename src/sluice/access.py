@@ -1,0 +1,87 @@
+"""Who may do what: scopes, the caller, and the scope every route asks for. How a credential becomes a caller lives at the edge."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Literal
+
+Via = Literal["api_key", "jwt"]
+Route = tuple[str, str]
+
+
+class Scope(StrEnum):
+    """What a credential may be allowed to do. `admin` implies all others."""
+
+    UPLOAD = "upload"
+    DOWNLOAD = "download"
+    METADATA = "metadata"
+    DELETE = "delete"
+    ADMIN = "admin"
+
+
+def known_scopes(words: Iterable[str]) -> frozenset[Scope]:
+    """Answer the scopes among `words`; issuers put words of their own (`openid`, `profile`) beside ours, and those grant nothing."""
+    said = frozenset(words)
+    return frozenset(scope for scope in Scope if scope.value in said)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The authenticated caller of one request.
+
+    `actor_id` is the API key's id or the user's; `key_id` is the API key's id, None for a JWT. `is_test` marks a test key, whose
+    files count against no plan limit.
+    """
+
+    tenant_id: str
+    actor_id: str
+    actor_name: str
+    scopes: frozenset[Scope]
+    via: Via
+    is_test: bool = False
+    key_id: str | None = None
+
+    def allows(self, scope: Scope | None) -> bool:
+        """Tell whether the caller may do what asks for `scope`; None asks for any valid credential."""
+        return scope is None or scope in self.scopes or Scope.ADMIN in self.scopes
+
+    def may_grant(self, scopes: Iterable[Scope]) -> bool:
+        """Tell whether the caller holds each of `scopes`, and so may give them to a key that it makes or changes."""
+        return all(self.allows(scope) for scope in scopes)
+
+
+_CONTEXTS: Final = "/api/v1/contexts"
+_FILES: Final = "/api/v1/files"
+_API_KEYS: Final = "/api/v1/api-keys"
+_BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
+_DOWNLOAD: Final = "/api/v1/downloads/{file_id}"
+
+ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
+    {
+        ("POST", _CONTEXTS): Scope.ADMIN,
+        ("GET", _CONTEXTS): None,
+        ("GET", f"{_CONTEXTS}/{{context_key}}"): None,
+        ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Scope.ADMIN,
+        ("POST", f"{_FILES}/upload"): Scope.UPLOAD,
+        ("GET", _FILES): Scope.METADATA,
+        ("GET", f"{_FILES}/{{file_id}}"): Scope.DOWNLOAD,
+        ("GET", f"{_FILES}/{{file_id}}/metadata"): Scope.METADATA,
+        ("DELETE", f"{_FILES}/{{file_id}}"): Scope.DELETE,
+        ("POST", _API_KEYS): Scope.ADMIN,
+        ("GET", _API_KEYS): Scope.ADMIN,
+        ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
+        ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
+        ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
+        ("POST", _BUCKETS): Scope.ADMIN,
+        ("GET", _BUCKETS): Scope.ADMIN,
+        ("GET", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
+        ("PATCH", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
+        ("POST", f"{_BUCKETS}/{{config_id}}/set-default"): Scope.ADMIN,
+        ("DELETE", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
+    }
+)
+"""The scope each route asks for, None for any valid credential. A route that stands neither here nor in `SIGNED_ROUTES` is a mistake."""
+
+SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
+"""Routes that ask for no credential because their own signature is one (`files.links`)."""
