@@ -1,0 +1,116 @@
+"""Real servers for tests: what all of them need to start, to be waited for and to end. Each server has a module of its own.
+
+Every server listens on a free loopback port, keeps its data in a folder, is ended by its pid, and dies with the test process.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+_POLL_SECONDS = 0.02
+
+
+def require(server: str, *programs: str, apt: str) -> None:
+    """Skip the test when one of `programs` is not on PATH, or fail it under CI, where a skip would hide a hole."""
+    if all(shutil.which(program) for program in programs):
+        return
+    missing(server, apt=apt)
+
+
+def missing(server: str, *, apt: str) -> None:
+    """Say that `server` is not installed and which Debian packages bring it: a skip, or a failure where the variable CI is `true`."""
+    sentence = f"{server} is not installed: apt-get install {apt}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence)
+    pytest.skip(sentence)
+
+
+def free_port() -> int:
+    """Answer a loopback TCP port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def listens(port: int) -> bool:
+    """Answer whether somebody accepts connections on the loopback `port`."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def run(command: Sequence[str], *, environment: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    """Run a short program to its end and answer its output; its own words are in the error when it fails."""
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=START_SECONDS, env=environment, cwd=cwd or Path("/")
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} answered {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+@contextmanager
+def daemon(
+    command: Sequence[str],
+    log: Path,
+    *,
+    ready: Callable[[], bool],
+    as_user: str | None = None,
+    stop_with: signal.Signals = signal.SIGTERM,
+    environment: dict[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `command` in the foreground of its own process until the block ends; its output goes to `log`.
+
+    The block begins when `ready()` first answers true, and a server that dies before is an error with the end of its log.
+    `setpriv` has the kernel send `stop_with` to the server when the test process dies, however it dies.
+    """
+    user = [f"--reuid={as_user}", f"--regid={as_user}", "--init-groups"] if as_user else []
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            ["setpriv", f"--pdeathsig={stop_with.name.removeprefix('SIG')}", *user, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd="/",
+            start_new_session=True,  # Ctrl-C reaches pytest only, which then ends the servers in order
+        )
+    try:
+        wait_until(ready, process, log)
+        yield process
+    finally:
+        end(process, stop_with)
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for `ready()`, at most `START_SECONDS`, and not at all for a process that has died."""
+    deadline = time.monotonic() + START_SECONDS
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            state = "is not ready in time" if process.poll() is None else f"ended with {process.returncode}"
+            raise RuntimeError(f"the server {state}: {log.read_text(errors='replace')[-2000:]}")
+        time.sleep(_POLL_SECONDS)
+
+
+def end(process: subprocess.Popen[bytes], stop_with: signal.Signals = signal.SIGTERM) -> None:
+    """Ask the process to end, and kill it when it does not within `STOP_SECONDS`."""
+    if process.poll() is None:
+        process.send_signal(stop_with)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,111 @@
+"""A throwaway PostgreSQL server for tests. The schema comes from the migrations, not from here."""
+
+import os
+import pwd
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from tests.servers import daemon, free_port, missing, run
+
+# fast, not durable: the data lives as long as one test run
+_OPTIONS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "128MB",
+    "max_connections": "200",
+    "jit": "off",
+    "unix_socket_directories": "",
+    "listen_addresses": "127.0.0.1",
+}
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server, reached as its superuser `postgres` without a password."""
+
+    port: int
+    programs: Path
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
+
+    @property
+    def url(self) -> str:
+        """The maintenance database, as SQLAlchemy names it. Tests work in a database of their own: `createdb()`."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """Answer the SQLAlchemy URL of one database."""
+        return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
+
+    def createdb(self, *, template: str = "template0") -> str:
+        """Make a fresh database, a copy of `template` (about 75 ms), and answer its URL.
+
+        The name of the database is the last part of the URL; nobody may be connected to a template while it is copied.
+        """
+        name = f"test_{next(self._numbers)}"
+        self.psql(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return self.url_of(name)
+
+    def psql(self, statement: str, *, database: str = "postgres") -> str:
+        """Run one statement and answer its rows as text, a line each, columns parted by `|`."""
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]
+        return run([str(self.programs / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", statement])
+
+
+@contextmanager
+def running_postgres(folder: Path) -> Iterator[Postgres]:
+    """Run a server with its log in `folder` until the block ends; skip the test where PostgreSQL is not installed.
+
+    Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
+    """
+    programs = _programs()
+    folder.mkdir(parents=True, exist_ok=True)
+    with _data_folder(folder) as data:
+        as_user = "postgres" if os.geteuid() == 0 else None
+        drop = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--init-groups"] if as_user else []
+        make = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        run([*drop, str(programs / "initdb"), "-D", str(data), *make])
+        server = Postgres(free_port(), programs)
+        options = [part for name, value in _OPTIONS.items() for part in ("-c", f"{name}={value}")]
+        command = [str(programs / "postgres"), "-D", str(data), "-p", str(server.port), *options]
+        # SIGQUIT is the immediate shutdown: nothing here is worth a checkpoint
+        with daemon(command, folder / "postgres.log", ready=lambda: _answers(server), as_user=as_user, stop_with=signal.SIGQUIT):
+            yield server
+
+
+def _programs() -> Path:
+    """Answer the folder of the newest installed server's programs; Debian keeps them off PATH."""
+    versions = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if versions:
+        return max(versions, key=lambda path: float(path.parent.name))
+    found = shutil.which("initdb")
+    if found is None:
+        missing("PostgreSQL", apt="postgresql")
+    return Path(str(found)).resolve().parent
+
+
+@contextmanager
+def _data_folder(folder: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        yield folder / "data"
+        return
+    owner = pwd.getpwnam("postgres")
+    home = Path(tempfile.mkdtemp(prefix="sluice-test-postgres-"))
+    try:
+        os.chown(home, owner.pw_uid, owner.pw_gid)
+        yield home / "data"
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _answers(server: Postgres) -> bool:
+    try:
+        return server.psql("SELECT 1").strip() == "1"
+    except RuntimeError:
+        return False
