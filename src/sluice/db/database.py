@@ -1,0 +1,113 @@
+"""The connection to the database and the unit of work: the only place that commits. Queries live in the repositories."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sqlalchemy import URL, event, make_url, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from sluice.kit.health import EngineHealth, EngineState
+
+_SQLITE_BUSY_MS: Final = 10_000
+
+
+class DatabaseAway(Exception):
+    """The database cannot be reached, or cannot answer in time. The fault is not the caller's."""
+
+
+class Database:
+    """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move."""
+
+    def __init__(self, url: str, *, pool_size: int = 10, statement_seconds: float = 15.0) -> None:
+        self.url: URL = _with_driver(make_url(url))
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url, pool_size, statement_seconds)
+        # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
+        self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction for writing; commits when the block ends, rolls back when it raises. Raises `DatabaseAway`."""
+        if self._writer is None:
+            async with _faults_named(), self.engine.begin() as connection:
+                yield connection
+            return
+        async with self._writer, _faults_named(), self.engine.connect() as connection:
+            await connection.execute(text("BEGIN IMMEDIATE"))
+            try:
+                yield connection
+            except BaseException:
+                await connection.rollback()
+                raise
+            await connection.commit()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for reading; whatever it changed would be rolled back. Raises `DatabaseAway`."""
+        async with _faults_named(), self.engine.connect() as connection:
+            yield connection
+
+    async def health(self) -> EngineHealth:
+        """Ask the server for its version. Never raises."""
+        name = "sqlite" if self.is_sqlite else "postgresql"
+        question = "select sqlite_version()" if self.is_sqlite else "show server_version"
+        try:
+            async with self.reading() as connection:
+                version = (await connection.execute(text(question))).scalar_one()
+        except DatabaseAway as fault:
+            return EngineHealth("database", name, EngineState.DOWN, detail=str(fault))
+        return EngineHealth("database", name, EngineState.UP, version=str(version))
+
+    async def aclose(self) -> None:
+        """Close the pool. A second call is a no-op."""
+        await self.engine.dispose()
+
+
+@asynccontextmanager
+async def _faults_named() -> AsyncIterator[None]:
+    """Turn what means "the database is away" into `DatabaseAway`; everything else passes."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout, ConnectionError, TimeoutError) as fault:
+        raise DatabaseAway("the database does not answer") from fault
+    except DBAPIError as fault:
+        if fault.connection_invalidated:
+            raise DatabaseAway("the database connection was lost") from fault
+        raise
+
+
+def _with_driver(url: URL) -> URL:
+    drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+    return url.set(drivername=drivers.get(url.drivername, url.drivername))
+
+
+def _sqlite(url: URL) -> AsyncEngine:
+    engine = create_async_engine(url, connect_args={"isolation_level": None, "timeout": _SQLITE_BUSY_MS / 1000}, pool_size=5)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_SQLITE_BUSY_MS}"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    return engine
+
+
+def _postgres(url: URL, pool_size: int, statement_seconds: float) -> AsyncEngine:
+    milliseconds = str(int(statement_seconds * 1000))
+    server_settings = {"statement_timeout": milliseconds, "lock_timeout": milliseconds, "application_name": "sluice"}
+    return create_async_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=10,
+        pool_recycle=1800,
+        pool_pre_ping=False,
+        connect_args={"server_settings": server_settings, "timeout": 5},
+    )

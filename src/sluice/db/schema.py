@@ -1,0 +1,179 @@
+"""All tables. What may be done with their rows is decided in the services; their queries are in the repositories.
+
+The default bucket of a tenant is one row of `default_buckets` (primary key: the tenant), not a flag per bucket: so there cannot be
+two, and swapping it takes one row lock (docs/decisions/0005).
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+from sluice.db.types import Document, Moment
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_ID = String(64)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", _ID, primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("plan", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+storage_configs = Table(
+    "storage_configs",
+    metadata,
+    Column("config_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("access_key_id", String(128), nullable=False),
+    Column("secret_sealed", String, nullable=False),
+    Column("region", String(64), nullable=False),
+    Column("default_bucket", String(63), nullable=False),
+    Column("base_path", String(500), nullable=False),
+    Column("endpoint_url", String(500), nullable=True),
+    Column("is_active", Boolean, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=True),
+    UniqueConstraint("tenant_id", "name"),
+    UniqueConstraint("tenant_id", "config_id"),
+)
+
+default_buckets = Table(
+    "default_buckets",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("config_id", _ID, nullable=False),
+    ForeignKeyConstraint(["tenant_id", "config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]),
+)
+
+contexts = Table(
+    "contexts",
+    metadata,
+    Column("context_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("context_key", String(100), nullable=False),
+    Column("display_name", String(255), nullable=False),
+    Column("description", String(1000), nullable=True),
+    Column("allowed_extensions", Document, nullable=False),
+    Column("max_file_size_mb", Integer, nullable=False),
+    Column("storage_path_template", String(500), nullable=False),
+    Column("reject_blank_files", Boolean, nullable=False),
+    Column("reject_corrupt_files", Boolean, nullable=False),
+    Column("scan_for_viruses", Boolean, nullable=False),
+    Column("rate_max_uploads", Integer, nullable=True),
+    Column("rate_window_seconds", Integer, nullable=True),
+    Column("storage_quota_mb", Integer, nullable=True),
+    Column("storage_used_bytes", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("metadata", Document, nullable=False),
+    Column("storage_config_id", _ID, nullable=True),
+    Column("rules_version", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=True),
+    UniqueConstraint("tenant_id", "context_key"),
+    ForeignKeyConstraint(["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("file_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("context_id", _ID, ForeignKey("contexts.context_id"), nullable=False),
+    Column("context_key", String(100), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("original_filename", String(255), nullable=False),
+    Column("content_type", String(255), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    # No foreign key: a bucket may be forgotten while its files stay, and they then resolve to the default (decisions on storage).
+    Column("storage_config_id", _ID, nullable=True),
+    Column("object_key", String(2000), nullable=False),
+    Column("uploaded_by", String(255), nullable=False),
+    Column("uploaded_by_name", String(255), nullable=False),
+    Column("metadata", Document, nullable=False),
+    Column("download_count", Integer, nullable=False),
+    Column("last_downloaded_at", Moment, nullable=True),
+    Column("plan_month", String(7), nullable=True),
+    Column("report_id", _ID, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("lease_until", Moment, nullable=True),
+    Column("due_at", Moment, nullable=True),
+    Index("ix_files_listing", "tenant_id", "state", "file_id"),
+    Index("ix_files_by_context", "tenant_id", "context_key", "state", "file_id"),
+    Index("ix_files_by_uploader", "tenant_id", "uploaded_by", "state", "file_id"),
+    Index("ix_files_leases", "state", "lease_until"),
+    Index("ix_files_due", "state", "due_at"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("api_key_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("public_id", String(12), nullable=False, unique=True),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("key_prefix", String(64), nullable=False),
+    Column("mode", String(8), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("scopes", Document, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("metadata", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=True),
+    Column("expires_at", Moment, nullable=True),
+    Column("last_used_at", Moment, nullable=True),
+    Index("ix_api_keys_listing", "tenant_id", "api_key_id"),
+)
+
+plan_usage = Table(
+    "plan_usage",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("month", String(7), primary_key=True),
+    Column("uploads", Integer, nullable=False),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("report_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("file_id", _ID, nullable=True),
+    Column("context_key", String(100), nullable=False),
+    Column("mode", String(16), nullable=False),
+    Column("rules", Document, nullable=False),
+    Column("rules_version", Integer, nullable=False),
+    Column("facts", Document, nullable=False),
+    Column("engines", Document, nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("reason", String(64), nullable=True),
+    Column("detail", String(1000), nullable=False),
+    Column("actor", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Index("ix_decisions_listing", "tenant_id", "report_id"),
+    Index("ix_decisions_age", "created_at"),
+)

@@ -1,0 +1,31 @@
+"""Column types that mean the same on SQLite and on PostgreSQL. Tables live in `schema.py`."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware moment in UTC. SQLite keeps no zone, so it is put back on the way out."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Answer the moment in UTC; a naive one is a mistake of ours."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a moment without a zone")
+        in_utc = value.astimezone(UTC)
+        return in_utc if dialect.name == "postgresql" else in_utc.replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002  (SQLAlchemy's signature)
+        """Answer the stored moment, aware."""
+        if value is None or value.tzinfo is not None:
+            return value
+        return value.replace(tzinfo=UTC)
+
+
+Document = JSON(none_as_null=True)
+"""Free-form JSON. Plain `json`, not `jsonb`, on PostgreSQL: it keeps key order and takes an escaped NUL."""

@@ -1,0 +1,153 @@
+"""The catalogue of settings: every knob of the service, read from `SLUICE_*`. Read in wiring, `asgi` and the commands only.
+
+`docs/settings.md` is made from this file; a test holds it to that.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, HttpUrl, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Names = Annotated[tuple[str, ...], NoDecode]
+"""A comma-separated list in the environment."""
+
+
+class Settings(BaseSettings):
+    """Settings of one process. Each is read from the environment as `SLUICE_` and its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="SLUICE_", frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    host: str = Field("127.0.0.1", description="Address that the server listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port that the server listens on.")
+    data_dir: Path = Field(
+        Path(".data"),
+        description="Folder of the embedded database, the local store, the spool and the key files. Made when missing.",
+    )
+    public_url: HttpUrl | None = Field(
+        None,
+        description="Address under which clients reach the service; local download links begin with it. Default: host and port.",
+    )
+    production: bool = Field(
+        False, description="Refuse to start on conveniences meant for one machine: generated secret files, the builtin scanner."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line that is written.")
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="`json` for machines, `text` for people; `auto` writes text to a terminal."
+    )
+
+    database_url: SecretStr | None = Field(
+        None, description="`postgresql://…` or `sqlite:///…`. Default: SQLite in the data folder."
+    )
+    database_pool_size: int = Field(10, ge=1, le=200, description="Connections to PostgreSQL kept by one process.")
+    database_statement_seconds: float = Field(15.0, gt=0, description="Longest run of one statement, and longest wait for a lock.")
+
+    storage_dir: Path | None = Field(None, description="Folder of the local store. Default: `objects` in the data folder.")
+    bucket_probe: bool = Field(True, description="Write, read and delete one small object before a bucket is added.")
+    bucket_endpoint_hosts: Names = Field(
+        (),
+        description="Hosts (or host:port), comma-separated, that a tenant may name in `endpoint_url`. Empty: AWS only.",
+    )
+    s3_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a connection to a bucket.")
+    s3_request_seconds: float = Field(60.0, gt=0, description="Longest single request to a bucket.")
+    s3_retries: int = Field(3, ge=0, le=10, description="Retries of one request to a bucket.")
+    s3_multipart_mb: int = Field(16, ge=5, le=512, description="Objects larger than this go to a bucket in parts of this size.")
+
+    scanner: Literal["auto", "clamd", "builtin", "off"] = Field(
+        "auto",
+        description="`clamd` needs one; `builtin` uses Sluice's own rules; `auto` prefers a reachable clamd; "
+        "`off` refuses uploads into contexts that ask for a scan.",
+    )
+    clamd: Names = Field(
+        ("unix:/run/clamav/clamd.ctl", "tcp:127.0.0.1:3310"),
+        description="Addresses of clamd, comma-separated: `unix:/path` or `tcp:host:port`.",
+    )
+    clamd_connect_seconds: float = Field(2.0, gt=0, description="Longest wait for a connection to clamd.")
+    clamd_stall_seconds: float = Field(60.0, gt=0, description="Longest silence of clamd during a scan.")
+    clamd_scan_seconds: float = Field(300.0, gt=0, description="Longest scan as a whole.")
+    clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once.")
+
+    sandbox: Literal["auto", "strict", "seccomp", "limits-only"] = Field(
+        "auto", description="Least level of the checker's sandbox. `auto` takes the best that works, at least `seccomp` on Linux."
+    )
+    sandbox_workers: int = Field(0, ge=0, le=256, description="Checker processes. 0: one per core, at least two.")
+    sandbox_files_per_worker: int = Field(
+        100, ge=1, description="Files of one tenant that one checker process sees before it is replaced. 1: a process per file."
+    )
+    sandbox_wall_seconds: float = Field(
+        30.0, gt=0, description="Longest check of a small file; large files get more by their size."
+    )
+    sandbox_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for a free checker process.")
+
+    spool_memory_kb: int = Field(
+        1024, ge=0, le=65536, description="Uploads up to this size are spooled in memory, larger ones on disk."
+    )
+    spool_dir: Path | None = Field(
+        None, description="Folder of spooled uploads (unlinked files). Default: `spool` in the data folder."
+    )
+    uploads_per_tenant: int = Field(64, ge=1, description="Uploads of one tenant that are received at once; more wait their turn.")
+    upload_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for that turn; then 429.")
+    body_idle_seconds: float = Field(30.0, gt=0, description="Longest silence of a client within its body.")
+    upload_lease_seconds: float = Field(
+        900.0, gt=0, description="Longest time between reserving room for a file and its being stored; then the worker cleans up."
+    )
+    free_uploads_per_month: int = Field(500, ge=0, description="Uploads per calendar month (UTC) on the plan `free`.")
+
+    purge_after_days: float = Field(30.0, ge=0, description="Days after which the object of a deleted file is removed.")
+    test_file_hours: float = Field(24.0, gt=0, description="Hours after which files uploaded with a test key are removed.")
+    decision_days: float = Field(365.0, gt=0, description="Days for which the decision log is kept. It holds file names.")
+    worker_seconds: float = Field(5.0, gt=0, description="Pause of the worker when nothing was due.")
+    worker_inside: bool = Field(True, description="Run the worker inside the server. Switch off where `sluice work` runs.")
+
+    jwt_issuer: str = Field("sluice", min_length=1, description="Issuer of locally signed tokens (`sluice token`).")
+    jwt_audience: str = Field("sluice", min_length=1, description="Audience that every token must name.")
+    jwt_tenant_claim: str = Field("tenant_id", min_length=1, description="Claim that names the tenant.")
+    jwt_default_scopes: Names = Field((), description="Scopes, comma-separated, of a token that names none.")
+    oidc_issuer: str | None = Field(None, description="OIDC issuer whose tokens are accepted.")
+    oidc_jwks_url: HttpUrl | None = Field(None, description="Address of that issuer's keys.")
+    oidc_algorithms: Names = Field(
+        ("RS256",), description="Algorithms, comma-separated, of that issuer: RS256, PS256, ES256, EdDSA."
+    )
+    oidc_provision: bool = Field(
+        False, description="Make a tenant (plan `free`) on the first valid token that names an unknown one."
+    )
+    failed_logins: int = Field(100, ge=1, description="Failed credentials per address and minute; beyond them 429.")
+
+    drain_seconds: float = Field(30.0, gt=0, description="Longest wait for uploads under way when the server stops.")
+
+    @field_validator("clamd", "bucket_endpoint_hosts", "jwt_default_scopes", "oidc_algorithms", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @property
+    def resolved_database_url(self) -> str:
+        """The database, with the default filled in."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{(self.data_dir / 'sluice.db').absolute()}"
+
+    @property
+    def resolved_public_url(self) -> str:
+        """The address for links, without a slash at its end."""
+        if self.public_url is not None:
+            return str(self.public_url).rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def resolved_storage_dir(self) -> Path:
+        """The local store, with the default filled in."""
+        return self.storage_dir or self.data_dir / "objects"
+
+    @property
+    def resolved_spool_dir(self) -> Path:
+        """The spool, with the default filled in."""
+        return self.spool_dir or self.data_dir / "spool"
+
+    @property
+    def keys_dir(self) -> Path:
+        """Folder of the secret files that the first start makes."""
+        return self.data_dir / "keys"
