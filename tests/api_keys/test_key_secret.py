@@ -1,0 +1,113 @@
+import hashlib
+import re
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.api_keys.secret import IssuedKey, KeyMode, looks_like_key, new_key, parse_key, same_secret
+
+modes = st.sampled_from(KeyMode)
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def base62(number: int, length: int) -> str:
+    return "".join(DIGITS[number // 62**place % 62] for place in reversed(range(length)))
+
+
+@given(mode=modes)
+def test_a_new_key_is_read_back_as_it_was_made(mode: KeyMode) -> None:
+    key = new_key(mode)
+    presented = parse_key(key.text)
+    assert presented is not None
+    assert (presented.mode, presented.public_id, presented.key_prefix) == (mode, key.public_id, key.key_prefix)
+    assert same_secret(key.secret_hash, presented)
+
+
+@given(mode=modes)
+def test_a_key_has_the_documented_form(mode: KeyMode) -> None:
+    key = new_key(mode)
+    assert re.fullmatch(rf"sl_{mode}_[0-9A-Za-z]{{12}}_[0-9A-Za-z]{{49}}", key.text)
+    assert key.key_prefix == f"sl_{mode}_{key.public_id}"
+    assert key.text.startswith(key.key_prefix + "_")
+
+
+@given(mode=modes)
+def test_the_stored_hash_is_the_sha256_of_the_43_secret_characters(mode: KeyMode) -> None:
+    key = new_key(mode)
+    assert key.secret_hash == hashlib.sha256(key.text[21:64].encode()).digest()
+
+
+@given(mode=modes)
+def test_the_check_is_the_crc32_of_the_rest(mode: KeyMode) -> None:
+    key = new_key(mode)
+    assert key.text[-6:] == base62(zlib.crc32(key.text[:-6].encode()), 6)
+
+
+@given(data=st.data(), mode=modes)
+def test_any_change_of_one_character_is_refused(data: st.DataObject, mode: KeyMode) -> None:
+    text = new_key(mode).text
+    place = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.one_of(st.sampled_from(DIGITS + "_-"), st.characters()).filter(lambda c: c != text[place]))
+    assert parse_key(text[:place] + other + text[place + 1 :]) is None
+
+
+@given(data=st.data(), mode=modes)
+def test_a_character_more_or_less_is_refused(data: st.DataObject, mode: KeyMode) -> None:
+    text = new_key(mode).text
+    place = data.draw(st.integers(0, len(text) - 1))
+    assert parse_key(text[:place] + text[place + 1 :]) is None
+    assert parse_key(text[:place] + data.draw(st.characters()) + text[place:]) is None
+
+
+@given(text=st.text())
+def test_arbitrary_text_is_no_key_and_never_an_error(text: str) -> None:
+    assert parse_key(text) is None
+    assert parse_key("sl_live_" + text) is None
+
+
+def test_letters_outside_ascii_are_refused_where_a_digit_is_expected() -> None:
+    text = new_key(KeyMode.LIVE).text
+    assert parse_key(text[:10] + "١" + text[11:]) is None
+
+
+def test_a_live_key_rewritten_as_a_test_key_names_another_prefix() -> None:
+    live = new_key(KeyMode.LIVE)
+    body = live.text[:-6].replace("sl_live_", "sl_test_")
+    presented = parse_key(body + base62(zlib.crc32(body.encode()), 6))
+    assert presented is not None
+    assert presented.key_prefix != live.key_prefix
+
+
+@pytest.mark.parametrize("text", ["sl_live_", "sl_test_x", "sl_live_ no key at all"])
+def test_text_with_the_mark_was_meant_as_a_key(text: str) -> None:
+    assert looks_like_key(text)
+
+
+@pytest.mark.parametrize("text", ["", "eyJhbGciOiJFZERTQSJ9.e30.AA", "sl_dev_", "SL_LIVE_", " sl_live_"])
+def test_other_text_was_not_meant_as_a_key(text: str) -> None:
+    assert not looks_like_key(text)
+
+
+def test_keys_differ_in_every_part() -> None:
+    keys = [new_key(KeyMode.LIVE) for _ in range(200)]
+    assert len({key.public_id for key in keys}) == len({key.secret_hash for key in keys}) == 200
+
+
+def test_another_secret_is_not_the_same() -> None:
+    presented = parse_key(new_key(KeyMode.LIVE).text)
+    assert presented is not None
+    assert not same_secret(new_key(KeyMode.LIVE).secret_hash, presented)
+
+
+def secret_parts(key: IssuedKey) -> list[str]:
+    return [key.text[21:], repr(key.secret_hash)[2:-1], key.secret_hash.hex()]
+
+
+@given(mode=modes)
+def test_no_repr_shows_the_secret_or_its_hash(mode: KeyMode) -> None:
+    key = new_key(mode)
+    shown = f"{key!r} {key} {parse_key(key.text)!r}"
+    assert key.public_id in shown
+    assert not [part for part in secret_parts(key) if part in shown]
