@@ -1,0 +1,1 @@
+"""Files: their records, their download links, and what may be done with them. How an upload is checked lives in `uploads`."""

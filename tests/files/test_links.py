@@ -1,0 +1,120 @@
+import os
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.files.links import LinkSigner, load_signing_secret
+from sluice.kit.ids import new_id
+from sluice.kit.secret_files import SecretFileRefused, make_secret_file
+
+SECRET = bytes(range(32))
+SIGNER = LinkSigner(SECRET, "https://files.example")
+NOW = 1_800_000_000
+BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+file_ids = st.text("0123456789ABCXYZabcxyz_-", min_size=1, max_size=40)
+moments = st.integers(NOW + 1, NOW + 3600)
+
+
+def parts(url: str) -> tuple[str, str, str]:
+    split = urlsplit(url)
+    query = parse_qs(split.query, strict_parsing=True)
+    return split.path.rsplit("/", 1)[1], query["expires"][0], query["signature"][0]
+
+
+@given(file_id=file_ids, expires_at=moments)
+def test_a_signed_link_verifies_until_it_expires(file_id: str, expires_at: int) -> None:
+    signed = parts(SIGNER.sign(file_id, expires_at=expires_at))
+    assert SIGNER.verify(*signed, now=expires_at - 0.001)
+    assert not SIGNER.verify(*signed, now=expires_at)
+
+
+def test_a_link_has_the_documented_form() -> None:
+    file_id = new_id("file")
+    url = LinkSigner(SECRET, "https://files.example/sluice/").sign(file_id, expires_at=NOW)
+    assert url.startswith(f"https://files.example/sluice/api/v1/downloads/{file_id}?expires={NOW}&signature=")
+    assert len(parts(url)[2]) == 43
+
+
+@given(file_id=file_ids, other=file_ids, expires_at=moments)
+def test_a_signature_opens_no_other_file(file_id: str, other: str, expires_at: int) -> None:
+    _, expires, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
+    assert SIGNER.verify(other, expires, signature, now=NOW) is (other == file_id)
+
+
+@given(file_id=file_ids, expires_at=moments, other=moments)
+def test_the_expiry_cannot_be_moved(file_id: str, expires_at: int, other: int) -> None:
+    _, _, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
+    assert SIGNER.verify(file_id, str(other), signature, now=NOW) is (other == expires_at)
+
+
+@given(file_id=file_ids, expires_at=moments, data=st.data())
+def test_any_changed_character_of_the_signature_is_refused(file_id: str, expires_at: int, data: st.DataObject) -> None:
+    _, expires, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
+    place = data.draw(st.integers(0, len(signature) - 1))
+    other = data.draw(st.one_of(st.sampled_from(BASE64URL), st.characters()).filter(lambda c: c != signature[place]))
+    assert not SIGNER.verify(file_id, expires, signature[:place] + other + signature[place + 1 :], now=NOW)
+
+
+@given(file_id=st.text(max_size=60), expires=st.text(max_size=20), signature=st.text(max_size=60))
+def test_arbitrary_parts_are_refused_and_never_an_error(file_id: str, expires: str, signature: str) -> None:
+    assert not SIGNER.verify(file_id, expires, signature, now=0)
+
+
+@pytest.mark.parametrize("form", ["+{}", " {}", "{} ", "0{}", "{}.0", "-{}", "{}_0", "0x{}", "{}\n", "1e9", "", "٣", "9" * 13])
+def test_the_moment_has_one_form_only(form: str) -> None:
+    expires = form.format(NOW + 60)
+    signature = SIGNER._signature("file_1", expires) if expires.isascii() else ""
+    assert not SIGNER.verify("file_1", expires, signature, now=NOW)
+
+
+@pytest.mark.parametrize("change", ["{}=", "{}==", " {}", "{}\n", "", "{0}{0}"])
+def test_the_signature_has_one_form_only(change: str) -> None:
+    file_id, expires, signature = parts(SIGNER.sign("file_1", expires_at=NOW + 60))
+    assert not SIGNER.verify(file_id, expires, change.format(signature), now=NOW)
+
+
+def test_another_secret_verifies_nothing() -> None:
+    assert not LinkSigner(os.urandom(32), "https://files.example").verify(*parts(SIGNER.sign("f", expires_at=NOW + 60)), now=NOW)
+
+
+@pytest.mark.parametrize("file_id", ["", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129])
+def test_an_id_that_could_change_the_url_is_never_signed(file_id: str) -> None:
+    with pytest.raises(ValueError, match="file id"):
+        SIGNER.sign(file_id, expires_at=NOW)
+
+
+@pytest.mark.parametrize("expires_at", [0, -1, 10**12])
+def test_a_moment_that_is_none_is_never_signed(expires_at: int) -> None:
+    with pytest.raises(ValueError, match="moment"):
+        SIGNER.sign("file_1", expires_at=expires_at)
+
+
+def test_a_short_secret_is_refused() -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        LinkSigner(b"x" * 31, "https://files.example")
+
+
+def test_repr_never_shows_the_secret(tmp_path: Path) -> None:
+    loaded = load_signing_secret(tmp_path / "links.secret")
+    shown = f"{loaded!r} {LinkSigner(loaded.value, 'https://files.example')!r}"
+    assert loaded.value.hex() not in shown
+    assert repr(loaded.value) not in shown
+
+
+def test_the_secret_is_made_once_and_says_so(tmp_path: Path) -> None:
+    first, second = load_signing_secret(tmp_path / "links.secret"), load_signing_secret(tmp_path / "links.secret")
+    assert (first.made, second.made) == (True, False)
+    assert first.value == second.value
+    assert len(first.value) == 32
+    assert first.value != load_signing_secret(tmp_path / "other.secret").value
+
+
+@pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
+def test_a_secret_of_the_wrong_form_is_refused(tmp_path: Path, content: bytes) -> None:
+    make_secret_file(tmp_path / "links.secret", content)
+    with pytest.raises(SecretFileRefused, match="does not hold 32 bytes in hex"):
+        load_signing_secret(tmp_path / "links.secret")
