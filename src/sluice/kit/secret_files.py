@@ -1,9 +1,11 @@
 """Files that hold a secret: made once, whole, readable by their owner only. What a secret means lives with who asks for it."""
 
+import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -94,6 +96,20 @@ def load_or_make(path: Path, make: Callable[[], bytes]) -> SecretFile:
     """Answer the file at `path`, made from `make()` when there is none. Raises `SecretFileRefused`."""
     made = not os.path.lexists(path) and make_secret_file(path, make())
     return SecretFile(path=path, content=read_secret_file(path), made=made)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder` against other processes that change its secrets by read and replace. Raises `SecretFileRefused`."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SecretFileRefused(f"The folder {folder} cannot be opened: {error.strerror}.") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)  # which also lets go of the lock
 
 
 def _write_beside(path: Path, content: bytes) -> Path:

@@ -1,0 +1,110 @@
+import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sluice.kit.cipher import CannotOpen, UnknownKey
+from sluice.kit.keyring_file import KeyringFile, add_key, load_keyring, retire_keys
+from sluice.kit.secret_files import SecretFileRefused, locked, make_secret_file
+
+PLACE = ("ten_1", "bkt_1", "secret_access_key")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "keys" / "keyring.json"
+    load_keyring(path)
+    return path
+
+
+def test_the_first_start_makes_a_ring_for_its_owner_alone_and_says_so(tmp_path: Path) -> None:
+    first, second = load_keyring(tmp_path / "keyring.json"), load_keyring(tmp_path / "keyring.json")
+    assert (first.made, second.made) == (True, False)
+    assert second.keyring.open(first.keyring.seal("secret", bound_to=PLACE), bound_to=PLACE) == "secret"
+    assert stat.S_IMODE((tmp_path / "keyring.json").stat().st_mode) == 0o600
+
+
+def test_a_rotation_keeps_every_secret_readable_until_the_old_key_is_retired(path: Path) -> None:
+    old = load_keyring(path).keyring.seal("secret", bound_to=PLACE)
+    ring = add_key(path)
+    assert ring.open(old, bound_to=PLACE) == "secret"
+    assert not ring.is_current(old)
+    again = ring.seal("secret", bound_to=PLACE)
+    retired = retire_keys(path)
+    assert retired.key_ids == {ring.primary}
+    assert load_keyring(path).keyring.open(again, bound_to=PLACE) == "secret"
+    with pytest.raises(UnknownKey):
+        retired.open(old, bound_to=PLACE)
+
+
+def test_a_running_process_follows_a_rotation(path: Path) -> None:
+    running = KeyringFile(path)
+    rotated = add_key(path)
+    assert running.open(rotated.seal("secret", bound_to=PLACE), bound_to=PLACE) == "secret"
+
+
+def test_a_running_process_seals_with_the_newest_key(path: Path) -> None:
+    running = KeyringFile(path)
+    rotated = add_key(path)
+    assert rotated.is_current(blob := running.seal("secret", bound_to=PLACE))
+    assert running.is_current(blob)
+
+
+def test_a_key_that_no_ring_has_stays_unknown(path: Path, tmp_path: Path) -> None:
+    foreign = load_keyring(tmp_path / "other.json").keyring.seal("secret", bound_to=PLACE)
+    with pytest.raises(CannotOpen):
+        KeyringFile(path).open(foreign, bound_to=PLACE)
+
+
+def test_rotations_at_the_same_time_lose_no_key(path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        primaries = {ring.primary for ring in pool.map(lambda _: add_key(path), range(16))}
+    assert len(primaries) == 16
+    assert primaries < load_keyring(path).keyring.key_ids
+
+
+def test_a_missing_ring_is_never_made_by_a_rotation(tmp_path: Path) -> None:
+    for rotate in (add_key, retire_keys):
+        with pytest.raises(SecretFileRefused, match="cannot be opened"):
+            rotate(tmp_path / "keyring.json")
+    with pytest.raises(SecretFileRefused, match="cannot be opened"):
+        KeyringFile(tmp_path / "keyring.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_cannot_be_held(tmp_path: Path) -> None:
+    with pytest.raises(SecretFileRefused, match="cannot be opened"), locked(tmp_path / "none"):
+        pytest.fail("nothing was there to hold")
+
+
+KEY = "00" * 32
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"primary": "a", "keys": {}}',
+        json.dumps({"primary": "a", "keys": {"b": KEY}}).encode(),
+        json.dumps({"primary": "a", "keys": {"a": KEY[2:]}}).encode(),
+        json.dumps({"primary": "a", "keys": {"a": "canary"}}).encode(),
+        json.dumps({"primary": "a", "keys": {"a": 1}}).encode(),
+        json.dumps({"primary": 1, "keys": {"a": KEY}}).encode(),
+        f'{{"primary": "a", "keys": {{"a": "{KEY}", "a": "{KEY}"}}}}'.encode(),
+    ],
+)
+def test_a_damaged_ring_is_refused_and_not_quoted(tmp_path: Path, content: bytes) -> None:
+    make_secret_file(tmp_path / "keyring.json", content)
+    with pytest.raises(SecretFileRefused, match="restore it from your copy") as refused:
+        load_keyring(tmp_path / "keyring.json")
+    assert "canary" not in str(refused.value)
+
+
+def test_repr_never_shows_a_key(path: Path) -> None:
+    keys = json.loads(path.read_text(encoding="utf-8"))["keys"]
+    shown = f"{KeyringFile(path)!r} {load_keyring(path)!r}"
+    assert not [key for key in keys.values() if key in shown]
