@@ -48,7 +48,11 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class PresentedKey:
-    """A key as a caller presents it, well-formed and not yet believed: `same_key` decides."""
+    """A key as a caller presents it, well-formed and not yet believed.
+
+    The row is found by `key_prefix`, which holds the mode: whoever owns a live key can compute the check of the same key as a test
+    key, so a look-up by `public_id` alone would have to compare the modes too.
+    """
 
     mode: KeyMode
     public_id: str
@@ -84,13 +88,9 @@ def looks_like_key(text: str) -> bool:
     return text[:_MARK_LENGTH] in _MARKS
 
 
-def same_key(presented: PresentedKey, *, key_prefix: str, secret_hash: bytes) -> bool:
-    """Tell whether the stored key is the presented one, in a time that does not depend on where the secrets differ.
-
-    The prefix is compared too because it holds the mode: whoever owns a test key can compute the check of the same key as a live
-    key, and the other way round.
-    """
-    return hmac.compare_digest(secret_hash, presented.secret_hash) and key_prefix == presented.key_prefix
+def same_secret(stored_hash: bytes, presented: PresentedKey) -> bool:
+    """Tell whether the presented secret is the stored one, in a time that does not depend on where they differ."""
+    return hmac.compare_digest(stored_hash, presented.secret_hash)
 
 
 def _hash(secret: str) -> bytes:
