@@ -1,0 +1,79 @@
+"""Names of downloads: whatever a file is called, the header is one line and says that name."""
+
+import string
+from email.message import Message
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.kit.disposition import attachment
+
+SAFE = string.ascii_letters + string.digits + " .-_()äöü日本語😀'&;=,+#%"
+
+
+def read(header: str) -> str:
+    """Read the name as a current browser does: the exact one where it is given, else the quoted one."""
+    quoted, exact, extended = header.partition("; filename*=UTF-8''")
+    if exact:
+        return unquote(extended, errors="strict")
+    message = Message()
+    message["Content-Disposition"] = quoted
+    name = message.get_filename()
+    assert name is not None
+    return name
+
+
+@given(st.text(max_size=255))
+def test_any_name_makes_one_line_of_plain_ascii_with_two_parameters_at_most(filename: str) -> None:
+    header = attachment(filename)
+    assert header.startswith('attachment; filename="')
+    assert header.isascii()
+    assert header.isprintable()
+    quoted, _, extended = header.removeprefix('attachment; filename="').partition('"')
+    assert quoted
+    assert not set(quoted) & set('"\\/%')
+    assert extended == "" or extended.startswith("; filename*=UTF-8''")
+    assert not set(extended.removeprefix("; filename*=UTF-8''")) & set(" \"';,()=@/\\")
+
+
+@given(st.text(alphabet=SAFE, min_size=1, max_size=255))
+def test_an_ordinary_name_is_read_back_exactly(filename: str) -> None:
+    assert read(attachment(filename)) == filename
+
+
+def test_a_plain_name_is_given_once() -> None:
+    assert attachment("report 2024.pdf") == 'attachment; filename="report 2024.pdf"'
+
+
+def test_a_name_outside_ascii_has_a_fallback() -> None:
+    assert (
+        attachment("Übersicht €.pdf") == "attachment; filename=\"_bersicht _.pdf\"; filename*=UTF-8''%C3%9Cbersicht%20%E2%82%AC.pdf"
+    )
+
+
+@pytest.mark.parametrize("filename", ["a\r\nSet-Cookie: x=1", "a\x00b", "a\u2028b", "a\x85b", "a\ud800b"])
+def test_control_characters_do_not_reach_the_header(filename: str) -> None:
+    assert "_" in read(attachment(filename))
+    assert "\n" not in attachment(filename)
+
+
+@pytest.mark.parametrize("filename", ["../../etc/passwd", "..\\..\\boot.ini"])
+def test_a_name_holds_no_path(filename: str) -> None:
+    assert not set(read(attachment(filename))) & {"/", "\\"}
+
+
+def test_text_direction_cannot_disguise_an_extension() -> None:
+    assert read(attachment("invoice\u202efdp.exe")) == "invoice_fdp.exe"
+
+
+def test_a_quote_cannot_end_the_name_early() -> None:
+    assert (
+        attachment('a"; filename="b.exe')
+        == "attachment; filename=\"a_; filename=_b.exe\"; filename*=UTF-8''a%22%3B%20filename%3D%22b.exe"
+    )
+
+
+def test_an_empty_name_becomes_download() -> None:
+    assert attachment("") == 'attachment; filename="download"'
