@@ -1,8 +1,12 @@
-"""Column types that mean the same on SQLite and on PostgreSQL. Tables live in `schema.py`."""
+"""Column and row types that mean the same on SQLite and on PostgreSQL. Tables live in `schema.py`."""
 
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
+from sqlalchemy import JSON, DateTime, Dialect, Row, TypeDecorator
+
+AnyRow = Row[*tuple[Any, ...]]
+"""A row whose columns are known to the query that made it."""
 
 
 class Moment(TypeDecorator[datetime]):

@@ -1,1 +1,5 @@
-"""Files: their records, their download links, and what may be done with them. How an upload is checked lives in `uploads`."""
+"""Stored files: records, listings, download links, soft deletion. How a file comes in lives in `uploads`."""
+
+from sluice.files.record import FileRecord
+
+__all__ = ["FileRecord"]

@@ -1,0 +1,110 @@
+"""All queries of buckets; what a query means is decided in `service`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sluice.buckets.bucket import Bucket
+from sluice.db.schema import contexts, default_buckets, files, storage_configs
+from sluice.db.types import AnyRow
+
+_IS_DEFAULT = default_buckets.c.config_id.is_not(None).label("is_default")
+_WITH_DEFAULT = storage_configs.outerjoin(
+    default_buckets,
+    and_(
+        default_buckets.c.tenant_id == storage_configs.c.tenant_id,
+        default_buckets.c.config_id == storage_configs.c.config_id,
+    ),
+)
+
+
+async def find(connection: AsyncConnection, tenant_id: str, config_id: str) -> Bucket | None:
+    """Answer one bucket, or None."""
+    query = _query(tenant_id).where(storage_configs.c.config_id == config_id)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else _value(row)
+
+
+async def find_default(connection: AsyncConnection, tenant_id: str) -> Bucket | None:
+    """Answer the tenant's default bucket, or None when it has no bucket."""
+    row = (await connection.execute(_query(tenant_id).where(default_buckets.c.config_id.is_not(None)))).one_or_none()
+    return None if row is None else _value(row)
+
+
+async def list_all(connection: AsyncConnection, tenant_id: str) -> tuple[Bucket, ...]:
+    """Answer the tenant's buckets, oldest first."""
+    rows = (await connection.execute(_query(tenant_id).order_by(storage_configs.c.config_id))).all()
+    return tuple(_value(row) for row in rows)
+
+
+async def add(connection: AsyncConnection, bucket: Bucket) -> None:
+    """Insert one bucket; an `IntegrityError` passes when its name is taken. Says nothing of the default."""
+    values = {name: getattr(bucket, name) for name in Bucket.__slots__ if name != "is_default"}
+    await connection.execute(insert(storage_configs).values(**values))
+
+
+async def point_default(connection: AsyncConnection, tenant_id: str, config_id: str, *, only_if_none: bool) -> None:
+    """Make this bucket the tenant's default, or only when the tenant has none yet. One row, one lock, no gap between two defaults."""
+    upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
+    statement = upsert(default_buckets).values(tenant_id=tenant_id, config_id=config_id)
+    if only_if_none:
+        await connection.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id"]))
+        return
+    await connection.execute(statement.on_conflict_do_update(index_elements=["tenant_id"], set_={"config_id": config_id}))
+
+
+async def change(connection: AsyncConnection, tenant_id: str, config_id: str, values: Mapping[str, Any]) -> bool:
+    """Write `values`; answer whether the bucket was there. An `IntegrityError` passes when a new name is taken."""
+    statement = (
+        update(storage_configs)
+        .where(storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id)
+        .values(**values)
+        .returning(storage_configs.c.config_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def lock_row(connection: AsyncConnection, tenant_id: str, config_id: str) -> None:
+    """Hold the bucket's row until the transaction ends, so that its default and its state are judged and changed together."""
+    query = select(storage_configs.c.config_id).where(
+        storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id
+    )
+    await connection.execute(query.with_for_update())
+
+
+async def remove(connection: AsyncConnection, tenant_id: str, config_id: str) -> None:
+    """Delete the row; an `IntegrityError` passes when a context or the default still points at it."""
+    await connection.execute(
+        delete(storage_configs).where(storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id)
+    )
+
+
+async def count_contexts(connection: AsyncConnection, bucket: Bucket) -> int:
+    """Count the contexts that resolve to the bucket: bound ones, and for the default those bound to none."""
+    bound: ColumnElement[bool] = contexts.c.storage_config_id == bucket.config_id
+    if bucket.is_default:
+        bound = or_(bound, contexts.c.storage_config_id.is_(None))
+    query = select(func.count()).select_from(contexts).where(contexts.c.tenant_id == bucket.tenant_id, bound)
+    return (await connection.execute(query)).scalar_one()
+
+
+async def count_files(connection: AsyncConnection, bucket: Bucket) -> int:
+    """Count the live files stored in the bucket."""
+    query = (
+        select(func.count())
+        .select_from(files)
+        .where(files.c.tenant_id == bucket.tenant_id, files.c.storage_config_id == bucket.config_id, files.c.state == "stored")
+    )
+    return (await connection.execute(query)).scalar_one()
+
+
+def _query(tenant_id: str) -> Any:
+    return select(storage_configs, _IS_DEFAULT).select_from(_WITH_DEFAULT).where(storage_configs.c.tenant_id == tenant_id)
+
+
+def _value(row: AnyRow) -> Bucket:
+    return Bucket(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)

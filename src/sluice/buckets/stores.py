@@ -1,0 +1,41 @@
+"""Which object store a bucket is: one living client per bucket and credential. Knows no HTTP, no SQL and no secret for longer than a call."""
+
+from collections.abc import Callable
+
+from sluice.buckets.bucket import Bucket
+from sluice.engines.storage import ObjectStore
+
+Connect = Callable[[Bucket], ObjectStore]
+"""Makes the client of a bucket; opens the sealed secret on the way."""
+
+
+class Stores:
+    """The stores of all buckets, and the platform's own for tenants without one."""
+
+    def __init__(self, platform: ObjectStore, connect: Connect, *, most: int = 1000) -> None:
+        self.platform = platform
+        self._connect = connect
+        self._most = most
+        self._living: dict[tuple[str, str, str], ObjectStore] = {}
+
+    def of(self, bucket: Bucket | None) -> ObjectStore:
+        """Answer the store of `bucket`, or the platform's for None. A rotated credential gets a client of its own at once."""
+        if bucket is None:
+            return self.platform
+        identity = (bucket.config_id, bucket.access_key_id, bucket.secret_sealed)
+        store = self._living.pop(identity, None) or self._connect(bucket)
+        self._living[identity] = store
+        if len(self._living) > self._most:
+            # The one unused for longest. It is only let go of, not closed: a transfer may still be under way on it.
+            del self._living[next(iter(self._living))]
+        return store
+
+    def connect(self, bucket: Bucket) -> ObjectStore:
+        """Answer a client that is not kept, to try a bucket out."""
+        return self._connect(bucket)
+
+    async def aclose(self) -> None:
+        """Close every client and the platform's store."""
+        living, self._living = self._living, {}
+        for store in (*living.values(), self.platform):
+            await store.aclose()

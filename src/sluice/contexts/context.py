@@ -1,0 +1,54 @@
+"""The value of a context. What may be done with one is in `service`, how it is kept in `repository`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+BYTES_PER_MB: Final = 1_048_576
+
+Status = Literal["active", "inactive"]
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most `max_uploads` in any window of `window_seconds`."""
+
+    max_uploads: int
+    window_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One context of one tenant. Sizes named `_mb` are in units of 1,048,576 bytes."""
+
+    context_id: str
+    tenant_id: str
+    context_key: str
+    display_name: str
+    description: str | None
+    allowed_extensions: tuple[str, ...]
+    max_file_size_mb: int
+    storage_path_template: str
+    reject_blank_files: bool
+    reject_corrupt_files: bool
+    scan_for_viruses: bool
+    upload_rate_limit: RateLimit | None
+    storage_quota_mb: int | None
+    storage_used_bytes: int
+    status: Status
+    metadata: Mapping[str, object]
+    storage_config_id: str | None
+    rules_version: int
+    created_at: datetime
+    updated_at: datetime | None
+
+    @property
+    def max_bytes(self) -> int:
+        """Largest file in bytes."""
+        return self.max_file_size_mb * BYTES_PER_MB
+
+    @property
+    def quota_bytes(self) -> int | None:
+        """Most stored bytes; None is unlimited."""
+        return None if self.storage_quota_mb is None else self.storage_quota_mb * BYTES_PER_MB

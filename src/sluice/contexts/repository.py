@@ -1,0 +1,90 @@
+"""All queries of contexts; what a query means is decided in `service`. The tenant comes first in every one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sluice.contexts.context import Context, RateLimit
+from sluice.db.schema import contexts, storage_configs
+from sluice.db.types import AnyRow
+from sluice.kit.paging import Page, PageRequest
+
+
+async def find(connection: AsyncConnection, tenant_id: str, context_key: str) -> Context | None:
+    """Answer one context, or None."""
+    query = select(contexts).where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else _value(row)
+
+
+async def list_page(connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
+    """Answer one page, newest first."""
+    wanted = [contexts.c.tenant_id == tenant_id] + ([] if status is None else [contexts.c.status == status])
+    total = (await connection.execute(select(func.count()).select_from(contexts).where(*wanted))).scalar_one()
+    if request.offset >= total:
+        return Page((), request, total)
+    query = select(contexts).where(*wanted).order_by(contexts.c.context_id.desc()).offset(request.offset).limit(request.page_size)
+    rows = (await connection.execute(query)).all()
+    return Page(tuple(_value(row) for row in rows), request, total)
+
+
+async def add(connection: AsyncConnection, context: Context) -> None:
+    """Insert one context; an `IntegrityError` passes when its key or its bucket is not to be had."""
+    await connection.execute(insert(contexts).values(**_columns(context)))
+
+
+async def change(connection: AsyncConnection, tenant_id: str, context_key: str, values: Mapping[str, Any]) -> Context | None:
+    """Write `values` (column names) in one statement and answer the changed context, or None. Counts the version of its rules up."""
+    statement = (
+        update(contexts)
+        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
+        .values(**values, rules_version=contexts.c.rules_version + 1)
+        .returning(contexts)
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _value(row)
+
+
+async def bucket_is_active(connection: AsyncConnection, tenant_id: str, config_id: str) -> bool | None:
+    """Answer whether the tenant's bucket is active, None when the tenant has no such bucket."""
+    query = select(storage_configs.c.is_active).where(
+        storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id
+    )
+    return (await connection.execute(query)).scalar_one_or_none()
+
+
+def _columns(context: Context) -> dict[str, Any]:
+    rate = context.upload_rate_limit
+    return {
+        "context_id": context.context_id,
+        "tenant_id": context.tenant_id,
+        "context_key": context.context_key,
+        "display_name": context.display_name,
+        "description": context.description,
+        "allowed_extensions": list(context.allowed_extensions),
+        "max_file_size_mb": context.max_file_size_mb,
+        "storage_path_template": context.storage_path_template,
+        "reject_blank_files": context.reject_blank_files,
+        "reject_corrupt_files": context.reject_corrupt_files,
+        "scan_for_viruses": context.scan_for_viruses,
+        "rate_max_uploads": None if rate is None else rate.max_uploads,
+        "rate_window_seconds": None if rate is None else rate.window_seconds,
+        "storage_quota_mb": context.storage_quota_mb,
+        "storage_used_bytes": context.storage_used_bytes,
+        "status": context.status,
+        "metadata": dict(context.metadata),
+        "storage_config_id": context.storage_config_id,
+        "rules_version": context.rules_version,
+        "created_at": context.created_at,
+        "updated_at": context.updated_at,
+    }
+
+
+def _value(row: AnyRow) -> Context:
+    fields = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+    most, window = fields.pop("rate_max_uploads"), fields.pop("rate_window_seconds")
+    fields["upload_rate_limit"] = None if most is None else RateLimit(most, window)
+    fields["allowed_extensions"] = tuple(fields["allowed_extensions"])
+    return Context(**fields)

@@ -1,0 +1,74 @@
+"""The path template of stored objects: literal text and a closed list of placeholders. No `str.format`, no expressions.
+
+What a template can make is a key that never leaves the bucket's base path and is never reused: see `render`.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+DEFAULT_TEMPLATE: Final = "{tenant_id}/{context_key}/{yyyy}/{mm}/{file_id}{extension}"
+PLACEHOLDERS: Final = ("tenant_id", "context_key", "file_id", "yyyy", "mm", "dd", "extension", "sha256")
+
+_LITERAL: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
+_TOKEN: Final = re.compile(r"\{([a-z0-9_]*)\}")
+_SAFE_EXTENSION: Final = re.compile(r"[a-z0-9]{1,16}")
+_UNIQUE_TAIL: Final = "/{file_id}{extension}"
+
+
+class BadTemplate(ValueError):
+    """The template is not of the language. `str()` names the part and what is allowed."""
+
+
+def validate(template: str) -> None:
+    """Raise `BadTemplate` unless every key that `template` can make is a clean relative path."""
+    literals = _TOKEN.split(template)[0::2]
+    for name in _TOKEN.findall(template):
+        if name not in PLACEHOLDERS:
+            raise BadTemplate(f"unknown placeholder {{{name}}}; known are {_known()}")
+    for literal in literals:
+        if "{" in literal or "}" in literal:
+            raise BadTemplate(f"a brace without its partner; placeholders are {_known()}")
+        if not _LITERAL.fullmatch(literal):
+            raise BadTemplate("only letters, digits and !_.*'()/=@+,- and spaces may stand between placeholders")
+    _validate_segments(template)
+
+
+def render(template: str, *, tenant_id: str, context_key: str, file_id: str, extension: str, sha256: str, at: datetime) -> str:
+    """Answer the object key of one file, without the bucket's base path.
+
+    A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain letters and
+    digits is left out: what a stranger named a file never shapes a path.
+    """
+    if "{file_id}" not in template:
+        template += _UNIQUE_TAIL
+    values: Mapping[str, str] = {
+        "tenant_id": tenant_id,
+        "context_key": context_key,
+        "file_id": file_id,
+        "yyyy": f"{at:%Y}",
+        "mm": f"{at:%m}",
+        "dd": f"{at:%d}",
+        "extension": f".{extension}" if _SAFE_EXTENSION.fullmatch(extension) else "",
+        "sha256": sha256,
+    }
+    return _TOKEN.sub(lambda token: values[token[1]], template)
+
+
+def _validate_segments(template: str) -> None:
+    # A segment may be only an extension, which may render as nothing: judged as its worst case.
+    worst = template.replace("{extension}", "")
+    if not worst:
+        raise BadTemplate("would make an empty path")
+    if worst.startswith("/") or worst.endswith("/") or "//" in worst:
+        raise BadTemplate("must not begin or end with a slash or hold an empty segment")
+    for segment in worst.split("/"):
+        if not segment.strip(". "):
+            raise BadTemplate("a segment of dots or spaces alone is no name")
+        if segment != segment.strip(" "):
+            raise BadTemplate("a segment must not begin or end with a space")
+
+
+def _known() -> str:
+    return ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)

@@ -1,0 +1,28 @@
+"""The value of a stored file. What may be done with one is in `service`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One file of one tenant. `sha256` is hex; `storage_config_id` None is the platform's own store."""
+
+    file_id: str
+    tenant_id: str
+    context_id: str
+    context_key: str
+    state: str
+    original_filename: str
+    content_type: str
+    size_bytes: int
+    sha256: str
+    storage_config_id: str | None
+    object_key: str
+    uploaded_by: str
+    uploaded_by_name: str
+    metadata: Mapping[str, object]
+    download_count: int
+    last_downloaded_at: datetime | None
+    created_at: datetime

@@ -1,0 +1,96 @@
+"""What may be done with stored files: list, read, link, open, delete. How a file comes in lives in `uploads`."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sluice.buckets.service import Buckets
+from sluice.buckets.stores import Stores
+from sluice.db.database import Database
+from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault
+from sluice.errors import NotFound, Unavailable
+from sluice.files import repository
+from sluice.files.links import LinkSigner
+from sluice.files.record import FileRecord
+from sluice.kit.clock import Clock, utc_now
+from sluice.kit.paging import Page, PageRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLink:
+    """A link that hands the file out for `expires_in_seconds`."""
+
+    file: FileRecord
+    url: str
+    expires_in_seconds: int
+
+
+class Files:
+    """The stored files of all tenants, one tenant at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        buckets: Buckets,
+        stores: Stores,
+        signer: LinkSigner,
+        *,
+        purge_after: timedelta,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._database = database
+        self._buckets = buckets
+        self._stores = stores
+        self._signer = signer
+        self._purge_after = purge_after
+        self._clock = clock
+
+    async def get(self, tenant_id: str, file_id: str) -> FileRecord:
+        """Answer one file; raises `NotFound`."""
+        async with self._database.reading() as connection:
+            file = await repository.find(connection, tenant_id, file_id)
+        if file is None:
+            raise NotFound
+        return file
+
+    async def list_page(
+        self, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
+    ) -> Page[FileRecord]:
+        """Answer one page, newest first, of all files or those of a context or an uploader."""
+        async with self._database.reading() as connection:
+            return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
+
+    async def link(self, tenant_id: str, file_id: str, expires_in: int) -> DownloadLink:
+        """Count and answer a download link; raises `NotFound` or `Unavailable`."""
+        now = self._clock()
+        async with self._database.transaction() as connection:
+            file = await repository.count_download(connection, tenant_id, file_id, now)
+        if file is None:
+            raise NotFound
+        store = await self._store_of(file)
+        if not isinstance(store, PresignsDownloads):
+            return DownloadLink(file, self._signer.sign(file_id, expires_at=int(now.timestamp()) + expires_in), expires_in)
+        try:
+            url = await store.presign(
+                file.object_key, expires_in=expires_in, filename=file.original_filename, content_type=file.content_type
+            )
+        except StoreFault as fault:
+            raise Unavailable("storage") from fault
+        return DownloadLink(file, url, expires_in)
+
+    async def open_signed(self, file_id: str) -> tuple[FileRecord, ObjectStore]:
+        """Answer the file behind a link whose signature was found good, and its store; raises `NotFound`."""
+        async with self._database.reading() as connection:
+            file = await repository.find_any_tenant(connection, file_id)
+        if file is None:
+            raise NotFound
+        return file, await self._store_of(file)
+
+    async def delete(self, tenant_id: str, file_id: str) -> None:
+        """Hide the file at once; its object is purged later. Raises `NotFound`."""
+        async with self._database.transaction() as connection:
+            deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._clock() + self._purge_after)
+        if not deleted:
+            raise NotFound
+
+    async def _store_of(self, file: FileRecord) -> ObjectStore:
+        return self._stores.of(await self._buckets.for_file(file.tenant_id, file.storage_config_id))

@@ -1,0 +1,228 @@
+"""The way of an upload, from whole bytes to a verdict: the stages in order, straight down `run`. Knows nothing of HTTP.
+
+Form uploads, commands and later doors all enter here, with a sealed spool and a mode. Every verdict is one row of the decision log.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from sluice.access import Principal
+from sluice.buckets import Bucket
+from sluice.buckets.service import Buckets
+from sluice.buckets.stores import Stores
+from sluice.contexts import Context
+from sluice.contexts.templates import render
+from sluice.db.database import Database
+from sluice.engines.limiter import Limiter, Taken
+from sluice.engines.sandbox import Sandbox
+from sluice.engines.scanner import Scanner
+from sluice.errors import FileRejected, LimitExceeded
+from sluice.kit.clock import Clock
+from sluice.kit.ids import new_id
+from sluice.observe.log import log
+from sluice.uploads import repository
+from sluice.uploads.decide import decide
+from sluice.uploads.intake import Refused
+from sluice.uploads.reasons import LIMIT_REASONS, WORDS
+from sluice.uploads.stages.admit import look_at_allowances, month_of, seconds_to_next_month, take_place
+from sluice.uploads.stages.commit import ClaimLost, record, reserve, store
+from sluice.uploads.stages.examine import examine
+from sluice.uploads.stages.scan import scan
+from sluice.uploads.values import Arrival, Decision, Facts, Mode, PendingFile, Rejection, Rules, Stored
+
+_SHARE_OF_LEASE = 0.8
+"""A store that takes longer is given up while the lease still holds, so that the worker never fences a living upload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Figures of the service, not of a context: the free plan's monthly uploads, the lease, the life of a test key's files."""
+
+    free_uploads_per_month: int
+    lease: timedelta
+    test_file_life: timedelta
+
+
+class Pipeline:
+    """Judges uploads and stores what passes."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        limiter: Limiter,
+        sandbox: Sandbox,
+        scanner: Scanner,
+        buckets: Buckets,
+        stores: Stores,
+        terms: Terms,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._limiter = limiter
+        self._sandbox = sandbox
+        self._scanner = scanner
+        self._buckets = buckets
+        self._stores = stores
+        self._terms = terms
+        self._clock = clock
+
+    async def run(self, arrival: Arrival, mode: Mode = "store") -> Stored:
+        """Judge the upload by its context's rules, in their order, and store it if it passes all of them.
+
+        Raises `FileRejected` or `LimitExceeded` with one reason code, or `Unavailable`, `StorageFull` and others when the service
+        itself could not finish: then nothing is stored and nothing charged.
+        """
+        context, name, sealed = arrival.context, arrival.name, arrival.sealed
+        facts = Facts(name.original, name.extension, sealed.size, sealed.sha256.hex())
+        taken: Taken | None = None
+        try:
+            self._judge(facts, context)
+            admission = await take_place(facts, context, self._limiter)
+            facts, taken = admission.facts, admission.taken
+            self._judge(facts, context)
+            facts = await self._look_at_allowances(facts, arrival)
+            self._judge(facts, context)
+            bucket = await self._buckets.for_upload(context.tenant_id, context.storage_config_id)
+            facts = await self._inspect(facts, arrival)
+            self._judge(facts, context)
+            return await self._commit(facts, arrival, bucket, mode)
+        except Refused as refused:
+            await self.log_rejection(refused, arrival.principal, mode)
+            raise refusal_of(refused.rejection) from refused
+        except BaseException:
+            if taken is not None and context.upload_rate_limit is not None:
+                await self._limiter.give_back(taken, window_seconds=context.upload_rate_limit.window_seconds)
+            raise
+
+    async def log_rejection(self, refused: Refused, actor: Principal, mode: Mode = "store") -> None:
+        """Write a rejection into the decision log, in a transaction of its own."""
+        decision = self._decision(refused.facts, refused.context, actor, mode, rejection=refused.rejection)
+        async with self._database.transaction() as connection:
+            await repository.write_decision(connection, decision)
+        log.info(
+            "upload_rejected",
+            reason=refused.rejection.reason.value,
+            context_key=refused.context.context_key,
+            tenant_id=refused.context.tenant_id,
+            report_id=decision.report_id,
+        )
+
+    def _judge(self, facts: Facts, context: Context) -> None:
+        rejection = decide(facts, Rules.of(context))
+        if rejection is not None:
+            raise Refused(rejection, facts, context)
+
+    async def _look_at_allowances(self, facts: Facts, arrival: Arrival) -> Facts:
+        limit, now = self._terms.free_uploads_per_month, self._clock()
+        return await look_at_allowances(facts, arrival.principal, arrival.context, self._database, free_limit=limit, now=now)
+
+    async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:
+        """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan."""
+        rules, tenant_id = Rules.of(arrival.context), arrival.principal.tenant_id
+        scanning = asyncio.create_task(scan(arrival.sealed, tenant_id, self._scanner)) if rules.scan else None
+        try:
+            examined = await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox)
+            facts = replace(facts, examined=examined)
+            if scanning is None or decide(facts, rules) is not None:
+                return facts
+            return replace(facts, scanned=await scanning)
+        finally:
+            if scanning is not None:
+                scanning.cancel()
+                await asyncio.gather(scanning, return_exceptions=True)
+
+    async def _commit(self, facts: Facts, arrival: Arrival, bucket: Bucket | None, mode: Mode) -> Stored:
+        context = arrival.context
+        decision = self._decision(facts, context, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)
+        if decision.file_id is None:
+            async with self._database.transaction() as connection:
+                await repository.write_decision(connection, decision)
+            return _stored(decision, arrival)
+        file = self._pending(decision.file_id, decision, arrival, bucket)
+        try:
+            await reserve(file, self._database, free_limit=self._terms.free_uploads_per_month)
+        except ClaimLost as lost:
+            raise Refused(self._lost(lost), facts, context) from lost
+        to = self._stores.of(bucket)
+        await store(file, arrival.sealed, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
+        due_at = file.created_at + self._terms.test_file_life if arrival.principal.is_test else None
+        await record(decision, file, to, self._database, due_at=due_at)
+        return _stored(decision, arrival)
+
+    def _pending(self, file_id: str, decision: Decision, arrival: Arrival, bucket: Bucket | None) -> PendingFile:
+        context, principal, now = arrival.context, arrival.principal, decision.created_at
+        rendered = render(
+            context.storage_path_template,
+            tenant_id=context.tenant_id,
+            context_key=context.context_key,
+            file_id=file_id,
+            extension=arrival.name.extension,
+            sha256=arrival.sealed.sha256.hex(),
+            at=now,
+        )
+        return PendingFile(
+            file_id=file_id,
+            tenant_id=context.tenant_id,
+            context_id=context.context_id,
+            context_key=context.context_key,
+            name=arrival.name,
+            content_type=decision.facts.content_type,
+            size_bytes=arrival.sealed.size,
+            sha256=arrival.sealed.sha256.hex(),
+            storage_config_id=None if bucket is None else bucket.config_id,
+            object_key=rendered if bucket is None else bucket.key_for(rendered),
+            uploader=principal,
+            metadata=arrival.metadata,
+            plan_month=None if decision.facts.plan is None else month_of(now),
+            report_id=decision.report_id,
+            created_at=now,
+            lease_until=now + self._terms.lease,
+        )
+
+    def _decision(
+        self,
+        facts: Facts,
+        context: Context,
+        actor: Principal,
+        mode: Mode,
+        *,
+        file_id: str | None = None,
+        rejection: Rejection | None = None,
+    ) -> Decision:
+        return Decision(
+            report_id=new_id("rep"),
+            tenant_id=context.tenant_id,
+            file_id=file_id,
+            context_key=context.context_key,
+            mode=mode,
+            rules=Rules.of(context),
+            facts=facts,
+            rejection=rejection,
+            actor=actor,
+            created_at=self._clock(),
+        )
+
+    def _lost(self, lost: ClaimLost) -> Rejection:
+        heals = seconds_to_next_month(self._clock()) if lost.reason in LIMIT_REASONS else None
+        return Rejection(lost.reason, "another upload took the last room", heals)
+
+
+def refusal_of(rejection: Rejection) -> FileRejected | LimitExceeded:
+    """Answer the error that a caller sees for a rejection: its words and exactly one reason code."""
+    kind = LimitExceeded if rejection.reason in LIMIT_REASONS else FileRejected
+    return kind(WORDS[rejection.reason].message, [rejection.reason.value], retry_after=rejection.retry_after)
+
+
+def _stored(decision: Decision, arrival: Arrival) -> Stored:
+    return Stored(
+        file_id=decision.file_id,
+        report_id=decision.report_id,
+        original_filename=arrival.name.original,
+        content_type=decision.facts.content_type,
+        size_bytes=arrival.sealed.size,
+        context_key=arrival.context.context_key,
+        metadata=arrival.metadata,
+        rate=decision.facts.rate,
+    )

@@ -1,0 +1,222 @@
+"""All queries of the commit protocol: reserve, record, abandon, and the decision log. When each runs is in `stages.commit` and the worker.
+
+The row of a file is `pending` from `reserve` to `record`; a lease ends it otherwise. Room in the quota and in the plan is claimed by
+conditional updates, never by a look and a later write.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sluice.access import Principal
+from sluice.contexts.context import BYTES_PER_MB
+from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
+from sluice.db.types import AnyRow
+from sluice.uploads.values import Decision, PendingFile
+
+
+async def still_welcome(connection: AsyncConnection, uploader: Principal) -> bool:
+    """Answer whether the uploader's tenant and key are still active: a key revoked during the upload stores nothing."""
+    query = select(tenants.c.tenant_id).where(tenants.c.tenant_id == uploader.tenant_id, tenants.c.status == "active")
+    if uploader.key_id is not None:
+        query = query.join(api_keys, api_keys.c.tenant_id == tenants.c.tenant_id).where(
+            api_keys.c.api_key_id == uploader.key_id, api_keys.c.status == "active"
+        )
+    return (await connection.execute(query)).one_or_none() is not None
+
+
+async def plan_of(connection: AsyncConnection, tenant_id: str) -> str:
+    """Answer the tenant's plan."""
+    return str((await connection.execute(select(tenants.c.plan).where(tenants.c.tenant_id == tenant_id))).scalar_one())
+
+
+async def plan_uploads(connection: AsyncConnection, tenant_id: str, month: str) -> int:
+    """Answer how many files of `month` (`2026-01`) count against the tenant's plan."""
+    query = select(plan_usage.c.uploads).where(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == month)
+    return (await connection.execute(query)).scalar_one_or_none() or 0
+
+
+async def context_usage(connection: AsyncConnection, context_id: str) -> AnyRow | None:
+    """Answer `storage_used_bytes` and `status` of a context, or None."""
+    query = select(contexts.c.storage_used_bytes, contexts.c.status).where(contexts.c.context_id == context_id)
+    return (await connection.execute(query)).one_or_none()
+
+
+async def claim_bytes(connection: AsyncConnection, context_id: str, size_bytes: int) -> bool:
+    """Claim room in an active context's quota; answer whether there was room."""
+    after = contexts.c.storage_used_bytes + size_bytes
+    statement = (
+        update(contexts)
+        .where(
+            contexts.c.context_id == context_id,
+            contexts.c.status == "active",
+            or_(contexts.c.storage_quota_mb.is_(None), after <= contexts.c.storage_quota_mb * BYTES_PER_MB),
+        )
+        .values(storage_used_bytes=after)
+        .returning(contexts.c.context_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def claim_plan(connection: AsyncConnection, tenant_id: str, month: str, limit: int) -> bool:
+    """Claim one upload of the month's plan; answer whether there was one."""
+    if limit < 1:
+        return False
+    upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
+    statement = (
+        upsert(plan_usage)
+        .values(tenant_id=tenant_id, month=month, uploads=1)
+        .on_conflict_do_update(
+            index_elements=["tenant_id", "month"],
+            set_={"uploads": plan_usage.c.uploads + 1},
+            where=plan_usage.c.uploads < limit,
+        )
+        .returning(plan_usage.c.uploads)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def add_pending(connection: AsyncConnection, file: PendingFile) -> None:
+    """Insert the row of a file whose object does not exist yet."""
+    await connection.execute(
+        insert(files).values(
+            file_id=file.file_id,
+            tenant_id=file.tenant_id,
+            context_id=file.context_id,
+            context_key=file.context_key,
+            state="pending",
+            original_filename=file.name.original,
+            content_type=file.content_type,
+            size_bytes=file.size_bytes,
+            sha256=file.sha256,
+            storage_config_id=file.storage_config_id,
+            object_key=file.object_key,
+            uploaded_by=file.uploader.actor_id,
+            uploaded_by_name=file.uploader.actor_name,
+            metadata=dict(file.metadata),
+            download_count=0,
+            plan_month=file.plan_month,
+            report_id=file.report_id,
+            created_at=file.created_at,
+            lease_until=file.lease_until,
+        )
+    )
+
+
+async def mark_stored(connection: AsyncConnection, file_id: str, due_at: datetime | None) -> bool:
+    """Make a pending file visible; answer False when its lease ran out and the worker was there first."""
+    statement = (
+        update(files)
+        .where(files.c.file_id == file_id, files.c.state == "pending")
+        .values(state="stored", lease_until=None, due_at=due_at)
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def abandon(connection: AsyncConnection, file_id: str, now: datetime) -> bool:
+    """Fence a pending file: it can never become stored, and all that it claimed is released. Its object is due to be purged now."""
+    statement = (
+        update(files)
+        .where(files.c.file_id == file_id, files.c.state == "pending")
+        .values(state="gone", lease_until=None, due_at=now)
+        .returning(files.c.tenant_id, files.c.context_id, files.c.size_bytes, files.c.plan_month)
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    if row is None:
+        return False
+    await connection.execute(
+        update(contexts)
+        .where(contexts.c.context_id == row.context_id)
+        .values(storage_used_bytes=contexts.c.storage_used_bytes - row.size_bytes)
+    )
+    if row.plan_month is not None:
+        await connection.execute(
+            update(plan_usage)
+            .where(plan_usage.c.tenant_id == row.tenant_id, plan_usage.c.month == row.plan_month)
+            .values(uploads=plan_usage.c.uploads - 1)
+        )
+    return True
+
+
+async def write_decision(connection: AsyncConnection, decision: Decision) -> None:
+    """Append one row to the decision log."""
+    rejection, scanned = decision.rejection, decision.facts.scanned
+    engines = {} if scanned is None else {"scanner": scanned.engine, "signatures": scanned.signatures}
+    await connection.execute(
+        insert(decisions).values(
+            report_id=decision.report_id,
+            tenant_id=decision.tenant_id,
+            file_id=decision.file_id,
+            context_key=decision.context_key,
+            mode=decision.mode,
+            rules=decision.rules.to_json(),
+            rules_version=decision.rules.version,
+            facts=decision.facts.to_json(),
+            engines=engines,
+            outcome="accepted" if rejection is None else "rejected",
+            reason=None if rejection is None else rejection.reason.value,
+            detail="" if rejection is None else rejection.detail[:1000],
+            actor={"id": decision.actor.actor_id, "name": decision.actor.actor_name, "via": decision.actor.via},
+            created_at=decision.created_at,
+        )
+    )
+
+
+async def expired_leases(connection: AsyncConnection, now: datetime, most: int) -> Sequence[str]:
+    """Answer ids of pending files whose lease is over, oldest first."""
+    query = select(files.c.file_id).where(files.c.state == "pending", files.c.lease_until <= now).order_by(files.c.lease_until)
+    return (await connection.execute(query.limit(most))).scalars().all()
+
+
+async def claim_purges(connection: AsyncConnection, now: datetime, again_at: datetime, most: int) -> Sequence[AnyRow]:
+    """Claim files whose object is due to be removed; unless settled by `forget`, they are due again at `again_at`.
+
+    Any number of workers may ask: each row is had by one of them.
+    """
+    due = (
+        select(files.c.file_id)
+        .where(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)
+        .order_by(files.c.due_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    statement = (
+        update(files)
+        .where(files.c.file_id.in_(due))
+        .values(due_at=again_at)
+        .returning(files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def forget(connection: AsyncConnection, file_ids: Sequence[str]) -> None:
+    """Delete the rows of files whose objects are gone. What was decided of them stays in the decision log."""
+    await connection.execute(delete(files).where(files.c.file_id.in_(file_ids), files.c.state.in_(("gone", "deleted"))))
+
+
+async def expired_test_files(connection: AsyncConnection, now: datetime, most: int) -> Sequence[AnyRow]:
+    """Answer tenant and id of stored files whose time is over, oldest first: only test keys' files have one."""
+    query = select(files.c.tenant_id, files.c.file_id).where(files.c.state == "stored", files.c.due_at <= now)
+    return (await connection.execute(query.order_by(files.c.due_at).limit(most))).all()
+
+
+async def forget_decisions(connection: AsyncConnection, before: datetime, most: int) -> int:
+    """Delete the oldest decisions written before `before`, at most `most`; answer how many."""
+    old = select(decisions.c.report_id).where(decisions.c.created_at < before).limit(most)
+    statement = delete(decisions).where(decisions.c.report_id.in_(old)).returning(decisions.c.report_id)
+    return len((await connection.execute(statement)).all())
+
+
+async def count_waiting(connection: AsyncConnection, now: datetime) -> AnyRow:
+    """Answer how many rows wait for the worker: `pending` leases in all, `expired` ones, and `due` purges."""
+    query = select(
+        func.count().filter(files.c.state == "pending").label("pending"),
+        func.count().filter(and_(files.c.state == "pending", files.c.lease_until <= now)).label("expired"),
+        func.count().filter(and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)).label("due"),
+    ).select_from(files)
+    return (await connection.execute(query)).one()

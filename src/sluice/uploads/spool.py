@@ -1,0 +1,100 @@
+"""Where an upload's bytes wait while they are judged: in memory while small, else in an unlinked file. Nothing is left by a crash."""
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from sluice.errors import StorageFull
+from sluice.kit.sealed import Sealed
+
+_BATCH_BYTES: Final = 1024 * 1024
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+class Spool:
+    """Takes bytes in order, counts and hashes them on the way, and is sealed once. Holds at most a batch of 1 MiB besides the spool."""
+
+    def __init__(self, memory_bytes: int, folder: Path) -> None:
+        self._memory_bytes = memory_bytes
+        self._folder = folder
+        self._fd = os.memfd_create("sluice-spool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._in_memory = True
+        self._digest = hashlib.sha256()
+        self._batch: list[bytes] = []
+        self._batched = 0
+        self.size = 0
+
+    async def write(self, chunk: bytes) -> None:
+        """Take the next bytes; raises `StorageFull` when the disk has no room."""
+        self._batch.append(chunk)
+        self._batched += len(chunk)
+        self.size += len(chunk)
+        if self._batched >= _BATCH_BYTES:
+            await asyncio.to_thread(self._flush)
+
+    async def seal(self) -> Sealed:
+        """Answer the bytes, which can no longer change; raises `StorageFull`. The spool still owns the descriptor."""
+        if self._batched >= _BATCH_BYTES // 8 or self.size > self._memory_bytes:
+            await asyncio.to_thread(self._flush)
+        else:
+            self._flush()
+        if self._in_memory:
+            fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
+        else:
+            writable, self._fd = self._fd, os.open(f"/proc/self/fd/{self._fd}", os.O_RDONLY | os.O_CLOEXEC)
+            os.close(writable)
+        return Sealed(self._fd, self.size, self._digest.digest())
+
+    def close(self) -> None:
+        """Let go of the bytes. A second call is a no-op."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._batch.clear()
+
+    def _flush(self) -> None:
+        batch, self._batch, self._batched = self._batch, [], 0
+        try:
+            if self._in_memory and self.size > self._memory_bytes:
+                self._move_to_disk()
+            for chunk in batch:
+                self._digest.update(chunk)
+                _write_all(self._fd, chunk)
+        except OSError as fault:
+            if fault.errno in _NO_ROOM:
+                raise StorageFull from fault
+            raise
+
+    def _move_to_disk(self) -> None:
+        memory, on_disk = self._fd, _unlinked_file(self._folder)
+        offset, size = 0, os.fstat(memory).st_size
+        self._fd, self._in_memory = on_disk, False
+        try:
+            while offset < size:
+                offset += os.sendfile(on_disk, memory, offset, size - offset)
+        finally:
+            os.close(memory)
+
+
+def _unlinked_file(folder: Path) -> int:
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as fault:
+        if fault.errno in _NO_ROOM:
+            raise
+    # A file system without O_TMPFILE: the name lives for an instant.
+    fd, name = tempfile.mkstemp(dir=folder)
+    Path(name).unlink()
+    return fd
+
+
+def _write_all(fd: int, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(fd, view) :]

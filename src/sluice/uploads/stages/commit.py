@@ -1,0 +1,92 @@
+"""The commit protocol: reserve, store, record. No transaction is open while bytes move; a crash anywhere leaves a row that says so.
+
+    reserve   ONE transaction: room in quota and plan by conditional updates, the row `pending` with a lease
+    store     the object under its never-reused key
+    record    ONE transaction: `pending` becomes `stored` (one row, or the lease was lost), and the decision is logged
+
+A row left `pending` by a crash is fenced by the worker when its lease is over; only then is its object deleted.
+"""
+
+import asyncio
+from datetime import datetime
+
+from sluice.db.database import Database, DatabaseAway
+from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
+from sluice.errors import ContextInactive, NotFound, StorageFull, Unauthenticated, Unavailable
+from sluice.kit.sealed import Sealed
+from sluice.observe.log import log
+from sluice.uploads import repository
+from sluice.uploads.reasons import Reason
+from sluice.uploads.values import Decision, PendingFile
+
+
+class ClaimLost(Exception):
+    """Another upload took the last room between the look and the claim. `reason` is the code that the look would have given."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
+    """Claim all that the file needs and write its row, or change nothing.
+
+    Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile.
+    """
+    async with database.transaction() as connection:
+        if not await repository.still_welcome(connection, file.uploader):
+            raise Unauthenticated
+        if not await repository.claim_bytes(connection, file.context_id, file.size_bytes):
+            usage = await repository.context_usage(connection, file.context_id)
+            if usage is None:
+                raise NotFound
+            if usage.status != "active":
+                raise ContextInactive
+            raise ClaimLost(Reason.STORAGE_QUOTA_EXCEEDED)
+        if file.plan_month is not None and not await repository.claim_plan(connection, file.tenant_id, file.plan_month, free_limit):
+            raise ClaimLost(Reason.MONTHLY_LIMIT_EXCEEDED)
+        await repository.add_pending(connection, file)
+
+
+async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Database, *, seconds: float) -> None:
+    """Put the object; raises `StorageFull` or `Unavailable`, with everything released again."""
+    try:
+        async with asyncio.timeout(seconds):
+            await to.put(file.object_key, sealed, content_type=file.content_type)
+    except StoreFull as fault:
+        await _release(file, to, database)
+        raise StorageFull from fault
+    except (StoreFault, TimeoutError) as fault:
+        log.warning("store_failed", file_id=file.file_id, storage_config_id=file.storage_config_id, fault=str(fault))
+        await _release(file, to, database)
+        raise Unavailable("storage") from fault
+
+
+async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, due_at: datetime | None) -> None:
+    """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored."""
+    async with database.transaction() as connection:
+        kept = await repository.mark_stored(connection, file.file_id, due_at)
+        if kept:
+            await repository.write_decision(connection, decision)
+    if not kept:
+        await _delete_object(file, to)
+        raise Unavailable("storage")
+
+
+async def _release(file: PendingFile, to: ObjectStore, database: Database) -> None:
+    """Give back what was claimed. What fails here, the worker does when the lease is over."""
+    try:
+        async with database.transaction() as connection:
+            await repository.abandon(connection, file.file_id, file.lease_until)
+    except DatabaseAway:
+        log.warning("release_left_to_worker", file_id=file.file_id)
+        return
+    await _delete_object(file, to)
+
+
+async def _delete_object(file: PendingFile, to: ObjectStore) -> None:
+    """Try at once; the row stays, and the worker deletes again after the lease, when no late write can bring the object back."""
+    try:
+        await to.delete(file.object_key)
+    except StoreFault:
+        log.warning("delete_left_to_worker", file_id=file.file_id)

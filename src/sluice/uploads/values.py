@@ -1,0 +1,198 @@
+"""The values that pass from stage to stage of an upload: rules, facts, the arrival, the verdict. They are frozen and know no engine."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from sluice.access import Principal
+from sluice.contexts import Context, RateLimit
+from sluice.formats.verdict import Report
+from sluice.kit.sealed import Sealed
+from sluice.uploads.names import FileName, plain_extension
+from sluice.uploads.reasons import Reason
+
+Mode = Literal["store", "validate"]
+"""`validate` judges and records the decision, but stores nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a context as one upload met them: what a decision can be replayed with. Sizes are in bytes."""
+
+    version: int
+    allowed_extensions: tuple[str, ...]
+    max_bytes: int
+    reject_blank: bool
+    reject_corrupt: bool
+    scan: bool
+    rate: RateLimit | None
+    quota_bytes: int | None
+
+    @classmethod
+    def of(cls, context: Context) -> Self:
+        """Answer the rules of `context`."""
+        return cls(
+            version=context.rules_version,
+            allowed_extensions=tuple(plain_extension(extension) for extension in context.allowed_extensions),
+            max_bytes=context.max_bytes,
+            reject_blank=context.reject_blank_files,
+            reject_corrupt=context.reject_corrupt_files,
+            scan=context.scan_for_viruses,
+            rate=context.upload_rate_limit,
+            quota_bytes=context.quota_bytes,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Answer the rules for the decision log."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RateFact:
+    """The rate limit as the upload found it. `retry_after` (seconds) is None when a place was had."""
+
+    remaining: int
+    retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFact:
+    """Stored files of the tenant in this month, and the most its plan allows; `resets_in` is in seconds."""
+
+    used: int
+    limit: int
+    resets_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExamineFact:
+    """What the checker said: a report, or how it ended without one."""
+
+    report: Report | None
+    died: bool
+    overran: str | None
+    detail: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFact:
+    """What the scanner said. `outcome` is `clean`, `infected` or `incomplete`: an absent scanner is no fact but a fault."""
+
+    outcome: Literal["clean", "infected", "incomplete"]
+    threat: str | None
+    detail: str
+    engine: str
+    signatures: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that was measured of one upload so far; None is not measured yet. What is wrong with it is decided in `decide`."""
+
+    filename: str
+    extension: str
+    size_bytes: int
+    sha256: str | None = None
+    """Hex digest; None while bytes are still coming."""
+    rate: RateFact | None = None
+    plan: PlanFact | None = None
+    quota_used_bytes: int | None = None
+    """Stored bytes of the context, without this file."""
+    examined: ExamineFact | None = None
+    scanned: ScanFact | None = None
+
+    @property
+    def content_type(self) -> str:
+        """What the content is, not what the client claimed."""
+        report = None if self.examined is None else self.examined.report
+        return "application/octet-stream" if report is None else report.content_type
+
+    def to_json(self) -> dict[str, Any]:
+        """Answer the facts for the decision log."""
+        plain = asdict(self) | {"examined": None}
+        if self.examined is not None:
+            report = self.examined.report
+            plain["examined"] = {
+                "report": None if report is None else report.to_json(),
+                "died": self.examined.died,
+                "overran": self.examined.overran,
+                "detail": self.examined.detail,
+                "ms": self.examined.ms,
+            }
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why an upload is refused; `detail` says what was measured. `retry_after` is in seconds, for limits that time heals."""
+
+    reason: Reason
+    detail: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A whole upload, received and sealed, before any check of its content."""
+
+    principal: Principal
+    context: Context
+    name: FileName
+    sealed: Sealed
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row of the decision log."""
+
+    report_id: str
+    tenant_id: str
+    file_id: str | None
+    context_key: str
+    mode: Mode
+    rules: Rules
+    facts: Facts
+    rejection: Rejection | None
+    actor: Principal
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """A file that is about to be stored: its row exists before its object, so that every object can be found."""
+
+    file_id: str
+    tenant_id: str
+    context_id: str
+    context_key: str
+    name: FileName
+    content_type: str
+    size_bytes: int
+    sha256: str
+    storage_config_id: str | None
+    object_key: str
+    uploader: Principal
+    metadata: Mapping[str, object]
+    plan_month: str | None
+    """The month (`2026-01`) that this file counts in; None when it counts against no plan."""
+    report_id: str
+    created_at: datetime
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The upload was accepted; in mode `validate`, `file_id` is None and nothing was stored."""
+
+    file_id: str | None
+    report_id: str
+    original_filename: str
+    content_type: str
+    size_bytes: int
+    context_key: str
+    metadata: Mapping[str, object]
+    rate: RateFact | None
