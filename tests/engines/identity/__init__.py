@@ -1,0 +1,1 @@
+"""Tests of who may sign tokens; `tokens` forges them, `issuer` publishes keys over real sockets."""

@@ -1,0 +1,91 @@
+"""Making tokens, honest and forged, part by part. What should become of them is said in the tests."""
+
+import base64
+import functools
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import get_default_algorithms
+
+from sluice.engines.identity.claims import ClaimRules
+
+RULES = ClaimRules(issuer="https://issuer.example", audience="sluice", tenant_claim="tenant_id")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+CLAIMS: dict[str, Any] = {
+    "iss": RULES.issuer,
+    "aud": RULES.audience,
+    "sub": "user-1",
+    "tenant_id": "ten_1",
+    "exp": int(NOW.timestamp()) + 60,
+}
+
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+
+def at_now() -> datetime:
+    return NOW
+
+
+def b64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+@functools.cache
+def _make(kind: str, name: str, bits: int) -> PrivateKey:
+    if kind == "rsa":
+        return rsa.generate_private_key(65537, bits)
+    return ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else ed25519.Ed25519PrivateKey.generate()
+
+
+def rsa_key(name: str = "one", bits: int = 2048) -> PrivateKey:
+    return _make("rsa", name, bits)
+
+
+def ec_key(name: str = "one") -> PrivateKey:
+    return _make("ec", name, 256)
+
+
+def ed_key(name: str = "one") -> ed25519.Ed25519PrivateKey:
+    made = _make("ed", name, 256)
+    assert isinstance(made, ed25519.Ed25519PrivateKey)
+    return made
+
+
+def key_for(algorithm: str, name: str = "one") -> PrivateKey:
+    if algorithm == "ES256":
+        return ec_key(name)
+    return ed_key(name) if algorithm == "EdDSA" else rsa_key(name)
+
+
+def jwk(private: PrivateKey, **members: object) -> dict[str, Any]:
+    """Answer the public half as a JWK with further or other members; a member set to None is left out."""
+    public = private.public_key()
+    shown: dict[str, Any]
+    if isinstance(public, rsa.RSAPublicKey):
+        numbers = public.public_numbers()
+        shown = {"kty": "RSA", "n": b64(numbers.n.to_bytes((numbers.n.bit_length() + 7) // 8, "big")), "e": "AQAB"}
+    elif isinstance(public, ec.EllipticCurvePublicKey):
+        point = public.public_numbers()
+        shown = {"kty": "EC", "crv": "P-256", "x": b64(point.x.to_bytes(32, "big")), "y": b64(point.y.to_bytes(32, "big"))}
+    else:
+        shown = {"kty": "OKP", "crv": "Ed25519", "x": b64(public.public_bytes_raw())}
+    return {name: value for name, value in (shown | members).items() if value is not None}
+
+
+def jwks(*keys: dict[str, Any]) -> bytes:
+    return json.dumps({"keys": keys}).encode()
+
+
+def forge(private: PrivateKey, header: object, claims: object, *, algorithm: str = "EdDSA") -> str:
+    """Answer a token with any header and claims (bytes stand as they are), genuinely signed with `algorithm`."""
+    parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims)]
+    signed = ".".join(b64(part) for part in parts)
+    return f"{signed}.{b64(get_default_algorithms()[algorithm].sign(signed.encode(), private))}"
+
+
+def token(algorithm: str = "EdDSA", *, key: str = "one", header: dict[str, Any] | None = None, **claims: Any) -> str:
+    """Answer an honest token of the key `key`; a claim set to None is left out."""
+    said = {name: value for name, value in (CLAIMS | claims).items() if value is not None}
+    return forge(key_for(algorithm, key), {"alg": algorithm, "typ": "JWT"} | (header or {}), said, algorithm=algorithm)
