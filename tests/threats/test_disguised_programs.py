@@ -1,0 +1,52 @@
+"""Programs under the names of documents, and honest files that resemble them."""
+
+import struct
+
+import pytest
+
+from tests.threats.packing import scanned, threat_in, zipped
+
+PE = b"MZ" + bytes(58) + struct.pack("<L", 64) + b"PE\0\0" + bytes(200)
+ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
+MACHO = b"\xcf\xfa\xed\xfe" + struct.pack("<3L", 0x01000007, 3, 2) + bytes(40)
+MACHO_BIG_ENDIAN = b"\xfe\xed\xfa\xce" + struct.pack(">3L", 18, 0, 2) + bytes(40)
+UNIVERSAL = b"\xca\xfe\xba\xbe" + struct.pack(">L", 2) + bytes(40)
+SCRIPT = b"#!/bin/sh\nrm -rf /\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "filename", "kind"),
+    [
+        (PE, "invoice.pdf", "PE"),
+        (PE, "INVOICE.PDF", "PE"),
+        (PE, "invoice.pdf. .", "PE"),
+        (PE, "notes.txt", "PE"),
+        (ELF, "photo.jpeg", "ELF"),
+        (MACHO, "film.mp4", "Mach-O"),
+        (MACHO_BIG_ENDIAN, "letter.docx", "Mach-O"),
+        (UNIVERSAL, "song.mp3", "Mach-O"),
+        (SCRIPT, "photo.png", "Script"),
+        (zipped({"papers/invoice.pdf": PE}), "papers.zip", "PE"),
+        (zipped({"papers\\invoice.pdf": PE}), "papers.zip", "PE"),
+    ],
+)
+def test_a_program_under_the_name_of_a_document_is_a_threat(data: bytes, filename: str, kind: str) -> None:
+    assert threat_in(data, filename) == f"Disguised-Program.{kind}"
+
+
+@pytest.mark.parametrize(
+    ("data", "filename"),
+    [
+        pytest.param(PE, "setup.exe", id="a program under its own name"),
+        pytest.param(PE, "", id="no name"),
+        pytest.param(PE, "pdf", id="no extension"),
+        pytest.param(zipped({"bin/tool": ELF, "setup.exe": PE}), "tools.zip", id="programs in an archive"),
+        pytest.param(SCRIPT, "install.txt", id="a script to be read"),
+        pytest.param(b"MZ is a postcode in no country", "notes.txt", id="a text that begins like a program"),
+        pytest.param(b"MZ" + b"\xff" * 100, "notes.doc", id="an offset beyond the file"),
+        pytest.param(b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(40), "Main.txt", id="a Java class"),
+        pytest.param(b"#! a heading", "notes.rtf", id="a hash and an exclamation mark"),
+    ],
+)
+def test_an_honest_file_is_none(data: bytes, filename: str) -> None:
+    assert scanned(data, filename) == scanned(b"")
