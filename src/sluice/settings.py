@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     oidc_provision: bool = Field(
         False, description="Make a tenant (plan `free`) on the first valid token that names an unknown one."
     )
-    failed_logins: int = Field(100, ge=1, description="Failed credentials per address and minute; beyond them 429.")
+    failed_logins: int = Field(1000, ge=1, description="Failed credentials per address and minute; beyond them 429.")
 
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for uploads under way when the server stops.")
 

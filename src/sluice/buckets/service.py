@@ -14,7 +14,7 @@ from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.engines.storage import StoreFault
 from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBucketNeeded, Invalid, NotFound
-from sluice.kit.cipher import Keyring
+from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 
@@ -48,7 +48,7 @@ class Buckets:
         self,
         database: Database,
         stores: Stores,
-        keyring: Keyring,
+        keyring: Sealer,
         *,
         allowed_endpoints: Collection[str],
         probe: bool,

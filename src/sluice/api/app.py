@@ -1,0 +1,73 @@
+"""The HTTP application: routes, errors and guards put together. Which engines stand behind the services is decided in `wiring`."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from sluice import __version__
+from sluice.api import docs, render
+from sluice.api.authenticate import Authenticator
+from sluice.api.guards import Guards
+from sluice.api.routes import api_keys, buckets, contexts, downloads, files, health, upload
+from sluice.api.services import ApiServices
+from sluice.engines.health import EngineHealth
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+Healths = Callable[[], Awaitable[Sequence[EngineHealth]]]
+
+_DESCRIPTION = (
+    "A gate for files: every upload is inspected under the rules of its context before anything is stored. "
+    "Credentials go into the Authorization header: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`."
+)
+
+
+def make_app(lifespan: Lifespan | None = None) -> FastAPI:
+    """Answer the application; before it serves, `furnish` gives it its services."""
+    app = FastAPI(
+        title="Sluice",
+        version="0.1.0",
+        summary="File upload validation service",
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    )
+    for module in (contexts, upload, files, downloads, buckets, api_keys, health, docs):
+        app.include_router(module.router)
+    render.install(app)
+    app.add_middleware(Guards)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+    return app
+
+
+def furnish(app: FastAPI, services: ApiServices, authenticator: Authenticator, healths: Healths) -> None:
+    """Give the application what its endpoints call."""
+    app.state.services = services
+    app.state.authenticator = authenticator
+    app.state.healths = healths
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            description=app.description,
+            routes=app.routes,
+            license_info=app.license_info,
+        )
+        document["info"]["x-release"] = __version__
+        document.setdefault("components", {})["securitySchemes"] = {
+            "credential": {"type": "http", "scheme": "bearer", "description": "An API key or a JWT."}
+        }
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                operation["security"] = [] if path.startswith("/health") else [{"credential": []}]
+        app.openapi_schema = document
+    return app.openapi_schema

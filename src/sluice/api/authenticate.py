@@ -1,0 +1,86 @@
+"""From an Authorization header to a caller: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`. Every failure looks the same."""
+
+from collections.abc import Collection
+
+from starlette.requests import Request
+
+from sluice.access import Principal, known_scopes
+from sluice.api_keys.secret import looks_like_key
+from sluice.api_keys.service import ApiKeys
+from sluice.engines.identity import Claims, InvalidToken, IssuerAway
+from sluice.engines.identity.select import VerifierSet
+from sluice.errors import NotFound, TooManyRequests, Unauthenticated, Unavailable
+from sluice.kit.throttle import FailureThrottle
+from sluice.observe.log import log
+from sluice.tenants.service import Tenants
+
+
+class Authenticator:
+    """Believes credentials or does not."""
+
+    def __init__(
+        self,
+        api_keys: ApiKeys,
+        verifiers: VerifierSet,
+        tenants: Tenants,
+        throttle: FailureThrottle,
+        *,
+        default_scopes: Collection[str],
+        provision: Collection[str],
+    ) -> None:
+        """`provision` names the issuers whose valid tokens make the tenant that they name."""
+        self._api_keys = api_keys
+        self._verifiers = verifiers
+        self._tenants = tenants
+        self._throttle = throttle
+        self._default_scopes = frozenset(default_scopes)
+        self._provision = frozenset(provision)
+
+    async def principal_of(self, request: Request) -> Principal:
+        """Answer who is asking; raises `Unauthenticated`, or `TooManyRequests` for an address that failed too often.
+
+        A valid credential passes also from such an address: many people may share it.
+        """
+        try:
+            return await self._believe(request.headers.getlist("authorization"))
+        except Unauthenticated:
+            address = request.client.host if request.client else ""
+            wait = self._throttle.blocked(address)
+            if wait is not None:
+                raise TooManyRequests(errors=["Too many failed credentials from this address"], retry_after=wait) from None
+            self._throttle.failed(address)
+            raise
+
+    async def _believe(self, headers: list[str]) -> Principal:
+        if len(headers) != 1:
+            raise Unauthenticated
+        word, space, rest = headers[0].strip().partition(" ")
+        behind_bearer = bool(space) and word.lower() == "bearer"
+        credential = rest.strip() if behind_bearer else headers[0].strip()
+        if looks_like_key(credential):
+            return await self._api_keys.authenticate(credential)
+        if not behind_bearer:
+            raise Unauthenticated
+        return await self._user(credential)
+
+    async def _user(self, token: str) -> Principal:
+        try:
+            claims = await self._verifiers.verify(token)
+        except InvalidToken as fault:
+            log.info("token_refused", why=str(fault))
+            raise Unauthenticated from fault
+        except IssuerAway as fault:
+            raise Unavailable("identity provider") from fault
+        await self._require_tenant(claims)
+        said = self._default_scopes if claims.scopes is None else claims.scopes
+        return Principal(claims.tenant_id, claims.subject, claims.name, known_scopes(said), via="jwt")
+
+    async def _require_tenant(self, claims: Claims) -> None:
+        try:
+            tenant = await self._tenants.get(claims.tenant_id)
+        except NotFound:
+            if claims.issuer not in self._provision:
+                raise Unauthenticated from None
+            tenant = await self._tenants.create(claims.tenant_id, "free", tenant_id=claims.tenant_id)
+        if tenant.status != "active":
+            raise Unauthenticated

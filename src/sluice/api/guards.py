@@ -1,0 +1,71 @@
+"""What holds for every request: one id, one set of headers, one reading of its frame, and no exception that leaves bare."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sluice.api.render import render
+from sluice.errors import Malformed, SluiceError
+from sluice.kit.ids import new_id
+from sluice.observe.log import log
+
+_SECURITY_HEADERS: Final[Mapping[str, str]] = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class Guards:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; other kinds of connection pass untouched."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = new_id("req")
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        started = False
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers["Request-Id"] = request_id
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            _require_one_frame(Headers(scope=scope))
+            await self._app(scope, receive, send_guarded)
+        except SluiceError as error:
+            await render(error)(scope, receive, send_guarded)
+        except Exception:
+            # The only place where an unexpected fault is caught: the log gets all of it, the caller none.
+            log.exception("unexpected_fault", method=scope["method"], path=scope["path"])
+            if started:
+                raise
+            await render(SluiceError())(scope, receive, send_guarded)
+
+
+def _require_one_frame(headers: Headers) -> None:
+    """Refuse what proxies and servers are known to read differently (RFC 9112 section 6): that is how requests are smuggled."""
+    lengths = headers.getlist("content-length")
+    if len(lengths) > 1 or any(not length.isascii() or not length.isdigit() for length in lengths):
+        raise Malformed(errors=["Content-Length: expected one number"])
+    if lengths and "transfer-encoding" in headers:
+        raise Malformed(errors=["Content-Length and Transfer-Encoding exclude each other"])
+    if len(headers.getlist("host")) > 1:
+        raise Malformed(errors=["Host: expected once"])

@@ -1,0 +1,128 @@
+"""Reading multipart/form-data (RFC 7578) as a stream, in exactly one way. What the fields mean is decided in `upload_form`.
+
+Three popular parsers disagree on 23 of 55 odd bodies; whatever could be read in two ways is refused here as `Malformed`.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
+
+from sluice.errors import Malformed
+
+_MAX_PARTS: Final = 32
+_MAX_HEADER_BYTES: Final = 4096
+_BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
+_PARAMETER: Final = re.compile(r""";[ \t]*([A-Za-z0-9*_-]+)=("(?:[^"\\\r\n]|\\.)*"|[^\s;"\\]+)[ \t]*""")
+_EXTENDED: Final = re.compile(r"(?i:utf-8)'[A-Za-z0-9-]*'((?:[A-Za-z0-9!#$&+.^_`|~-]|%[0-9A-Fa-f]{2})+)")
+
+
+@dataclass(frozen=True, slots=True)
+class PartStart:
+    """A part begins. `filename` is None for a plain field."""
+
+    name: str
+    filename: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnd:
+    """The part that began last is whole."""
+
+
+Event = PartStart | bytes | PartEnd
+
+
+def boundary_of(content_type: str) -> str | None:
+    """Answer the boundary of a multipart/form-data Content-Type, None for any other type; raises `Malformed` for a bad boundary."""
+    media_type, _, rest = content_type.partition(";")
+    if media_type.strip().lower() != "multipart/form-data":
+        return None
+    found = [value for name, value in _parameters(f";{rest}" if rest.strip() else "", "Content-Type") if name == "boundary"]
+    if len(found) != 1 or not _BOUNDARY.fullmatch(found[0]):
+        raise Malformed(errors=["Content-Type: expected one boundary of 1 to 70 characters"])
+    return found[0]
+
+
+async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
+    """Answer the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
+
+    Raises `Malformed` at the first byte that does not fit. What follows the closing boundary is read and ignored, as RFC 2046 says.
+    """
+    parser = PushMultipartParser(
+        boundary, max_header_size=_MAX_HEADER_BYTES, max_header_count=8, max_segment_count=_MAX_PARTS, strict=True
+    )
+    try:
+        async for chunk in body:
+            if parser.closed or not chunk:
+                continue
+            for event in parser.parse(chunk):
+                yield _event(event)
+        parser.close()
+    except MultipartError as fault:
+        raise Malformed(errors=[f"body: {fault.args[0] if fault.args else 'not multipart/form-data'}"]) from fault
+
+
+def _event(event: MultipartSegment | bytes | bytearray | None) -> Event:
+    if event is None:
+        return PartEnd()
+    if isinstance(event, MultipartSegment):
+        return _part_start(event)
+    return bytes(event)
+
+
+def _part_start(segment: MultipartSegment) -> PartStart:
+    dispositions = [value for name, value in segment.headerlist if name == "Content-Disposition"]
+    if len(dispositions) != 1:
+        raise Malformed(errors=["body: expected one Content-Disposition in each part"])
+    if any(name == "Content-Transfer-Encoding" and value.lower() not in _IDENTITY for name, value in segment.headerlist):
+        raise Malformed(errors=["body: Content-Transfer-Encoding is not used in forms (RFC 7578 section 4.7)"])
+    kind, _, rest = dispositions[0].partition(";")
+    if kind.strip().lower() != "form-data":
+        raise Malformed(errors=["body: expected Content-Disposition form-data"])
+    pairs = _parameters(f";{rest}" if rest.strip() else "", "Content-Disposition")
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs) or "name" not in parameters:
+        raise Malformed(errors=["body: expected each Content-Disposition parameter once, and a name"])
+    return PartStart(parameters["name"], _filename(parameters))
+
+
+def _filename(parameters: dict[str, str]) -> str | None:
+    """Answer the name that was sent; some clients send a non-ASCII one in the extended form (RFC 8187), which must then agree."""
+    plain, extended = parameters.get("filename"), parameters.get("filename*")
+    if extended is None:
+        return plain
+    match = _EXTENDED.fullmatch(extended)
+    try:
+        decoded = unquote_to_bytes(match[1]).decode() if match else None
+    except UnicodeDecodeError:
+        decoded = None
+    if decoded is None or plain not in {None, decoded}:
+        raise Malformed(errors=["body: filename and filename* do not agree"])
+    return decoded
+
+
+def _parameters(text: str, header: str) -> list[tuple[str, str]]:
+    """Answer the parameters behind the first semicolon; every byte must belong to one."""
+    pairs: list[tuple[str, str]] = []
+    at = 0
+    while at < len(text):
+        match = _PARAMETER.match(text, at)
+        if match is None:
+            raise Malformed(errors=[f"{header}: a parameter that cannot be read"])
+        pairs.append((match[1].lower(), _unquoted(match[2])))
+        at = match.end()
+    return pairs
+
+
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    # Only a quote or a backslash is ever escaped by clients; a lone backslash is part of a Windows path that old browsers send.
+    return re.sub(r'\\(["\\])', r"\1", value[1:-1])
+
+
+_IDENTITY: Final = frozenset({"binary", "8bit", "7bit"})

@@ -1,0 +1,85 @@
+"""The route class of the API: who is asking and what for is judged before a byte of the body is read; then the body is read strictly."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+
+from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES, Principal
+from sluice.api.authenticate import Authenticator
+from sluice.errors import BodyTooLarge, Invalid, Malformed, ScopeMissing, UnsupportedBody
+from sluice.kit.strict_json import NotStrictJson, read_json
+
+JSON_BODY_BYTES: Final = 64 * 1024
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class GuardedRoute(APIRoute):
+    """A route that asks for the scope of the table in `access`. One that the table misses cannot be made."""
+
+    def get_route_handler(self) -> Handler:
+        """Wrap FastAPI's handler: authenticate, require the scope, read the JSON body, only then go on."""
+        inner = super().get_route_handler()
+        routes = {(method, self.path_format) for method in self.methods or ()}
+        if routes <= SIGNED_ROUTES:
+            return inner
+        (route,) = routes
+        scope = ROUTE_SCOPES[route]
+        takes_json = self.body_field is not None
+
+        async def handle(request: Request) -> Response:
+            authenticator: Authenticator = request.app.state.authenticator
+            principal = await authenticator.principal_of(request)
+            if scope is not None and not principal.allows(scope):
+                raise ScopeMissing(scope.value)
+            request.state.principal = principal
+            return await inner(await _read(request) if takes_json else request)
+
+        return handle
+
+
+def caller(request: Request) -> Principal:
+    """Answer who is asking, as a dependency of the endpoints."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+class _ReadRequest(Request):
+    """A request whose JSON body was read and judged already."""
+
+    def __init__(self, request: Request, raw: bytes, value: object) -> None:
+        super().__init__(request.scope, request.receive)
+        self._raw = raw
+        self._value = value
+
+    async def body(self) -> bytes:
+        return self._raw
+
+    async def json(self) -> Any:
+        return self._value
+
+
+async def _read(request: Request) -> Request:
+    declared = request.headers.get("content-length")
+    if declared is not None and int(declared) > JSON_BODY_BYTES:
+        raise BodyTooLarge(JSON_BODY_BYTES)
+    raw = b""
+    try:
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > JSON_BODY_BYTES:
+                raise BodyTooLarge(JSON_BODY_BYTES)
+    except ClientDisconnect as fault:
+        raise Malformed(errors=["body: ended before its announced length"]) from fault
+    if not raw.strip():
+        raise Invalid("body: expected a JSON object, found nothing")
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not (media_type.startswith("application/") and media_type.endswith("+json")):
+        raise UnsupportedBody("application/json")
+    try:
+        return _ReadRequest(request, raw, read_json(raw))
+    except NotStrictJson as fault:
+        raise Invalid(f"body: {fault}") from fault

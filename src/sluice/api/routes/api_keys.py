@@ -1,0 +1,71 @@
+"""API key endpoints."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from sluice.api.documented import responses
+from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.route import GuardedRoute
+from sluice.api.schemas.api_keys import CreateKey, KeyCreated, KeyItem, KeyOut, KeyRevoked, Status, UpdateKey
+from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api_keys.service import require_grantable
+
+router = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"], route_class=GuardedRoute)
+
+
+@router.post("", status_code=201, responses=responses(400, 413, 415))
+async def create_api_key(body: CreateKey, principal: Caller, services: Services) -> Envelope[KeyCreated]:
+    """Create an API key. The key itself is shown in this response and never again."""
+    require_grantable(principal, body.scopes)
+    issued = await services.api_keys.create(
+        principal.tenant_id,
+        body.name,
+        body.scopes,
+        mode=body.mode,
+        expires_in_days=body.expires_in_days,
+        metadata=body.metadata,
+    )
+    created = KeyCreated(
+        api_key_id=issued.key.api_key_id,
+        api_key=issued.text,
+        name=issued.key.name,
+        scopes=list(issued.key.scopes),
+        expires_at=issued.key.expires_at,
+    )
+    return Envelope(message="API key created", data=created)
+
+
+@router.get("", responses=responses())
+async def list_api_keys(
+    principal: Caller,
+    services: Services,
+    request: PageParameters,
+    status: Annotated[Status | None, Query(description="Only keys in this state.")] = None,
+) -> PagedEnvelope[KeyItem]:
+    """List the tenant's API keys, newest first."""
+    page = await services.api_keys.list_page(principal.tenant_id, status, request)
+    items = [KeyItem.model_validate(key) for key in page.items]
+    return PagedEnvelope(message="API keys listed", data=items, pagination=pagination_of(page))
+
+
+@router.get("/{api_key_id}", responses=responses(404))
+async def get_api_key(api_key_id: str, principal: Caller, services: Services) -> Envelope[KeyOut]:
+    """Read one API key, without its secret."""
+    key = await services.api_keys.get(principal.tenant_id, api_key_id)
+    return Envelope(message="API key found", data=KeyOut.model_validate(key))
+
+
+@router.patch("/{api_key_id}", responses=responses(400, 404, 409, 413, 415))
+async def update_api_key(api_key_id: str, body: UpdateKey, principal: Caller, services: Services) -> Envelope[KeyOut]:
+    """Change name, scopes, status or metadata. A revoked key can never be changed again."""
+    require_grantable(principal, body.scopes)
+    key = await services.api_keys.change(principal.tenant_id, api_key_id, body.changes())
+    return Envelope(message="API key updated", data=KeyOut.model_validate(key))
+
+
+@router.delete("/{api_key_id}", responses=responses(404))
+async def revoke_api_key(api_key_id: str, principal: Caller, services: Services) -> Envelope[KeyRevoked]:
+    """Revoke an API key, for ever and at once."""
+    key = await services.api_keys.revoke(principal.tenant_id, api_key_id)
+    return Envelope(message="API key revoked", data=KeyRevoked(api_key_id=key.api_key_id))

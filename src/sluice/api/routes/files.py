@@ -1,0 +1,78 @@
+"""File endpoints besides the upload, which streams and has a module of its own."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from sluice.api.documented import responses
+from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.route import GuardedRoute
+from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
+from sluice.files import FileRecord
+
+router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
+
+
+@router.get("", responses=responses())
+async def list_files(
+    *,
+    principal: Caller,
+    services: Services,
+    request: PageParameters,
+    context: Annotated[str | None, Query(description="Only files of this context_key.")] = None,
+    context_key: Annotated[str | None, Query(description="The same as `context`.")] = None,
+    uploaded_by: Annotated[str | None, Query(description="Only files of this API key ID or user ID.")] = None,
+) -> PagedEnvelope[FileItem]:
+    """List the tenant's files, newest first."""
+    wanted = context if context is not None else context_key
+    page = await services.files.list_page(principal.tenant_id, wanted, uploaded_by, request)
+    items = [FileItem.model_validate(file) for file in page.items]
+    return PagedEnvelope(message="Files listed", data=items, pagination=pagination_of(page))
+
+
+@router.get("/{file_id}", responses=responses(404))
+async def get_download_url(
+    file_id: str,
+    principal: Caller,
+    services: Services,
+    expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works.")] = 300,
+) -> Envelope[DownloadUrl]:
+    """Get a pre-signed URL that downloads the file for a limited time."""
+    link = await services.files.link(principal.tenant_id, file_id, expires_in)
+    data = DownloadUrl(
+        file_id=link.file.file_id,
+        download_url=link.url,
+        expires_in_seconds=link.expires_in_seconds,
+        original_filename=link.file.original_filename,
+        content_type=link.file.content_type,
+    )
+    return Envelope(message="Download URL generated", data=data)
+
+
+@router.get("/{file_id}/metadata", responses=responses(404))
+async def get_file_metadata(file_id: str, principal: Caller, services: Services) -> Envelope[FileMetadata]:
+    """Read what is known of one file."""
+    file = await services.files.get(principal.tenant_id, file_id)
+    return Envelope(message="File metadata found", data=_metadata(file))
+
+
+@router.delete("/{file_id}", responses=responses(404))
+async def delete_file(file_id: str, principal: Caller, services: Services) -> Envelope[FileDeleted]:
+    """Delete a file: hidden at once, its object removed later."""
+    await services.files.delete(principal.tenant_id, file_id)
+    return Envelope(message="File deleted", data=FileDeleted(file_id=file_id))
+
+
+def _metadata(file: FileRecord) -> FileMetadata:
+    return FileMetadata(
+        file_id=file.file_id,
+        original_filename=file.original_filename,
+        content_type=file.content_type,
+        size_bytes=file.size_bytes,
+        context_key=file.context_key,
+        checksum=f"sha256:{file.sha256}",
+        metadata=dict(file.metadata),
+        download_count=file.download_count,
+        last_downloaded_at=file.last_downloaded_at,
+    )

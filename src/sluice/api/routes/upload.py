@@ -1,0 +1,56 @@
+"""The upload endpoint: a streaming route. Credentials, scope and Content-Length are judged before the first byte of the body is taken."""
+
+import math
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from sluice.api.documented import responses
+from sluice.api.parameters import Caller, Services
+from sluice.api.route import GuardedRoute
+from sluice.api.schemas.envelope import Envelope
+from sluice.api.schemas.files import UPLOAD_BODY, Uploaded
+from sluice.api.upload_form import receive_form, require_acceptable
+from sluice.contexts import RateLimit
+from sluice.uploads.intake import Intake, Refused
+from sluice.uploads.pipeline import refusal_of
+from sluice.uploads.spool import Spool
+from sluice.uploads.values import RateFact
+
+router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
+
+
+@router.post(
+    "/upload",
+    status_code=201,
+    response_model=Envelope[Uploaded],
+    responses=responses(400, 404, 408, 409, 413, 415, 507),
+    openapi_extra=UPLOAD_BODY,
+)
+async def upload_file(request: Request, principal: Caller, services: Services) -> Response:
+    """Upload a file into a context. It is checked against the context's rules before it is stored; the first rule it breaks is named."""
+    boundary = require_acceptable(request)
+    desk = services.upload_desk
+    async with desk.slots.hold(principal.tenant_id):
+        intake = Intake(principal, services.contexts, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
+        try:
+            arrival = await receive_form(request, boundary, intake, desk.idle_seconds)
+            stored = await services.pipeline.run(arrival)
+        except Refused as refused:
+            # Broken while it still came in: the pipeline never saw it, but the decision log must.
+            await services.pipeline.log_rejection(refused, principal)
+            raise refusal_of(refused.rejection) from refused
+        finally:
+            intake.close()
+    body = Envelope[Uploaded](message="File uploaded", data=Uploaded.model_validate(stored))
+    response = JSONResponse(body.model_dump(mode="json"), status_code=201)
+    _say_rate(response, arrival.context.upload_rate_limit, stored.rate)
+    return response
+
+
+def _say_rate(response: Response, rate: RateLimit | None, fact: RateFact | None) -> None:
+    """Tell a well-behaved client how much of the context's rate limit is left."""
+    if rate is not None and fact is not None:
+        response.headers["RateLimit-Limit"] = str(rate.max_uploads)
+        response.headers["RateLimit-Remaining"] = str(fact.remaining)
+        response.headers["RateLimit-Reset"] = str(math.ceil(fact.retry_after or rate.window_seconds))

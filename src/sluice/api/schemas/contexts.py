@@ -1,0 +1,162 @@
+"""Bodies of the file context endpoints."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from sluice.api.schemas.envelope import Line, Lines, Metadata, RequestBody, ResponseBody, UpdateBody
+from sluice.contexts import RateLimit
+from sluice.contexts.service import Draft
+from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
+
+
+def _extension(text: str) -> str:
+    bare = text.removeprefix(".")
+    if not bare or bare != bare.strip() or any(letter in "./\\" for letter in bare):
+        raise ValueError("expected one extension such as 'pdf': the part behind the last dot")
+    return text
+
+
+def _template(text: str) -> str:
+    try:
+        validate(text)
+    except BadTemplate as fault:
+        raise ValueError(str(fault)) from fault
+    return text
+
+
+Extension = Annotated[Line, Field(min_length=1, max_length=33), AfterValidator(_extension)]
+Extensions = Annotated[list[Extension], Field(max_length=500, description="Empty allows all.", examples=[["pdf", "png"]])]
+Template = Annotated[str, Field(max_length=500), AfterValidator(_template)]
+DisplayName = Annotated[Line, Field(min_length=1, max_length=255, examples=["Claims"])]
+Description = Annotated[Lines, Field(max_length=1000)]
+MaxFileSize = Annotated[int, Field(ge=1, le=500, description="Megabytes of 1,048,576 bytes.")]
+Quota = Annotated[int, Field(ge=1, le=10_485_760, description="Megabytes of 1,048,576 bytes; null is unlimited.")]
+BucketId = Annotated[Line, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket.")]
+
+
+class UploadRateLimit(RequestBody):
+    """At most `max_uploads` in any window of `window_seconds`."""
+
+    max_uploads: Annotated[int, Field(ge=1, le=10_000)]
+    window_seconds: Annotated[int, Field(ge=1, le=3600)]
+
+
+class CreateContext(RequestBody):
+    """A context to be created."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "context_key": "claims",
+                    "display_name": "Claims",
+                    "allowed_extensions": ["pdf", "png", "jpg"],
+                    "max_file_size_mb": 20,
+                    "upload_rate_limit": {"max_uploads": 100, "window_seconds": 60},
+                }
+            ]
+        }
+    )
+
+    context_key: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9_]*$", examples=["claims"])]
+    display_name: DisplayName
+    description: Description | None = None
+    allowed_extensions: Extensions = Field(default_factory=list)
+    max_file_size_mb: MaxFileSize = 10
+    storage_path_template: Template | None = None
+    reject_blank_files: bool = True
+    reject_corrupt_files: bool = True
+    scan_for_viruses: bool = True
+    upload_rate_limit: UploadRateLimit | None = None
+    storage_quota_mb: Quota | None = None
+    metadata: Metadata | None = None
+    storage_config_id: BucketId | None = None
+
+    def draft(self) -> Draft:
+        """Answer the context with its defaults filled in."""
+        return Draft(
+            context_key=self.context_key,
+            display_name=self.display_name,
+            description=self.description,
+            allowed_extensions=tuple(self.allowed_extensions),
+            max_file_size_mb=self.max_file_size_mb,
+            storage_path_template=self.storage_path_template or DEFAULT_TEMPLATE,
+            reject_blank_files=self.reject_blank_files,
+            reject_corrupt_files=self.reject_corrupt_files,
+            scan_for_viruses=self.scan_for_viruses,
+            upload_rate_limit=_rate(self.upload_rate_limit),
+            storage_quota_mb=self.storage_quota_mb,
+            metadata=self.metadata or {},
+            storage_config_id=self.storage_config_id or None,
+        )
+
+
+class UpdateContext(UpdateBody):
+    """Fields of a context to be changed; those not sent stay as they are."""
+
+    display_name: DisplayName = ""
+    description: Description | None = None
+    allowed_extensions: Extensions = Field(default_factory=list)
+    max_file_size_mb: MaxFileSize = 10
+    storage_path_template: Template | None = None
+    reject_blank_files: bool = True
+    reject_corrupt_files: bool = True
+    scan_for_viruses: bool = True
+    upload_rate_limit: UploadRateLimit | None = None
+    storage_quota_mb: Quota | None = None
+    metadata: Metadata | None = None
+    storage_config_id: BucketId | None = Field(None, description="An empty string or null resets to the tenant's default bucket.")
+    status: Literal["active", "inactive"] = "active"
+
+    def changes(self) -> Mapping[str, Any]:
+        """Answer the fields that were sent, in the service's terms."""
+        sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        if "storage_path_template" in sent:
+            sent["storage_path_template"] = self.storage_path_template or DEFAULT_TEMPLATE
+        if "metadata" in sent:
+            sent["metadata"] = self.metadata or {}
+        if "storage_config_id" in sent:
+            sent["storage_config_id"] = self.storage_config_id or None
+        if "upload_rate_limit" in sent:
+            sent["upload_rate_limit"] = _rate(self.upload_rate_limit)
+        return sent
+
+
+class RateLimitOut(ResponseBody):
+    """The rate limit of a context."""
+
+    max_uploads: int
+    window_seconds: int
+
+
+class ContextItem(ResponseBody):
+    """A context as it stands in a list."""
+
+    context_id: str
+    context_key: str
+    display_name: str
+    description: str | None
+    status: Literal["active", "inactive"]
+    allowed_extensions: list[str]
+    max_file_size_mb: int
+    reject_blank_files: bool
+    reject_corrupt_files: bool
+    scan_for_viruses: bool
+    upload_rate_limit: RateLimitOut | None
+    storage_quota_mb: int | None
+    storage_used_bytes: int | None
+
+
+class ContextOut(ContextItem):
+    """A whole context."""
+
+    tenant_id: str
+    storage_path_template: str
+    metadata: Metadata
+    storage_config_id: str | None
+
+
+def _rate(sent: UploadRateLimit | None) -> RateLimit | None:
+    return None if sent is None else RateLimit(sent.max_uploads, sent.window_seconds)

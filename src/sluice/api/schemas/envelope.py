@@ -1,0 +1,90 @@
+"""The envelope around every response, and what all schemas share."""
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sluice.kit.clock import utc_now
+from sluice.kit.paging import Page
+from sluice.kit.text import is_plain
+
+T = TypeVar("T")
+
+
+class RequestBody(BaseModel):
+    """A request's JSON body: types are strict, unknown fields are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for field in schema.get("properties", {}).values():
+        field.pop("default", None)
+
+
+class UpdateBody(RequestBody):
+    """A PATCH body: only the fields that were sent count, so none has a default that a reader should see."""
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
+
+class ResponseBody(BaseModel):
+    """A part of a response."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+def _plain(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError("expected no control characters")
+    return text
+
+
+def _plain_lines(text: str) -> str:
+    if not is_plain(text, lines=True):
+        raise ValueError("expected no control characters besides tabs and line ends")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_plain)]
+Lines = Annotated[str, AfterValidator(_plain_lines)]
+Metadata = dict[str, Any]
+
+
+class Envelope(ResponseBody, Generic[T]):
+    """A success."""
+
+    status: Literal["SUCCESS"] = "SUCCESS"
+    message: str = Field(description="What was done, for people.")
+    data: T
+    timestamp: datetime = Field(default_factory=utc_now, description="Time of the response, UTC.")
+
+
+class Pagination(ResponseBody):
+    """Where a page stands among all."""
+
+    page: int
+    page_size: int
+    total: int
+    total_pages: int
+
+
+class PagedEnvelope(Envelope[list[T]], Generic[T]):
+    """A success with one page of a list."""
+
+    pagination: Pagination
+
+
+class ErrorEnvelope(ResponseBody):
+    """A failure. Nothing was done."""
+
+    status: Literal["ERROR"] = "ERROR"
+    message: str = Field(description="What went wrong, for people.")
+    errors: list[str] = Field(description="One entry per problem. For a rejected upload: exactly one reason code.")
+    timestamp: datetime = Field(default_factory=utc_now, description="Time of the response, UTC.")
+
+
+def pagination_of(page: Page[Any]) -> Pagination:
+    """Answer the pagination object of `page`."""
+    return Pagination(page=page.request.page, page_size=page.request.page_size, total=page.total, total_pages=page.total_pages)

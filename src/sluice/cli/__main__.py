@@ -1,0 +1,5 @@
+"""`python -m sluice.cli`: the same as the `sluice` command."""
+
+from sluice.cli.main import main
+
+main()

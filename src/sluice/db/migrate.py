@@ -1,0 +1,47 @@
+"""Bringing a database to the schema of this release, and telling whether it is there. The steps are in `migrations/versions`."""
+
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from sluice.db.database import Database
+
+_SCRIPTS: Final = Path(__file__).parent / "migrations"
+_LOCK: Final = 7_305_441_926
+
+
+async def upgrade(database: Database) -> None:
+    """Run every step that is missing, in one transaction; several processes may start at once. Raises `DatabaseAway`."""
+    async with database.transaction() as connection:
+        if not database.is_sqlite:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        await connection.run_sync(_upgrade)
+
+
+async def revision(database: Database) -> str | None:
+    """Answer the revision that the database is at, None when it was never migrated."""
+    async with database.reading() as connection:
+        return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+
+
+def newest() -> str | None:
+    """Answer the revision of this release."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _upgrade(connection: Connection) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,0 +1,1 @@
+"""Schema migrations, oldest first in `versions`; run by `db.migrate`."""

@@ -1,0 +1,258 @@
+"""The composition root: settings in, services out. The only module that names a concrete engine; nothing is decided here but which."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from sluice.api_keys.service import ApiKeys
+from sluice.buckets import Bucket
+from sluice.buckets.service import Buckets, secret_binding
+from sluice.buckets.stores import Stores
+from sluice.contexts.service import Contexts
+from sluice.db.database import Database
+from sluice.engines.health import EngineHealth
+from sluice.engines.identity import TokenVerifier
+from sluice.engines.identity.claims import ClaimRules
+from sluice.engines.identity.local import LocalVerifier
+from sluice.engines.identity.local_keys import LocalKey, make_local_key
+from sluice.engines.identity.oidc import OidcVerifier
+from sluice.engines.identity.select import VerifierSet
+from sluice.engines.limiter.memory import MemoryLimiter
+from sluice.engines.sandbox import Sandbox
+from sluice.engines.sandbox.judge import Budget
+from sluice.engines.sandbox.spawn import SpawnSandbox
+from sluice.engines.sandbox.zygote import ZygoteSandbox
+from sluice.engines.scanner import Scanner
+from sluice.engines.scanner.builtin import BuiltinScanner
+from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.engines.scanner.off import NoScanner
+from sluice.engines.storage import ObjectStore
+from sluice.engines.storage.local import LocalStore
+from sluice.engines.storage.s3 import S3Store
+from sluice.engines.storage.s3_client import Patience
+from sluice.files.links import LinkSigner, load_signing_secret
+from sluice.files.service import Files
+from sluice.kit.clock import utc_now
+from sluice.kit.keyring_file import KeyringFile, load_keyring
+from sluice.observe.log import log
+from sluice.settings import Settings
+from sluice.tenants.service import Tenants
+from sluice.uploads.pipeline import Pipeline, Terms
+
+_MB = 1024 * 1024
+
+
+class StartRefused(Exception):
+    """The service does not start with these settings on this machine. `str()` is one sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The neighbours of one process."""
+
+    database: Database
+    stores: Stores
+    limiter: MemoryLimiter
+    sandbox: Sandbox
+    scanner: Scanner
+    verifiers: VerifierSet
+
+    async def healths(self) -> Sequence[EngineHealth]:
+        """Ask every engine how it is, all at once."""
+        asked = [
+            self.database.health(),
+            self.stores.platform.health(),
+            self.limiter.health(),
+            self.sandbox.health(),
+            self.scanner.health(),
+        ]
+        return (*await asyncio.gather(*asked), *await self.verifiers.health())
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All that the doors (API, worker, commands) call, and the engines behind it."""
+
+    engines: Engines
+    tenants: Tenants
+    contexts: Contexts
+    buckets: Buckets
+    files: Files
+    api_keys: ApiKeys
+    pipeline: Pipeline
+    signer: LinkSigner
+
+
+@asynccontextmanager
+async def assembled(settings: Settings) -> AsyncIterator[Services]:
+    """Put the service together, and take it apart again. Raises `StartRefused` when an engine that is needed cannot be had."""
+    async with AsyncExitStack() as stack:
+        engines = await _engines(settings, stack)
+        yield _services(settings, engines)
+
+
+def make_database(settings: Settings) -> Database:
+    """Answer the database of these settings; its folder is made when missing."""
+    make_folder(settings.data_dir)
+    return Database(
+        settings.resolved_database_url,
+        pool_size=settings.database_pool_size,
+        statement_seconds=settings.database_statement_seconds,
+    )
+
+
+def make_sandbox(settings: Settings) -> Sandbox:
+    """Answer the sandbox of these settings, not yet started."""
+    budget = Budget(wall_seconds=settings.sandbox_wall_seconds)
+    workers = settings.sandbox_workers or None
+    if settings.sandbox == "limits-only":
+        return SpawnSandbox(workers=workers, budget=budget, wait_seconds=settings.sandbox_wait_seconds)
+    return ZygoteSandbox(
+        workers=workers,
+        level=settings.sandbox,
+        files_per_worker=settings.sandbox_files_per_worker,
+        budget=budget,
+        wait_seconds=settings.sandbox_wait_seconds,
+    )
+
+
+async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
+    """Answer the scanner of these settings; `auto` asks once whether a clamd is reachable, and says what it took."""
+    if settings.scanner == "off":
+        return NoScanner()
+    if settings.scanner == "builtin":
+        return BuiltinScanner(sandbox)
+    clamd = ClamdScanner(
+        settings.clamd,
+        connect_seconds=settings.clamd_connect_seconds,
+        stall_seconds=settings.clamd_stall_seconds,
+        scan_seconds=settings.clamd_scan_seconds,
+        concurrency=settings.clamd_concurrency,
+    )
+    if settings.scanner == "clamd" or await clamd.reachable():
+        return clamd
+    await clamd.aclose()
+    if settings.production:
+        raise StartRefused("No clamd is reachable: start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own rules alone.")
+    log.warning("scanner_builtin", why="no clamd is reachable; Sluice's own rules are used, which are no antivirus")
+    return BuiltinScanner(sandbox)
+
+
+def local_rules(settings: Settings) -> ClaimRules:
+    """Answer what a locally signed token must say."""
+    return ClaimRules(settings.jwt_issuer, settings.jwt_audience, settings.jwt_tenant_claim)
+
+
+def load_signing_key(settings: Settings) -> LocalKey:
+    """Answer the key that `sluice token` signs with, made on the first start."""
+    return make_local_key(_secret_file(settings, "jwt.pem")).key
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can enter."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as fault:
+        raise StartRefused(f"The folder {folder} cannot be made: {fault.strerror}.") from fault
+
+
+async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
+    database = make_database(settings)
+    stack.push_async_callback(database.aclose)
+    stores = _stores(settings)
+    stack.push_async_callback(stores.aclose)
+    verifiers = VerifierSet(_verifiers(settings))
+    stack.push_async_callback(verifiers.aclose)
+    sandbox = make_sandbox(settings)
+    stack.push_async_callback(sandbox.aclose)
+    await sandbox.start()
+    scanner = await make_scanner(settings, sandbox)
+    stack.push_async_callback(scanner.aclose)
+    log.info("engines", scanner=scanner.name, sandbox=sandbox.level)
+    return Engines(database, stores, MemoryLimiter(), sandbox, scanner, verifiers)
+
+
+def _services(settings: Settings, engines: Engines) -> Services:
+    make_folder(settings.resolved_spool_dir)
+    database, stores = engines.database, engines.stores
+    buckets = Buckets(
+        database,
+        stores,
+        KeyringFile(settings.keys_dir / "buckets.json"),
+        allowed_endpoints=settings.bucket_endpoint_hosts,
+        probe=settings.bucket_probe,
+    )
+    signer = LinkSigner(load_signing_secret(_secret_file(settings, "links.hex")).value, settings.resolved_public_url)
+    return Services(
+        engines=engines,
+        tenants=Tenants(database),
+        contexts=Contexts(database),
+        buckets=buckets,
+        files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
+        api_keys=ApiKeys(database),
+        pipeline=_pipeline(settings, engines, buckets),
+        signer=signer,
+    )
+
+
+def _pipeline(settings: Settings, engines: Engines, buckets: Buckets) -> Pipeline:
+    return Pipeline(
+        database=engines.database,
+        limiter=engines.limiter,
+        sandbox=engines.sandbox,
+        scanner=engines.scanner,
+        buckets=buckets,
+        stores=engines.stores,
+        terms=Terms(
+            settings.free_uploads_per_month,
+            timedelta(seconds=settings.upload_lease_seconds),
+            timedelta(hours=settings.test_file_hours),
+        ),
+        clock=utc_now,
+    )
+
+
+def _stores(settings: Settings) -> Stores:
+    keyring_path = _secret_file(settings, "buckets.json")
+    if load_keyring(keyring_path).made:
+        log.warning("keyring_made", path=str(keyring_path), why="keep a copy: without it no bucket's credentials can be read")
+    keyring = KeyringFile(keyring_path)
+    patience = Patience(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
+
+    def connect(bucket: Bucket) -> ObjectStore:
+        return S3Store(
+            bucket.default_bucket,
+            bucket.region,
+            bucket.access_key_id,
+            keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
+            endpoint_url=bucket.endpoint_url,
+            patience=patience,
+            part_bytes=settings.s3_multipart_mb * _MB,
+            probe_folder=bucket.key_for(".sluice-probe"),
+        )
+
+    return Stores(LocalStore(settings.resolved_storage_dir), connect)
+
+
+def _verifiers(settings: Settings) -> list[TokenVerifier]:
+    verifiers: list[TokenVerifier] = [LocalVerifier(load_signing_key(settings).public, local_rules(settings))]
+    if settings.oidc_issuer is not None:
+        if settings.oidc_jwks_url is None:
+            raise StartRefused("SLUICE_OIDC_ISSUER is set without SLUICE_OIDC_JWKS_URL, the address of the issuer's keys.")
+        rules = ClaimRules(settings.oidc_issuer, settings.jwt_audience, settings.jwt_tenant_claim)
+        verifiers.append(OidcVerifier(rules, jwks_url=str(settings.oidc_jwks_url), algorithms=settings.oidc_algorithms))
+    return verifiers
+
+
+def _secret_file(settings: Settings, name: str) -> Path:
+    """Answer the path of a secret file; in production it must be there already, put there by a person who keeps a copy."""
+    path = settings.keys_dir / name
+    if settings.production and not path.exists():
+        raise StartRefused(
+            f"The secret file {path} is missing; run `sluice init` once without SLUICE_PRODUCTION and keep a copy of it."
+        )
+    make_folder(settings.keys_dir)
+    return path

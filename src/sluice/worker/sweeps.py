@@ -1,0 +1,84 @@
+"""The sweeps: each claims what is due, acts, settles, and answers how much it did. All are idempotent. When they run is in `loop`."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from sluice.buckets.service import Buckets
+from sluice.buckets.stores import Stores
+from sluice.db.database import Database
+from sluice.engines.storage import StoreFault
+from sluice.files import repository as file_rows
+from sluice.kit.clock import Clock
+from sluice.observe.log import log
+from sluice.uploads import repository as upload_rows
+
+_BATCH: Final = 100
+_TRY_AGAIN: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What the sweeps work with."""
+
+    database: Database
+    buckets: Buckets
+    stores: Stores
+    clock: Clock
+    keep_decisions: timedelta
+
+
+async def settle_leases(work: Background) -> int:
+    """Fence uploads whose lease is over: a crash left them. What they claimed is released, their objects become due to be purged."""
+    now = work.clock()
+    async with work.database.reading() as connection:
+        expired = await upload_rows.expired_leases(connection, now, _BATCH)
+    for file_id in expired:
+        async with work.database.transaction() as connection:
+            if await upload_rows.abandon(connection, file_id, now):
+                log.warning("lease_expired", file_id=file_id)
+    return len(expired)
+
+
+async def expire_test_files(work: Background) -> int:
+    """Delete files that were uploaded with test keys and whose day is over."""
+    now = work.clock()
+    async with work.database.reading() as connection:
+        expired = await upload_rows.expired_test_files(connection, now, _BATCH)
+    for row in expired:
+        async with work.database.transaction() as connection:
+            await file_rows.mark_deleted(connection, row.tenant_id, row.file_id, now)
+    return len(expired)
+
+
+async def purge_objects(work: Background) -> int:
+    """Remove the objects of files that are gone or deleted long enough, then their rows.
+
+    A store that is away leaves its rows, which are due again in five minutes; the others are not held up by it.
+    """
+    now = work.clock()
+    async with work.database.transaction() as connection:
+        due = await upload_rows.claim_purges(connection, now, now + _TRY_AGAIN, _BATCH)
+    removed: list[str] = []
+    for row in due:
+        bucket = await work.buckets.for_file(row.tenant_id, row.storage_config_id)
+        try:
+            await work.stores.of(bucket).delete(row.object_key)
+        except StoreFault as fault:
+            log.warning("purge_put_off", file_id=row.file_id, storage_config_id=row.storage_config_id, fault=str(fault))
+        else:
+            removed.append(row.file_id)
+    if removed:
+        async with work.database.transaction() as connection:
+            await upload_rows.forget(connection, removed)
+        log.info("purged", files=len(removed))
+    return len(due)
+
+
+async def forget_decisions(work: Background) -> int:
+    """Delete decisions older than the log is kept: they hold personal data."""
+    async with work.database.transaction() as connection:
+        return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
+
+
+SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, forget_decisions)
