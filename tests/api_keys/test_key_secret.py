@@ -77,6 +77,13 @@ def test_letters_outside_ascii_are_refused_where_a_digit_is_expected() -> None:
     assert parse_key(text[:10] + "١" + text[11:]) is None
 
 
+@pytest.mark.parametrize("place", [0, 2, 7, 20])
+def test_another_mark_or_separator_is_refused_even_with_its_right_check(place: int) -> None:
+    text = new_key(KeyMode.LIVE).text
+    body = text[:place] + "x" + text[place + 1 : -6]
+    assert parse_key(body + base62(zlib.crc32(body.encode()), 6)) is None
+
+
 def test_a_test_key_rewritten_as_a_live_key_is_not_the_same() -> None:
     key = new_key(KeyMode.TEST)
     body = key.text[:-6].replace("sl_test_", "sl_live_")

@@ -17,6 +17,10 @@ PLACE = ("ten_1", "bkt_1", "secret_access_key")
 places = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
 
 
+def decoded(blob: str) -> bytes:
+    return base64.urlsafe_b64decode(blob + "=" * (-len(blob) % 4))
+
+
 @given(plaintext=st.text(), place=places)
 def test_what_is_sealed_opens_again_in_its_place(plaintext: str, place: tuple[str, ...]) -> None:
     assert RING.open(RING.seal(plaintext, bound_to=place), bound_to=place) == plaintext
@@ -41,7 +45,7 @@ def test_places_that_look_alike_when_joined_are_told_apart(other: tuple[str, ...
 @given(data=st.data(), plaintext=st.text(max_size=20))
 def test_any_changed_bit_is_refused(data: st.DataObject, plaintext: str) -> None:
     blob = RING.seal(plaintext, bound_to=PLACE)
-    raw = bytearray(base64.urlsafe_b64decode(blob + "=" * (-len(blob) % 4)))
+    raw = bytearray(decoded(blob))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
     with pytest.raises(CannotOpen):
@@ -68,6 +72,17 @@ def test_a_blob_has_one_form_only(change: str) -> None:
         RING.open(change.format(blob), bound_to=PLACE)
 
 
+@pytest.mark.parametrize("plaintext", ["", "s", "se"])
+def test_stray_bits_in_the_last_character_are_refused(plaintext: str) -> None:
+    blob = RING.seal(plaintext, bound_to=PLACE)
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    alike = [blob[:-1] + letter for letter in letters if base64.urlsafe_b64decode(blob[:-1] + letter + "==") == decoded(blob)]
+    assert blob in alike
+    for other in set(alike) - {blob}:
+        with pytest.raises(CannotOpen, match="base64url"):
+            RING.open(other, bound_to=PLACE)
+
+
 def test_the_same_secret_never_seals_alike() -> None:
     assert len({RING.seal("secret", bound_to=PLACE) for _ in range(500)}) == 500
 
@@ -91,7 +106,7 @@ def test_another_key_under_the_same_id_opens_nothing() -> None:
 def test_one_key_under_two_ids_does_not_let_the_id_be_changed() -> None:
     ring = Keyring({"k1": KEY, "k2": KEY}, "k1")
     blob = ring.seal("secret", bound_to=PLACE)
-    raw = base64.urlsafe_b64decode(blob + "=" * (-len(blob) % 4)).replace(b"k1", b"k2", 1)
+    raw = decoded(blob).replace(b"k1", b"k2", 1)
     with pytest.raises(CannotOpen):
         ring.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=PLACE)
 

@@ -81,6 +81,14 @@ def test_a_flood_of_addresses_takes_bounded_memory_and_the_newest_stay() -> None
     assert brake.blocked("10.0.0.0") is None
 
 
+def test_an_address_that_goes_on_failing_is_not_pushed_out() -> None:
+    brake = throttle(Watch(), limit=2)
+    for number in range(100):
+        brake.failed("192.0.2.1")
+        brake.failed(f"10.0.0.{number}")
+    assert brake.blocked("192.0.2.1") == 60
+
+
 def test_addresses_past_the_window_are_forgotten() -> None:
     watch = Watch()
     brake = throttle(watch)

@@ -6,7 +6,10 @@ from typing import Self
 
 
 class KeyServer:
-    """Answers `body` to every request. `status`, `headers`, `raw` (instead of all of these) and `gate` (waits) are the faults."""
+    """Answers `body` to every request.
+
+    The faults: `status`, `headers`, `raw` (instead of all of these), `gate` (waits first), `drip` (seconds between two bytes).
+    """
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -14,6 +17,7 @@ class KeyServer:
         self.headers: tuple[str, ...] = ()
         self.raw: bytes | None = None
         self.gate: asyncio.Event | None = None
+        self.drip: float | None = None
         self.asked = asyncio.Event()
         self.requests: list[str] = []
         self._server: asyncio.Server | None = None
@@ -49,12 +53,21 @@ class KeyServer:
             self.asked.set()
             if self.gate is not None:
                 await self.gate.wait()
-            writer.write(self._response() if self.raw is None else self.raw)
-            await writer.drain()
+            await self._send(writer, self._response() if self.raw is None else self.raw)
         except ConnectionError:
             return  # the client gave up, which some tests mean it to
         finally:
             writer.close()
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
+        if self.drip is None:
+            writer.write(answer)
+        else:
+            for place in range(len(answer)):
+                writer.write(answer[place : place + 1])
+                await writer.drain()
+                await asyncio.sleep(self.drip)
+        await writer.drain()
 
     def _response(self) -> bytes:
         lines = [f"HTTP/1.1 {self.status}", f"Content-Length: {len(self.body)}", "Connection: close", *self.headers, "", ""]

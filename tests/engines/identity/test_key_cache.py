@@ -160,6 +160,21 @@ async def test_without_keys_the_issuer_is_asked_every_two_seconds_at_most(issuer
     assert issuer.fetches == 5
 
 
+async def test_without_keys_whoever_comes_during_a_retry_waits_for_it(issuer: Issuer) -> None:
+    issuer.away = True
+    with pytest.raises(IssuerAway):
+        await issuer.knows("one")
+    issuer.away, issuer.now, issuer.held = False, 2, asyncio.Event()
+    issuer.begun.clear()
+    first = asyncio.create_task(issuer.knows("one"))
+    await issuer.begun.wait()
+    second = asyncio.create_task(issuer.knows("one"))
+    await asyncio.sleep(0)  # lets the second one ask, before the answer to the first comes
+    issuer.held.set()
+    assert await first
+    assert await second
+
+
 async def test_an_issuer_that_comes_back_is_believed_within_two_seconds(issuer: Issuer) -> None:
     issuer.away = True
     with pytest.raises(IssuerAway):

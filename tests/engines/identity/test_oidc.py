@@ -182,6 +182,13 @@ async def test_an_issuer_that_never_answers_is_away_after_the_timeout() -> None:
         assert "could not be read" in await away(server, patience=0.2)
 
 
+async def test_an_issuer_that_answers_byte_by_byte_is_away_after_the_timeout() -> None:
+    async with serving() as server:
+        server.drip = 0.01
+        async with asyncio.timeout(3):  # all of the answer would take longer
+            assert "could not be read" in await away(server, patience=0.2)
+
+
 async def test_an_issuer_that_answers_without_end_is_away() -> None:
     async with serving() as server:
         server.raw = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b" " * 70_000
