@@ -1,0 +1,238 @@
+"""Objects in one bucket of an S3: AWS or any server that speaks its API. Whose bucket it is, and where it may be, is decided in `buckets`."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Final
+
+from obstore.store import S3Store as Client
+
+from sluice.engines.health import EngineHealth, EngineState
+from sluice.engines.storage.keys import checked_key
+from sluice.engines.storage.probing import probed
+from sluice.engines.storage.protocol import StoreFault
+from sluice.engines.storage.s3_address import address_of
+from sluice.engines.storage.s3_client import Patience, client_of
+from sluice.engines.storage.s3_faults import FOREIGN, answer_in, cause_of, fault_of
+from sluice.engines.storage.s3_links import LinkSigner
+from sluice.engines.storage.s3_parts import Parts, read_exactly
+from sluice.engines.storage.settled import settled
+from sluice.kit.sealed import Sealed
+
+_MIB: Final = 1024 * 1024
+_CHUNK_BYTES: Final = _MIB
+_READ_BYTES: Final = 4 * _MIB
+_INLINE_BYTES: Final = 256 * 1024  # read at once on the loop: 30 µs, less than a thread takes to begin
+_HEALTH_SECONDS: Final = 5.0
+
+
+class S3Store:
+    """An object store in `bucket`.
+
+    Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`). Beyond, it is
+    sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 + concurrency) x `part_bytes` in
+    memory; S3 takes 10,000 parts of at least 5 MiB. `sign_payload` has the server check the SHA-256 of each request body, for
+    0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
+
+    The credentials need PutObject, GetObject, DeleteObject, AbortMultipartUpload and, to tell a missing object from a forbidden
+    one, ListBucket. Raises `StoreFault` for names that can be no bucket, region or endpoint.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        region: str,
+        access_key_id: str,
+        secret_access_key: str,
+        *,
+        endpoint_url: str | None = None,
+        patience: Patience | None = None,
+        part_bytes: int = 8 * _MIB,
+        part_concurrency: int = 2,
+        sign_payload: bool = True,
+        probe_folder: str = ".sluice-probe",
+    ) -> None:
+        self._address = address_of(bucket, region, endpoint_url)
+        self._client: Client | None = client_of(
+            self._address, region, access_key_id, secret_access_key, patience or Patience(), sign_payload=sign_payload
+        )
+        self._links = LinkSigner(self._address, region, access_key_id, secret_access_key)
+        self._part_bytes = part_bytes
+        self._part_concurrency = part_concurrency
+        self._probe_folder = probe_folder
+
+    def __repr__(self) -> str:
+        return f"S3Store({self._address.bucket!r}, {self._address.endpoint!r})"
+
+    async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
+        """Store the bytes; see the protocol. A taken key is a `StoreFault`.
+
+        A put whose answer got lost is looked up before it is called failed; cancelled, it ends its request first. After a fault
+        for want of an answer the object may still appear: whoever reserved the key deletes it later.
+        """
+        checked_key(key)
+        mark = secrets.token_hex(8)  # tells this put's object from another under the same key
+        attributes = {"Content-Type": content_type, "sha256": sealed.sha256.hex(), "sluice-put": mark}
+        source = _reopened(sealed)
+        try:
+            if sealed.size <= self._part_bytes:
+                await self._put_at_once(key, source, sealed.size, attributes)
+            else:
+                await self._put_in_parts(key, source, sealed.size, attributes)
+        except FOREIGN as error:
+            if answer_in(error).is_open:
+                with contextlib.suppress(StoreFault):  # the put's own fault says more than that of looking it up
+                    if await self._has_arrived(key, sealed.size, mark):
+                        return
+            raise fault_of(error, "write objects") from cause_of(error)
+        finally:
+            os.close(source)
+
+    async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Answer the object's bytes in chunks; see the protocol. Each request asks for 4 MiB, so a slow reader holds no connection."""
+        client = self._open_client()
+        end = start + length if length is not None else None
+        while end is None or start < end:
+            stop = start + _READ_BYTES if end is None else min(start + _READ_BYTES, end)
+            piece, size = await self._piece(client, key, start, stop)
+            for at in range(0, len(piece), _CHUNK_BYTES):
+                yield bytes(piece[at : at + _CHUNK_BYTES])
+            start += len(piece)
+            if start >= size:
+                return
+
+    async def size(self, key: str) -> int | None:
+        """Answer the size in bytes, or None when there is no such object."""
+        client = self._open_client()
+        try:
+            return (await client.head_async(checked_key(key)))["size"]
+        except FileNotFoundError:
+            return await self._size_by_reading(client, key)
+        except FOREIGN as error:
+            raise fault_of(error, "list the bucket") from cause_of(error)
+
+    async def delete(self, key: str) -> None:
+        """Remove the object. A missing object is a no-op; a missing bucket is not."""
+        client = self._open_client()
+        try:
+            await client.delete_async(checked_key(key))
+        except FOREIGN as error:
+            if answer_in(error).code == "NoSuchKey":
+                return
+            raise fault_of(error, "delete objects") from cause_of(error)
+
+    async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
+        """Answer a URL that downloads the object as an attachment named `filename` for `expires_in` seconds. Asks nobody."""
+        return self._links.sign(checked_key(key), expires_in=expires_in, filename=filename, content_type=content_type)
+
+    async def probe(self) -> None:
+        """Put, read and delete one small object below the probe folder."""
+        await probed(self, self._probe_folder)
+
+    async def health(self) -> EngineHealth:
+        """Answer whether the bucket answers within five seconds. Never raises."""
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                await self.size(f"{self._probe_folder}/health")
+        except StoreFault as fault:
+            return EngineHealth("storage", "s3", EngineState.DOWN, detail=str(fault))
+        except TimeoutError:
+            return EngineHealth("storage", "s3", EngineState.DOWN, detail="The store did not answer in time.")
+        return EngineHealth("storage", "s3", EngineState.UP, limits={"part_bytes": self._part_bytes})
+
+    async def aclose(self) -> None:
+        """Let go of the connections. A second call is a no-op."""
+        self._client = None
+
+    def _open_client(self) -> Client:
+        if self._client is None:
+            raise StoreFault("The object store is closed.")
+        return self._client
+
+    async def _put_at_once(self, key: str, source: int, size: int, attributes: dict[str, str]) -> None:
+        """Send one request, and once more when the connection broke: that can make no second object, and the mark is the same.
+
+        The library itself repeats only what never reached the store.
+        """
+        if size <= _INLINE_BYTES:
+            body = read_exactly(source, size, 0)
+        else:
+            body = await settled(asyncio.to_thread(read_exactly, source, size, 0))
+        try:
+            await self._send(key, body, attributes)
+        except FOREIGN as error:
+            if not answer_in(error).broken:
+                raise
+            await self._send(key, body, attributes)
+
+    async def _send(self, key: str, body: bytes, attributes: dict[str, str]) -> None:
+        client = self._open_client()
+        await settled(client.put_async(key, body, attributes=attributes, mode="create", use_multipart=False))
+
+    async def _put_in_parts(self, key: str, source: int, size: int, attributes: dict[str, str]) -> None:
+        """Send the parts. S3 has no create-only for these here, so the key is looked at first; keys are never reused."""
+        client = self._open_client()
+        if await self.size(key) is not None:
+            raise StoreFault("There is an object under this key already.")
+        parts = Parts(source, size, self._part_bytes)
+        sending = client.put_async(
+            key,
+            parts,
+            attributes=attributes,
+            use_multipart=True,
+            chunk_size=self._part_bytes,
+            max_concurrency=self._part_concurrency,
+        )
+        await settled(sending, on_cancel=parts.stop)
+        if not await self._has_arrived(key, size, attributes["sluice-put"]):
+            raise StoreFault("The store holds another object than was sent.")
+
+    async def _has_arrived(self, key: str, size: int, mark: str) -> bool:
+        """Say whether the object under `key` is the one that this put has sent."""
+        client = self._open_client()
+        try:
+            found = await client.get_async(key, options={"head": True})
+        except FileNotFoundError:
+            return False
+        except FOREIGN as error:
+            raise fault_of(error, "read objects") from cause_of(error)
+        return found.meta["size"] == size and found.attributes.get("sluice-put") == mark
+
+    async def _piece(self, client: Client, key: str, start: int, stop: int) -> tuple[memoryview, int]:
+        """Answer the bytes from `start` before `stop`, as far as the object goes, and the object's whole size."""
+        try:
+            found = await client.get_async(checked_key(key), options={"range": (start, stop)})
+            piece = memoryview(await found.bytes_async())
+        except FOREIGN as error:
+            answer = answer_in(error)
+            if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return memoryview(b""), start  # there is no byte from here on
+            if _is_missing(error):
+                raise KeyError(key) from None
+            raise fault_of(error, "read objects") from cause_of(error)
+        expected = min(stop, found.meta["size"]) - start
+        if len(piece) != expected:
+            raise StoreFault("The store answered fewer bytes than it said.")
+        return piece, found.meta["size"]
+
+    async def _size_by_reading(self, client: Client, key: str) -> int | None:
+        """Answer the size where HEAD said 404: without a body it cannot say whether the object is missing or the whole bucket."""
+        try:
+            _, size = await self._piece(client, key, 0, 1)
+        except KeyError:
+            return None
+        return size
+
+
+def _is_missing(error: BaseException) -> bool:
+    return isinstance(error, FileNotFoundError) and answer_in(error).code != "NoSuchBucket"
+
+
+def _reopened(sealed: Sealed) -> int:
+    try:
+        return sealed.reopen()
+    except OSError as error:
+        raise StoreFault(f"The received bytes cannot be read: {os.strerror(error.errno or 0)}.") from error

@@ -1,0 +1,320 @@
+"""What only the local store promises: where files lie, in which order they become durable, and what a crash or a full disk leaves."""
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.engines.health import EngineState
+from sluice.engines.storage import StoreFault, StoreFull, disk
+from sluice.engines.storage.local import LocalStore
+from sluice.kit.sealed import Sealed
+from tests.engines.storage.conftest import Seal, content
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_the_object_lies_under_its_key_and_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
+    root = tmp_path / "store"
+    assert (root / "objects/t/c/file.png").read_bytes() == b"x"
+    assert mode(root / "objects/t/c/file.png") == 0o600
+    assert {mode(folder) for folder in (root, root / "objects", root / "objects/t", root / ".tmp")} == {0o700}
+
+
+async def test_no_draft_is_left_after_a_put(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    await local.put("a", seal(b"x"), content_type="text/plain")
+    with pytest.raises(StoreFault):
+        await local.put("a", seal(b"y"), content_type="text/plain")
+    assert list((tmp_path / "store/.tmp").iterdir()) == []
+
+
+async def test_a_symbolic_link_is_no_object(local: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "store/objects/link").symlink_to(tmp_path / "secret")
+    assert await local.size("link") is None
+    with pytest.raises(StoreFault):
+        await content(local, "link")
+
+
+async def test_two_stores_may_share_a_folder(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    second = LocalStore(tmp_path / "store")
+    await second.put("t/a", seal(b"second"), content_type="text/plain")
+    assert await content(local, "t/a") == b"second"
+    await second.aclose()
+
+
+async def test_of_many_puts_under_one_key_one_wins(local: LocalStore, seal: Seal) -> None:
+    puts = [local.put("t/one", seal(bytes([n]) * 1000), content_type="text/plain") for n in range(20)]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    [winner] = [n for n, outcome in enumerate(outcomes) if outcome is None]
+    assert await content(local, "t/one") == bytes([winner]) * 1000
+
+
+@pytest.mark.parametrize("shared_extents", [True, False])
+async def test_copying_goes_on_where_the_last_step_ended(
+    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, *, shared_extents: bool
+) -> None:
+    monkeypatch.setattr(disk, "_COPY_BYTES", 1000)
+    body = os.urandom(10_500)
+    sealed = seal(body)  # memory and disk are two file systems: `sendfile`
+    if shared_extents:
+        (tmp_path / "spool").write_bytes(body)
+        with (tmp_path / "spool").open("rb") as spool:
+            await local.put("a", Sealed(spool.fileno(), len(body), sealed.sha256), content_type="text/plain")
+    else:
+        await local.put("a", sealed, content_type="text/plain")
+    assert await content(local, "a") == body
+
+
+async def test_a_file_system_that_copies_nothing_is_copied_from_all_the_same(
+    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
+    await local.put("a", seal(b"x" * 100), content_type="text/plain")
+    assert await content(local, "a") == b"x" * 100
+
+
+async def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
+    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+    root = tmp_path / "store"
+
+    def spied_fsync(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink().relative_to(root)
+        steps.append("fsync draft" if path.parts[0] == ".tmp" else f"fsync {path}")
+        fsync(fd)
+
+    def spied_link(draft: Path, target: Path) -> None:
+        steps.append(f"link {target.relative_to(root)}")
+        link(draft, target)
+
+    monkeypatch.setattr(os, "fsync", spied_fsync)
+    monkeypatch.setattr(os, "link", spied_link)
+    await local.put("t/c/a", seal(b"x"), content_type="text/plain")
+    await local.put("t/c/b", seal(b"x"), content_type="text/plain")
+    first = ["fsync draft", "fsync objects", "fsync objects/t", "link objects/t/c/a", "fsync objects/t/c"]
+    assert steps == [*first, "fsync draft", "link objects/t/c/b", "fsync objects/t/c"]
+
+
+async def test_a_folder_made_by_another_process_is_made_durable_too(
+    tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "store/objects/t").mkdir()
+    synced: list[Path] = []
+    sync_folder = disk.sync_folder
+
+    def spied(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
+
+    monkeypatch.setattr(disk, "sync_folder", spied)
+    await local.put("t/a", seal(b"x"), content_type="text/plain")
+    assert tmp_path / "store/objects" in synced
+
+
+async def test_a_folder_removed_by_hand_is_made_again(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    await local.put("t/c/a", seal(b"x"), content_type="text/plain")
+    shutil.rmtree(tmp_path / "store/objects/t")
+    await local.put("t/c/b", seal(b"y"), content_type="text/plain")
+    assert await content(local, "t/c/b") == b"y"
+
+
+async def test_an_answer_that_could_not_be_made_durable_leaves_no_object(
+    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await local.put("t/first", seal(b"x"), content_type="text/plain")
+
+    def broken(_folder: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "sync_folder", broken)
+        with pytest.raises(StoreFault, match="cannot write the object: Input/output error"):
+            await local.put("t/a", seal(b"x"), content_type="text/plain")
+    assert await local.size("t/a") is None
+
+
+CRASHING = """
+import asyncio, hashlib, os, signal, sys
+from pathlib import Path
+from sluice.engines.storage.local import LocalStore
+from sluice.kit.sealed import Sealed
+
+async def main(root, step, number):
+    store = LocalStore(Path(root))
+    fd = os.memfd_create("body")
+    os.write(fd, b"whole" * 1000)
+    kept, seen = getattr(os, step), []
+    def crash(*arguments, **named):
+        seen.append(step)
+        if len(seen) == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return kept(*arguments, **named)
+    setattr(os, step, crash)
+    await store.put("t/c/a", Sealed(fd, 5000, b""), content_type="text/plain")
+    os._exit(0)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def crash(root: Path, step: str, number: int) -> int:
+    """Have a process killed at the given call of `os.<step>` during its put; answer how it ended."""
+    command = [sys.executable, "-c", CRASHING, str(root), step, str(number)]
+    return subprocess.run(command, env={"PYTHONPATH": "src"}, cwd=REPOSITORY, check=False).returncode
+
+
+STEPS = [("sendfile", 1), ("fsync", 1), ("mkdir", 1), ("fsync", 2), ("fsync", 3), ("link", 1), ("unlink", 1), ("fsync", 4)]
+
+
+@pytest.mark.parametrize(("step", "number"), STEPS)
+async def test_a_crash_at_any_step_leaves_the_whole_object_or_none(tmp_path: Path, step: str, number: int) -> None:
+    root = tmp_path / "store"
+    assert crash(root, step, number) == -signal.SIGKILL
+    store = LocalStore(root)
+    assert await store.size("t/c/a") in {None, 5000}
+    if await store.size("t/c/a"):
+        assert await content(store, "t/c/a") == b"whole" * 1000
+    await store.sweep(older_than_seconds=-1)
+    assert list((root / ".tmp").iterdir()) == []
+    await store.aclose()
+
+
+async def test_the_sweep_takes_old_drafts_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    await local.put("kept", seal(b"x"), content_type="text/plain")
+    drafts = tmp_path / "store/.tmp"
+    for name, age in (("old", 7200), ("young", 60)):
+        (drafts / name).write_bytes(b"half")
+        moment = (drafts / name).stat().st_mtime - age
+        os.utime(drafts / name, (moment, moment))
+    assert await local.sweep(older_than_seconds=3600) == 1
+    assert [draft.name for draft in drafts.iterdir()] == ["young"]
+    assert await content(local, "kept") == b"x"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB, which takes root to mount."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=False, capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small disk takes root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+async def test_a_full_disk_is_store_full_and_takes_the_next_object_that_fits(small_disk: Path, seal: Seal) -> None:
+    store = LocalStore(small_disk)
+    with pytest.raises(StoreFull, match="full"):
+        await store.put("t/large", seal(bytes(2 * 1024 * 1024)), content_type="text/plain")
+    assert await store.size("t/large") is None
+    await store.put("t/small", seal(b"x"), content_type="text/plain")
+    assert await content(store, "t/small") == b"x"
+    await store.aclose()
+
+
+@pytest.mark.parametrize("number", [28, 122])
+async def test_no_space_and_no_quota_are_store_full(
+    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def full(_fd: int) -> None:
+        raise OSError(number, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(StoreFull):
+            await local.put("a", seal(b"x"), content_type="text/plain")
+    assert await local.size("a") is None
+    assert list((tmp_path / "store/.tmp").iterdir()) == []
+
+
+async def test_a_cancelled_put_ends_its_work_and_closes_what_it_opened(
+    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def slow(fd: int) -> None:
+        entered.set()
+        go_on.wait(10)
+        fsync(fd)
+
+    sealed = seal(b"x")
+    before = open_files()
+    monkeypatch.setattr(os, "fsync", slow)
+    put = asyncio.create_task(local.put("a", sealed, content_type="text/plain"))
+    await asyncio.to_thread(entered.wait, 10)
+    put.cancel()
+    await asyncio.wait({put}, timeout=0.05)
+    assert not put.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await put
+    assert await local.size("a") == 1
+    assert open_files() == before
+
+
+async def test_a_cancelled_read_closes_its_file(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    await local.put("a", seal(b"x"), content_type="text/plain")
+    entered, go_on = threading.Event(), threading.Event()
+    fstat = os.fstat
+
+    def slow(fd: int) -> os.stat_result:
+        entered.set()
+        go_on.wait(10)
+        return fstat(fd)
+
+    monkeypatch.setattr(os, "fstat", slow)
+    before = open_files()
+    reading = asyncio.create_task(content(local, "a"))
+    await asyncio.to_thread(entered.wait, 10)
+    reading.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert open_files() == before
+
+
+async def test_health_warns_before_the_disk_is_full(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store", low_space_bytes=1 << 62)
+    health = await store.health()
+    assert health.state is EngineState.DEGRADED
+    assert health.limits["free_bytes"] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
+    await store.aclose()
+
+
+async def test_a_store_whose_folder_went_away_is_down(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    shutil.rmtree(tmp_path / "store")
+    health = await local.health()
+    assert (health.state, health.detail) == (
+        EngineState.DOWN,
+        "The object store cannot look at its disk: No such file or directory.",
+    )
+    with pytest.raises(StoreFault, match="cannot write the object"):
+        await local.put("a", seal(b"x"), content_type="text/plain")
+
+
+async def test_a_store_in_place_of_a_file_is_a_fault_from_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreFault, match="cannot make its folders"):
+        LocalStore(tmp_path / "file")

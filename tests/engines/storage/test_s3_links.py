@@ -1,0 +1,160 @@
+"""Download links: they work with no credentials, for as long as they say, and for exactly what was signed."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import botocore.auth
+import botocore.config
+import botocore.session
+import httpx
+import pytest
+
+from sluice.engines.storage import StoreFault
+from sluice.engines.storage.s3 import S3Store
+from tests.engines.storage.conftest import MakeS3, Seal
+
+TRICKY = "t/Übersicht +%20&=#?/a b*~'.pdf"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False) as opened:
+        yield opened
+
+
+def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
+    """Hold the clock that links are signed by."""
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda remove_tzinfo=True: moment.replace(tzinfo=None))  # noqa: ARG005 - botocore's signature
+
+
+@pytest.mark.parametrize("key", ["t/c/file.pdf", TRICKY, "k" * 1000])
+async def test_a_link_downloads_the_object_under_its_name(
+    s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, key: str
+) -> None:
+    await s3_store.put(key, seal(b"content"), content_type="application/octet-stream")
+    url = await s3_store.presign(key, expires_in=60, filename="Übersicht.pdf", content_type="application/pdf")
+    answer = await client.get(url)
+    assert (answer.status_code, answer.content) == (200, b"content")
+    assert answer.headers["content-type"] == "application/pdf"
+    assert answer.headers["content-disposition"] == "attachment; filename=\"_bersicht.pdf\"; filename*=UTF-8''%C3%9Cbersicht.pdf"
+
+
+async def test_a_name_that_tries_to_break_the_header_is_only_a_name(
+    s3_store: S3Store, client: httpx.AsyncClient, seal: Seal
+) -> None:
+    await s3_store.put("a", seal(b"x"), content_type="text/plain")
+    url = await s3_store.presign("a", expires_in=60, filename='x"\r\nSet-Cookie: a=b', content_type="text/plain")
+    answer = await client.get(url)
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+
+
+async def test_a_link_ends_when_it_says(
+    s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await s3_store.put("a", seal(b"x"), content_type="text/plain")
+    signed = []
+    for age in (50, 70):
+        at(monkeypatch, datetime.now(UTC) - timedelta(seconds=age))
+        signed.append(await s3_store.presign("a", expires_in=60, filename="a", content_type="text/plain"))
+    assert [(await client.get(url)).status_code for url in signed] == [200, 403]
+
+
+@pytest.mark.parametrize(
+    ("signed", "changed"),
+    [
+        ("/a?", "/b?"),
+        ("X-Amz-Expires=60", "X-Amz-Expires=3600"),
+        ("filename%3D%22a", "filename%3D%22b"),
+        ("text%2Fplain", "text%2Fhtml"),
+    ],
+)
+async def test_a_changed_link_is_refused(
+    s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, signed: str, changed: str
+) -> None:
+    for key in "ab":
+        await s3_store.put(key, seal(b"x"), content_type="text/plain")
+    url = await s3_store.presign("a", expires_in=60, filename="a", content_type="text/plain")
+    assert signed in url
+    assert (await client.get(url)).status_code == 200
+    assert (await client.get(url.replace(signed, changed))).status_code == 403
+
+
+async def test_a_link_holds_no_secret(s3_store: S3Store, make_s3: MakeS3) -> None:
+    store = make_s3(secret_access_key="canary-secret")
+    assert "canary" not in await store.presign("a", expires_in=60, filename="a", content_type="text/plain")
+
+
+async def test_a_link_needs_a_key(s3_store: S3Store) -> None:
+    with pytest.raises(StoreFault, match="A key"):
+        await s3_store.presign("../a", expires_in=60, filename="a", content_type="text/plain")
+
+
+@pytest.mark.parametrize(
+    ("bucket", "region", "endpoint_url", "begin"),
+    [
+        ("my-bucket", "eu-central-1", None, "https://my-bucket.s3.eu-central-1.amazonaws.com/"),
+        ("my.bucket", "eu-west-1", None, "https://s3.eu-west-1.amazonaws.com/my.bucket/"),
+        ("my-bucket", "cn-north-1", None, "https://my-bucket.s3.cn-north-1.amazonaws.com.cn/"),
+        ("my-bucket", "us-east-1", "https://S3.Example.org:9000/", "https://s3.example.org:9000/my-bucket/"),
+        ("my-bucket", "us-east-1", "http://[::1]:9000", "http://[::1]:9000/my-bucket/"),
+    ],
+)
+async def test_links_are_those_of_the_official_client(
+    monkeypatch: pytest.MonkeyPatch, bucket: str, region: str, endpoint_url: str | None, begin: str
+) -> None:
+    at(monkeypatch, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    store = S3Store(bucket, region, "AKIAIOSFODNN7EXAMPLE", "secret", endpoint_url=endpoint_url)
+    ours = await store.presign(TRICKY, expires_in=300, filename="a b.pdf", content_type="application/pdf")
+    style = "path" if endpoint_url or "." in bucket else "virtual"
+    official = botocore.session.Session().create_client(
+        "s3",
+        region_name=region,
+        endpoint_url=endpoint_url.lower().rstrip("/") if endpoint_url else None,
+        aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+        aws_secret_access_key="secret",
+        config=botocore.config.Config(signature_version="s3v4", s3={"addressing_style": style}),
+    )
+    headers = {"ResponseContentDisposition": 'attachment; filename="a b.pdf"', "ResponseContentType": "application/pdf"}
+    theirs = official.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": TRICKY, **headers}, ExpiresIn=300)
+    assert ours.startswith(begin)
+    assert urlsplit(ours)[:3] == urlsplit(theirs)[:3]
+    assert parse_qs(urlsplit(ours).query, strict_parsing=True) == parse_qs(urlsplit(theirs).query, strict_parsing=True)
+
+
+@pytest.mark.parametrize("region", ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n"])
+def test_a_region_that_could_change_the_host_is_refused(region: str) -> None:
+    with pytest.raises(StoreFault, match="region"):
+        S3Store("my-bucket", region, "AKIAIOSFODNN7EXAMPLE", "secret")
+
+
+@pytest.mark.parametrize("bucket", ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"])
+def test_a_bucket_name_that_could_change_the_address_is_refused(bucket: str) -> None:
+    with pytest.raises(StoreFault, match="bucket name"):
+        S3Store(bucket, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "secret")
+
+
+@pytest.mark.parametrize(
+    "endpoint_url",
+    [
+        "",
+        "example.org",
+        "ftp://example.org",
+        "http://",
+        "http://user:pass@example.org",
+        "http://example.org/path",
+        "http://example.org/?a=b",
+        "http://example.org/#a",
+        "http://example.org:port",
+        "http://example.org:99999",
+        "http://exam ple.org",
+        "http://münchen.example",
+        "http://example.org\\@evil.example",
+        "http://[::1",
+        "http://[fe80::1%25eth0]",
+    ],
+)
+def test_an_endpoint_is_scheme_host_and_port_only(endpoint_url: str) -> None:
+    with pytest.raises(StoreFault, match="endpoint"):
+        S3Store("my-bucket", "us-east-1", "AKIAIOSFODNN7EXAMPLE", "secret", endpoint_url=endpoint_url)

@@ -1,0 +1,52 @@
+"""An HTTP server on loopback that gives every request the same answer, for what no real server can be brought to say."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Canned:
+    """A running server: its address, and the head of every request it was sent."""
+
+    url: str
+    seen: list[str] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def answering(
+    head: str, body: str = "", *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Canned]:
+    """Answer `head` (status and reason, then any header lines) and `body`, once per connection, until the block ends."""
+    served: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+    canned = Canned("")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served[task] = writer
+        try:
+            canned.seen.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+            await writer.drain()
+            writer.write_eof()
+            while await reader.read(65536):  # a reset would take the answer away while the client still sends
+                pass
+        except (OSError, EOFError):
+            pass  # the client went away
+        finally:
+            writer.close()
+            del served[task]
+
+    server = await asyncio.start_server(serve, host, 0, ssl=tls)
+    canned.url = f"{'https' if tls else 'http'}://{host}:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield canned
+    finally:
+        server.close()
+        for writer in served.values():
+            writer.close()
+        await asyncio.gather(*served)
+        await server.wait_closed()
