@@ -1,7 +1,7 @@
 """The values that pass from stage to stage of an upload: rules, facts, the arrival, the verdict. They are frozen and know no engine."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -112,7 +112,7 @@ class Facts:
 
     def to_json(self) -> dict[str, Any]:
         """Answer the facts for the decision log."""
-        plain = asdict(self) | {"examined": None}
+        plain = asdict(replace(self, examined=None))
         if self.examined is not None:
             report = self.examined.report
             plain["examined"] = {

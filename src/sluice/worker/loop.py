@@ -15,7 +15,7 @@ async def run(work: Background, *, pause_seconds: float, stop: asyncio.Event) ->
             done = await one_round(work)
         except DatabaseAway as fault:
             log.warning("worker_waits", fault=str(fault))
-        except Exception:
+        except Exception:  # noqa: BLE001  (one row that cannot be worked on must not end the worker)
             log.exception("worker_fault")
         if not done:
             await _pause(stop, pause_seconds)

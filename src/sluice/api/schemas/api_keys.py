@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from sluice.api.schemas.envelope import Line, Metadata, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, UpdateBody
 
 ScopeName = Literal["upload", "download", "metadata", "delete", "admin"]
 Status = Literal["active", "disabled", "revoked"]
-Name = Annotated[Line, Field(min_length=1, max_length=255, examples=["intake form"])]
+Name = Annotated[str, Field(min_length=1, max_length=255, examples=["intake form"]), PLAIN]
 Scopes = Annotated[list[ScopeName], Field(min_length=1, max_length=20, examples=[["upload", "metadata"]])]
 
 

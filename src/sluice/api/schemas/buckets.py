@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from sluice.api.schemas.envelope import Line, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody
 from sluice.buckets import Bucket
 from sluice.buckets.service import NewBucket
 
@@ -43,7 +43,7 @@ def _region(text: str) -> str:
     return text
 
 
-Name = Annotated[Line, Field(min_length=1, max_length=100, examples=["archive"])]
+Name = Annotated[str, Field(min_length=1, max_length=100, examples=["archive"]), PLAIN]
 AccessKeyId = Annotated[str, Field(min_length=16, max_length=128), AfterValidator(_printable)]
 SecretKey = Annotated[SecretStr, Field(min_length=1, max_length=512, description="Encrypted at rest, never returned.")]
 
@@ -73,7 +73,7 @@ class AddBucket(RequestBody):
     default_bucket: Annotated[str, Field(min_length=3, max_length=63), AfterValidator(_bucket)]
     region: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_region)] = "us-east-1"
     base_path: Annotated[str, Field(max_length=500), AfterValidator(_base_path)] = ""
-    endpoint_url: Annotated[Line, Field(min_length=1, max_length=500)] | None = Field(
+    endpoint_url: Annotated[str, Field(min_length=1, max_length=500), PLAIN] | None = Field(
         None, description="Another S3 service; only hosts that the operator allows."
     )
     set_as_default: bool = False

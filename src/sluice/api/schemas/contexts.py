@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from sluice.api.schemas.envelope import Line, Lines, Metadata, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, PLAIN_LINES, Metadata, RequestBody, ResponseBody, UpdateBody
 from sluice.contexts import RateLimit
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
@@ -26,14 +26,14 @@ def _template(text: str) -> str:
     return text
 
 
-Extension = Annotated[Line, Field(min_length=1, max_length=33), AfterValidator(_extension)]
+Extension = Annotated[str, Field(min_length=1, max_length=33), PLAIN, AfterValidator(_extension)]
 Extensions = Annotated[list[Extension], Field(max_length=500, description="Empty allows all.", examples=[["pdf", "png"]])]
 Template = Annotated[str, Field(max_length=500), AfterValidator(_template)]
-DisplayName = Annotated[Line, Field(min_length=1, max_length=255, examples=["Claims"])]
-Description = Annotated[Lines, Field(max_length=1000)]
+DisplayName = Annotated[str, Field(min_length=1, max_length=255, examples=["Claims"]), PLAIN]
+Description = Annotated[str, Field(max_length=1000), PLAIN_LINES]
 MaxFileSize = Annotated[int, Field(ge=1, le=500, description="Megabytes of 1,048,576 bytes.")]
 Quota = Annotated[int, Field(ge=1, le=10_485_760, description="Megabytes of 1,048,576 bytes; null is unlimited.")]
-BucketId = Annotated[Line, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket.")]
+BucketId = Annotated[str, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket."), PLAIN]
 
 
 class UploadRateLimit(RequestBody):

@@ -1,7 +1,7 @@
 """The envelope around every response, and what all schemas share."""
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -47,8 +47,8 @@ def _plain_lines(text: str) -> str:
     return text
 
 
-Line = Annotated[str, AfterValidator(_plain)]
-Lines = Annotated[str, AfterValidator(_plain_lines)]
+PLAIN: Final = AfterValidator(_plain)
+PLAIN_LINES: Final = AfterValidator(_plain_lines)
 Metadata = dict[str, Any]
 
 
