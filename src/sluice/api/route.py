@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 
 from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES, Principal
 from sluice.api.authenticate import Authenticator
-from sluice.errors import BodyTooLarge, Invalid, Malformed, ScopeMissing, UnsupportedBody
+from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, UnsupportedBody
 from sluice.kit.strict_json import NotStrictJson, read_json
 
 JSON_BODY_BYTES: Final = 64 * 1024
@@ -36,6 +36,9 @@ class GuardedRoute(APIRoute):
             if scope is not None and not principal.allows(scope):
                 raise ScopeMissing(scope.value)
             request.state.principal = principal
+            if any("\0" in value for value in request.path_params.values()):
+                # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
+                raise NotFound
             return await inner(await _read(request) if takes_json else request)
 
         return handle

@@ -15,6 +15,7 @@ from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, Slui
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
+from sluice.kit.text import is_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Contexts:
 
     async def get(self, tenant_id: str, context_key: str) -> Context:
         """Answer one context; raises `NotFound`."""
+        if not is_plain(context_key):
+            raise NotFound
         async with self._database.reading() as connection:
             context = await repository.find(connection, tenant_id, context_key)
         if context is None:

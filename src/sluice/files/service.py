@@ -13,6 +13,7 @@ from sluice.files.links import LinkSigner
 from sluice.files.record import FileRecord
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.paging import Page, PageRequest
+from sluice.kit.text import is_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class Files:
         self, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
     ) -> Page[FileRecord]:
         """Answer one page, newest first, of all files or those of a context or an uploader."""
+        if not is_plain(f"{context_key}{uploaded_by}"):
+            # Nothing is kept under such a name, and PostgreSQL cannot even be asked for a NUL.
+            return Page((), request, 0)
         async with self._database.reading() as connection:
             return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
 

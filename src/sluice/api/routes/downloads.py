@@ -52,13 +52,14 @@ async def download(
         headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{file.size_bytes}"
     status = 206 if span.partial else 200
     if request.method == "HEAD":
-        return Response(status_code=status, headers=headers, media_type=file.content_type)
+        return Response(status_code=status, headers=headers)
     body = await _opened(store, file, span)
-    return StreamingResponse(body, status_code=status, headers=headers, media_type=file.content_type)
+    return StreamingResponse(body, status_code=status, headers=headers)
 
 
 def _headers(file: FileRecord, etag: str) -> dict[str, str]:
     return {
+        "Content-Type": file.content_type,
         "Content-Disposition": attachment(file.original_filename),
         # A stranger's file must never run as a page of this origin, whatever a browser makes of it.
         "Content-Security-Policy": "sandbox; default-src 'none'",
