@@ -1,6 +1,7 @@
 """Reading JSON from strangers in exactly one way. What the values mean is judged by the schemas."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
@@ -26,7 +27,7 @@ def read_json(raw: bytes | str, *, max_depth: int = MAX_DEPTH) -> object:
     if _deepest(text) > max_depth:
         raise NotStrictJson(f"nested deeper than {max_depth} levels")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as fault:
         raise NotStrictJson(f"not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from fault
     except ValueError as fault:
@@ -42,6 +43,13 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         raise NotStrictJson("an object that names a member twice")
     return found
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise NotStrictJson("a number too large to be read")
+    return number
 
 
 def _no_constant(name: str) -> NoReturn:
