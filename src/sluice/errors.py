@@ -16,13 +16,21 @@ class SluiceError(Exception):
     errors: Sequence[str] = ("The service failed; the request was not carried out",)
     retry_after: float | None = None
     """Seconds after which a retry makes sense, for 429 and 503."""
+    limit: int | None = None
+    """How much is allowed in all, for 429."""
 
     def __init__(
-        self, message: str | None = None, errors: Sequence[str] | None = None, *, retry_after: float | None = None
+        self,
+        message: str | None = None,
+        errors: Sequence[str] | None = None,
+        *,
+        retry_after: float | None = None,
+        limit: int | None = None,
     ) -> None:
         self.message = message or self.message
         self.errors = tuple(errors if errors is not None else self.errors)
         self.retry_after = self.retry_after if retry_after is None else retry_after
+        self.limit = self.limit if limit is None else limit
         super().__init__(f"{self.message}: {'; '.join(self.errors)}")
 
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from sluice.api.problems import describe
 from sluice.api.schemas.envelope import ErrorEnvelope
 from sluice.db.database import DatabaseAway
-from sluice.errors import Invalid, MethodNotAllowed, NotFound, SluiceError, Unauthenticated, Unavailable
+from sluice.errors import Invalid, MethodNotAllowed, NotFound, SluiceError, TooManyRequests, Unauthenticated, Unavailable
 
 
 def render(error: SluiceError) -> JSONResponse:
@@ -18,7 +18,13 @@ def render(error: SluiceError) -> JSONResponse:
     body = ErrorEnvelope(message=error.message, errors=list(error.errors))
     response = JSONResponse(body.model_dump(mode="json"), status_code=error.status, headers={"Sluice-Error-Code": error.code})
     if error.retry_after is not None:
-        response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+        seconds = str(max(1, math.ceil(error.retry_after)))
+        response.headers["Retry-After"] = seconds
+        if error.status == TooManyRequests.status:
+            response.headers["RateLimit-Remaining"] = "0"
+            response.headers["RateLimit-Reset"] = seconds
+    if error.limit is not None:
+        response.headers["RateLimit-Limit"] = str(error.limit)
     if error.status == Unauthenticated.status:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

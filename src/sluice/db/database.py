@@ -13,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
+# PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available
+_AWAY: Final = ("08", "40", "53", "57", "55P03")
 
 
 class DatabaseAway(Exception):
@@ -75,8 +77,8 @@ async def _faults_named() -> AsyncIterator[None]:
     except (OperationalError, InterfaceError, PoolTimeout, ConnectionError, TimeoutError) as fault:
         raise DatabaseAway("the database does not answer") from fault
     except DBAPIError as fault:
-        if fault.connection_invalidated:
-            raise DatabaseAway("the database connection was lost") from fault
+        if fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY):
+            raise DatabaseAway("the database could not carry the statement out in time") from fault
         raise
 
 

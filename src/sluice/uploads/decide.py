@@ -40,14 +40,14 @@ def _rate(facts: Facts, rules: Rules) -> Rejection | None:
     if facts.rate is None or facts.rate.retry_after is None or rules.rate is None:
         return None
     allowed = f"{rules.rate.max_uploads} uploads in {rules.rate.window_seconds} seconds"
-    return Rejection(Reason.RATE_LIMIT_EXCEEDED, f"the context takes {allowed}", facts.rate.retry_after)
+    return Rejection(Reason.RATE_LIMIT_EXCEEDED, f"the context takes {allowed}", facts.rate.retry_after, rules.rate.max_uploads)
 
 
 def _plan(facts: Facts, _rules: Rules) -> Rejection | None:
     if facts.plan is None or facts.plan.used < facts.plan.limit:
         return None
     detail = f"{facts.plan.used} of {facts.plan.limit} uploads of this month are used"
-    return Rejection(Reason.MONTHLY_LIMIT_EXCEEDED, detail, facts.plan.resets_in)
+    return Rejection(Reason.MONTHLY_LIMIT_EXCEEDED, detail, facts.plan.resets_in, facts.plan.limit)
 
 
 def _quota(facts: Facts, rules: Rules) -> Rejection | None:

@@ -205,14 +205,16 @@ class Pipeline:
         )
 
     def _lost(self, lost: ClaimLost) -> Rejection:
-        heals = seconds_to_next_month(self._clock()) if lost.reason in LIMIT_REASONS else None
-        return Rejection(lost.reason, "another upload took the last room", heals)
+        detail = "another upload took the last room"
+        if lost.reason not in LIMIT_REASONS:
+            return Rejection(lost.reason, detail)
+        return Rejection(lost.reason, detail, seconds_to_next_month(self._clock()), self._terms.free_uploads_per_month)
 
 
 def refusal_of(rejection: Rejection) -> FileRejected | LimitExceeded:
     """Answer the error that a caller sees for a rejection: its words and exactly one reason code."""
     kind = LimitExceeded if rejection.reason in LIMIT_REASONS else FileRejected
-    return kind(WORDS[rejection.reason].message, [rejection.reason.value], retry_after=rejection.retry_after)
+    return kind(WORDS[rejection.reason].message, [rejection.reason.value], retry_after=rejection.retry_after, limit=rejection.limit)
 
 
 def _stored(decision: Decision, arrival: Arrival) -> Stored:

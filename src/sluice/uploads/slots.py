@@ -26,7 +26,7 @@ class TenantSlots:
                 async with asyncio.timeout(self._wait_seconds):
                     await slots.acquire()
             except TimeoutError as fault:
-                raise TooManyRequests(errors=["Too many uploads of this tenant are under way"]) from fault
+                raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
             try:
                 yield
             finally:

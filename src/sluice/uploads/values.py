@@ -127,11 +127,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why an upload is refused; `detail` says what was measured. `retry_after` is in seconds, for limits that time heals."""
+    """Why an upload is refused; `detail` says what was measured. `retry_after` (seconds) and `limit` are for limits that time heals."""
 
     reason: Reason
     detail: str
     retry_after: float | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
