@@ -50,20 +50,45 @@ def boundary_of(content_type: str) -> str | None:
 async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
     """Answer the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
 
-    Raises `Malformed` at the first byte that does not fit. What follows the closing boundary is read and ignored, as RFC 2046 says.
+    Raises `Malformed` at the first byte that does not fit.
     """
     parser = PushMultipartParser(
         boundary, max_header_size=_MAX_HEADER_BYTES, max_header_count=8, max_segment_count=_MAX_PARTS, strict=True
     )
     try:
-        async for chunk in body:
-            if parser.closed or not chunk:
-                continue
+        async for chunk in _framed(body, boundary.encode()):
             for event in parser.parse(chunk):
                 yield _event(event)
         parser.close()
     except MultipartError as fault:
         raise Malformed(errors=[f"body: {fault.args[0] if fault.args else 'not multipart/form-data'}"]) from fault
+
+
+async def _framed(body: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[bytes]:
+    """Answer the bytes from the first boundary to the closing one.
+
+    The parser is strict about what stands around them only when it happens to come in a chunk of its own; a verdict that hangs on
+    how the network cut the body is none.
+    """
+    opening, closing = b"--" + boundary, b"\r\n--" + boundary + b"--"
+    started, seen, head = False, b"", b""
+    async for chunk in body:
+        if not started:
+            head += chunk
+            if len(head) < len(opening):
+                continue
+            if not head.startswith(opening):
+                raise Malformed(errors=["body: expected the boundary at the start"])
+            started, chunk, seen = True, head, b"\r\n"  # noqa: PLW2901  (the first chunk is what was gathered)
+        end = (seen + chunk).find(closing)
+        if end >= 0:
+            yield chunk[: end + len(closing) - len(seen)]
+            break
+        yield chunk
+        seen = (seen + chunk)[-len(closing) + 1 :]
+    async for _ in body:
+        # What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046 section 5.1.1).
+        pass
 
 
 def _event(event: MultipartSegment | bytes | bytearray | None) -> Event:

@@ -1,0 +1,85 @@
+"""The path template: a closed language whose keys never leave the bucket's base path and are never reused."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, render, validate
+from sluice.engines.storage.keys import checked_key
+
+AT = datetime(2026, 3, 4, tzinfo=UTC)
+
+
+def key(template: str, *, file_id: str = "file_1", extension: str = "pdf") -> str:
+    return render(template, tenant_id="ten_1", context_key="claims", file_id=file_id, extension=extension, sha256="ab" * 32, at=AT)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (DEFAULT_TEMPLATE, "ten_1/claims/2026/03/file_1.pdf"),
+        ("{yyyy}-{mm}-{dd}/{file_id}", "2026-03-04/file_1"),
+        ("in", "in/file_1.pdf"),
+        ("{sha256}{extension}", f"{'ab' * 32}.pdf/file_1.pdf"),
+    ],
+)
+def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
+    validate(template)
+    assert key(template) == expected
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "",
+        "/a",
+        "a/",
+        "a//b",
+        "..",
+        "a/../b",
+        "a/./b",
+        "{file_id}/..",
+        "{unknown}",
+        "{}",
+        "{file_id",
+        "file_id}",
+        "{file_id!r}",
+        "{file_id.__class__}",
+        "{file_id:>99}",
+        "{{file_id}}",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        "é",
+        "{extension}",
+        "a/{extension}",
+        "a/ /b",
+        "a%2fb",
+    ],
+)
+def test_what_is_not_of_the_language_is_refused(template: str) -> None:
+    with pytest.raises(BadTemplate):
+        validate(template)
+
+
+def test_an_unknown_placeholder_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BadTemplate, match=r"unknown placeholder \{year\}; known are \{tenant_id\}.*\{sha256\}"):
+        validate("{year}/{file_id}")
+
+
+@pytest.mark.parametrize("extension", ["", "p df", "../x", "é", "x" * 17])
+def test_what_a_stranger_named_the_file_never_shapes_the_path(extension: str) -> None:
+    assert key("{file_id}{extension}", extension=extension) == "file_1"
+
+
+@given(st.text(alphabet="ab./{} file_idextenson-", max_size=40), st.text(max_size=20))
+def test_every_key_of_a_valid_template_is_clean_and_unique(template: str, extension: str) -> None:
+    try:
+        validate(template)
+    except BadTemplate:
+        return
+    one, other = key(template, file_id="file_1", extension=extension), key(template, file_id="file_2", extension=extension)
+    assert one != other
+    checked_key(one)

@@ -1,0 +1,117 @@
+"""The multipart reader: one strict reading, whatever the chunks."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.api.multipart import PartEnd, PartStart, boundary_of, read_parts
+from sluice.errors import Malformed
+
+BOUNDARY = "x-boundary"
+
+
+def part(disposition: str, content: bytes, extra: str = "") -> bytes:
+    return f"--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n{extra}\r\n".encode() + content + b"\r\n"
+
+
+END = f"--{BOUNDARY}--\r\n".encode()
+
+
+async def chunks(body: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+async def parts_of(body: bytes, size: int = 7) -> list[tuple[str, str | None, bytes]]:
+    found: list[tuple[str, str | None, bytes]] = []
+    start, content = PartStart("", None), b""
+    async for event in read_parts(chunks(body, size), BOUNDARY):
+        if isinstance(event, PartStart):
+            start, content = event, b""
+        elif isinstance(event, PartEnd):
+            found.append((start.name, start.filename, content))
+        else:
+            content += event
+    return found
+
+
+@given(content=st.binary(max_size=300), size=st.integers(1, 400))
+async def test_the_bytes_of_a_file_arrive_unchanged_in_any_chunks(content: bytes, size: int) -> None:
+    body = part('form-data; name="file"; filename="a.bin"', content) + part('form-data; name="context"', b"claims") + END
+    assert await parts_of(body, size) == [("file", "a.bin", content), ("context", None, b"claims")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ('filename="a b.txt"', "a b.txt"),
+        ("filename=plain.txt", "plain.txt"),
+        ('filename="C:\\dir\\a.txt"', "C:\\dir\\a.txt"),
+        ('filename="a\\"b.txt"', 'a"b.txt'),
+        ('filename="é.txt"', "é.txt"),
+        ("filename*=UTF-8''%C3%A9.txt", "é.txt"),
+        ("filename=\"é.txt\"; filename*=utf-8''%C3%A9.txt", "é.txt"),
+        ('filename=""', ""),
+    ],
+)
+async def test_file_names_are_read_as_clients_write_them(sent: str, read: str) -> None:
+    assert await parts_of(part(f'form-data; name="file"; {sent}', b"x") + END) == [("file", read, b"x")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"hello",
+        END[:-4],
+        part('form-data; name="a"', b"x"),
+        part('form-data; name="a"', b"x") + END[:-4],
+        part("form-data", b"x") + END,
+        part('attachment; name="a"', b"x") + END,
+        part('form-data; name="a"; name="b"', b"x") + END,
+        part('form-data; name="a"; filename="x"; filename="y"', b"x") + END,
+        part('form-data; name="a"; filename="x"; filename*=UTF-8\'\'y', b"x") + END,
+        part("form-data; name=\"a\"; filename*=latin1''y", b"x") + END,
+        part("form-data; name=\"a\"; filename*=UTF-8''%ff", b"x") + END,
+        part('form-data; name="a" junk', b"x") + END,
+        part('form-data; name="a', b"x") + END,
+        part('form-data; name="a"', b"x", 'Content-Disposition: form-data; name="b"\r\n') + END,
+        part('form-data; name="a"', b"x", "Content-Transfer-Encoding: base64\r\n") + END,
+        part('form-data;\r\n name="a"', b"x") + END,
+        part('form-data; name="a"', b"x", "X: " + "y" * 5000 + "\r\n") + END,
+        b"".join(part(f'form-data; name="{n}"', b"x") for n in range(40)) + END,
+        b"preamble\r\n" + part('form-data; name="a"', b"x") + END,
+        (part('form-data; name="a"', b"x") + END).replace(b"\r\n", b"\n"),
+    ],
+)
+async def test_what_could_be_read_in_two_ways_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        await parts_of(body, 4096)
+
+
+@pytest.mark.parametrize("size", [1, 5, 4096])
+async def test_what_follows_the_closing_boundary_is_ignored_however_it_is_cut(size: int) -> None:
+    assert await parts_of(part('form-data; name="a"', b"x") + END + b"epilogue", size) == [("a", None, b"x")]
+
+
+@pytest.mark.parametrize(
+    ("header", "boundary"),
+    [
+        ("multipart/form-data; boundary=abc", "abc"),
+        ('Multipart/Form-Data; charset=utf-8; boundary="a b:c"', "a b:c"),
+        ("application/json", None),
+        ("", None),
+    ],
+)
+def test_the_boundary_is_read_from_the_content_type(header: str, boundary: str | None) -> None:
+    assert boundary_of(header) == boundary
+
+
+@pytest.mark.parametrize(
+    "header", ["", "boundary=", "boundary=a; boundary=b", 'boundary="a', f"boundary={'a' * 71}", "boundary=a\tb"]
+)
+def test_a_boundary_that_cannot_be_read_in_one_way_is_malformed(header: str) -> None:
+    with pytest.raises(Malformed):
+        boundary_of(f"multipart/form-data; {header}")

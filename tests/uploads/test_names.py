@@ -1,0 +1,52 @@
+"""File names from strangers: what is kept, and which extension counts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.errors import Invalid
+from sluice.uploads.names import MAX_BYTES, read_name
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept", "extension"),
+    [
+        ("report.pdf", "report.pdf", "pdf"),
+        ("REPORT.PDF", "REPORT.PDF", "pdf"),
+        ("archive.tar.gz", "archive.tar.gz", "gz"),
+        ("setup.exe. . ", "setup.exe. . ", "exe"),
+        ("noextension", "noextension", ""),
+        (".htaccess", ".htaccess", ""),
+        ("..hidden", "..hidden", ""),
+        ("/etc/cron.d/job.sh", "job.sh", "sh"),
+        ("C:\\fakepath\\photo.jpg", "photo.jpg", "jpg"),
+        ("../../a.png", "a.png", "png"),
+        ("re\u0301sume\u0301.doc", "r\u00e9sum\u00e9.doc", "doc"),
+        ("日本語.txt", "日本語.txt", "txt"),
+        ("a b;c'd.txt", "a b;c'd.txt", "txt"),
+    ],
+)
+def test_the_last_path_part_is_kept_and_the_last_extension_counts(sent: str, kept: str, extension: str) -> None:
+    name = read_name(sent)
+    assert (name.original, name.extension) == (kept, extension)
+
+
+@pytest.mark.parametrize(
+    "sent", ["", ".", "..", " ", "a/", "a\\", "a\0.pdf", "a\n.pdf", "\x7f.pdf", "a\x85b", "x" * 256, "é" * 128]
+)
+def test_what_is_no_name_is_refused(sent: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_name(sent)
+    assert refused.value.errors[0].startswith("file: ")
+
+
+@given(st.text())
+def test_a_name_that_is_kept_has_no_path_no_controls_and_a_bounded_size(sent: str) -> None:
+    try:
+        name = read_name(sent)
+    except Invalid:
+        return
+    assert not set(name.original) & set("/\\\0\r\n")
+    assert len(name.original.encode()) <= MAX_BYTES
+    assert "." not in name.extension
+    assert name.extension == name.extension.lower()

@@ -1,0 +1,96 @@
+"""The spool: bytes in, sealed bytes out, nothing left behind."""
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.errors import StorageFull
+from sluice.uploads.spool import Spool
+
+CHUNK = bytes(range(256)) * 1024
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def spooled(folder: Path, chunks: list[bytes], memory: int) -> tuple[bytes, int, bytes]:
+    spool = Spool(memory, folder)
+    for chunk in chunks:
+        await spool.write(chunk)
+    sealed = await spool.seal()
+    fd = sealed.reopen()
+    with os.fdopen(fd, "rb") as file:
+        content = file.read()
+    spool.close()
+    return content, sealed.size, sealed.sha256
+
+
+@given(chunks=st.lists(st.binary(max_size=200)), memory=st.integers(0, 400))
+@settings(deadline=None)
+async def test_what_went_in_comes_out_with_its_size_and_digest(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], memory: int
+) -> None:
+    whole = b"".join(chunks)
+    assert await spooled(tmp_path_factory.getbasetemp(), chunks, memory) == (whole, len(whole), hashlib.sha256(whole).digest())
+
+
+@pytest.mark.parametrize("memory", [0, 4 * 1024 * 1024])
+async def test_large_uploads_keep_their_bytes_in_memory_and_on_disk_alike(tmp_path: Path, memory: int) -> None:
+    chunks = [CHUNK] * 10
+    content, _, digest = await spooled(tmp_path, chunks, memory)
+    assert hashlib.sha256(content).digest() == digest == hashlib.sha256(CHUNK * 10).digest()
+
+
+async def test_a_spool_on_disk_has_no_name_that_a_crash_could_leave(tmp_path: Path) -> None:
+    spool = Spool(0, tmp_path)
+    await spool.write(CHUNK * 8)
+    await spool.seal()
+    assert names_in(tmp_path) == []
+    spool.close()
+
+
+@pytest.mark.parametrize("memory", [0, 1024])
+async def test_sealed_bytes_can_no_longer_be_changed(tmp_path: Path, memory: int) -> None:
+    spool = Spool(memory, tmp_path)
+    await spool.write(b"sealed")
+    sealed = await spool.seal()
+    with pytest.raises(OSError, match=r"not permitted|Bad file descriptor"):
+        os.write(sealed.fd, b"x")
+    spool.close()
+
+
+async def test_two_readers_have_offsets_of_their_own(tmp_path: Path) -> None:
+    spool = Spool(1024, tmp_path)
+    await spool.write(b"abcdef")
+    sealed = await spool.seal()
+    one, other = sealed.reopen(), sealed.reopen()
+    assert (os.read(one, 3), os.read(other, 3)) == (b"abc", b"abc")
+    assert fcntl.fcntl(one, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    os.close(one)
+    os.close(other)
+    spool.close()
+
+
+async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: os.open("/dev/full", os.O_RDWR))
+    spool = Spool(0, tmp_path)
+    with pytest.raises(StorageFull):
+        await spool.write(CHUNK * 8)
+    spool.close()
+
+
+async def test_closing_frees_the_descriptor(tmp_path: Path) -> None:
+    before = len(names_in(Path("/proc/self/fd")))
+    for memory in (0, 1 << 20):
+        spool = Spool(memory, tmp_path)
+        await spool.write(CHUNK * 8)
+        await spool.seal()
+        spool.close()
+        spool.close()
+    assert len(names_in(Path("/proc/self/fd"))) == before
