@@ -26,7 +26,6 @@ from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.spawn import SpawnSandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Scanner
-from sluice.engines.scanner.auto import first_reachable
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.clamd import ClamdScanner
 from sluice.engines.scanner.off import NoScanner
@@ -133,15 +132,13 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
         scan_seconds=settings.clamd_scan_seconds,
         concurrency=settings.clamd_concurrency,
     )
-    if settings.scanner == "clamd":
+    if settings.scanner == "clamd" or await clamd.reachable():
         return clamd
-    chosen = await first_reachable(clamd, BuiltinScanner(sandbox))
-    if chosen is clamd:
-        return clamd
+    await clamd.aclose()
     if settings.production:
         raise StartRefused("No clamd is reachable: start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own rules alone.")
     log.warning("scanner_builtin", why="no clamd is reachable; Sluice's own rules are used, which are no antivirus")
-    return chosen
+    return BuiltinScanner(sandbox)
 
 
 def local_rules(settings: Settings) -> ClaimRules:
