@@ -10,6 +10,13 @@ from sluice.kit.sealed import Sealed
 Job = Literal["check", "scan"]
 """What a child can be asked: `check` judges the format (`sluice.formats`), `scan` looks for known threats (`sluice.threats`)."""
 
+Level = Literal["strict", "seccomp", "limits-only"]
+"""How firmly children are held: `strict` by rlimits, no_new_privs, seccomp and Landlock, `seccomp` without Landlock, `limits-only` by rlimits."""
+
+
+class SandboxBroken(Exception):
+    """The sandbox cannot be trusted with strangers' bytes here. `str()` says why: the level that cannot be reached, or the formats that failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -48,8 +55,8 @@ RunResult = Ran | Died | Overran | Away
 class Sandbox(Protocol):
     """Runs one job on sealed bytes in a locked child process."""
 
-    level: str
-    """`strict` (rlimits, no_new_privs, Landlock and seccomp), `seccomp` (without Landlock) or `limits-only`."""
+    level: Level
+    """The level that was reached; known once `start` has returned."""
 
     async def start(self) -> None:
         """Start the children and check one good file of every format inside; raises `SandboxBroken` with the format that failed."""

@@ -1,0 +1,253 @@
+"""The sandbox of production on Linux: children forked from a zygote that has loaded every parser, locked, and reused for one tenant."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Literal
+
+from sluice.engines.health import EngineHealth, EngineState
+from sluice.engines.sandbox.judge import Budget, is_worn, judge
+from sluice.engines.sandbox.link import Gone, Reply, Unread
+from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
+from sluice.engines.sandbox.pool import Pool
+from sluice.engines.sandbox.program import Ending
+from sluice.engines.sandbox.protocol import Away, Died, Job, Level, Overran, RunResult, SandboxBroken
+from sluice.engines.sandbox.selftest import self_test
+from sluice.engines.sandbox.turns import Turn, Turns
+from sluice.kit.sealed import Sealed
+
+DEFAULT_JOBS: Final = "sluice.engines.sandbox.jobs"
+LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")
+"""The firmest first."""
+
+_SMALL_BYTES: Final = 1024**2
+_LIVING_PER_WORKER: Final = 4
+_SELF_TEST_TENANT: Final = "self-test"
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 10.0
+_SETTLED_SECONDS: Final = 60.0
+
+
+class ZygoteSandbox:
+    """Implements `Sandbox` with a zygote. Linux only."""
+
+    level: Level = "limits-only"
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        level: Level | Literal["auto"] = "auto",
+        least: Level = "seccomp",
+        files_per_worker: int = 100,
+        budget: Budget | None = None,
+        wait_seconds: float = 60.0,
+        idle_seconds: float = 60.0,
+        jobs: str = DEFAULT_JOBS,
+        import_path: Sequence[str] = (),
+    ) -> None:
+        """Set up; nothing runs before `start`.
+
+        `workers` files are worked on at once (default: one per core, at least two) and one small file (to 1 MiB) more for every two
+        of them. `level` `auto` takes the firmest that works here, never below `least`; a level by name is taken or nothing. A file
+        waits at most `wait_seconds` for its turn. `jobs` names the module of what children can do, found on `import_path` too.
+        """
+        self._workers = workers or max(2, os.cpu_count() or 2)
+        self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
+        self._files_per_worker = files_per_worker
+        self._budget = budget or Budget()
+        self._wait_seconds = wait_seconds
+        self._idle_seconds = idle_seconds
+        self._jobs = jobs
+        self._import_path = tuple(import_path)
+        small_places = max(1, self._workers // 2)
+        self._living = max(self._workers * _LIVING_PER_WORKER, self._workers + small_places)
+        self._turns = Turns(self._workers, small_places)
+        self._pool: Pool | None = None
+        self._nurseries: list[Nursery] = []
+        """All that are not known to be gone; the living one is the last."""
+        self._up = asyncio.Event()
+        self._closed = False
+        self._restarting: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._began = 0.0
+        self._pause = 0.0
+
+    async def start(self) -> None:
+        """Start the zygote, find the level, test every format. Raises `SandboxBroken`, with nothing left running."""
+        try:
+            nursery = await self._launch()
+            child = await self._firmest(nursery)
+            self._adopt(nursery).add(child)
+            await self_test(nursery.sample_maker(), self._run_sample, at_once=self._workers)
+        except BaseException:
+            await self.aclose()
+            raise
+        if self._pool is not None:
+            self._pool.discard_idle()
+
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+        """Run one job; see `Sandbox.run`. A failure in a used child is tried again in a fresh one: an earlier file may be to blame."""
+        deadline = time.monotonic() + self._wait_seconds
+        turn = Turn(tenant_id, small=sealed.size <= _SMALL_BYTES)
+        if not await self._turns.take(turn, self._wait_seconds):
+            return Away(f"no child was free for {self._wait_seconds:.0f} s")
+        try:
+            result, again = await self._attempt(job, sealed, filename, tenant_id, deadline)
+            if again:
+                result, _again = await self._attempt(job, sealed, filename, tenant_id, deadline, fresh=True)
+        except (NoChild, OSError) as fault:
+            return Away(str(fault))
+        finally:
+            self._turns.give(turn)
+        return result
+
+    async def health(self) -> EngineHealth:
+        """Answer the level, the children and how often the zygote was started again."""
+        state, detail = EngineState.UP, ""
+        if self._pool is None:
+            state, detail = EngineState.DOWN, "closed" if self._closed else "the zygote is being started"
+        elif self.level == "limits-only":
+            state, detail = EngineState.DEGRADED, "children are held by limits only: no seccomp, no Landlock"
+        return EngineHealth(
+            kind="sandbox",
+            name="zygote",
+            state=state,
+            detail=detail,
+            limits={
+                "level": self.level,
+                "workers": self._workers,
+                "living": self._pool.living if self._pool else 0,
+                "running": self._turns.running,
+                "waiting": self._turns.waiting,
+                "restarts": self._restarts,
+                "memory_bytes": self._budget.memory_bytes,
+            },
+        )
+
+    async def aclose(self) -> None:
+        """End every child and the zygote, and wait until they are gone. A second call is a no-op."""
+        self._closed = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._restarting
+        self._up.clear()
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
+        while self._nurseries:
+            await self._nurseries[-1].aclose()
+            self._nurseries.pop()
+
+    async def _attempt(
+        self, job: Job, sealed: Sealed, filename: str, tenant_id: str, deadline: float, *, fresh: bool = False
+    ) -> tuple[RunResult, bool]:
+        """Answer the result in one child, and whether an earlier file in that child may be to blame for it."""
+        pool = await self._living_pool(deadline)
+        child = await pool.lease(tenant_id, fresh=fresh)
+        used = child.served > 0
+        reply, ending, ms = await self._ask(pool, child, job, sealed, filename)
+        result = judge(
+            reply,
+            ending,
+            memory_bytes=self._budget.memory_bytes + pool.nursery.resident_bytes,
+            ms=ms,
+        )
+        match result:
+            case Died() | Overran("memory"):
+                return result, used
+        return result, used and isinstance(reply, Unread)
+
+    async def _ask(self, pool: Pool, child: Child, job: Job, sealed: Sealed, filename: str) -> tuple[Reply, Ending | None, float]:
+        """Answer the child's reply, how it ended if it did, and the milliseconds; keep the child only when it did its work well."""
+        keep = False
+        began = time.perf_counter()
+        try:
+            reply = await self._hand_over(child, job, sealed, filename)
+            ms = (time.perf_counter() - began) * 1000
+            keep = not is_worn(reply)
+            ending = await pool.nursery.ending(child) if isinstance(reply, Gone) else None
+        finally:
+            if keep:
+                pool.give_back(child)
+            else:
+                pool.discard(child)
+        return reply, ending, ms
+
+    async def _hand_over(self, child: Child, job: Job, sealed: Sealed, filename: str) -> Reply:
+        fd = sealed.reopen()
+        try:
+            return await child.link.ask(
+                job, filename, fd, cpu_seconds=self._budget.cpu_for(sealed.size), wall_seconds=self._budget.wall_for(sealed.size)
+            )
+        finally:
+            os.close(fd)
+
+    async def _living_pool(self, deadline: float) -> Pool:
+        while (pool := self._pool) is None:
+            left = deadline - time.monotonic()
+            if self._closed or left <= 0:
+                raise NoChild("the sandbox is closed" if self._closed else "the sandbox is being started again")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._up.wait(), left)
+        return pool
+
+    async def _launch(self) -> Nursery:
+        nursery = await Nursery.launch(
+            jobs=self._jobs, import_path=self._import_path, memory_bytes=self._budget.memory_bytes, on_death=self._on_death
+        )
+        self._nurseries.append(nursery)
+        return nursery
+
+    async def _firmest(self, nursery: Nursery) -> Child:
+        """Answer a first child at the firmest level that works here, and note the level."""
+        obstacles: list[str] = []
+        for level in self._candidates:
+            try:
+                child = await nursery.birth(level)
+            except NoChild as fault:
+                obstacles.append(f"{level}: {fault}")
+            else:
+                self.level = level
+                return child
+        raise SandboxBroken(f"no level asked for can be reached here ({'; '.join(obstacles)})")
+
+    def _adopt(self, nursery: Nursery) -> Pool:
+        self._pool = Pool(
+            nursery,
+            level=self.level,
+            living=self._living,
+            files_per_child=self._files_per_worker,
+            idle_seconds=self._idle_seconds,
+        )
+        self._began = time.monotonic()
+        self._up.set()
+        return self._pool
+
+    async def _run_sample(self, job: Job, sealed: Sealed, filename: str) -> RunResult:
+        return await self.run(job, sealed, filename=filename, tenant_id=_SELF_TEST_TENANT)
+
+    def _on_death(self) -> None:
+        """The zygote ended by itself: everything of it is gone; start another, later and later while that keeps failing."""
+        self._up.clear()
+        pool, self._pool = self._pool, None
+        if pool is None or self._closed:
+            return
+        pool.close()
+        if time.monotonic() - self._began > _SETTLED_SECONDS:
+            self._pause = 0.0
+        self._restarting = asyncio.get_running_loop().create_task(self._restart())
+
+    async def _restart(self) -> None:
+        while self._nurseries:
+            await self._nurseries[-1].aclose()
+            self._nurseries.pop()
+        while self._pool is None:
+            await asyncio.sleep(self._pause)
+            self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _LONGEST_PAUSE)
+            self._restarts += 1
+            with suppress(SandboxBroken):
+                self._adopt(await self._launch())

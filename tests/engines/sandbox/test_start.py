@@ -1,0 +1,137 @@
+"""Starting: the level that is reached, the self-test of every format, and what is said when either fails."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from sluice.engines.health import EngineState
+from sluice.engines.sandbox.protocol import Level, Ran, SandboxBroken
+from sluice.engines.sandbox.zygote import ZygoteSandbox
+from tests.engines.sandbox.conftest import HOSTILE, ROOT, Opener, Runner
+from tests.engines.sandbox.processes import open_descriptors, until
+
+_JOBS = """
+import os, threading, time
+from tests.engines.sandbox import hostile_jobs
+
+JOBS = dict(hostile_jobs.JOBS)
+def preload(): pass
+def samples():
+    yield "alpha", "good.alpha", lambda: b"a"
+    yield "gamma", "good.gamma", lambda: b"c"
+"""
+
+
+def _sandbox(folder: Path, change: str) -> ZygoteSandbox:
+    (folder / "jobs_under_test.py").write_text(_JOBS + change)
+    return ZygoteSandbox(jobs="jobs_under_test", import_path=[ROOT, str(folder)])
+
+
+@pytest.mark.parametrize("level", ["strict", "seccomp", "limits-only"])
+async def test_each_level_can_be_had_by_name(open_sandbox: Opener, run: Runner, level: Level) -> None:
+    sandbox = await open_sandbox(level=level)
+    assert sandbox.level == level
+    assert isinstance(await run(sandbox, "truth"), Ran)
+
+
+async def test_auto_takes_the_firmest_level() -> None:
+    sandbox = ZygoteSandbox(jobs=HOSTILE, import_path=[ROOT])
+    await sandbox.start()
+    health = await sandbox.health()
+    await sandbox.aclose()
+    assert sandbox.level == "strict"
+    assert (health.state, health.limits["level"], health.limits["restarts"]) == (EngineState.UP, "strict", 0)
+
+
+async def test_limits_only_is_reported_as_degraded(open_sandbox: Opener) -> None:
+    assert (await (await open_sandbox(level="limits-only")).health()).state is EngineState.DEGRADED
+
+
+_WITHOUT_LANDLOCK = """
+from sluice.engines.sandbox import landlock
+landlock.abi = lambda: 0
+"""
+_WITHOUT_SECCOMP = """
+from sluice.engines.sandbox import seccomp
+seccomp.supported = lambda: False
+"""
+
+
+async def test_auto_falls_back_to_seccomp_without_landlock(tmp_path: Path) -> None:
+    sandbox = _sandbox(tmp_path, _WITHOUT_LANDLOCK)
+    await sandbox.start()
+    await sandbox.aclose()
+    assert sandbox.level == "seccomp"
+
+
+async def test_a_level_below_the_least_is_not_taken(tmp_path: Path) -> None:
+    before = open_descriptors()
+    with pytest.raises(SandboxBroken, match=r"strict: .*seccomp: no seccomp filter"):
+        await _sandbox(tmp_path, _WITHOUT_SECCOMP).start()
+    assert open_descriptors() == before
+
+
+async def test_a_lock_that_does_not_hold_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(SandboxBroken, match="the lock does not hold"):
+        await _sandbox(tmp_path, "from sluice.engines.sandbox import seccomp\nseccomp.install = lambda: None\n").start()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("JOBS['check'] = lambda fd, name: {'format': 'alpha', 'outcome': 'ok'}", r"gamma \(judged alpha, ok"),
+        (
+            "JOBS['check'] = lambda fd, name: {'format': name[5:], 'outcome': 'corrupt', 'detail': 'torn'}",
+            "alpha.*torn.*gamma.*torn",
+        ),
+        ("JOBS['check'] = lambda fd, name: open('/etc/hostname') and {}", "alpha.*PermissionError"),
+        ("JOBS['scan'] = lambda fd, name: os.abort() if 'gamma' in name else {}", r"for gamma \(scan: .*SIGABRT"),
+        ("def samples(): yield 'delta', 'a.delta', lambda: 1 / 0", "delta.*no sample: ZeroDivisionError"),
+        ("def samples(): os._exit(1)", r"every format \(no sample: their maker ended"),
+        ("def preload(): raise ImportError('no parser at all')", "no parser at all"),
+        ("def preload(): os._exit(3)", "ended before it was ready"),
+        ("def preload(): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "left threads behind"),
+        ("raise SystemExit('broken module')", "broken module"),
+    ],
+)
+async def test_a_broken_start_says_what_is_broken_and_leaves_nothing(tmp_path: Path, change: str, said: str) -> None:
+    before = open_descriptors()
+    with pytest.raises(SandboxBroken, match=said):
+        await _sandbox(tmp_path, change).start()
+    assert open_descriptors() == before
+
+
+async def test_a_start_can_be_cancelled(tmp_path: Path) -> None:
+    before = open_descriptors()
+    starting = asyncio.create_task(_sandbox(tmp_path, "def preload(): time.sleep(60)").start())
+    await until(lambda: open_descriptors() != before)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert open_descriptors() == before
+
+
+def test_it_works_on_uvloop_too() -> None:
+    async def serve() -> str:
+        sandbox = ZygoteSandbox(jobs=HOSTILE, import_path=[ROOT])
+        await sandbox.start()
+        await sandbox.aclose()
+        return sandbox.level
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(serve()) == "strict"
+
+
+async def test_the_server_loads_no_parser() -> None:
+    code = (
+        "import sys, sluice.engines.sandbox.zygote, sluice.engines.sandbox.spawn\n"
+        "parsers = {'PIL', 'lxml', 'pikepdf', 'pypdfium2', 'magic', 'numpy', 'zipfile', 'sluice.formats.check', 'sluice.threats'}\n"
+        "child_side = {f'sluice.engines.sandbox.{name}' for name in ('jobs', 'child', 'lock', 'zygote_main')}\n"
+        "print(sorted(set(sys.modules) & (parsers | child_side)))"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    out, _err = await process.communicate()
+    assert out.decode().strip() == "[]"
