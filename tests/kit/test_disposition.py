@@ -1,7 +1,6 @@
 """Names of downloads: whatever a file is called, the header is one line and says that name."""
 
 import string
-from email.message import Message
 from urllib.parse import unquote
 
 import pytest
@@ -18,11 +17,7 @@ def read(header: str) -> str:
     quoted, exact, extended = header.partition("; filename*=UTF-8''")
     if exact:
         return unquote(extended, errors="strict")
-    message = Message()
-    message["Content-Disposition"] = quoted
-    name = message.get_filename()
-    assert name is not None
-    return name
+    return quoted.removeprefix('attachment; filename="').removesuffix('"')
 
 
 @given(st.text(max_size=255))

@@ -29,7 +29,7 @@ async def answering(
         served[task] = writer
         try:
             canned.seen.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
-            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {len(body) + held_back}\r\nConnection: close\r\n\r\n{body}".encode())
             await writer.drain()
             writer.write_eof()
             while await reader.read(65536):  # a reset would take the answer away while the client still sends

@@ -249,6 +249,9 @@ async def test_a_read_that_is_cut_off_is_a_fault(make_s3: MakeS3) -> None:
     async with answering(head, "only") as server:
         with pytest.raises(StoreFault, match="fewer bytes"):
             await content(make_s3(endpoint_url=server.url, patience=HASTY), "a")
+    async with answering(head, "only", held_back=6) as server:
+        with pytest.raises(StoreFault, match=r"^The connection to the store broke\.$"):
+            await content(make_s3(endpoint_url=server.url, patience=HASTY), "a")
 
 
 async def test_an_upload_is_aborted_when_its_bytes_end_early(
