@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once.")
 
     sandbox: Literal["auto", "strict", "seccomp", "limits-only"] = Field(
-        "auto", description="Least level of the checker's sandbox. `auto` takes the best that works, at least `seccomp` on Linux."
+        "auto", description="Least level of the checker's sandbox; the best that works is taken. `auto` asks for at least `seccomp`."
     )
     sandbox_workers: int = Field(0, ge=0, le=256, description="Checker processes. 0: one per core, at least two.")
     sandbox_files_per_worker: int = Field(

@@ -1,8 +1,9 @@
 """The composition root: settings in, services out. The only module that names a concrete engine; nothing is decided here but which."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +22,7 @@ from sluice.engines.identity.local_keys import LocalKey, make_local_key
 from sluice.engines.identity.oidc import OidcVerifier
 from sluice.engines.identity.select import VerifierSet
 from sluice.engines.limiter.memory import MemoryLimiter
-from sluice.engines.sandbox import Sandbox
+from sluice.engines.sandbox import Level, Sandbox
 from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.spawn import SpawnSandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
@@ -43,6 +44,9 @@ from sluice.tenants.service import Tenants
 from sluice.uploads.pipeline import Pipeline, Terms
 
 _MB = 1024 * 1024
+_KEYRING = "buckets.json"
+_LINK_SECRET = "links.hex"  # noqa: S105  (the name of a file)
+_SIGNING_KEY = "jwt.pem"
 
 
 class StartRefused(Exception):
@@ -86,6 +90,15 @@ class Services:
     signer: LinkSigner
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerServices:
+    """What a worker alone needs: no checker and no scanner, so that it works on while those are away."""
+
+    database: Database
+    buckets: Buckets
+    stores: Stores
+
+
 @asynccontextmanager
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
     """Put the service together, and take it apart again. Raises `StartRefused` when an engine that is needed cannot be had."""
@@ -94,25 +107,38 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         yield _services(settings, engines)
 
 
+@asynccontextmanager
+async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices]:
+    """Put together what `sluice work` needs, and take it apart again. Raises `StartRefused`."""
+    async with AsyncExitStack() as stack:
+        database = make_database(settings)
+        stack.push_async_callback(database.aclose)
+        stores = make_stores(settings)
+        stack.push_async_callback(stores.aclose)
+        yield WorkerServices(database, _buckets(settings, database, stores), stores)
+
+
 def make_database(settings: Settings) -> Database:
     """Answer the database of these settings; its folder is made when missing."""
     make_folder(settings.data_dir)
-    return Database(
-        settings.resolved_database_url,
-        pool_size=settings.database_pool_size,
-        statement_seconds=settings.database_statement_seconds,
-    )
+    with _refusing("SLUICE_DATABASE_URL"):
+        return Database(
+            settings.resolved_database_url,
+            pool_size=settings.database_pool_size,
+            statement_seconds=settings.database_statement_seconds,
+        )
 
 
 def make_sandbox(settings: Settings) -> Sandbox:
     """Answer the sandbox of these settings, not yet started."""
     budget = Budget(wall_seconds=settings.sandbox_wall_seconds)
     workers = settings.sandbox_workers or None
-    if settings.sandbox == "limits-only":
+    least: Level = "seccomp" if settings.sandbox == "auto" else settings.sandbox
+    if sys.platform != "linux" and least == "limits-only":
         return SpawnSandbox(workers=workers, budget=budget, wait_seconds=settings.sandbox_wait_seconds)
     return ZygoteSandbox(
         workers=workers,
-        level=settings.sandbox,
+        least=least,
         files_per_worker=settings.sandbox_files_per_worker,
         budget=budget,
         wait_seconds=settings.sandbox_wait_seconds,
@@ -125,13 +151,14 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
         return NoScanner()
     if settings.scanner == "builtin":
         return BuiltinScanner(sandbox)
-    clamd = ClamdScanner(
-        settings.clamd,
-        connect_seconds=settings.clamd_connect_seconds,
-        stall_seconds=settings.clamd_stall_seconds,
-        scan_seconds=settings.clamd_scan_seconds,
-        concurrency=settings.clamd_concurrency,
-    )
+    with _refusing("SLUICE_CLAMD"):
+        clamd = ClamdScanner(
+            settings.clamd,
+            connect_seconds=settings.clamd_connect_seconds,
+            stall_seconds=settings.clamd_stall_seconds,
+            scan_seconds=settings.clamd_scan_seconds,
+            concurrency=settings.clamd_concurrency,
+        )
     if settings.scanner == "clamd" or await clamd.reachable():
         return clamd
     await clamd.aclose()
@@ -148,7 +175,19 @@ def local_rules(settings: Settings) -> ClaimRules:
 
 def load_signing_key(settings: Settings) -> LocalKey:
     """Answer the key that `sluice token` signs with, made on the first start."""
-    return make_local_key(_secret_file(settings, "jwt.pem")).key
+    return make_local_key(_secret_file(settings, _SIGNING_KEY)).key
+
+
+def make_key_files(settings: Settings) -> Sequence[Path]:
+    """Make the secret files that are missing, and answer those made: their owner keeps a copy. Raises `SecretFileRefused`."""
+    make_folder(settings.keys_dir)
+    keyring, links, signing = (settings.keys_dir / name for name in (_KEYRING, _LINK_SECRET, _SIGNING_KEY))
+    made = {
+        keyring: load_keyring(keyring).made,
+        links: load_signing_secret(links).made,
+        signing: make_local_key(signing).made,
+    }
+    return [path for path, is_new in made.items() if is_new]
 
 
 def make_folder(folder: Path) -> None:
@@ -162,9 +201,9 @@ def make_folder(folder: Path) -> None:
 async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
     database = make_database(settings)
     stack.push_async_callback(database.aclose)
-    stores = _stores(settings)
+    stores = make_stores(settings)
     stack.push_async_callback(stores.aclose)
-    verifiers = VerifierSet(_verifiers(settings))
+    verifiers = make_verifiers(settings)
     stack.push_async_callback(verifiers.aclose)
     sandbox = make_sandbox(settings)
     stack.push_async_callback(sandbox.aclose)
@@ -178,14 +217,8 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
 def _services(settings: Settings, engines: Engines) -> Services:
     make_folder(settings.resolved_spool_dir)
     database, stores = engines.database, engines.stores
-    buckets = Buckets(
-        database,
-        stores,
-        KeyringFile(settings.keys_dir / "buckets.json"),
-        allowed_endpoints=settings.bucket_endpoint_hosts,
-        probe=settings.bucket_probe,
-    )
-    signer = LinkSigner(load_signing_secret(_secret_file(settings, "links.hex")).value, settings.resolved_public_url)
+    buckets = _buckets(settings, database, stores)
+    signer = LinkSigner(load_signing_secret(_secret_file(settings, _LINK_SECRET)).value, settings.resolved_public_url)
     return Services(
         engines=engines,
         tenants=Tenants(database),
@@ -215,8 +248,19 @@ def _pipeline(settings: Settings, engines: Engines, buckets: Buckets) -> Pipelin
     )
 
 
-def _stores(settings: Settings) -> Stores:
-    keyring_path = _secret_file(settings, "buckets.json")
+def _buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:
+    return Buckets(
+        database,
+        stores,
+        KeyringFile(settings.keys_dir / _KEYRING),
+        allowed_endpoints=settings.bucket_endpoint_hosts,
+        probe=settings.bucket_probe,
+    )
+
+
+def make_stores(settings: Settings) -> Stores:
+    """Answer the stores of these settings: the platform's own, and how to reach a tenant's bucket. Raises `StoreFault`."""
+    keyring_path = _secret_file(settings, _KEYRING)
     if load_keyring(keyring_path).made:
         log.warning("keyring_made", path=str(keyring_path), why="keep a copy: without it no bucket's credentials can be read")
     keyring = KeyringFile(keyring_path)
@@ -235,6 +279,12 @@ def _stores(settings: Settings) -> Stores:
         )
 
     return Stores(LocalStore(settings.resolved_storage_dir), connect)
+
+
+def make_verifiers(settings: Settings) -> VerifierSet:
+    """Answer the verifiers of the issuers that these settings trust."""
+    with _refusing("SLUICE_OIDC_JWKS_URL, SLUICE_OIDC_ALGORITHMS, SLUICE_OIDC_ISSUER"):
+        return VerifierSet(_verifiers(settings))
 
 
 def _verifiers(settings: Settings) -> list[TokenVerifier]:
@@ -256,3 +306,12 @@ def _secret_file(settings: Settings, name: str) -> Path:
         )
     make_folder(settings.keys_dir)
     return path
+
+
+@contextmanager
+def _refusing(names: str) -> Iterator[None]:
+    """Name the settings that a part cannot be made from."""
+    try:
+        yield
+    except ValueError as fault:
+        raise StartRefused(f"{names}: {fault}.") from fault
