@@ -17,9 +17,12 @@ class Canned:
 
 @asynccontextmanager
 async def answering(
-    head: str, body: str = "", *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    head: str, body: str = "", *, held_back: int = 0, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Canned]:
-    """Answer `head` (status and reason, then any header lines) and `body`, once per connection, until the block ends."""
+    """Answer `head` (status and reason, then any header lines) and `body`, once per connection, until the block ends.
+
+    Content-Length promises `held_back` bytes more than ever come.
+    """
     served: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     canned = Canned("")
 
