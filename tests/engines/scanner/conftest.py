@@ -1,0 +1,59 @@
+"""What the scanner tests share: sealed bytes, a real clamd, a real sandbox, and scanners that are closed at the end."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Protocol
+
+import pytest
+
+from sluice.engines.sandbox.zygote import ZygoteSandbox
+from sluice.kit.sealed import Sealed
+from tests.servers.clamd import Clamd, running_clamd
+
+
+class Seal(Protocol):
+    def __call__(self, data: bytes, *, on_disk: bool = False) -> Sealed: ...
+
+
+@pytest.fixture
+def seal() -> Iterator[Seal]:
+    """Make sealed bytes in memory, or in an unlinked file; their descriptors are closed when the test ends."""
+    fds: list[int] = []
+
+    def make(data: bytes, *, on_disk: bool = False) -> Sealed:
+        if on_disk:
+            with tempfile.TemporaryFile() as file:
+                fds.append(os.dup(file.fileno()))
+        else:
+            fds.append(os.memfd_create("sealed"))
+        with os.fdopen(os.dup(fds[-1]), "wb") as file:
+            file.write(data)
+        return Sealed(fds[-1], len(data), sha256(data).digest())
+
+    yield make
+    for fd in fds:
+        os.close(fd)
+
+
+@pytest.fixture(scope="session")
+def clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
+    with running_clamd(tmp_path_factory.mktemp("clamd")) as server:
+        yield server
+
+
+@asynccontextmanager
+async def running_sandbox() -> AsyncIterator[ZygoteSandbox]:
+    """Run the sandbox of production until the block ends."""
+    started = ZygoteSandbox(workers=2)
+    await started.start()
+    yield started
+    await started.aclose()
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[ZygoteSandbox]:
+    async with running_sandbox() as started:
+        yield started

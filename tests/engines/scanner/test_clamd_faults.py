@@ -1,0 +1,305 @@
+"""The engine `clamd` before daemons that misbehave: never clean, never infected, and an answer in time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from sluice.engines.health import EngineState
+from sluice.engines.scanner import Clean, Incomplete, Unavailable
+from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.kit.sealed import Sealed
+from tests.engines.scanner.conftest import Seal
+from tests.engines.scanner.faulty_clamd import (
+    Fault,
+    answering,
+    dies_mid_scan,
+    faulty_clamd,
+    hangs,
+    hangs_after_the_bytes,
+    hearing_out,
+    resets_at_once,
+    resets_mid_stream,
+    says_limit_and_resets,
+    take_all,
+    trickles,
+)
+from tests.servers import free_port
+
+SMALL, LARGE = b"x" * 100, b"x" * 8_000_000
+WHOLE_SECONDS = 1.5
+SLACK_SECONDS = 1.5  # for a busy machine
+OK = b"stream: OK\0"
+
+
+def hasty(
+    *addresses: str, stall_seconds: float = 0.2, base_seconds: float = WHOLE_SECONDS, version_seconds: float = 10.0
+) -> ClamdScanner:
+    return ClamdScanner(
+        addresses,
+        connect_seconds=0.3,
+        stall_seconds=stall_seconds,
+        base_seconds=base_seconds,
+        bytes_per_second=1e9,
+        version_seconds=version_seconds,
+    )
+
+
+async def in_time(scanning: Awaitable[object], seconds: float = WHOLE_SECONDS) -> object:
+    started = time.monotonic()
+    result = await scanning
+    assert time.monotonic() - started < seconds + SLACK_SECONDS
+    return result
+
+
+FAULTS = [
+    pytest.param(hangs, id="hangs before the bytes"),
+    pytest.param(hangs_after_the_bytes, id="hangs after the bytes"),
+    pytest.param(resets_at_once, id="resets at once"),
+    pytest.param(resets_mid_stream, id="resets mid-stream"),
+    pytest.param(dies_mid_scan, id="dies mid-scan"),
+    pytest.param(trickles, id="answers a letter at a time"),
+    pytest.param(hearing_out(b""), id="nothing"),
+    pytest.param(hearing_out(b"\0"), id="an empty answer"),
+    pytest.param(hearing_out(bytes(range(1, 256)) + b"\0"), id="garbage"),
+    pytest.param(hearing_out(b"x" * 1_000_000), id="a megabyte"),
+    pytest.param(hearing_out(b"stream: OK"), id="a cut OK"),
+    pytest.param(hearing_out(b"stream: OK\n"), id="OK in the other framing"),
+    pytest.param(hearing_out(b"stream: OK\0stream: OK\0"), id="two answers"),
+    pytest.param(hearing_out(b"OK\0"), id="OK of nothing"),
+    pytest.param(hearing_out(b"other: OK\0"), id="OK of something else"),
+    pytest.param(hearing_out(b"stream: FOUND\0"), id="a threat without a name"),
+    pytest.param(hearing_out(b"stream: Thr\xc3\xa9at FOUND\0"), id="a name that is none"),
+    pytest.param(hearing_out(b"stream: " + b"x" * 300 + b" FOUND\0"), id="a name without end"),
+    pytest.param(hearing_out(b"UNKNOWN COMMAND\0"), id="an unknown command"),
+    pytest.param(hearing_out(b"stream: Can't allocate memory ERROR\0"), id="out of memory"),
+    pytest.param(answering(b"COMMAND READ TIMED OUT\0"), id="timed out"),
+]
+
+
+@pytest.mark.parametrize("data", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="large")])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_during_the_scan_is_unavailable(fault: Fault, data: bytes, seal: Seal) -> None:
+    async with faulty_clamd(fault) as daemon:
+        result = await in_time(hasty(daemon.address).scan(seal(data), tenant_id="ten_1"))
+    assert isinstance(result, Unavailable)
+    assert daemon.address in result.why
+
+
+@pytest.mark.parametrize("answer", [OK, b"stream: Eicar FOUND\0"])
+async def test_a_verdict_on_bytes_that_were_not_all_sent_is_not_believed(answer: bytes, seal: Seal) -> None:
+    async with faulty_clamd(answering(answer)) as daemon:
+        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+    assert isinstance(result, Unavailable)
+
+
+@pytest.mark.parametrize("fault", [hangs, resets_at_once, answering(b""), answering(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")])
+async def test_a_fault_before_the_scan_is_unavailable_and_down(fault: Fault, seal: Seal) -> None:
+    async with faulty_clamd(hearing_out(OK)) as daemon:
+        daemon.at_version = fault
+        scanner = hasty(daemon.address)
+        assert isinstance(await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1")), Unavailable)
+        assert (await scanner.health()).state is EngineState.DOWN
+
+
+async def test_a_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
+    scanner = hasty(f"tcp:127.0.0.1:{free_port()}")
+    result = await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+    assert isinstance(result, Unavailable)
+    assert "Connection refused" in result.why
+    assert (await scanner.health()).state is EngineState.DOWN
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (says_limit_and_resets, "INSTREAM size limit exceeded"),
+        (hearing_out(b"stream: (null) FOUND\0"), "(null)"),
+        (hearing_out(b"stream: Heuristics.Limits.Exceeded.MaxScanTime FOUND\0"), "Heuristics.Limits.Exceeded.MaxScanTime"),
+        (hearing_out(b"stream: Exceeded time limit ERROR\0"), "stream: Exceeded time limit"),
+    ],
+)
+async def test_a_limit_of_the_daemon_is_incomplete(fault: Fault, why: str, seal: Seal) -> None:
+    async with faulty_clamd(fault) as daemon:
+        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+    assert isinstance(result, Incomplete)
+    assert result.why == why
+
+
+async def test_a_daemon_that_thinks_for_long_is_waited_for_while_it_lives(seal: Seal) -> None:
+    done = asyncio.Event()
+
+    async def thinks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await take_all(reader)
+        await done.wait()
+        await answering(OK)(reader, writer)
+
+    async def is_done_at_the_third_ping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answering(b"PONG\0")(reader, writer)
+        if daemon.commands.count("PING") == 3:
+            done.set()
+
+    async with faulty_clamd(thinks) as daemon:
+        daemon.at_ping = is_done_at_the_third_ping
+        result = await hasty(daemon.address, stall_seconds=0.1, base_seconds=20).scan(seal(SMALL), tenant_id="ten_1")
+    assert isinstance(result, Clean)
+
+
+async def test_a_daemon_that_shows_no_life_is_given_up_before_the_deadline(seal: Seal) -> None:
+    async with faulty_clamd(hangs) as hung, faulty_clamd(hearing_out(OK)) as well:
+        hung.at_ping = hangs
+        scanner = hasty(hung.address, well.address, base_seconds=20)
+        assert isinstance(await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"), seconds=2), Clean)
+
+
+async def test_a_daemon_that_failed_is_asked_last_for_a_while(seal: Seal) -> None:
+    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(hearing_out(OK)) as well:
+        scanner = hasty(failing.address, well.address)
+        await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        asked = len(failing.commands)
+        await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        assert len(failing.commands) == asked
+
+
+async def test_a_descriptor_that_cannot_be_read_is_followed_by_the_bytes(tmp_path: Path, seal: Seal) -> None:
+    async def refuses_descriptors(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if daemon.commands[-1] == "FILDES":
+            await answering(b"fd[9]: Not a regular file ERROR\0")(reader, writer)
+            return
+        streamed.append(await take_all(reader))
+        await answering(OK)(reader, writer)
+
+    streamed: list[bytes] = []
+    async with faulty_clamd(refuses_descriptors, socket=tmp_path / "clamd.sock") as daemon:
+        result = await hasty(daemon.address).scan(seal(SMALL), tenant_id="ten_1")
+    assert isinstance(result, Clean)
+    assert streamed == [SMALL]
+
+
+async def test_a_daemon_that_finds_nothing_behind_descriptors_is_sent_the_bytes(tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(hearing_out(OK), socket=tmp_path / "clamd.sock") as daemon:
+        daemon._scans = 1  # the first probe, by descriptor, is then answered with something else than a threat
+        scanner = hasty(daemon.address)
+        await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        assert daemon.commands == ["VERSION", "FILDES", "INSTREAM", "INSTREAM", "INSTREAM"]
+        assert (await scanner.health()).state is EngineState.DEGRADED
+
+
+@pytest.mark.parametrize("fault", [hangs, resets_at_once, answering(b"fd[9]: OK"), answering(b"x" * 1_000_000), answering(b"")])
+async def test_a_fault_after_a_descriptor_is_unavailable(fault: Fault, tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(fault, socket=tmp_path / "clamd.sock") as daemon:
+        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+    assert isinstance(result, Unavailable)
+
+
+async def test_bytes_arrive_whole_and_in_order(seal: Seal) -> None:
+    data = bytes(range(256)) * 4000 + b"end"
+    received: list[bytes] = []
+
+    async def keeps(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await take_all(reader))
+        await answering(OK)(reader, writer)
+
+    async with faulty_clamd(keeps) as daemon:
+        scanner = hasty(daemon.address)
+        for part in (data, b"", data[:65_536], data[:262_144], data[:262_145]):
+            assert isinstance(await scanner.scan(seal(part), tenant_id="ten_1"), Clean)
+    assert received == [data, b"", data[:65_536], data[:262_144], data[:262_145]]
+
+
+async def test_bytes_that_end_early_are_never_clean(seal: Seal) -> None:
+    whole = seal(SMALL)
+    async with faulty_clamd(hearing_out(OK)) as daemon:
+        result = await in_time(hasty(daemon.address).scan(Sealed(whole.fd, 300_000, whole.sha256), tenant_id="ten_1"))
+    assert isinstance(result, Unavailable)
+
+
+async def test_results_carry_engine_and_signatures_and_follow_a_new_database(seal: Seal) -> None:
+    async with faulty_clamd(hearing_out(OK)) as daemon:
+        scanner = hasty(daemon.address, version_seconds=0)
+        first = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        daemon.version, daemon._scans = b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026\0", 0
+        second = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        assert (await scanner.health()).version == "ClamAV 1.4.6/27501"
+    assert isinstance(first, Clean)
+    assert isinstance(second, Clean)
+    assert (first.engine, first.signatures, second.signatures) == ("clamd 1.4.6", "27500", "27501")
+
+
+async def test_the_version_is_asked_for_once_in_a_while(seal: Seal) -> None:
+    async with faulty_clamd(hearing_out(OK)) as daemon:
+        scanner = hasty(daemon.address)
+        for _ in range(3):
+            await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        assert daemon.commands.count("VERSION") == 1
+
+
+async def test_no_more_scans_are_under_way_than_places(seal: Seal) -> None:
+    under_way, most = 0, 0
+
+    async def counts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await take_all(reader)
+        under_way -= 1
+        await answering(OK)(reader, writer)
+
+    async with faulty_clamd(counts) as daemon:
+        scanner = ClamdScanner([daemon.address], concurrency=2)
+        sealed = seal(LARGE)
+        await scanner.scan(sealed, tenant_id="ten_1")
+        results = await asyncio.gather(*(scanner.scan(sealed, tenant_id="ten_1") for _ in range(8)))
+    assert {type(result) for result in results} == {Clean}
+    assert most == 2
+
+
+async def test_no_free_place_in_time_is_unavailable(seal: Seal) -> None:
+    async with faulty_clamd(hangs) as daemon:
+        scanner = ClamdScanner([daemon.address], concurrency=1, base_seconds=0.3, stall_seconds=5)
+        results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(3)))
+    assert [type(result) for result in results] == [Unavailable] * 3
+    assert isinstance(results[-1], Unavailable)
+    assert "places were taken" in results[-1].why
+
+
+async def test_a_cancelled_scan_gives_its_place_back(seal: Seal) -> None:
+    scanning = asyncio.Event()
+
+    async def hangs_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not scanning.is_set():
+            scanning.set()
+            await hangs(reader, writer)
+        await hearing_out(OK)(reader, writer)
+
+    async with faulty_clamd(hangs_once) as daemon:
+        scanner = ClamdScanner([daemon.address], concurrency=1)
+        scan = asyncio.create_task(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+        await scanning.wait()
+        scan.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await scan
+        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
+
+
+async def test_a_full_backlog_is_waited_for(tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(answering(b"fd[9]: OK\0"), socket=tmp_path / "clamd.sock") as daemon:
+        scanner = ClamdScanner([daemon.address], concurrency=300)
+        await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(300)))
+    assert {type(result) for result in results} == {Clean}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "unix:", "unix:relative", "tcp:host", "tcp::3310", "tcp:host:0", "tcp:host:70000", "tcp:host:x", "/run/clamd"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="unix:/path or tcp:host:port"):
+        ClamdScanner([text])
+
+
+def test_no_address_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one address"):
+        ClamdScanner([])

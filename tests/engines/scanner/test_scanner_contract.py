@@ -1,0 +1,78 @@
+"""The contract of a scanner, held by every engine: `builtin` in the real sandbox and in its twin, `clamd` by socket and by port."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from sluice.engines.health import EngineState
+from sluice.engines.scanner import Clean, Infected, Scanner
+from sluice.engines.scanner.builtin import BuiltinScanner
+from sluice.engines.scanner.clamd import ClamdScanner
+from tests.engines.scanner.conftest import Seal, running_sandbox
+from tests.engines.scanner.twin import InProcessSandbox
+from tests.threats.packing import EICAR, tarred, zipped
+from tests.threats.test_known_threats import mail_with
+
+ENGINES = ("builtin", "builtin, twin", "clamd, unix", "clamd, tcp")
+
+
+@pytest.fixture(params=ENGINES)
+async def scanner(request: pytest.FixtureRequest) -> AsyncIterator[Scanner]:
+    async with AsyncExitStack() as ends:
+        opened: Scanner
+        if request.param == "builtin":
+            opened = BuiltinScanner(await ends.enter_async_context(running_sandbox()))
+        elif request.param == "builtin, twin":
+            opened = BuiltinScanner(InProcessSandbox())
+        else:
+            server = request.getfixturevalue("clamd")
+            opened = ClamdScanner([server.address if request.param == "clamd, unix" else server.tcp_address])
+        ends.push_async_callback(opened.aclose)
+        yield opened
+
+
+async def test_clean_bytes_are_clean(scanner: Scanner, seal: Seal) -> None:
+    for data in (b"", b"x", b"hello" * 50_000, zipped({"a.txt": b"a"}), tarred({"a": b"a"}, "w:gz"), bytes(3_000_000)):
+        result = await scanner.scan(seal(data), tenant_id="ten_1")
+        assert isinstance(result, Clean)
+        assert result.engine.startswith(scanner.name)
+        assert result.ms > 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(EICAR, id="alone"),
+        pytest.param(b"text\n" + EICAR + b"\ntext", id="within text"),
+        pytest.param(zipped({"a.com": EICAR}), id="zip"),
+        pytest.param(zipped({"in.zip": zipped({"a.com": EICAR})}), id="zip in zip"),
+        pytest.param(tarred({"a.com": EICAR}, "w:gz"), id="tar.gz"),
+        pytest.param(
+            zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w/>", "word/media/image1.png": EICAR}), id="docx"
+        ),
+        pytest.param(mail_with(EICAR), id="eml"),
+        pytest.param(bytes(3_000_000) + EICAR, id="at the end of many bytes"),
+    ],
+)
+async def test_the_test_virus_is_infected(scanner: Scanner, seal: Seal, data: bytes) -> None:
+    result = await scanner.scan(seal(data), tenant_id="ten_1")
+    assert isinstance(result, Infected)
+    assert "eicar" in result.threat.lower()
+
+
+async def test_a_file_on_disk_is_scanned_from_its_start_whatever_its_offset(scanner: Scanner, seal: Seal) -> None:
+    sealed = seal(EICAR, on_disk=True)
+    for _ in range(2):
+        assert isinstance(await scanner.scan(sealed, tenant_id="ten_1"), Infected)
+
+
+async def test_a_scanner_that_is_well_says_so(scanner: Scanner) -> None:
+    health = await scanner.health()
+    assert (health.kind, health.name, health.state) == ("scanner", scanner.name, EngineState.UP)
+    assert health.version
+
+
+async def test_a_second_close_is_a_no_op(scanner: Scanner) -> None:
+    await scanner.aclose()
+    await scanner.aclose()
