@@ -1,17 +1,24 @@
 """What the scanner tests share: sealed bytes, a real clamd, a real sandbox, and scanners that are closed at the end."""
 
+import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Protocol
 
 import pytest
+import uvloop
 
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
 from tests.servers.clamd import Clamd, running_clamd
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run these tests on the server's own event loop: sockets are used below its streams, where loops differ."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 class Seal(Protocol):

@@ -1,6 +1,7 @@
 """The scanner engine `clamd`: one or several ClamAV daemons, asked one after another until one answers. The wire lives in `clamd_talk`."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -59,15 +60,16 @@ class ClamdScanner:
         """Scan all of the bytes; `Unavailable` when no daemon gave an answer that can be understood in time."""
         if self._closed:
             return Unavailable("the scanner was closed", _NAME)
-        started = asyncio.get_running_loop().time()
-        deadline = started + min(self._scan_seconds, self._base_seconds + sealed.size / self._bytes_per_second)
+        began = time.perf_counter()
+        allowed = min(self._scan_seconds, self._base_seconds + sealed.size / self._bytes_per_second)
+        deadline = asyncio.get_running_loop().time() + allowed
         try:
             async with asyncio.timeout_at(deadline):
                 await self._places.acquire()
         except TimeoutError:
-            return Unavailable(f"all {self._concurrency} places were taken for {deadline - started:g} s", _NAME)
+            return Unavailable(f"all {self._concurrency} places were taken for {allowed:g} s", _NAME)
         try:
-            return await self._scan_somewhere(sealed, started, deadline)
+            return await self._scan_somewhere(sealed, began, deadline)
         finally:
             self._places.release()
 
@@ -94,7 +96,7 @@ class ClamdScanner:
         """Refuse further scans. No connection outlives its scan, so there is nothing else to let go of."""
         self._closed = True
 
-    async def _scan_somewhere(self, sealed: Sealed, started: float, deadline: float) -> ScanResult:
+    async def _scan_somewhere(self, sealed: Sealed, began: float, deadline: float) -> ScanResult:
         clock = asyncio.get_running_loop().time
         whys: list[str] = []
         for daemon in sorted(self._daemons, key=lambda daemon: daemon.is_resting):
@@ -107,7 +109,7 @@ class ClamdScanner:
                 daemon.rest(self._rest_seconds)
                 whys.append(f"{daemon.address}: {_why(fault)}")
             else:
-                return self._result(said, known, ms=(clock() - started) * 1000)
+                return self._result(said, known, ms=(time.perf_counter() - began) * 1000)
         return Unavailable("; ".join(whys), _NAME)
 
     def _result(self, said: Said, known: Known, *, ms: float) -> ScanResult:
