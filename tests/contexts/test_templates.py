@@ -57,11 +57,16 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
         "a/{extension}",
         "a/ /b",
         "a%2fb",
+        "{sha256}/" * 8 + "{file_id}",
     ],
 )
 def test_what_is_not_of_the_language_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         validate(template)
+
+
+def test_a_template_of_the_longest_literal_text_is_taken() -> None:
+    validate("x" * 500)
 
 
 def test_an_unknown_placeholder_is_answered_with_the_known_ones() -> None:

@@ -14,6 +14,18 @@ PLACEHOLDERS: Final = ("tenant_id", "context_key", "file_id", "yyyy", "mm", "dd"
 _LITERAL: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
 _TOKEN: Final = re.compile(r"\{([a-z0-9_]*)\}")
 _SAFE_EXTENSION: Final = re.compile(r"[a-z0-9]{1,16}")
+_LONGEST: Final = {
+    "tenant_id": 64,
+    "context_key": 100,
+    "file_id": 31,
+    "yyyy": 4,
+    "mm": 2,
+    "dd": 2,
+    "extension": 17,
+    "sha256": 64,
+}
+MAX_KEY: Final = 600
+"""S3 keys have at most 1,024 bytes (Amazon S3 user guide, "Object key names"); a base path takes up to 400 of them."""
 _UNIQUE_TAIL: Final = "/{file_id}{extension}"
 
 
@@ -33,6 +45,9 @@ def validate(template: str) -> None:
         if not _LITERAL.fullmatch(literal):
             raise BadTemplate("only letters, digits and !_.*'()/=@+,- and spaces may stand between placeholders")
     _validate_segments(template)
+    longest = _TOKEN.sub(lambda token: "x" * _LONGEST[token[1]], _with_unique_tail(template))
+    if len(longest) > MAX_KEY:
+        raise BadTemplate(f"could make keys of {len(longest)} characters; at most {MAX_KEY} are allowed")
 
 
 def render(template: str, *, tenant_id: str, context_key: str, file_id: str, extension: str, sha256: str, at: datetime) -> str:
@@ -41,8 +56,6 @@ def render(template: str, *, tenant_id: str, context_key: str, file_id: str, ext
     A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain letters and
     digits is left out: what a stranger named a file never shapes a path.
     """
-    if "{file_id}" not in template:
-        template += _UNIQUE_TAIL
     values: Mapping[str, str] = {
         "tenant_id": tenant_id,
         "context_key": context_key,
@@ -53,7 +66,11 @@ def render(template: str, *, tenant_id: str, context_key: str, file_id: str, ext
         "extension": f".{extension}" if _SAFE_EXTENSION.fullmatch(extension) else "",
         "sha256": sha256,
     }
-    return _TOKEN.sub(lambda token: values[token[1]], template)
+    return _TOKEN.sub(lambda token: values[token[1]], _with_unique_tail(template))
+
+
+def _with_unique_tail(template: str) -> str:
+    return template if "{file_id}" in template else template + _UNIQUE_TAIL
 
 
 def _validate_segments(template: str) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.engines.storage import StoreFault
+from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
 from sluice.kit.clock import Clock
 from sluice.observe.log import log
@@ -15,6 +15,8 @@ from sluice.uploads import repository as upload_rows
 
 _BATCH: Final = 100
 _TRY_AGAIN: Final = timedelta(minutes=5)
+_LEFTOVER_SECONDS: Final = 24 * 3600.0
+"""Longer than any upload may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,20 @@ async def purge_objects(work: Background) -> int:
     return len(due)
 
 
+async def sweep_leftovers(work: Background) -> int:
+    """Remove what crashed uploads left unfinished in the platform's store. Answers 0: it never makes the next round come sooner."""
+    if isinstance(work.stores.platform, SweepsLeftovers):
+        try:
+            await work.stores.platform.sweep(older_than_seconds=_LEFTOVER_SECONDS)
+        except StoreFault as fault:
+            log.warning("leftovers_put_off", fault=str(fault))
+    return 0
+
+
 async def forget_decisions(work: Background) -> int:
     """Delete decisions older than the log is kept: they hold personal data."""
     async with work.database.transaction() as connection:
         return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
 
 
-SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, forget_decisions)
+SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_decisions)

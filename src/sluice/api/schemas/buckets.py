@@ -72,7 +72,7 @@ class AddBucket(RequestBody):
     secret_access_key: SecretKey
     default_bucket: Annotated[str, Field(min_length=3, max_length=63), AfterValidator(_bucket)]
     region: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_region)] = "us-east-1"
-    base_path: Annotated[str, Field(max_length=500), AfterValidator(_base_path)] = ""
+    base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
     endpoint_url: Annotated[str, Field(min_length=1, max_length=500), PLAIN] | None = Field(
         None, description="Another S3 service; only hosts that the operator allows."
     )

@@ -1,5 +1,5 @@
 """Object stores: a tenant's own buckets and the platform's store. Which store a file belongs to is decided in `buckets`."""
 
-from sluice.engines.storage.protocol import ObjectStore, PresignsDownloads, StoreFault, StoreFull
+from sluice.engines.storage.protocol import ObjectStore, PresignsDownloads, StoreFault, StoreFull, SweepsLeftovers
 
-__all__ = ["ObjectStore", "PresignsDownloads", "StoreFault", "StoreFull"]
+__all__ = ["ObjectStore", "PresignsDownloads", "StoreFault", "StoreFull", "SweepsLeftovers"]

@@ -54,6 +54,15 @@ class ObjectStore(Protocol):
 
 
 @runtime_checkable
+class SweepsLeftovers(Protocol):
+    """A store that a crash can leave unfinished objects in, outside every key."""
+
+    async def sweep(self, *, older_than_seconds: float) -> int:
+        """Remove what was begun longer ago than that and never finished; answer how many. Raises `StoreFault`."""
+        ...
+
+
+@runtime_checkable
 class PresignsDownloads(Protocol):
     """A store that hands out download links of its own. Links of other stores are signed and served by the service."""
 
