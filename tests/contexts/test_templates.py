@@ -57,7 +57,7 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
         "a/{extension}",
         "a/ /b",
         "a%2fb",
-        "{sha256}/" * 8 + "{file_id}",
+        "{context_key}/" * 8 + "{file_id}",
     ],
 )
 def test_what_is_not_of_the_language_is_refused(template: str) -> None:
