@@ -12,6 +12,7 @@ from typing import Final
 
 from sluice.formats.budget import Budget
 from sluice.formats.kind import Kind
+from sluice.formats.magics import PROGRAMS, begins_otherwise
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Encrypted, Finding, Judgement, Limits, Measure, Unsafe, Unsupported
 from sluice.formats.webpage import is_web_page
@@ -19,23 +20,16 @@ from sluice.formats.zip_records import CENTRAL, END, LOCAL, Member, RandomAccess
 from sluice.formats.zipped import Archive, read_archive, refuse_unsafe_names
 
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
-_PROGRAMS: Final = (b"MZ", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
-"""Programs that unpack themselves end in an archive and are none."""
-_CARRIERS: Final = (
-    b"%PDF", b"\xd0\xcf\x11\xe0", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"\0\0\0", b"ID3",
-    b"OggS", b"fLaC", b"Rar!", b"7z\xbc\xaf", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"SQLite", b"PAR1", b"\x1aE\xdf\xa3",
-)  # fmt: skip
-"""Formats that may hold an archive unpacked near their end, as an attachment say, without being one."""
-_TAR_MAGIC: Final = slice(257, 262)
+_SPANNING_BYTES: Final = 4
 _PADDING_MOST: Final = 512
+"""Bytes behind an archive that is not at the start of its file."""
 _EXTENSIONS: Final = frozenset({
-    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "xapk", "apkm", "aab", "ipa", "whl", "egg", "pyz", "xpi", "cbz",
-    "kmz", "nupkg", "snupkg", "vsix", "crate", "mcpack", "mcworld", "mcaddon", "epub", "odt", "ods", "odp", "odg", "odf", "odb", "odc",
-    "odm", "ott", "ots", "otp", "otg", "sxw", "sxc", "sxi", "vsdx", "vsdm", "vssx", "vstx", "xps", "oxps", "3mf", "appx",
-    "msix", "appxbundle", "msixbundle", "idml", "sketch", "xd", "key", "numbers", "pages", "twbx", "pbix", "ggb", "sb2", "sb3", "h5p", "imscc",
-    "scorm", "mscz", "mxl", "musicxml", "usdz", "npz", "keras", "pt", "pth", "ora", "kra", "zab", "wgt", "oxt", "dwfx",
+    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "aab", "ipa", "whl", "xpi", "cbz", "kmz", "nupkg", "snupkg", "vsix", "epub", "odt",
+    "ods", "odp", "odg", "odf", "odb", "odc", "odm", "ott", "ots", "otp", "otg", "sxw", "sxc", "sxi", "vsdx", "vsdm", "vssx", "vstx",
+    "xps", "oxps", "3mf", "appx", "msix", "appxbundle", "msixbundle", "idml", "twbx", "pbix", "ggb", "sb2", "sb3", "h5p", "imscc", "mscz", "usdz", "npz",
+    "ora", "kra", "oxt", "dwfx",
 })  # fmt: skip
-"""Names of formats that are ZIP archives and have no kind of their own, or not yet."""
+"""Names of formats that are always ZIP archives and have no kind of their own, or not yet."""
 _NESTED_MOST: Final = 64 * 1024**2
 """Bytes of an archive within an archive that are held to look into it; a larger one is only unpacked."""
 _NOTHING: Final = b"\0 \t\n\r\f\v\xef\xbb\xbf"
@@ -74,7 +68,7 @@ def recognises(source: Source) -> bool:
     head = source.head
     if head.startswith((LOCAL, END)) or (head.startswith(_SPANNING_MARKS) and head[4:8] == LOCAL):
         return True
-    if END not in source.tail or head.startswith(_PROGRAMS) or is_web_page(head):
+    if END not in source.tail or head.startswith(PROGRAMS) or is_web_page(head):
         return False
     try:
         end = find_end(source)
@@ -82,7 +76,7 @@ def recognises(source: Source) -> bool:
         return False
     if end is None or source.read_at(end.directory, len(CENTRAL)) != CENTRAL:
         return False
-    return end.end == source.size or (source.size - end.end <= _PADDING_MOST and not _may_carry(head))
+    return end.end == source.size or (source.size - end.end <= _PADDING_MOST and not begins_otherwise(head))
 
 
 def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
@@ -114,10 +108,6 @@ def blank(source: Source, limits: Limits) -> str | None:
     )
 
 
-def _may_carry(head: bytes) -> bool:
-    return head.startswith(_CARRIERS) or head[_TAR_MAGIC] == b"ustar"
-
-
 def _refuse_beside(archive: Archive) -> None:
     for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
         beside = archive.source.read_at(start, min(size, _NESTED_MOST))
@@ -125,6 +115,8 @@ def _refuse_beside(archive: Archive) -> None:
             raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
         if LOCAL in beside:
             raise Unsafe(Finding.ARCHIVE_UNSAFE, "the file holds a second archive beside the one that its directory lists")
+    if archive.prefix_bytes and begins_otherwise(archive.source.read_at(0, _PADDING_MOST)) and archive.prefix_bytes > _SPANNING_BYTES:
+        raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
 
 
 def _check_archive(archive: Archive, budget: Budget, depth: int) -> list[Judgement]:

@@ -1,0 +1,41 @@
+"""Makes Office packages for tests: whole ones from parts, and ones with a part changed."""
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+from PIL import Image, ImageDraw
+
+
+def parts_of(package: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def package_of(parts: Mapping[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def changed(package: bytes, part: str, old: str, new: str) -> bytes:
+    parts = parts_of(package)
+    text = parts[part].decode()
+    assert old in text
+    return package_of(parts | {part: text.replace(old, new, 1).encode()})
+
+
+def without(package: bytes, part: str) -> bytes:
+    return package_of({name: content for name, content in parts_of(package).items() if name != part})
+
+
+def picture(*, shows: bool, colour: str = "white", side: int = 200) -> io.BytesIO:
+    image = Image.new("RGB", (side, side), colour)
+    if shows:
+        ImageDraw.Draw(image).ellipse((40, 40, 160, 160), fill="navy")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    file.seek(0)
+    return file

@@ -1,0 +1,182 @@
+import io
+from collections.abc import Callable
+
+import docx
+import pytest
+from docx.document import Document
+from docx.enum.text import WD_BREAK
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
+from docx.shared import RGBColor
+
+from sluice.formats.kinds.docx import KIND
+from tests.formats.judging import corpus, judge, needs_corpus
+from tests.formats.packages import changed, picture
+
+Edit = Callable[[Document], object]
+
+
+def document(edit: Edit | None = None) -> bytes:
+    opened = docx.Document()
+    if edit is not None:
+        edit(opened)
+    file = io.BytesIO()
+    opened.save(file)
+    return file.getvalue()
+
+
+def with_body(xml: str) -> bytes:
+    return document(lambda opened: opened.element.body.insert(0, parse_xml(xml)))
+
+
+def run(text: str, *, hidden: bool = False, colour: str = "") -> bytes:
+    def edit(opened: Document) -> None:
+        added = opened.add_paragraph().add_run(text)
+        added.font.hidden = hidden or None
+        if colour:
+            added.font.color.rgb = RGBColor.from_string(colour)
+
+    return document(edit)
+
+
+def table(style: str | None = None, borders: str = "") -> bytes:
+    def edit(opened: Document) -> None:
+        added = opened.add_table(2, 2)
+        if style:
+            added.style = style
+        if borders:
+            added._tbl.tblPr.append(parse_xml(f"<w:tblBorders {nsdecls('w')}>{borders}</w:tblBorders>"))
+
+    return document(edit)
+
+
+def note(part: str, text: str) -> bytes:
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    xml = f"<w:{part} {nsdecls('w')}><w:note><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:note></w:{part}>"
+
+    def edit(opened: Document) -> None:
+        from docx.opc.packuri import PackURI  # noqa: PLC0415  (a rare corner of the library)
+        from docx.opc.part import Part  # noqa: PLC0415
+
+        content_type = f"application/vnd.openxmlformats-officedocument.wordprocessingml.{part}+xml"
+        added = Part(PackURI(f"/word/{part}.xml"), content_type, xml.encode(), opened.part.package)
+        opened.part.relate_to(added, f"{kinds}/{part}")
+
+    return document(edit)
+
+
+W = nsdecls("w")
+SHAPE = (
+    f'<w:p {W} xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape" {nsdecls("a")}>'
+    "<w:r><w:drawing><wps:wsp><wps:spPr>{}</wps:spPr></wps:wsp></w:drawing></w:r></w:p>"
+)
+VML = f'<w:p {W} xmlns:v="urn:schemas-microsoft-com:vml"><w:r><w:pict>{{}}</w:pict></w:r></w:p>'
+
+BLANK = {
+    "as made": document(),
+    "empty paragraphs": document(lambda opened: [opened.add_paragraph() for _ in range(20)]),
+    "page breaks": document(lambda opened: [opened.add_paragraph().add_run().add_break(WD_BREAK.PAGE) for _ in range(3)]),
+    "spaces of all kinds": run("\u00a0\u200b\u2003\ufeff\u2060\t "),
+    "hidden text": run("secret", hidden=True),
+    "white text": run("secret", colour="FFFFFF"),
+    "text in the header": document(lambda opened: opened.sections[0].header.paragraphs[0].add_run("ACME")),
+    "table without lines": table(),
+    "table with lines set to none": table(borders='<w:top w:val="nil"/><w:left w:val="none"/>'),
+    "white picture": document(lambda opened: opened.add_picture(picture(shows=False))),
+    "tracking dot": document(lambda opened: opened.add_picture(picture(shows=False, colour="black", side=1))),
+    "prompt": with_body(
+        f"<w:sdt {W}><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>Click</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    ),
+    "field code": with_body(f"<w:p {W}><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"),
+    "empty note": note("footnotes", ""),
+    "text box without text": with_body(SHAPE.format("<a:noFill/><a:ln><a:noFill/></a:ln>")),
+    "vml without line and fill": with_body(VML.format('<v:rect stroked="f" filled="false"/>')),
+}
+CONTENT = {
+    "a full stop": run("."),
+    "a private character": run("\uf0fc"),
+    "coloured text": run("x", colour="FEFEFE"),
+    "white text on a shade": with_body(
+        f'<w:p {W}><w:pPr><w:shd w:val="clear" w:fill="000000"/></w:pPr><w:r><w:rPr><w:color w:val="FFFFFF"/></w:rPr><w:t>x</w:t></w:r></w:p>'
+    ),
+    "text after a prompt": with_body(
+        f"<w:p {W}><w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent><w:r><w:t>Click</w:t></w:r></w:sdtContent></w:sdt><w:r><w:t>x</w:t></w:r></w:p>"
+    ),
+    "picture": document(lambda opened: opened.add_picture(picture(shows=True))),
+    "red square": document(lambda opened: opened.add_picture(picture(shows=False, colour="red", side=40))),
+    "table in a style": table(style="Table Grid"),
+    "table with lines": table(borders='<w:top w:val="single"/>'),
+    "text in a table": document(lambda opened: opened.add_table(1, 1).cell(0, 0).add_paragraph("7")),
+    "symbol": with_body(f'<w:p {W}><w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r></w:p>'),
+    "footnote": note("footnotes", "see page 3"),
+    "comment": note("comments", "please check"),
+    "deleted text": with_body(f"<w:p {W}><w:del><w:r><w:delText>x</w:delText></w:r></w:del></w:p>"),
+    "formula": with_body(
+        f'<w:p {W} xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:oMath><m:r><m:t>x</m:t></m:r></m:oMath></w:p>'
+    ),
+    "filled shape": with_body(SHAPE.format('<a:solidFill><a:srgbClr val="FF0000"/></a:solidFill>')),
+    "lined shape": with_body(SHAPE.format('<a:noFill/><a:ln><a:solidFill><a:srgbClr val="FF0000"/></a:solidFill></a:ln>')),
+    "chart": with_body(
+        f'<w:p {W} xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"><w:r><w:drawing><c:chart/></w:drawing></w:r></w:p>'
+    ),
+    "vml line": with_body(VML.format("<v:line/>")),
+    "check box": with_body(f"<w:p {W}><w:r><w:fldChar><w:ffData><w:checkBox/></w:ffData></w:fldChar></w:r></w:p>"),
+    "paragraph border": with_body(f'<w:p {W}><w:pPr><w:pBdr><w:bottom w:val="single"/></w:pBdr></w:pPr></w:p>'),
+}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_a_document_without_ink_is_blank(name: str) -> None:
+    found = judge(KIND, BLANK[name])
+    assert found.passes
+    assert found.blank
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_document_with_any_ink_is_not_blank(name: str) -> None:
+    found = judge(KIND, CONTENT[name])
+    assert found.passes
+    assert found.blank is None
+
+
+def test_content_behind_much_that_is_none_is_found() -> None:
+    def edit(opened: Document) -> None:
+        for _ in range(500):
+            opened.add_paragraph(" ")
+        opened.add_paragraph("x")
+
+    assert judge(KIND, document(edit)).blank is None
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/vnd.ms-word.document.macroEnabled.main+xml",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
+        "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
+    ],
+)
+def test_templates_and_macro_documents_are_of_the_family(content_type: str) -> None:
+    plain = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    assert judge(KIND, changed(run("x"), "[Content_Types].xml", plain, content_type)).passes
+
+
+def test_the_sample_is_good() -> None:
+    found = judge(KIND, KIND.sample())
+    assert found.passes
+    assert found.blank is None
+
+
+@needs_corpus
+def test_corpus_good_and_encrypted_files_pass() -> None:
+    assert [
+        path.name
+        for path in corpus("docx", "valid", "not_blank", "password_protected")
+        if not judge(KIND, path.read_bytes()).passes
+    ] == []
+
+
+@needs_corpus
+def test_corpus_blank_files_are_found_and_no_others() -> None:
+    assert [path.name for path in corpus("docx", "blank") if not judge(KIND, path.read_bytes()).blank] == []
+    assert [path.name for path in corpus("docx", "not_blank") if judge(KIND, path.read_bytes()).blank] == []

@@ -1,0 +1,151 @@
+import io
+from collections.abc import Callable
+
+import openpyxl
+import pytest
+from openpyxl.chart import BarChart
+from openpyxl.comments import Comment
+from openpyxl.drawing.image import Image
+from openpyxl.styles import Font, PatternFill
+from openpyxl.worksheet.worksheet import Worksheet
+
+from sluice.formats.kinds.xlsx import KIND
+from tests.formats.judging import corpus, judge, needs_corpus
+from tests.formats.packages import package_of, parts_of, picture
+
+Edit = Callable[[Worksheet], object]
+
+
+def workbook(edit: Edit | None = None, *, second: Edit | None = None) -> bytes:
+    opened = openpyxl.Workbook()
+    if edit is not None:
+        edit(opened.active)
+    if second is not None:
+        second(opened.create_sheet())
+    file = io.BytesIO()
+    opened.save(file)
+    return file.getvalue()
+
+
+def cell(value: object, where: str = "E5", **style: object) -> Edit:
+    def edit(sheet: Worksheet) -> None:
+        sheet[where] = value
+        for name, each in style.items():
+            setattr(sheet[where], name, each)
+
+    return edit
+
+
+def rows(*values: list[object]) -> Edit:
+    return lambda sheet: [sheet.append(row) for row in values]
+
+
+def hidden_sheet(sheet: Worksheet) -> None:
+    sheet["A1"] = 1
+    sheet.sheet_state = "hidden"
+
+
+def hidden_row(sheet: Worksheet, *, filtered: bool = False) -> None:
+    sheet["A3"] = 1
+    sheet.row_dimensions[3].hidden = True
+    if filtered:
+        sheet.auto_filter.ref = "A1:B9"
+
+
+def hidden_column(sheet: Worksheet) -> None:
+    sheet["C1"] = 1
+    sheet.column_dimensions["C"].hidden = True
+
+
+def shared(*texts: str) -> bytes:
+    """Answer a workbook of one row of shared strings, which openpyxl does not write."""
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    strings = f'<sst xmlns="{space}">' + "".join(f"<si><r><t>{text}</t></r></si>" for text in texts) + "</sst>"
+    cells = "".join(f'<c r="{chr(65 + index)}{index + 1}" t="s"><v>{index}</v></c>' for index in range(len(texts)))
+    parts = parts_of(workbook())
+    relations = parts["xl/_rels/workbook.xml.rels"].replace(
+        b"</Relationships>",
+        b'<Relationship Id="s" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
+    )
+    sheet = f'<worksheet xmlns="{space}"><sheetData><row>{cells}</row></sheetData></worksheet>'
+    changes = {"xl/sharedStrings.xml": strings, "xl/worksheets/sheet1.xml": sheet}
+    return package_of(parts | {"xl/_rels/workbook.xml.rels": relations} | {name: text.encode() for name, text in changes.items()})
+
+
+WHITE = Font(color="FFFFFFFF")
+BLANK = {
+    "as made": workbook(),
+    "three sheets": workbook(second=lambda _sheet: None),
+    "spaces": workbook(cell("  \u00a0")),
+    "coloured cells": workbook(cell(None, fill=PatternFill("solid", fgColor="FFFF0000"))),
+    "headings alone": workbook(rows(["id", "name", "amount"])),
+    "headings on two sheets": workbook(rows(["id", "name"]), second=rows(["date", "total"])),
+    "formula of an empty text": workbook(cell('=""')),
+    "shared blank strings": shared(" ", "\u200b"),
+    "value on a hidden sheet": workbook(second=hidden_sheet),
+    "value in a hidden row": workbook(hidden_row),
+    "value in a hidden column": workbook(hidden_column),
+    "white number": workbook(cell(7, font=WHITE)),
+    "number shown as nothing": workbook(cell(7, number_format=";;;")),
+    "white picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False)))),
+}
+CONTENT = {
+    "a number": workbook(cell(7)),
+    "a zero": workbook(cell(0)),
+    "a truth value": workbook(cell(False)),
+    "one word": workbook(cell("x")),
+    "headings and a row": workbook(rows(["id", "name"], [1, "a"])),
+    "headings and a row of text": workbook(rows(["id", "name"], ["", "a"])),
+    "one row that is no heading": workbook(rows(["Paris", "Rome"])),
+    "one row with a digit": workbook(rows(["name", "room 12"])),
+    "value on the second sheet": workbook(second=cell("x")),
+    "formula": workbook(cell("=1+1")),
+    "error": workbook(cell("#REF!")),
+    "shared strings": shared(" ", "x"),
+    "value in a filtered row": workbook(lambda sheet: hidden_row(sheet, filtered=True)),
+    "white number on colour": workbook(cell(7, font=WHITE, fill=PatternFill("solid", fgColor="FF000000"))),
+    "value behind empty rows": workbook(cell("x", "A5000")),
+    "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
+    "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
+    "chart": workbook(lambda sheet: sheet.add_chart(BarChart())),
+    "comment": workbook(cell(None, comment=Comment("please check", "me"))),
+}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_a_workbook_that_shows_nothing_is_blank(name: str) -> None:
+    found = judge(KIND, BLANK[name])
+    assert found.passes
+    assert found.blank
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_workbook_that_shows_anything_is_not_blank(name: str) -> None:
+    found = judge(KIND, CONTENT[name])
+    assert found.passes
+    assert found.blank is None
+
+
+def test_headings_alone_are_named_as_such() -> None:
+    assert "headings" in (judge(KIND, BLANK["headings alone"]).blank or "")
+
+
+def test_the_sample_is_good() -> None:
+    found = judge(KIND, KIND.sample())
+    assert found.passes
+    assert found.blank is None
+
+
+@needs_corpus
+def test_corpus_good_and_encrypted_files_pass() -> None:
+    assert [
+        path.name
+        for path in corpus("xlsx", "valid", "not_blank", "password_protected")
+        if not judge(KIND, path.read_bytes()).passes
+    ] == []
+
+
+@needs_corpus
+def test_corpus_blank_files_are_found_and_no_others() -> None:
+    assert [path.name for path in corpus("xlsx", "blank") if not judge(KIND, path.read_bytes()).blank] == []
+    assert [path.name for path in corpus("xlsx", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
