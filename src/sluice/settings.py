@@ -59,16 +59,22 @@ class Settings(BaseSettings):
         "`off` refuses uploads into contexts that ask for a scan.",
     )
     clamd: Names = Field(
-        ("unix:/run/clamav/clamd.ctl", "tcp:127.0.0.1:3310"),
+        ("unix:/run/clamav/clamd.ctl",),
         description="Addresses of clamd, comma-separated: `unix:/path` or `tcp:host:port`.",
     )
     clamd_connect_seconds: float = Field(2.0, gt=0, description="Longest wait for a connection to clamd.")
-    clamd_stall_seconds: float = Field(60.0, gt=0, description="Longest silence of clamd during a scan.")
+    clamd_stall_seconds: float = Field(10.0, gt=0, description="Longest silence of clamd during a scan.")
     clamd_scan_seconds: float = Field(300.0, gt=0, description="Longest scan as a whole.")
+    scanner_encrypted: Literal["allow", "incomplete"] = Field(
+        "allow",
+        description="What a password-protected file is to the scanner, which cannot look inside: let in as an intact file, or "
+        "refused as `scan_incomplete`.",
+    )
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once.")
 
     sandbox: Literal["auto", "strict", "seccomp", "limits-only"] = Field(
-        "auto", description="Least level of the checker's sandbox; the best that works is taken. `auto` asks for at least `seccomp`."
+        "auto",
+        description="Least level of the checker's sandbox; the best that works is taken. `auto` asks for at least `seccomp`.",
     )
     sandbox_workers: int = Field(0, ge=0, le=256, description="Checker processes. 0: one per core, at least two.")
     sandbox_files_per_worker: int = Field(

@@ -150,7 +150,7 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     if settings.scanner == "off":
         return NoScanner()
     if settings.scanner == "builtin":
-        return BuiltinScanner(sandbox)
+        return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
     with _refusing("SLUICE_CLAMD"):
         clamd = ClamdScanner(
             settings.clamd,
@@ -158,6 +158,7 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
             stall_seconds=settings.clamd_stall_seconds,
             scan_seconds=settings.clamd_scan_seconds,
             concurrency=settings.clamd_concurrency,
+            encrypted=settings.scanner_encrypted,
         )
     if settings.scanner == "clamd" or await clamd.reachable():
         return clamd
@@ -165,7 +166,12 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     if settings.production:
         raise StartRefused("No clamd is reachable: start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own rules alone.")
     log.warning("scanner_builtin", why="no clamd is reachable; Sluice's own rules are used, which are no antivirus")
-    return BuiltinScanner(sandbox)
+    return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+
+
+def make_limiter() -> MemoryLimiter:
+    """Answer the rate limiter."""
+    return MemoryLimiter()
 
 
 def local_rules(settings: Settings) -> ClaimRules:
@@ -211,7 +217,7 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
     scanner = await make_scanner(settings, sandbox)
     stack.push_async_callback(scanner.aclose)
     log.info("engines", scanner=scanner.name, sandbox=sandbox.level)
-    return Engines(database, stores, MemoryLimiter(), sandbox, scanner, verifiers)
+    return Engines(database, stores, make_limiter(), sandbox, scanner, verifiers)
 
 
 def _services(settings: Settings, engines: Engines) -> Services:
