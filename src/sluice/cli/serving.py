@@ -1,46 +1,133 @@
-"""Running the server: migrate, welcome a newcomer once, serve, drain. What is served is in `asgi`."""
+"""Running the server: listen, migrate, let a newcomer in, serve, drain. What is served is in `asgi`."""
 
 import asyncio
+import contextlib
+import logging
+import math
 import signal
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable
 
 import uvicorn
+import uvloop
 
-from sluice.access import Scope
 from sluice.asgi import create_app
+from sluice.cli import show
+from sluice.cli.first_key import FirstKey, make_first_key
+from sluice.cli.outcomes import CommandRefused, Exit
+from sluice.cli.welcome import serving, welcome
 from sluice.db.migrate import upgrade
+from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.tenants.service import Tenants
 from sluice.wiring import make_database
 
-
-@dataclass(frozen=True, slots=True)
-class FirstKey:
-    """What the first start made: a tenant and a key that may do everything in it."""
-
-    tenant_id: str
-    tenant_name: str
-    plan: str
-    api_key_id: str
-    api_key: str
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal says stop; then let requests under way finish, for at most `drain_seconds`."""
-    config = uvicorn.Config(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
+    """Serve until a signal says stop; then let requests under way finish, for at most `drain_seconds`.
+
+    Raises `CommandRefused` when the address cannot be had, and whatever the engines refuse to start with.
+    """
+    with _bound(settings) as listener:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, listener))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, saying when it is ready and when it drains."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("draining", connections=len(self.server_state.connections), seconds=self.config.timeout_graceful_shutdown)
+        await super().shutdown(sockets)
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    app = create_app(settings)
+    first: FirstKey | None = None
+    server = _Server(_config(app, settings), lambda: _say_ready(settings, first))
+    # From here on: a signal during the start is kept for its end, and uvicorn, which raises each signal again when it has drained,
+    # finds a handler that does not kill.
+    for number in _SIGNALS:
+        signal.signal(number, server.handle_exit)
+    await _migrate(settings)
+    # The app's lifespan is entered here and not by uvicorn, which would print the trace of an engine that refuses to start.
+    async with app.router.lifespan_context(app):
+        if not settings.production:
+            first = await _first_key(settings)
+        if not server.should_exit:
+            await server.serve(sockets=[listener])
+    log.info("stopped")
+
+
+def _config(app: object, settings: Settings) -> uvicorn.Config:
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]  # uvicorn's own description of an ASGI app is narrower than Starlette's
         http="httptools",
-        loop="uvloop",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=round(settings.drain_seconds),
+        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
-    # uvicorn raises the signal again once it has drained; ended by request is a clean end, so nothing more happens then.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: None)
-    uvicorn.Server(config).run()
+
+
+def _bound(settings: Settings) -> contextlib.closing[socket.socket]:
+    """Take the address before anything else is done; nobody is listening yet. Raises `CommandRefused`."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _name, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as fault:
+        raise CommandRefused(
+            f"Sluice cannot listen on {where}: {fault.strerror}. Choose another SLUICE_HOST or SLUICE_PORT.", Exit.FAILED
+        ) from fault
+    return contextlib.closing(listener)
+
+
+async def _migrate(settings: Settings) -> None:
+    database = make_database(settings)
+    try:
+        await upgrade(database)
+    finally:
+        await database.aclose()
+
+
+async def _first_key(settings: Settings) -> FirstKey | None:
+    database = make_database(settings)
+    try:
+        return await make_first_key(database, settings.data_dir)
+    finally:
+        await database.aclose()
+
+
+def _say_ready(settings: Settings, first: FirstKey | None) -> None:
+    url = _near(settings)
+    if first is not None:
+        show.line(welcome(first, url))
+    show.line(serving(url, str(settings.data_dir)))
+    log.info("serving", host=settings.host, port=settings.port)
+
+
+def _near(settings: Settings) -> str:
+    """Answer the address under which this machine reaches the server; that of a wildcard is nowhere to go."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

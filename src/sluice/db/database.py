@@ -6,13 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy import URL, event, make_url, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
+_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+_NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available
 _AWAY: Final = ("08", "40", "53", "57", "55P03")
 
@@ -25,7 +27,8 @@ class Database:
     """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move."""
 
     def __init__(self, url: str, *, pool_size: int = 10, statement_seconds: float = 15.0) -> None:
-        self.url: URL = _with_driver(make_url(url))
+        """Raises `ValueError` when `url` names no database that the service knows; the sentence does not repeat it: it may hold a password."""
+        self.url: URL = _read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url, pool_size, statement_seconds)
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
@@ -82,9 +85,15 @@ async def _faults_named() -> AsyncIterator[None]:
         raise
 
 
-def _with_driver(url: URL) -> URL:
-    drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-    return url.set(drivername=drivers.get(url.drivername, url.drivername))
+def _read_url(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ValueError(_NO_URL) from None
+    driver = _DRIVERS.get(url.drivername.partition("+")[0])
+    if driver is None:
+        raise ValueError(_NO_URL)
+    return url.set(drivername=driver)
 
 
 def _sqlite(url: URL) -> AsyncEngine:

@@ -1,0 +1,82 @@
+"""What a command finds around it: the settings, the log, and a database that is set up. Nothing is changed here."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from sluice.cli.outcomes import CommandRefused, Exit
+from sluice.db import migrate
+from sluice.db.database import Database
+from sluice.observe import log
+from sluice.settings import Settings
+from sluice.wiring import make_database
+
+T = TypeVar("T")
+
+
+def read_settings() -> Settings:
+    """Answer the settings of the environment; raises `CommandRefused` naming every variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as fault:
+        wrong = "; ".join(f"SLUICE_{'_'.join(map(str, error['loc'])).upper()}: {error['msg']}" for error in fault.errors())
+        raise CommandRefused(f"The settings are wrong. {wrong}.", Exit.USAGE) from fault
+    except SettingsError as fault:
+        raise CommandRefused(f"The settings cannot be read: {fault}.", Exit.USAGE) from fault
+
+
+def settings_for_a_task() -> Settings:
+    """Answer the settings for a command that talks to a person: the log is silent unless `SLUICE_LOG_LEVEL` is `debug`."""
+    settings = read_settings()
+    log.configure("debug" if settings.log_level == "debug" else "critical", settings.log_format)
+    return settings
+
+
+def settings_for_a_service() -> Settings:
+    """Answer the settings for a process that runs until it is told to end, and writes its log."""
+    settings = read_settings()
+    log.configure(settings.log_level, settings.log_format)
+    return settings
+
+
+def on_database(act: Callable[[Database], Awaitable[T]]) -> T:
+    """Answer what `act` does with the database of the environment's settings; raises what `opened_database` raises."""
+    settings = settings_for_a_task()
+
+    async def acted() -> T:
+        async with opened_database(settings) as database:
+            return await act(database)
+
+    return asyncio.run(acted())
+
+
+@asynccontextmanager
+async def opened_database(settings: Settings) -> AsyncIterator[Database]:
+    """Open the database for one command; raises `CommandRefused` when none was set up, or not by this release."""
+    _require_file(settings)
+    database = make_database(settings)
+    try:
+        at, newest = await migrate.revision(database), migrate.newest()
+        if at != newest:
+            raise CommandRefused(
+                f"The database is at schema {at or 'none'} and this release needs {newest}: run `sluice migrate`.", Exit.FAILED
+            )
+        yield database
+    finally:
+        await database.aclose()
+
+
+def _require_file(settings: Settings) -> None:
+    """Refuse to make an empty database in whatever folder the command was run in."""
+    database = settings.resolved_database_url
+    path = Path(database.removeprefix("sqlite:///"))
+    if database.startswith("sqlite:///") and not path.exists():
+        raise CommandRefused(
+            f"There is no database at {path}: run `sluice init` first, or set SLUICE_DATA_DIR to the folder of the service.",
+            Exit.FAILED,
+        )

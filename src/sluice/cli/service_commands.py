@@ -1,0 +1,86 @@
+"""The commands that run and set up the service: serve, work, init, migrate, doctor. Their words and options only; each loads what it runs."""
+
+# ruff: noqa: PLC0415  (commands load their work when asked: `--help` must not wait for every engine's library)
+
+from typing import Annotated, Literal
+
+import typer
+
+from sluice.cli.options import Json, NameOrNone
+
+_SERVICE = "Service"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `app`."""
+    for command in (serve, work, init, migrate, doctor):
+        app.command(rich_help_panel=_SERVICE)(command)
+
+
+def serve() -> None:
+    """Serve the API, with the worker inside.
+
+    Migrates the database, listens on SLUICE_HOST:SLUICE_PORT (127.0.0.1:8000) and keeps everything in SLUICE_DATA_DIR (.data).
+    The very first start makes a tenant and an admin key and shows both once, with three curl lines to try; with
+    SLUICE_PRODUCTION it makes neither: run **sluice init**.
+
+    Ctrl-C or SIGTERM drains: no new connections, and uploads under way may finish within SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait.
+    """
+    from sluice.cli.environment import settings_for_a_service
+    from sluice.cli.serving import serve
+
+    serve(settings_for_a_service())
+
+
+def work() -> None:
+    """Run the worker alone: purge deleted files, settle what crashes left behind, forget old decisions.
+
+    Any number of workers may run beside any number of servers; set SLUICE_WORKER_INSIDE=false on the servers then. Ctrl-C or
+    SIGTERM ends it after the round under way.
+    """
+    from sluice.cli.environment import settings_for_a_service
+    from sluice.cli.working import work
+
+    work(settings_for_a_service())
+
+
+def init(
+    *,
+    name: NameOrNone = None,
+    plan: Annotated[Literal["free", "unlimited"], typer.Option(help="Plan of a tenant that is made.")] = "unlimited",
+    json: Json = False,
+) -> int:
+    """Set the service up: migrate, make the key files, make sure of a tenant, and give an admin key for it.
+
+    Run it as often as you like: a tenant called NAME is made once and then found again; without --name it is the oldest tenant, or a
+    new one called `default`. Each run gives a **new** admin key,
+    since no key can be shown twice; the older ones stay valid (**sluice keys list**, **sluice keys revoke**).
+
+    With --json: tenant_id, tenant_name, plan, api_key_id, api_key, and `created`, which tells whether the tenant is new.
+    """
+    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.initialising import init
+
+    return init(settings_for_a_task(), name, plan, json=json)
+
+
+def migrate() -> int:
+    """Bring the database to the schema of this release, keeping its data.
+
+    `serve`, `work` and `init` do it too. Several may run at once; one of them does the work.
+    """
+    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.initialising import migrate
+
+    return migrate(settings_for_a_task())
+
+
+def doctor(*, json: Json = False) -> int:
+    """Ask every engine how it is: reachable, version, limits, and what is wrong with it.
+
+    Ends with 1 when one is down. It starts what the service would start, with the same settings, beside a running service or without one.
+    """
+    from sluice.cli.diagnosing import doctor
+    from sluice.cli.environment import settings_for_a_task
+
+    return doctor(settings_for_a_task(), json=json)

@@ -1,0 +1,33 @@
+"""Running the worker alone, until a signal says stop. What it sweeps is in `worker`."""
+
+import asyncio
+import signal
+from datetime import timedelta
+
+import uvloop
+
+from sluice.db.migrate import upgrade
+from sluice.kit.clock import utc_now
+from sluice.observe.log import log
+from sluice.settings import Settings
+from sluice.wiring import assembled_for_work
+from sluice.worker import loop
+from sluice.worker.sweeps import Background
+
+
+def work(settings: Settings) -> None:
+    """Sweep until SIGINT or SIGTERM; the round under way is finished. Raises `DatabaseAway` when there is no database to begin with."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_work(settings))
+
+
+async def _work(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with assembled_for_work(settings) as parts:
+        await upgrade(parts.database)
+        background = Background(parts.database, parts.buckets, parts.stores, utc_now, timedelta(days=settings.decision_days))
+        log.info("working", pause_seconds=settings.worker_seconds)
+        await loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
+    log.info("stopped")
