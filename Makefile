@@ -1,3 +1,57 @@
-lock: ## Recompute the hash-pinned locks (host-free: see CONTRIBUTING)
+# One command to run, one to test; `make help` lists the rest. PYTHON chooses the interpreter, 3.11 or newer.
+PYTHON ?= python3
+export PYTHON
+BIN := .venv/bin
+FOLDER ?= ../shared/corpus
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types imports format lock verdicts docs clean venv venv-dev servers
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: venv ## Serve on 127.0.0.1:8000 (SLUICE_HOST, SLUICE_PORT), data in .data (SLUICE_DATA_DIR); Ctrl-C drains
+	@$(BIN)/sluice serve
+
+test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' for a part of it)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+check: lint types imports ## Run every static check: ruff, mypy, import-linter
+
+lint: venv-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: venv-dev
+	$(BIN)/mypy
+
+imports: venv-dev
+	$(BIN)/lint-imports
+
+format: venv-dev ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
 	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
+
+verdicts: venv ## Score the checks against labelled files (FOLDER=../shared/corpus)
+	@$(BIN)/python scripts/verdicts.py $(FOLDER)
+
+docs: venv-dev ## Write docs/reference from the code
+	@$(BIN)/python scripts/docs.py
+
+clean: ## Remove what the other targets made, but never the data in .data
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@scripts/venv.sh requirements.lock
+
+venv-dev:
+	@scripts/venv.sh requirements-dev.lock
+
+servers:
+	@scripts/servers.sh

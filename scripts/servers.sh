@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs the real servers that the tests start, where they are missing and we are root on Debian; otherwise names them.
+# A test whose server is missing is skipped by name, so this never fails.
+set -uo pipefail
+
+have() {
+    case $1 in
+    postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ;;
+    radosgw | ceph-mon | ceph-osd) command -v "$1" >/dev/null ;;
+    ceph-common) command -v ceph >/dev/null && command -v radosgw-admin >/dev/null ;;
+    clamav-daemon) command -v clamd >/dev/null ;;
+    clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+missing=()
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles curl; do
+    have "$package" || missing+=("$package")
+done
+[ ${#missing[@]} = 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+    printf 'Tests that need these are skipped (Debian package names): %s\n' "${missing[*]}"
+elif [ "$(id -u)" != 0 ]; then
+    printf 'Tests that need these are skipped; install them with: sudo apt-get install --no-install-recommends %s\n' "${missing[*]}"
+else
+    printf 'Installing what the tests start: %s\n' "${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } </dev/null >/dev/null ||
+        printf 'They could not be installed; tests that need them are skipped.\n'
+fi
+exit 0
