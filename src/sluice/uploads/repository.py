@@ -29,15 +29,16 @@ async def still_welcome(connection: AsyncConnection, uploader: Principal) -> boo
     return (await connection.execute(query)).one_or_none() is not None
 
 
-async def plan_of(connection: AsyncConnection, tenant_id: str) -> str:
-    """Answer the tenant's plan."""
-    return str((await connection.execute(select(tenants.c.plan).where(tenants.c.tenant_id == tenant_id))).scalar_one())
-
-
-async def plan_uploads(connection: AsyncConnection, tenant_id: str, month: str) -> int:
-    """Answer how many files of `month` (`2026-01`) count against the tenant's plan."""
-    query = select(plan_usage.c.uploads).where(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == month)
-    return (await connection.execute(query)).scalar_one_or_none() or 0
+async def allowances(connection: AsyncConnection, tenant_id: str, context_id: str, month: str) -> AnyRow | None:
+    """Answer `storage_used_bytes` of the context, the tenant's `plan`, and the `uploads` (None for none) that count in `month`."""
+    this_month = and_(plan_usage.c.tenant_id == tenants.c.tenant_id, plan_usage.c.month == month)
+    query = (
+        select(contexts.c.storage_used_bytes, tenants.c.plan, plan_usage.c.uploads)
+        .join(tenants, tenants.c.tenant_id == contexts.c.tenant_id)
+        .outerjoin(plan_usage, this_month)
+        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id)
+    )
+    return (await connection.execute(query)).one_or_none()
 
 
 async def context_usage(connection: AsyncConnection, context_id: str) -> AnyRow | None:

@@ -7,6 +7,7 @@ from sluice.access import Principal
 from sluice.contexts import Context
 from sluice.db.database import Database
 from sluice.engines.limiter import Limiter, Taken
+from sluice.errors import NotFound
 from sluice.uploads import repository
 from sluice.uploads.values import Facts, PlanFact, RateFact
 
@@ -33,16 +34,16 @@ async def take_place(facts: Facts, context: Context, limiter: Limiter) -> Admiss
 async def look_at_allowances(
     facts: Facts, principal: Principal, context: Context, database: Database, *, free_limit: int, now: datetime
 ) -> Facts:
-    """Look at the plan's count and the quota's use. Both are claimed later, at once with the row of the file."""
+    """Look at the plan's count and the quota's use. Both are claimed later, at once with the file's row; raises `NotFound`."""
     async with database.reading() as connection:
-        usage = await repository.context_usage(connection, context.context_id)
-        plan = await repository.plan_of(connection, principal.tenant_id)
-        used = await repository.plan_uploads(connection, principal.tenant_id, month_of(now)) if plan == "free" else 0
-    counts = plan == "free" and not principal.is_test
+        found = await repository.allowances(connection, principal.tenant_id, context.context_id, month_of(now))
+    if found is None:
+        raise NotFound
+    counts = found.plan == "free" and not principal.is_test
     return replace(
         facts,
-        plan=PlanFact(used, free_limit, seconds_to_next_month(now)) if counts else None,
-        quota_used_bytes=None if usage is None else usage.storage_used_bytes,
+        plan=PlanFact(found.uploads or 0, free_limit, seconds_to_next_month(now)) if counts else None,
+        quota_used_bytes=found.storage_used_bytes,
     )
 
 
