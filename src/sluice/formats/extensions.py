@@ -1,0 +1,43 @@
+"""What file names promise: extensions of well-known formats that have no kind yet. Formats with a kind declare their own extensions."""
+
+from typing import Final
+
+TEXT: Final = "text"
+"""Stands for any content that is written in characters."""
+
+FOREIGN: Final[dict[str, frozenset[str]]] = {
+    extension: frozenset(kinds.split())
+    for kinds, extensions in {
+        # Content of these formats is never one of our kinds: a PNG named .mp4 is a mismatch.
+        "": (
+            "tif tiff bmp dib heic heif avif jp2 j2k jxl psd "
+            "mp3 flac ogg oga opus wav aif aiff m4a aac wma mid midi "
+            "mp4 m4v mov mkv webm avi wmv flv mpg mpeg 3gp "
+            "7z rar tar gz tgz bz2 tbz xz txz zst lz4 cab iso "
+            "ppt pps msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
+        ),
+        # Office opens web pages and text under these names; many programs export them so.
+        "text": "doc dot xls xlt",
+        # Containers that are zip files under another name.
+        "zip": (
+            "docm dotx dotm xlsm xltx xltm xlsb potx potm ppsx ppsm pptm "
+            "odt ods odp odg odf ott ots otp epub jar war ear apk aab ipa xpi crx cbz kmz vsdx nupkg whl 3mf usdz"
+        ),
+        "docx zip": "docm dotx dotm",
+        "xlsx zip": "xlsm xltx xltm xlsb",
+        "pptx zip": "potx potm ppsx ppsm pptm",
+        "pdf text": "ai eps ps",
+        "text xml": "svg html htm xhtml yaml yml md rtf eml tsv ics vcf css js",
+    }.items()
+    for extension in extensions.split()
+}
+"""Which kinds a file of these extensions may turn out to be without being a mismatch. Extensions that stand in no list promise nothing."""
+
+
+def extension_of(filename: str | None) -> str:
+    """Answer the last extension of a name, lower case and without its dot, after trailing dots and spaces; empty when there is none."""
+    if not filename:
+        return ""
+    name = filename.replace("\\", "/").rpartition("/")[2].rstrip(". ")
+    stem, dot, extension = name.rpartition(".")
+    return extension.lower() if dot and stem else ""
