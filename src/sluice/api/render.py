@@ -6,7 +6,9 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
+from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES
 from sluice.api.problems import describe
 from sluice.api.schemas.envelope import ErrorEnvelope
 from sluice.db.database import DatabaseAway
@@ -46,8 +48,18 @@ def install(app: FastAPI) -> None:
         return render(Unavailable("database"))
 
     @app.exception_handler(HTTPException)
-    async def routing(_request: Request, error: HTTPException) -> JSONResponse:
+    async def routing(request: Request, error: HTTPException) -> JSONResponse:
         response = render(MethodNotAllowed() if error.status_code == MethodNotAllowed.status else NotFound())
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
+        if error.status_code == MethodNotAllowed.status and (methods := _methods_of(request.url.path)):
+            # Starlette names those of the first route of the path only; RFC 9110 asks for all (section 10.2.1).
+            response.headers["Allow"] = ", ".join(methods)
         return response
+
+
+def _methods_of(path: str) -> list[str]:
+    return sorted(method for method, shape in _SHAPES if shape.match(path))
+
+
+_SHAPES = [(method, compile_path(path)[0]) for method, path in (*ROUTE_SCOPES, *SIGNED_ROUTES)]

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sluice.api.parameters import Services
+from sluice.api.render import render
 from sluice.api.route import GuardedRoute
 from sluice.engines.storage import ObjectStore, StoreFault
 from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, Unavailable
@@ -46,7 +47,12 @@ async def download(
     headers = _headers(file, etag)
     if _names(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    span = _span(request, file.size_bytes, etag)
+    try:
+        span = _span(request, file.size_bytes, etag)
+    except RangeUnsatisfiable as fault:
+        refusal = render(fault)
+        refusal.headers["Content-Range"] = f"bytes */{file.size_bytes}"  # so that a client can ask again (RFC 9110 section 15.5.17)
+        return refusal
     headers["Content-Length"] = str(span.length)
     if span.partial:
         headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{file.size_bytes}"
