@@ -1,0 +1,56 @@
+"""Makes the pages of `docs/` that come from the code, or tells which are stale. What each page says is decided in `docs_pages`.
+
+python scripts/docs.py            write the pages
+python scripts/docs.py --check    exit with 1 when a page is not what the code would make of it
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from docs_pages.cli import cli_page
+from docs_pages.errors import errors_page
+from docs_pages.reasons import reasons_page
+from docs_pages.reference import api_page, openapi_page
+from docs_pages.settings import settings_page
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "reasons.md": reasons_page,
+    "errors.md": errors_page,
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "reference/api.md": api_page,
+    "reference/openapi.json": openapi_page,
+}
+
+
+def main() -> int:
+    """Answer the exit code."""
+    parser = argparse.ArgumentParser(description="Make the pages of docs/ that come from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1] / "docs", help="folder of the pages")
+    arguments = parser.parse_args()
+    stale = [name for name, make in PAGES.items() if _differs(arguments.root / name, make())]
+    if arguments.check:
+        for name in stale:
+            print(f"stale: docs/{name} (run `make docs`)", file=sys.stderr)
+        return 1 if stale else 0
+    for name in stale:
+        _write(arguments.root / name, PAGES[name]())
+        print(f"written: docs/{name}")
+    return 0
+
+
+def _differs(path: Path, text: str) -> bool:
+    return not path.exists() or path.read_text(encoding="utf-8") != text
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

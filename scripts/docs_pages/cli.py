@@ -1,0 +1,49 @@
+"""`docs/cli.md`: every command of `sluice`. The commands and their words are declared in `sluice.cli`."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from docs_pages.markdown import anchor, fenced, made_from, page, table
+from sluice.cli.main import app
+
+_INTRO = """
+# The command `sluice`
+
+The same words as `sluice COMMAND --help`. Commands read the [settings](settings.md) from the environment, as the service does, and work on
+the same data folder. `upload` is the exception: it talks to a running service over HTTP.
+"""
+
+
+def cli_page() -> str:
+    """Answer the page."""
+    root = typer.main.get_command(app)
+    commands = list(_leaves(root, typer.Context(root), "sluice"))
+    rows = [(f"[`{name}`](#{anchor(name)})", _first_sentence(command)) for name, command, _ in commands]
+    sections = [block for name, command, context in commands for block in _section(name, command, context)]
+    return page(made_from("src/sluice/cli"), _INTRO, root.help or "", table(("Command", "What it does"), rows), *sections)
+
+
+def _leaves(command: Any, context: typer.Context, name: str) -> Iterator[tuple[str, Any, typer.Context]]:
+    """Answer every command that does something, with its whole name; groups only hold others."""
+    if not hasattr(command, "list_commands"):
+        yield name, command, context
+        return
+    for inner in command.list_commands(context):
+        yield from _leaves(command.get_command(context, inner), context, f"{name} {inner}")
+
+
+def _section(name: str, command: Any, context: typer.Context) -> Iterator[str]:
+    yield f"## {name}"
+    yield command.help or ""
+    yield fenced("sh", f"{name} {' '.join(command.collect_usage_pieces(context))}")
+    records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
+    rows = [(f"`{words}`", meaning) for words, meaning in records if "--help" not in words]
+    if rows:
+        yield table(("Argument or option", "Meaning"), rows)
+
+
+def _first_sentence(command: Any) -> str:
+    return re.split(r"(?<=[.?!])\s", str(command.help or ""))[0]

@@ -1,0 +1,242 @@
+"""`docs/reference/`: the OpenAPI document, and the same in Markdown. The document itself is made by `sluice.api.app`."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docs_pages.errors import every_error
+from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, VALUES, example_of
+from docs_pages.markdown import anchor, fenced, made_from, page, table
+from docs_pages.schemas import Schema, rules, shown_default
+from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_LINKS, ONLY_UPLOADS
+from sluice.access import ROUTE_SCOPES
+from sluice.api.app import make_app
+from sluice.errors import SluiceError
+
+_SERVER: Final = "http://127.0.0.1:8000"
+_OWN_SECTIONS: Final = "Health"
+"""Asks for no credential and answers without the envelope: described in words of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path, and what the document says of it."""
+
+    method: str
+    path: str
+    said: Mapping[str, Any]
+
+    @property
+    def route(self) -> tuple[str, str]:
+        """Method and path, as the tables of words name it."""
+        return self.method, self.path
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The documented bodies, by media type."""
+        content: Mapping[str, Any] = self.said.get("requestBody", {}).get("content", {})
+        return content
+
+    @property
+    def title(self) -> str:
+        """The heading."""
+        return str(self.said["summary"]).capitalize().replace("api", "API").replace(" url", " URL")
+
+
+def openapi_page() -> str:
+    """Answer `openapi.json`."""
+    return json.dumps(make_app().openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+def api_page() -> str:
+    """Answer `api.md`."""
+    document = make_app().openapi()
+    operations = [operation for operation in _operations(document) if operation.said["tags"] != [_OWN_SECTIONS]]
+    schemas: Mapping[str, Schema] = document["components"]["schemas"]
+    blocks: list[str] = []
+    for tag in dict.fromkeys(operation.said["tags"][0] for operation in operations):
+        of_tag = [operation for operation in operations if operation.said["tags"][0] == tag]
+        blocks += [f"## {tag}", *(block for operation in of_tag for block in _endpoint(operation, schemas))]
+    head = made_from("the OpenAPI document of src/sluice/api")
+    return page(head, _introduction(operations), *blocks, *_shapes(schemas), _ELSEWHERE)
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[Operation]:
+    for path, methods in document["paths"].items():
+        for method, said in methods.items():
+            yield Operation(method, path, said)
+
+
+def _introduction(operations: list[Operation]) -> str:
+    rows = [(f"[{one.title}](#{anchor(one.title)})", f"`{one.method.upper()} {one.path}`", _scope_words(one)) for one in operations]
+    return f"{_INTRO}\n\n{table(('Operation', 'Endpoint', 'Scope'), rows)}"
+
+
+def _endpoint(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    yield f"### {one.title}"
+    yield f"`{one.method.upper()} {one.path}`"
+    yield str(one.said["description"])
+    yield f"Scope: {_scope_words(one)}."
+    if "parameters" in one.said:
+        yield table(("Parameter", "In", "Rules", "Default", "Meaning"), [_parameter(said) for said in one.said["parameters"]])
+    for media_type, content in one.body.items():
+        yield f"Body (`{media_type}`):"
+        yield _body_table(content["schema"], schemas)
+    yield fenced("sh", _curl(one, schemas))
+    yield from _success(one, schemas)
+    if one.route in NOTES:
+        yield NOTES[one.route]
+    yield f"Refusals: {', '.join(f'{error.status} [`{error.code}`](../errors.md#{error.code})' for error in failures(one))}."
+
+
+def _scope_words(one: Operation) -> str:
+    scope = ROUTE_SCOPES[one.method.upper(), one.path]
+    return "any valid credential" if scope is None else f"`{scope.value}`"
+
+
+def _parameter(said: Mapping[str, Any]) -> tuple[str, ...]:
+    schema = {**said["schema"], "anyOf": [one for one in said["schema"].get("anyOf", []) if one != {"type": "null"}]}
+    meaning = said.get("description") or FIELDS[said["name"]]
+    return (
+        f"`{said['name']}`",
+        said["in"],
+        rules(schema if schema["anyOf"] else said["schema"]),
+        shown_default(said["schema"]),
+        meaning,
+    )
+
+
+def _body_table(schema: Schema, schemas: Mapping[str, Schema]) -> str:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    found = schemas[name] if name else schema
+    required = set(found.get("required", ()))
+    rows = [
+        (f"`{field}`", "yes" if field in required else "no", rules(inner), shown_default(inner), _meaning(name, field, inner))
+        for field, inner in found["properties"].items()
+    ]
+    return table(("Field", "Required", "Rules", "Default", "Meaning"), rows)
+
+
+def _meaning(schema_name: str, field: str, schema: Schema) -> str:
+    own = IN_SCHEMA.get(schema_name, {}).get(field)
+    said = schema.get("description") or next((o["description"] for o in schema.get("anyOf", ()) if "description" in o), None)
+    return str(own or said or FIELDS[field])
+
+
+def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
+    path = one.path
+    for name in ("tenant_id", "context_key", "file_id", "config_id", "api_key_id"):
+        path = path.replace(f"{{{name}}}", str(VALUES[name]))
+    method = "" if one.method == "get" else f"-X {one.method.upper()} "
+    lines = [f'curl {method}{_SERVER}{path} -H "Authorization: Bearer $SLUICE_API_KEY"']
+    if "multipart/form-data" in one.body:
+        lines[0] = lines[0].replace(method, "")
+        lines.append("""-F file=@dent.png -F context=claims -F 'metadata={"claim": "2026-0042"}'""")
+    if "application/json" in one.body:
+        sent = json.dumps(request_example(one, schemas), indent=2, ensure_ascii=False)
+        lines += ["-H 'Content-Type: application/json'", f"-d '{sent}'"]
+    return " \\\n  ".join(lines)
+
+
+def request_example(one: Operation, schemas: Mapping[str, Schema]) -> Mapping[str, Any]:
+    """Answer the JSON body that the example sends."""
+    name = one.body["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    written = schemas[name].get("examples")
+    example: Mapping[str, Any] = written[0] if written else CHANGES[name]
+    return example
+
+
+def _success(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    status, schema = success_of(one)
+    data = schemas[schema["$ref"].rpartition("/")[2]]["properties"]["data"]
+    yield f"Answers {status} with `data` = {rules(data)}:"
+    yield fenced("json", json.dumps(reply_example(one, schemas), indent=2, ensure_ascii=False))
+
+
+def success_of(one: Operation) -> tuple[int, Schema]:
+    """Answer the status of a success and the schema of its body."""
+    status, said = next((status, said) for status, said in one.said["responses"].items() if status.startswith("2"))
+    return int(status), said["content"]["application/json"]["schema"]
+
+
+def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, Any]:
+    """Answer the body of a success; what the request's example sends comes back in it."""
+    body: dict[str, Any] = example_of(success_of(one)[1], schemas) | {"message": MESSAGES[one.route]}
+    if isinstance(body["data"], dict):
+        sent = request_example(one, schemas) if "application/json" in one.body else {}
+        known = {name: value for name, value in sent.items() if name in body["data"] and name != "access_key_id"}
+        body["data"] = {**body["data"], **known, **ANSWERS.get(one.route, {})}
+    return body
+
+
+def failures(one: Operation) -> list[type[SluiceError]]:
+    """Answer the errors behind the documented statuses that this operation can really answer."""
+    documented = {int(status) for status in one.said["responses"]}
+    return [error for error in every_error() if error.status in documented and _can_happen(error, one)]
+
+
+def _can_happen(error: type[SluiceError], one: Operation) -> bool:
+    if error in ONLY_LINKS or (error in ONLY_UPLOADS and "multipart/form-data" not in one.body):
+        return False
+    if error.code == "scope_missing":
+        return ROUTE_SCOPES[one.method.upper(), one.path] is not None
+    if error.code == "validation_error":
+        return bool(one.body) or any(_is_judged(said) for said in one.said.get("parameters", ()))
+    return error.status != _CONFLICT or error in CONFLICTS.get(one.route, ())
+
+
+_CONFLICT: Final = 409
+
+
+def _is_judged(parameter: Mapping[str, Any]) -> bool:
+    """Tell whether a value can be a wrong one: any text will do for an id."""
+    schema = parameter["schema"]
+    return any("enum" in one or one.get("type") == "integer" for one in (schema, *schema.get("anyOf", ())))
+
+
+def _shapes(schemas: Mapping[str, Schema]) -> Iterator[str]:
+    yield "## Shapes"
+    yield "The objects that stand in `data`, and the ones within request bodies."
+    for name, schema in schemas.items():
+        if "nvelope" in name or name == "ErrorEnvelope" or name.startswith(("Create", "Update", "Add")):
+            continue
+        yield f"### {name}"
+        yield str(schema["description"]) if "description" in schema else ""
+        yield table(
+            ("Field", "Type", "Meaning"),
+            [(f"`{field}`", rules(inner), _meaning(name, field, inner)) for field, inner in schema["properties"].items()],
+        )
+
+
+_INTRO: Final = """
+# API reference
+
+The same as a machine reads it: [openapi.json](openapi.json). A running service shows it at `/docs`, and serves it at `/openapi.json`.
+
+## In general
+
+- **Credential.** Every endpoint asks for `Authorization: Bearer <API key or JWT>`; an API key may also stand there without the word
+  `Bearer`. The scope `admin` implies all others. The examples take the key from the environment variable `SLUICE_API_KEY`.
+- **Envelope.** Every reply is JSON: `status` (`SUCCESS` or `ERROR`), `message`, then `data` or `errors`, and `timestamp`. Lists of
+  contexts, files and API keys also have `pagination`.
+- **Bodies.** JSON bodies are at most 65,536 bytes. Types are strict: `"10"` and `1.5` are no integers. Unknown fields are refused,
+  unknown query parameters and form fields are ignored. Null is accepted only where the rules say so.
+- **Times** are ISO 8601 in UTC, with `Z`. **Ids** are opaque strings.
+- **Headers of every reply:** `Request-Id`. Of failures: `Sluice-Error-Code`, the code in the tables below.
+- **Any request** may also be answered with 400 when its framing is ambiguous (two `Content-Length`, say), and with 404 or 405 when there
+  is no such path or method. [All errors](../errors.md) are on a page of their own.
+
+## Operations
+"""
+
+_ELSEWHERE: Final = """
+## Besides
+
+- `GET /health/live` answers 200 and `{"status": "up"}` as long as the process serves. `GET /health/ready` answers 200, or 503 when an
+  engine is down, with the state of each. Neither asks for a credential. [Operations](../operations.md#health) says more.
+- `GET /api/v1/downloads/{file_id}` and `HEAD /api/v1/downloads/{file_id}`, with `expires` and `signature`, are where download URLs of the local
+  store lead. The signature is the credential: a changed or expired link is 403 before the database is asked. The file comes as an attachment, with `ETag`, single
+  byte ranges (206, 416) and `If-None-Match` (304). Files in a bucket are downloaded from the bucket itself.
+- `GET /docs` shows this reference as a page to try things on; it loads nothing from elsewhere.
+"""
