@@ -42,7 +42,7 @@ async def list_all(connection: AsyncConnection, tenant_id: str) -> tuple[Bucket,
 
 
 async def add(connection: AsyncConnection, bucket: Bucket) -> None:
-    """Insert one bucket; an `IntegrityError` passes when its name is taken. Says nothing of the default."""
+    """Insert one bucket; a constraint refuses it (`Conflict`) when its name is taken. Says nothing of the default."""
     values = {name: getattr(bucket, name) for name in Bucket.__slots__ if name != "is_default"}
     await connection.execute(insert(storage_configs).values(**values))
 
@@ -58,7 +58,7 @@ async def point_default(connection: AsyncConnection, tenant_id: str, config_id: 
 
 
 async def change(connection: AsyncConnection, tenant_id: str, config_id: str, values: Mapping[str, Any]) -> bool:
-    """Write `values`; answer whether the bucket was there. An `IntegrityError` passes when a new name is taken."""
+    """Write `values`; answer whether the bucket was there. A constraint refuses it (`Conflict`) when a new name is taken."""
     statement = (
         update(storage_configs)
         .where(storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id)
@@ -77,7 +77,7 @@ async def lock_row(connection: AsyncConnection, tenant_id: str, config_id: str) 
 
 
 async def remove(connection: AsyncConnection, tenant_id: str, config_id: str) -> None:
-    """Delete the row; an `IntegrityError` passes when a context or the default still points at it."""
+    """Delete the row; a constraint refuses it (`Conflict`) when a context or the default still points at it."""
     await connection.execute(
         delete(storage_configs).where(storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id)
     )

@@ -4,14 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from sluice.buckets import repository
 from sluice.buckets.bucket import Bucket
 from sluice.buckets.endpoints import EndpointRefused, require_allowed
 from sluice.buckets.stores import Stores
-from sluice.db.database import Database
+from sluice.db.database import Conflict, Database
+from sluice.db.types import Connection
 from sluice.engines.storage import StoreFault
 from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBucketNeeded, Invalid, NotFound
 from sluice.kit.cipher import Sealer
@@ -76,7 +74,7 @@ class Buckets:
                 await repository.add(connection, bucket)
                 await repository.point_default(connection, tenant_id, bucket.config_id, only_if_none=not new.set_as_default)
                 kept = await repository.find(connection, tenant_id, bucket.config_id)
-        except IntegrityError as fault:
+        except Conflict as fault:
             raise BucketExists(new.name) from fault
         return kept or bucket
 
@@ -119,7 +117,7 @@ class Buckets:
                     raise DefaultBucketNeeded
                 await repository.change(connection, tenant_id, config_id, values | {"updated_at": self._clock()})
                 return await _require(connection, tenant_id, config_id)
-        except IntegrityError as fault:
+        except Conflict as fault:
             raise BucketExists(values["name"]) from fault
 
     async def delete(self, tenant_id: str, config_id: str) -> Deleted:
@@ -132,7 +130,7 @@ class Buckets:
                     raise BucketBound(bound)
                 orphaned = await repository.count_files(connection, bucket)
                 await repository.remove(connection, tenant_id, config_id)
-        except IntegrityError as fault:
+        except Conflict as fault:
             # A context was bound, or the default moved here, between the look and the delete: the foreign keys hold.
             raise BucketBound(await self._count_bound(tenant_id, config_id)) from fault
         return Deleted(config_id, orphaned)
@@ -198,13 +196,13 @@ def secret_binding(bucket: Bucket) -> tuple[str, ...]:
     return (bucket.tenant_id, bucket.config_id, "secret_access_key")
 
 
-async def _require(connection: AsyncConnection, tenant_id: str, config_id: str) -> Bucket:
+async def _require(connection: Connection, tenant_id: str, config_id: str) -> Bucket:
     bucket = await repository.find(connection, tenant_id, config_id)
     if bucket is None:
         raise NotFound
     return bucket
 
 
-async def _resolve(connection: AsyncConnection, tenant_id: str, config_id: str | None) -> Bucket | None:
+async def _resolve(connection: Connection, tenant_id: str, config_id: str | None) -> Bucket | None:
     bucket = None if config_id is None else await repository.find(connection, tenant_id, config_id)
     return bucket or await repository.find_default(connection, tenant_id)

@@ -31,7 +31,7 @@ async def list_page(connection: AsyncConnection, tenant_id: str, status: str | N
 
 
 async def add(connection: AsyncConnection, context: Context) -> None:
-    """Insert one context; an `IntegrityError` passes when its key or its bucket is not to be had."""
+    """Insert one context; a constraint refuses it (`Conflict`) when its key or its bucket is not to be had."""
     await connection.execute(insert(contexts).values(**_columns(context)))
 
 

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from sluice.contexts import repository
 from sluice.contexts.context import Context, RateLimit
 from sluice.contexts.templates import DEFAULT_TEMPLATE
-from sluice.db.database import Database
+from sluice.db.database import Conflict, Database
+from sluice.db.types import Connection
 from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, SluiceError
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -60,7 +58,7 @@ class Contexts:
             async with self._database.transaction() as connection:
                 await _require_bucket(connection, tenant_id, context.storage_config_id)
                 await repository.add(connection, context)
-        except IntegrityError as fault:
+        except Conflict as fault:
             raise await self._why_not(tenant_id, context.context_key) from fault
         return context
 
@@ -89,7 +87,7 @@ class Contexts:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
                 values = _columns_of(changes) | {"updated_at": self._clock()}
                 context = await repository.change(connection, tenant_id, context_key, values)
-        except IntegrityError as fault:
+        except Conflict as fault:
             raise _unknown_bucket() from fault
         if context is None:
             raise NotFound
@@ -113,7 +111,7 @@ def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-async def _require_bucket(connection: AsyncConnection, tenant_id: str, config_id: str | None) -> None:
+async def _require_bucket(connection: Connection, tenant_id: str, config_id: str | None) -> None:
     if config_id is None:
         return
     is_active = await repository.bucket_is_active(connection, tenant_id, config_id)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy import URL, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -23,6 +23,10 @@ class DatabaseAway(Exception):
     """The database cannot be reached, or cannot answer in time. The fault is not the caller's."""
 
 
+class Conflict(Exception):
+    """A statement was refused by a constraint: a name is taken, a row is pointed at or gone. Which one, the service knows that asked."""
+
+
 class Database:
     """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move."""
 
@@ -36,7 +40,7 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction for writing; commits when the block ends, rolls back when it raises. Raises `DatabaseAway`."""
+        """Open a transaction for writing; commits when the block ends, rolls back when it raises. Raises `Conflict`, `DatabaseAway`."""
         if self._writer is None:
             async with _faults_named(), self.engine.begin() as connection:
                 yield connection
@@ -74,9 +78,11 @@ class Database:
 
 @asynccontextmanager
 async def _faults_named() -> AsyncIterator[None]:
-    """Turn what means "the database is away" into `DatabaseAway`; everything else passes."""
+    """Turn a broken constraint into `Conflict` and what means "the database is away" into `DatabaseAway`; everything else passes."""
     try:
         yield
+    except IntegrityError as fault:
+        raise Conflict(str(fault.orig)) from fault
     except (OperationalError, InterfaceError, PoolTimeout, ConnectionError, TimeoutError) as fault:
         raise DatabaseAway("the database does not answer") from fault
     except DBAPIError as fault:

@@ -4,6 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Dialect, Row, TypeDecorator
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+Connection = AsyncConnection
+"""An open unit of work, as services hand it from one repository call to the next. Only repositories know what it can do."""
 
 AnyRow = Row[*tuple[Any, ...]]
 """A row whose columns are known to the query that made it."""

@@ -26,7 +26,7 @@ async def count(connection: AsyncConnection) -> int:
 
 
 async def add(connection: AsyncConnection, tenant: Tenant) -> None:
-    """Insert one tenant; an `IntegrityError` passes when the id is taken."""
+    """Insert one tenant; a constraint refuses it (`Conflict`) when the id is taken."""
     await connection.execute(
         insert(tenants).values(
             tenant_id=tenant.tenant_id, name=tenant.name, plan=tenant.plan, status=tenant.status, created_at=tenant.created_at

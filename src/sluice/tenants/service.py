@@ -1,8 +1,6 @@
 """What may be done with tenants. They are made by commands and by trusted issuers, never through the API."""
 
-from sqlalchemy.exc import IntegrityError
-
-from sluice.db.database import Database
+from sluice.db.database import Conflict, Database
 from sluice.errors import NotFound
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -26,7 +24,7 @@ class Tenants:
         try:
             async with self._database.transaction() as connection:
                 await repository.add(connection, tenant)
-        except IntegrityError:
+        except Conflict:
             return await self.get(tenant.tenant_id)
         return tenant
 
