@@ -1,0 +1,102 @@
+"""The import contracts of pyproject.toml: the code keeps them, and each refuses the import that it is there for."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTRACTS = [
+    contract["id"] for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+]
+
+VIOLATIONS = [
+    # contract, a module of the package, what it must not import
+    ("floors", "kit/clock.py", "sluice.errors"),
+    ("floors", "kit/clock.py", "sluice.settings"),
+    ("floors", "db/schema.py", "sluice.tenants.tenant"),
+    ("floors", "formats/verdict.py", "sluice.threats"),
+    ("floors", "engines/storage/local.py", "sluice.files.record"),
+    ("floors", "tenants/service.py", "sluice.files.service"),
+    ("floors", "buckets/service.py", "sluice.contexts.service"),
+    ("floors", "contexts/service.py", "sluice.uploads.decide"),
+    ("floors", "uploads/pipeline.py", "sluice.wiring"),
+    ("floors", "wiring.py", "sluice.api.app"),
+    ("floors", "worker/sweeps.py", "sluice.wiring"),
+    ("floors", "api/app.py", "sluice.worker.loop"),
+    ("floors", "asgi.py", "sluice.cli.main"),
+    ("cycles", "formats/verdict.py", "sluice.formats.check"),
+    ("cycles", "uploads/values.py", "sluice.uploads.pipeline"),
+    ("engines", "uploads/pipeline.py", "sluice.engines.storage.local"),
+    ("engines", "api/routes/downloads.py", "sluice.engines.storage.s3"),
+    ("engines", "files/service.py", "sluice.engines.scanner.clamd"),
+    ("engines", "cli/checking.py", "sluice.engines.sandbox.zygote"),
+    ("engines-apart", "engines/storage/local.py", "sluice.engines.limiter.memory"),
+    ("engines-apart", "engines/sandbox/zygote.py", "sluice.engines.scanner.protocol"),
+    ("settings", "uploads/pipeline.py", "sluice.settings"),
+    ("settings", "engines/storage/local.py", "sluice.settings"),
+    ("formats", "formats/check.py", "sluice.kit.sealed"),
+    ("formats", "formats/kinds/png.py", "sluice.errors"),
+    ("formats", "threats/scan.py", "sluice.observe.log"),
+    ("kinds", "formats/kinds/png.py", "sluice.formats.kinds.jpeg"),
+    ("stages", "uploads/stages/scan.py", "sluice.uploads.stages.examine"),
+    ("http", "uploads/intake.py", "starlette.requests"),
+    ("http", "files/service.py", "fastapi"),
+    ("sql", "uploads/pipeline.py", "sqlalchemy"),
+    ("sql", "worker/sweeps.py", "sqlalchemy.exc"),
+    ("sql", "cli/tenants.py", "alembic"),
+    ("repositories", "api/routes/files.py", "sluice.files.repository"),
+    ("repositories", "cli/tenants.py", "sluice.tenants.repository"),
+    ("parsers", "uploads/intake.py", "PIL.Image"),
+    ("parsers", "engines/scanner/clamd.py", "zipfile"),
+    ("server", "uploads/pipeline.py", "sluice.formats.check"),
+    ("server", "wiring.py", "sluice.engines.sandbox.jobs"),
+    ("clients", "buckets/service.py", "botocore.session"),
+    ("terminal", "observe/log.py", "rich.console"),
+]
+
+
+def lint(package: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the package below `package` with this project's contracts, or only those named."""
+    chosen: list[str] = [word for contract in contracts for word in ("--contract", contract)]
+    program = str(Path(sys.executable).parent / "lint-imports")
+    command = [program, "--no-cache", "--no-logo", "--config", str(ROOT / "pyproject.toml"), *chosen]
+    # lint-imports looks for the package in the folder that it runs in first
+    return subprocess.run(command, cwd=package, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package that a test may spoil."""
+    shutil.copytree(ROOT / "src" / "sluice", tmp_path / "sluice", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_the_code_keeps_every_contract(package: Path) -> None:
+    done = lint(package)
+    assert done.returncode == 0, done.stdout
+    assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(("contract", "module", "imported"), VIOLATIONS)
+def test_a_contract_refuses_the_import_that_it_is_there_for(contract: str, module: str, imported: str, package: Path) -> None:
+    spoiled = package / "sluice" / module
+    spoiled.write_text(f"{spoiled.read_text()}\nimport {imported}\n")
+    done = lint(package, contract)
+    assert "0 kept, 1 broken" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 1
+
+
+def test_a_package_that_stands_on_no_floor_is_refused(package: Path) -> None:
+    (package / "sluice" / "utils.py").write_text('"""Anything."""\n')
+    done = lint(package, "floors")
+    assert "- sluice.utils\n" in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_every_contract_is_proven_to_bite(contract: str) -> None:
+    assert contract in {violated for violated, _module, _imported in VIOLATIONS}
