@@ -103,6 +103,11 @@ def test_a_part_that_is_not_well_formed_is_corrupt_and_named(name: str) -> None:
     assert MAIN[name] in found.detail
 
 
+def test_an_empty_part_beside_the_main_one_passes() -> None:
+    assert judge(word.KIND, package_of(parts_of(MADE["docx"]) | {"docProps/app.xml": b""})).passes
+    assert judge(word.KIND, package_of(parts_of(MADE["docx"]) | {MAIN["docx"]: b""})).outcome is Outcome.CORRUPT
+
+
 def test_a_doctype_in_a_part_is_corrupt() -> None:
     assert (
         judge(word.KIND, changed(MADE["docx"], "word/document.xml", "<w:document", "<!DOCTYPE a><w:document")).outcome

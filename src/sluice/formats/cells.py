@@ -70,8 +70,7 @@ class Sheet(XmlTarget):
         self._row_hidden = False
         self._hidden_columns: list[range] = []
         self._texts = self._cells = 0
-        self._type = ""
-        self._cell_hidden = False
+        self._attributes: Mapping[str, str] = {}
         self._taking: str | None = None
         self._pieces: dict[str, str] = {}
 
@@ -112,22 +111,22 @@ class Sheet(XmlTarget):
             self._pieces[self._taking] = self._pieces.get(self._taking, "") + text[:1000]
 
     def _open_cell(self, attributes: Mapping[str, str]) -> None:
-        self._type = attributes.get("t", "n")
+        self._attributes = attributes
         self._pieces = {}
-        column = _column(attributes.get("r", "")) if self._hidden_columns else 0
-        style = _number(attributes.get("s"))
-        self._cell_hidden = self._row_hidden or style in self._invisible or any(column in hidden for hidden in self._hidden_columns)
         self._cells += 1
         if self._cells % _LOOK_AT_CLOCK == 0 and self._deadline.has_passed:
             self._show()
 
     def _close_cell(self) -> None:
+        if not self._pieces:
+            return
+        kind = self._attributes.get("t", "n")
         value, inline = self._pieces.get("s:v", ""), self._pieces.get("s:t", "")
         formula = self._pieces.get("s:f", "").strip().removeprefix("=")
         text: int | str = ""
-        if self._type == "s":
+        if kind == "s":
             text = _number(value) if value else ""
-        elif self._type in {"str", "inlineStr"}:
+        elif kind in {"str", "inlineStr"}:
             text = (value + inline).strip(INVISIBLE)
         elif value.strip() or formula not in {"", '""'}:
             self._note(None)
@@ -135,7 +134,7 @@ class Sheet(XmlTarget):
             self._note(text)
 
     def _note(self, text: int | str | None) -> None:
-        if self._cell_hidden:
+        if self._is_hidden():
             self._hidden_found = True
             return
         self._texts += 1
@@ -143,6 +142,11 @@ class Sheet(XmlTarget):
             self._show()
         elif self.rows:
             self.rows[-1].append(text)
+
+    def _is_hidden(self) -> bool:
+        column = _column(self._attributes.get("r", "")) if self._hidden_columns else 0
+        style = _number(self._attributes.get("s"))
+        return self._row_hidden or style in self._invisible or any(column in hidden for hidden in self._hidden_columns)
 
     def _show(self) -> None:
         self._found = True

@@ -12,6 +12,7 @@ from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt
 
 MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PACKAGE_MARK: Final = "EncryptedPackage".encode("utf-16-le")
 _HEADER_BYTES: Final = 512
 _IN_HEADER: Final = 109
 _NO_MORE: Final = 0xFFFFFFFA
@@ -112,8 +113,7 @@ def names_encrypted_package(source: Source) -> bool:
     try:
         return "EncryptedPackage" in CompoundFile(source).streams
     except Corrupt:
-        marker = "EncryptedPackage".encode("utf-16-le")
-        return marker in source.head or marker in source.tail
+        return _PACKAGE_MARK in source.head or _PACKAGE_MARK in source.tail
 
 
 def check_encrypted_package(source: Source) -> None:

@@ -5,6 +5,7 @@ Everything here is in doubt ink: a shape counts unless its own properties say th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from sluice.formats.plaintext import INVISIBLE
@@ -80,11 +81,10 @@ class Ink(XmlTarget):
         self._text: list[str] | None = None
         self._shapes: list[_Shape] = []
         self._vml: list[bool] = []
-        self._short: dict[str, str] = {}
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Open an element."""
-        name = self._short.get(tag) or self._short.setdefault(tag, short_name(tag))
+        name = short_name(tag)
         self.stack.append(name)
         if name in _TEXT:
             self._text = []
@@ -178,6 +178,7 @@ class Ink(XmlTarget):
     }
 
 
+@lru_cache(maxsize=1024)
 def short_name(tag: str) -> str:
     """Answer `w:t` for `{…wordprocessingml…}t`; unknown namespaces have the prefix `?`."""
     namespace, _, local = tag.rpartition("}")

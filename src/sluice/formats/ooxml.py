@@ -131,8 +131,8 @@ def check_package(source: Source, limits: Limits, family: str) -> Mapping[str, M
     unpacked = package.budget.unpacked_bytes
     if _TYPES_PART not in package.parts:
         raise Corrupt("the document lacks [Content_Types].xml, by which readers find its parts")
-    if package.main is None:
-        raise Corrupt("the document's root relations lead to no main part: it is incomplete")
+    if package.main is None or not archive.members[package.parts[package.main]].unpacked:
+        raise Corrupt("the document's root relations lead to no main part with content: it is incomplete")
     if package.family != family:
         raise Corrupt(f"the document's main part {package.main} is declared as {package.types.of(package.main) or 'nothing'}")
     return {
@@ -200,7 +200,7 @@ def _begins_name(seen: bytes, folder: bytes) -> bool:
 def _check_part(package: Package, name: str, index: int) -> None:
     stream = package.archive.open(index, package.budget)
     ill: Corrupt | None = None
-    if name.endswith((".xml", ".rels")):
+    if name.endswith((".xml", ".rels")) and package.archive.members[index].unpacked:  # readers pass over empty parts
         try:
             parse_xml(stream, package.limits, doctype=Doctype.FORBIDDEN, where=name)
         except Corrupt as reason:

@@ -17,7 +17,6 @@ from sluice.formats.webpage import is_web_page
 _HEADER: Final = b"%PDF"
 _HEADER_WITHIN: Final = 1024
 _END: Final = b"%%EOF"
-_END_WITHIN: Final = 2048
 _OBJECT_SYNTAX: Final = re.compile(rb"\d\s+obj\b|endobj|endstream")
 
 STREAM: Final = re.compile(rb"(?<!end)stream\r?\n")
@@ -49,9 +48,7 @@ def has_header(head: bytes) -> bool:
 def check_end(tail: bytes) -> None:
     """Raise `Corrupt` when these last bytes of a file are not the end of a PDF. Behind the end, anything but objects is tolerated."""
     written = tail.rstrip(b"\0\t\n\f\r ")
-    at = written.rfind(_END)
-    if at < 0:
-        at = written.rfind(b"startxref", max(0, len(written) - _END_WITHIN))
+    at = max(written.rfind(_END), written.rfind(b"startxref"))
     if at < 0:
         raise Corrupt("the file is cut: the marks at the end of a PDF are missing")
     if _OBJECT_SYNTAX.search(written, at):

@@ -21,9 +21,11 @@ _WRITTEN: Final = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 _LENGTH: Final = re.compile(rb"/Length\s+(\d+)(?!\s+\d+\s+R|\d)")
 _FILTER: Final = b"/Filter"
 _PICTURE: Final = re.compile(rb"/Filter\s*\[?\s*/DCTDecode\s*\]?")
-_ALL: Final = 2**40
+_INFLATED_MOST: Final = 256 * 1024**2
 _LONE_NEWLINE: Final = re.compile(rb"(?<!\r)\n")
 _HIGH: Final = bytes(range(0x80))
+_BINARY_BYTES: Final = 128
+"""Bytes from 0x80 on in a file that has so much binary data that an LF of its own would be in it."""
 
 
 def find_hole(data: bytes, *, is_encrypted: bool) -> int | None:
@@ -56,6 +58,8 @@ def _is_hole(data: bytes, start: int, end: int, *, is_encrypted: bool) -> bool:
         )
     if at < 0 or not behind:
         return False
+    if before == b"stream" and behind == b"endobj":
+        return False
     is_padding = (before in _MAY_BE_BEFORE or before == b"stream") and (behind in _MAY_BE_BEHIND or behind[:1].isdigit())
     return not is_padding
 
@@ -65,7 +69,7 @@ def _is_hole_in_stream(data: bytes, keyword: int, places: tuple[int, int, int], 
     start, end, stream_end = places
     begin, dictionary = _begin(data, keyword), dictionary_before(data, keyword)
     length = _LENGTH.search(dictionary)
-    if length and begin + int(length.group(1)) + _BESIDE < end:
+    if length and begin + int(length.group(1)) + _BESIDE < end < stream_end - _BESIDE:
         return True  # the zeros reach over the end of the stream, and took its end mark with them
     if _FILTER not in dictionary:
         beside = data[start - _BESIDE : start] + data[end : end + _BESIDE]
@@ -76,8 +80,8 @@ def _is_hole_in_stream(data: bytes, keyword: int, places: tuple[int, int, int], 
         return b"/XRef" not in dictionary
     raw = data[begin:stream_end]
     if FLATE.search(dictionary):
-        unpacked = inflate(raw, _ALL)
-        return bool(unpacked.error) or not unpacked.ended
+        unpacked = inflate(raw, _INFLATED_MOST)
+        return bool(unpacked.error) or (not unpacked.ended and unpacked.size <= _INFLATED_MOST)
     return _PICTURE.search(dictionary) is not None and not jpeg_decodes(raw)
 
 
@@ -99,8 +103,8 @@ def jpeg_decodes(raw: bytes) -> bool:
 
 
 def is_text_transfer(data: bytes) -> bool:
-    """Whether every LF in a file of binary data follows a CR, as after a transfer in text mode."""
-    return _LONE_NEWLINE.search(data) is None
+    """Whether this is a file of binary data in which every LF follows a CR, as after a transfer in text mode."""
+    return _LONE_NEWLINE.search(data) is None and len(data.translate(None, _HIGH)) >= _BINARY_BYTES
 
 
 def has_grown_streams(data: bytes) -> bool:

@@ -4,6 +4,7 @@ What a render shows decides: hidden layers, clipped, covered and white things ar
 machine has not: its readers may have them.
 """
 
+import codecs
 import ctypes
 import re
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from sluice.formats.budget import Deadline
 from sluice.formats.pictures import picture_is_blank
 from sluice.formats.plaintext import INVISIBLE
+
+codecs.lookup("utf-16-le")  # loaded now: the sandbox that runs this later has no file system
 
 _Pixels = NDArray[np.uint8]
 """Rows, columns and, in colour, channels."""
@@ -68,10 +71,11 @@ def _shows_something(page: pdfium.PdfPage, number: int) -> bool:
         objects.append(thing)
         if len(objects) > _OBJECTS_MOST:
             return True
-    if not objects and pdfium_c.FPDFPage_GetAnnotCount(page) == 0:
+    has_notes = pdfium_c.FPDFPage_GetAnnotCount(page) > 0
+    if not objects and not has_notes:
         return False
     kinds = {thing.type for thing in objects}
-    if kinds == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
+    if not has_notes and kinds == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False
     if _render_shows(page, has_pictures=pdfium_c.FPDF_PAGEOBJ_IMAGE in kinds):
         return True
@@ -128,11 +132,11 @@ def _has_contrast(pixels: _Pixels) -> bool:
 
 
 def _has_spread(pixels: _Pixels) -> bool:
-    """Whether any pixel differs from another, on a page that has no noise."""
+    """Whether any pixel differs from the first, on a page that has no noise."""
     if not pixels.size:
         return False
-    channels = pixels.reshape(-1, pixels.shape[-1] if pixels.ndim > 2 else 1)  # noqa: PLR2004  (rows, columns, channels)
-    return int((channels.max(axis=0) - channels.min(axis=0)).max()) > _FAINT
+    off = np.maximum(pixels, pixels[0, 0]) - np.minimum(pixels, pixels[0, 0])
+    return int(off.max()) > _FAINT
 
 
 def _has_text_without_font(page: pdfium.PdfPage, objects: list[pdfium.PdfObject]) -> bool:

@@ -21,6 +21,8 @@ _GROWTH: Final = {
     "/ASCII85Decode": 4, "/A85": 4, "/ASCIIHexDecode": 1, "/AHx": 1,
 }  # fmt: skip
 """How many times its size a filter can make of its input at most; others (pictures, encryption) are not decoded here."""
+_PICTURE_MOST: Final = 256 * 1024**2
+"""Bytes up to which packed pictures are unpacked to find damage."""
 _DECODED_MOST: Final = 128 * 1024**2
 """Bytes that qpdf may be asked to unpack at once."""
 
@@ -34,11 +36,20 @@ class Streams:
     """Content streams that could not be looked at within the budget."""
     damaged: list[str] = field(default_factory=list)
     """Streams other than page content that do not unpack to what was packed: pictures, fonts, forms."""
+    packed: int = 0
+    """How many Flate streams were unpacked."""
+    check_failed: int = 0
+    """How many of them unpacked to their end, but to another checksum. If all did, their writer does not know checksums."""
     largest: int = 0
     """Bytes of the largest unpacked stream that is no picture."""
     most_pixels: int = 0
     """Of the largest picture."""
     finished: bool = True
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether so much is damaged that it happened to the file, not to one picture."""
+        return len(self.damaged) > 1 and not len(self.damaged) == self.check_failed == self.packed
 
 
 def walk(pdf: pikepdf.Pdf, limits: Limits, deadline: Deadline) -> Streams:
@@ -49,6 +60,9 @@ def walk(pdf: pikepdf.Pdf, limits: Limits, deadline: Deadline) -> Streams:
     streams = Streams()
     seen: set[tuple[int, int]] = set()
     for number, content in _contents(pdf, streams):
+        if deadline.has_passed:
+            streams.finished = False
+            break
         if content.objgen not in seen:
             seen.add(content.objgen)
             _check_content(content, number, streams, limits)
@@ -83,6 +97,8 @@ def _check_content(content: pikepdf.Object, number: int, streams: Streams, limit
     if unpacked is None:
         streams.unread += 1
         return
+    streams.packed += bool(_filters(content))
+    streams.check_failed += unpacked.check_failed
     if unpacked.check_failed:
         streams.damaged.append(f"the content of page {number}")
     elif unpacked.error:
@@ -98,9 +114,11 @@ def _look_at(stream: pikepdf.Object, streams: Streams, limits: Limits) -> None:
         if not _filters(stream) or _filters(stream)[0] not in _FLATE:
             return
         raw = stream.read_raw_bytes()
-        unpacked = inflate(raw, limits.max_unpacked_bytes if is_picture else most_from(len(raw), limits))
+        unpacked = inflate(raw, _PICTURE_MOST if is_picture else most_from(len(raw), limits))
     except (pikepdf.PdfError, ValueError, TypeError, AttributeError):
         return  # not a stream that a reader would open as such
+    streams.packed += 1
+    streams.check_failed += unpacked.check_failed
     if unpacked.error and "header" not in unpacked.error:
         streams.damaged.append(f"object {stream.objgen[0]}")
     if not is_picture:

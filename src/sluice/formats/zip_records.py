@@ -28,6 +28,8 @@ _UNICODE_HEAD: Final = struct.Struct("<BL")
 _CENTRAL_FORMAT: Final = struct.Struct("<4s6H3L5H2L")
 _LOCAL_FORMAT: Final = struct.Struct("<4s5H3L2H")
 
+_UNSAID: Final = 0
+"""What streaming writers put where they do not know a size or checksum yet, not all of them with the flag that announces it."""
 _COMMENT_MOST: Final = 0xFFFF
 _FULL_16: Final = 0xFFFF
 _FULL_32: Final = 0xFFFFFFFF
@@ -275,8 +277,12 @@ def read_local(source: RandomAccess, member: Member) -> LocalHeader:
     return header
 
 
+def _folded(raw_name: bytes) -> bytes:
+    return raw_name.replace(b"\\", b"/").lower()
+
+
 def _compare(member: Member, header: LocalHeader) -> None:
-    if header.raw_name != member.raw_name:
+    if _folded(header.raw_name) != _folded(member.raw_name):
         raise Corrupt(f"member {member.name!r} has another name in its local header")
     if header.method != member.method:
         raise Corrupt(f"member {member.name!r} has another compression method in its local header")
@@ -287,6 +293,5 @@ def _compare(member: Member, header: LocalHeader) -> None:
         ("packed size", header.packed, member.packed),
         ("unpacked size", header.unpacked, member.unpacked),
     ):
-        unsaid = (header.flags | member.flags) & DESCRIPTOR_FLAG and here == 0
-        if not unsaid and here not in {there, _FULL_32}:
+        if here not in {there, _UNSAID, _FULL_32}:
             raise Corrupt(f"member {member.name!r} has another {what} in its local header")

@@ -30,7 +30,7 @@ logging.getLogger("pypdfium2").setLevel(logging.CRITICAL)
 
 _IN_MEMORY: Final = 128 * 1024**2
 """Bytes of a file that is read whole; a larger one is read in pieces by the libraries, and not searched for holes."""
-_PAGE_CONTENT_MOST: Final = 64 * 1024**2
+_PAGE_CONTENT_MOST: Final = 32 * 1024**2
 """Bytes of an unpacked stream from which PDFium is not asked to make pages of it."""
 _PIXELS_MOST: Final = 120_000_000
 """Pixels of a picture from which pages are not rendered."""
@@ -99,7 +99,7 @@ def _refuse_damage(data: bytes, streams: Streams, *, is_encrypted: bool) -> None
         raise Corrupt(f"a part of the file is missing: there are only zeros from byte {hole} on")
     if is_text_transfer(data) and (streams.damaged or has_grown_streams(data)):
         raise Corrupt("the file was sent in text mode: every line end in its binary data was changed")
-    if len(streams.damaged) > 1:
+    if streams.is_damaged:
         raise Corrupt(f"{len(streams.damaged)} streams of the document are damaged, the first is {streams.damaged[0]}")
 
 

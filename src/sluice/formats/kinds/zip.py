@@ -115,7 +115,11 @@ def _refuse_beside(archive: Archive) -> None:
             raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
         if LOCAL in beside:
             raise Unsafe(Finding.ARCHIVE_UNSAFE, "the file holds a second archive beside the one that its directory lists")
-    if archive.prefix_bytes and begins_otherwise(archive.source.read_at(0, _PADDING_MOST)) and archive.prefix_bytes > _SPANNING_BYTES:
+    if (
+        archive.prefix_bytes
+        and begins_otherwise(archive.source.read_at(0, _PADDING_MOST))
+        and archive.prefix_bytes > _SPANNING_BYTES
+    ):
         raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
 
 

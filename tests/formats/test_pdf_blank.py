@@ -1,0 +1,118 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sluice.formats.kinds.pdf import KIND
+from tests.formats.judging import Judged, corpus, judge, needs_corpus
+from tests.formats.pdfs import pdf, stream, text
+
+
+def judged(data: bytes) -> Judged:
+    return judge(KIND, data)
+
+
+def scan(pixels: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]", **more: str) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=75)
+    height, width = pixels.shape
+    entries = f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/ColorSpace/DeviceGray/BitsPerComponent 8/Filter/DCTDecode"
+    content = "q 595 0 0 842 0 0 cm /I Do Q " + more.get("over", "")
+    return pdf(content, resources="/XObject<</I 100 0 R>>", objects={100: stream(file.getvalue(), entries)})
+
+
+def paper(*, ink: bool = False) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
+    pixels = np.random.default_rng(1).normal(240, 3, (1100, 780)).clip(0, 255)
+    if ink:
+        pixels[500:512, 300:304] = 40
+        pixels[500:503, 300:340] = 40
+    grey: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = pixels.astype(np.uint8)
+    return grey
+
+
+def annotated(entries: str, appearance: str = "") -> bytes:
+    form = stream(appearance.encode(), "/Type/XObject/Subtype/Form/BBox[0 0 100 100]")
+    shown = "/AP<</N 101 0 R>>" if appearance else ""
+    note = f"<</Type/Annot/Rect[100 100 200 200]{shown}{entries}>>"
+    return pdf("", page="/Annots[100 0 R]", objects={100: note, 101: form})
+
+
+LAYER_OFF = (
+    "/OCProperties<</OCGs[100 0 R]/D<</OFF[100 0 R]/Order[100 0 R]>>>>",
+    "/Properties<</L 100 0 R>>",
+)
+BLANK = {
+    "no content": pdf(""),
+    "five pages": pdf(*[""] * 5),
+    "white text": pdf(text("secret", before="1 g")),
+    "invisible text": pdf(text("secret", before="3 Tr")),
+    "text off the page": pdf(text("secret", at=(900, 500))),
+    "clipped text": pdf("q 0 0 10 10 re W n " + text("secret") + " Q"),
+    "text under white": pdf(text("secret") + " 1 g 0 0 595 842 re f"),
+    "text on a layer that is off": pdf(
+        f"/OC /L BDC {text('secret')} EMC", catalog=LAYER_OFF[0], resources=LAYER_OFF[1], objects={100: "<</Type/OCG/Name(L)>>"}
+    ),
+    "solid black": pdf("0 g 0 0 595 842 re f"),
+    "page numbers": pdf(*(text(str(number), at=(297, 30)) for number in (1, 2, 3))),
+    "page numbers in words": pdf(*(text(f"Page {number} of 2", at=(280, 800)) for number in (1, 2))),
+    "scan of an empty sheet": scan(paper()),
+    "scan of an empty sheet with invisible text": scan(paper(), over=text("secret", before="3 Tr")),
+    "hidden note": annotated("/Subtype/Text/F 2/Contents(secret)"),
+    "link": annotated("/Subtype/Link/Contents(elsewhere)"),
+}
+CONTENT = {
+    "one small word": pdf(text("ok", size=8)),
+    "a full stop": pdf(text(".", size=6)),
+    "on the last page": pdf(*[""] * 20, text("ok")),
+    "hairline": pdf("0 w 100 400 m 300 400 l S"),
+    "pale grey": pdf("0.97 g 100 400 50 50 re f"),
+    "yellow on white": pdf("1 1 0 rg 100 400 50 50 re f"),
+    "text on white in an odd mode": pdf(text("outline", before="1 Tr 1 g")),
+    "number in the middle": pdf(text("1", at=(297, 400))),
+    "other number at the foot": pdf(text("17", at=(297, 30))),
+    "small text on a large page": pdf(text("ok", at=(2000, 2000)), box=(0, 0, 3370, 4768)),
+    "text on a huge page": pdf(text("ok", at=(2000, 2000), size=6), box=(0, 0, 14000, 14000)),
+    "dot on a tiny page": pdf("10 10 1 1 re f", box=(0, 0, 40, 20)),
+    "scan with ink": scan(paper(ink=True)),
+    "shading": pdf(
+        "/S sh",
+        resources="/Shading<</S<</ShadingType 2/ColorSpace/DeviceGray/Coords[0 0 595 0]/Function<</FunctionType 2/Domain[0 1]/N 1/C0[0]/C1[1]>>>>>>",
+    ),
+    "inline picture": pdf("q 90 0 0 90 100 100 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\x7f\x7f\x00 EI Q"),
+    "stamp with a look of its own": annotated("/Subtype/Stamp", "1 0 0 rg 0 0 100 100 re f"),
+    "ink drawing": annotated("/Subtype/Ink/InkList[[100 100 200 200]]/C[1 0 0]", "1 0 0 RG 0 0 m 100 100 l S"),
+    "note": annotated("/Subtype/Text/Contents(please check)"),
+    "filled field without a look": pdf(
+        "", catalog="/AcroForm<</Fields[100 0 R]/NeedAppearances true>>", objects={100: "<</FT/Tx/T(a)/V(Smith)>>"}
+    ),
+    "attachment": pdf("", catalog="/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>", objects={100: "<</Type/Filespec/F(a)>>"}),
+    "letters of a font that is not here": pdf(
+        "BT /C 20 Tf 100 500 Td <4E2D6587> Tj ET",
+        resources="",
+        objects={
+            5: "<</Type/Font/Subtype/Type0/BaseFont/Missing/Encoding/UniGB-UCS2-H/DescendantFonts[100 0 R]>>",
+            100: "<</Type/Font/Subtype/CIDFontType0/BaseFont/Missing/CIDSystemInfo<</Registry(Adobe)/Ordering(GB1)/Supplement 4>>/FontDescriptor 101 0 R>>",
+            101: "<</Type/FontDescriptor/FontName/Missing/Flags 4/FontBBox[0 0 1 1]/ItalicAngle 0/Ascent 1/Descent 0/CapHeight 1/StemV 1>>",
+        },
+    ).replace(b"/C 20 Tf", b"/F 20 Tf"),
+}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_a_document_that_shows_nothing_is_blank(name: str) -> None:
+    found = judged(BLANK[name])
+    assert found.passes
+    assert found.blank
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_document_that_shows_anything_is_not_blank(name: str) -> None:
+    found = judged(CONTENT[name])
+    assert found.passes
+    assert found.blank is None
+
+
+@needs_corpus
+def test_corpus_files_with_content_are_not_blank() -> None:
+    assert [path.name for path in corpus("pdf", "not_blank") if judged(path.read_bytes()).blank] == []
