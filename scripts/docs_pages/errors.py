@@ -58,12 +58,15 @@ _UNEXPECTED: Final = "A fault that nobody expected. The log has all of it, the r
 _INTRO: Final = """
 # Errors
 
-Every failure is JSON in the same envelope, whatever caused it. `message` and `errors` are for people. Programs compare the HTTP
+Failures are JSON in one envelope, whatever caused them. `message` and `errors` are for people. Programs compare the HTTP
 status and the header `Sluice-Error-Code`, which holds the code of this page; a rejected upload also has a
 [reason code](reasons.md) in `errors`. Codes are stable, words may change.
 
 Replies with 429, 503 and 507 carry `Retry-After` in seconds; replies with 401 carry `WWW-Authenticate: Bearer`. Every reply, good or
 bad, has a `Request-Id`.
+
+One kind of failure looks otherwise: bytes that the HTTP parser itself refuses (no HTTP, or a frame with two readings) get 400 in plain text,
+and the connection is closed.
 """
 
 

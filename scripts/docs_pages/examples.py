@@ -7,7 +7,7 @@ from docs_pages.schemas import Schema
 
 VALUES: Final[Mapping[str, Any]] = {
     "access_key_id": "AKIA…MPLE",
-    "allowed_extensions": ["pdf", "png"],
+    "allowed_extensions": ["pdf", "png", "jpg"],
     "api_key": "sl_live_4fZk81QmTzYc_…",
     "api_key_id": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
     "base_path": "intake",
@@ -111,6 +111,7 @@ _CHANGED: Final[Mapping[str, Any]] = {"updated_at": "2026-01-31T12:00:00Z"}
 ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/contexts"): {"storage_used_bytes": 0},
     ("patch", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}"): _CHANGED,
+    ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
     ("patch", "/api/v1/api-keys/{api_key_id}"): _CHANGED,
 }
 """What an operation answers otherwise than the field usually shows."""

@@ -1,11 +1,12 @@
 """Decision records are whole, numbered without a gap, and listed."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, ROOT
 
 RECORDS = sorted((DOCS / "decisions").glob("*.md"))
 PARTS = ["Context", "Decision", "Consequences"]
@@ -36,3 +37,10 @@ def test_records_are_numbered_without_a_gap() -> None:
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
 def test_the_index_lists_a_record(record: Path) -> None:
     assert f"(decisions/{record.name})" in (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+def test_the_record_on_folders_lists_the_layers_that_are_proved() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(one for one in project["tool"]["importlinter"]["contracts"] if one["type"] == "layers")
+    shown = re.findall(r"^ {4}(\S.*)$", RECORDS[0].read_text(encoding="utf-8"), re.MULTILINE)
+    assert [line.replace(" · ", " | ") for line in shown] == contract["layers"]
