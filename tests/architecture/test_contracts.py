@@ -27,7 +27,7 @@ VIOLATIONS = [
     ("floors", "wiring.py", "sluice.api.app"),
     ("floors", "worker/sweeps.py", "sluice.wiring"),
     ("floors", "api/app.py", "sluice.worker.loop"),
-    ("floors", "asgi.py", "sluice.cli.main"),
+    ("floors", "asgi.py", "sluice.cli.command"),
     ("cycles", "formats/verdict.py", "sluice.formats.check"),
     ("cycles", "uploads/values.py", "sluice.uploads.pipeline"),
     ("engines", "uploads/pipeline.py", "sluice.engines.storage.local"),

@@ -1,5 +1,5 @@
 """The `sluice` command: one module per subcommand group. Talks to people; every decision is made below."""
 
-from sluice.cli.main import main
+from sluice.cli.command import main
 
 __all__ = ["main"]

@@ -1,5 +1,5 @@
 """`python -m sluice.cli`: the same as the `sluice` command."""
 
-from sluice.cli.main import main
+from sluice.cli.command import main
 
 main()
