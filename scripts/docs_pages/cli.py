@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from docs_pages.markdown import anchor, fenced, made_from, page, table
-from sluice.cli.main import app
+from sluice.cli.command import app
 
 _INTRO = """
 # The command `sluice`

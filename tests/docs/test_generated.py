@@ -13,7 +13,7 @@ import typer
 
 from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES
 from sluice.api.app import make_app
-from sluice.cli.main import app as command_line
+from sluice.cli.command import app as command_line
 from sluice.errors import SluiceError, catalogue
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
