@@ -34,6 +34,8 @@ _SMALLEST: Final = 64
 _ZEROED: Final = 4096
 _FLIPPED: Final = 32
 _DAMAGES: Final = ("trunc50", "trunc95", "zero4k", "flip32", "html_prepend", "crlf", "wrongtype")
+_UNSEEN: Final = {"csv": ("trunc50", "trunc95", "flip32", "crlf"), "txt": ("trunc50", "trunc95", "flip32", "crlf")}
+"""Damage that leaves text as good a text as before."""
 _ANSWER_SECONDS: Final = 3600
 
 
@@ -163,7 +165,7 @@ def _score_damage(labelled: Labelled, other: bytes, score: Score) -> None:
         return
     chance = random.Random(zlib.crc32(data))  # noqa: S311  (repeatable damage, no secret)
     for name, damaged in _damaged(data, other, chance):
-        if damaged == data:
+        if damaged == data or name in _UNSEEN.get(labelled.format, ()):
             continue
         with tempfile.NamedTemporaryFile(suffix=f".{labelled.format}") as file:
             file.write(damaged)

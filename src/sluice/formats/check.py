@@ -81,7 +81,7 @@ def preload() -> None:
     for name in _CODECS:
         codecs.lookup(name)
     for kind in KINDS:
-        with tempfile.TemporaryFile() as file:
+        with _scratch() as file:
             file.write(kind.sample())
             file.flush()
             report = check_file(file.fileno(), filename=f"sample.{min(kind.extensions)}")
@@ -111,7 +111,7 @@ def _on_disk(file: IO[bytes]) -> Iterator[IO[bytes]]:
     else:
         yield file
         return
-    with tempfile.TemporaryFile() as copy:
+    with _scratch() as copy:
         place = file.tell()
         file.seek(0)
         while chunk := file.read(HEAD_BYTES):
@@ -119,6 +119,13 @@ def _on_disk(file: IO[bytes]) -> Iterator[IO[bytes]]:
         file.seek(place)
         copy.flush()
         yield copy
+
+
+def _scratch() -> IO[bytes]:
+    """Answer an empty file: in memory where the system can, so that no file system is needed."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("scratch"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _judge(source: Source, extension: str, limits: Limits) -> Report:

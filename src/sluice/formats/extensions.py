@@ -18,14 +18,6 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         ),
         # Office opens web pages and text under these names; many programs export them so.
         "text": "doc dot xls xlt",
-        # Containers that are zip files under another name.
-        "zip": (
-            "docm dotx dotm xlsm xltx xltm xlsb potx potm ppsx ppsm pptm "
-            "odt ods odp odg odf ott ots otp epub jar war ear apk aab ipa xpi crx cbz kmz vsdx nupkg whl 3mf usdz"
-        ),
-        "docx zip": "docm dotx dotm",
-        "xlsx zip": "xlsm xltx xltm xlsb",
-        "pptx zip": "potx potm ppsx ppsm pptm",
         "pdf text": "ai eps ps",
         "text xml": "svg html htm xhtml yaml yml md rtf eml tsv ics vcf css js",
     }.items()

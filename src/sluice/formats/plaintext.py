@@ -4,6 +4,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt
@@ -22,6 +23,7 @@ INVISIBLE: Final = "".join(
 )
 """Characters that leave no mark on a page: controls, spaces of all widths, joiners, variation selectors, byte order marks."""
 
+_encodings: Final[WeakKeyDictionary[Source, str]] = WeakKeyDictionary()
 _CHUNK: Final = 256 * 1024
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -32,18 +34,23 @@ _BOMS: Final = (
 )
 _CONTROLS: Final = bytes([*range(0x07), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F])
 """Bytes that text does not use. Bell, tab, line and form feeds, the DOS end of file (1A) and escape (1B) are used."""
+_BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
 _CONTROLS_MAX: Final = 0.02
 _CONTROL_LETTERS: Final = re.compile("[\x00-\x06\x0e-\x19\x1c-\x1f\x7f]")
 
 
 def encoding_of(source: Source) -> str:
-    """Answer the encoding: by byte order mark, by the zero bytes that UTF-16 has, UTF-8 if the start is that, else `latin-1` for any of 8 bits."""
+    """Answer the encoding: by byte order mark, by the zero bytes that UTF-16 has, UTF-8 if it is that throughout, else `latin-1` for any of 8 bits."""
+    if source not in _encodings:
+        _encodings[source] = _guess_encoding(source)
+    return _encodings[source]
+
+
+def _guess_encoding(source: Source) -> str:
     for mark, name in _BOMS:
         if source.head.startswith(mark):
             return name
-    if wide := _utf16_without_mark(source.head):
-        return wide
-    return "utf-8" if _is_utf8(source) else "latin-1"
+    return _utf16_without_mark(source.head) or ("utf-8" if _is_utf8(source) else "latin-1")
 
 
 def read_text(source: Source, encoding: str) -> Iterator[str]:
@@ -67,7 +74,7 @@ def check_text(source: Source) -> dict[str, str | int]:
     encoding = encoding_of(source)
     if encoding in {"utf-8", "utf-8-sig", "latin-1"}:
         _check_bytes(source)
-    if encoding != "latin-1":
+    if encoding not in {"utf-8", "latin-1"}:
         _check_letters(source, encoding)
     return {"encoding": encoding}
 
@@ -87,25 +94,26 @@ def is_mere_space(source: Source) -> bool:
 
 
 def _utf16_without_mark(head: bytes) -> str | None:
+    """Answer the byte order of UTF-16, whose zero bytes all stand on one side: in Latin text a third or more of that side, in others few."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
-    if not odd and not even:
-        return None
-    places = len(head) // 2
+    beyond_ascii = len(head) - len(head.translate(None, _BEYOND_ASCII))
+    least = 0.005 if beyond_ascii > len(head) * 0.1 else 0.3
     for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
-        if zeros > places * 0.3 and others < places * 0.02:
+        if zeros and zeros >= len(head) // 2 * least and not others:
             return name
     return None
 
 
 def _is_utf8(source: Source) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
+    stream = source.open()
     try:
-        stream = source.open()
         while chunk := stream.read(_CHUNK):
             decoder.decode(chunk)
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
-    return True  # an incomplete last character is the mark of a cut, not of another encoding
+    return True
 
 
 def _check_bytes(source: Source) -> None:

@@ -22,8 +22,8 @@ _SNIFFED: Final = 1024
 _PAGE: Final = re.compile(rb"<(?:!doctype\s+html|html|script)[\s>]", re.IGNORECASE)
 _PHP: Final = re.compile(rb"<\?php\s")
 _SCRIPT_END: Final = re.compile(rb"\*/\s*=")
-_RAR_WITHIN: Final = 1024 * 1024
-"""How far RAR readers look for an archive behind a self-extractor."""
+_ARCHIVE_WITHIN: Final = 1024 * 1024
+"""How far readers of RAR and 7z look for an archive behind a self-extractor."""
 _ATTACHMENT: Final = re.compile(rb"/(?:EmbeddedFile|Params|Subtype\s*/application)\b[^\x00]{0,600}?\bstream\r?\n\Z", re.DOTALL)
 _END_OF_ZIP: Final = struct.Struct("<4s4H2LH")
 _ISO_AT: Final = 0x8000
@@ -45,8 +45,12 @@ def second_format(source: Source, kind: str | None, measures: Mapping[str, Measu
 def _archive(source: Source) -> str | None:
     if (start := _zip_start(source)) is not None and not _is_attachment(source, start):
         return "a ZIP archive"
-    if (start := _rar_start(source)) is not None and not _is_attachment(source, start):
-        return "a RAR archive"
+    head = source.head if source.size <= len(source.head) else source.read_at(0, _ARCHIVE_WITHIN)
+    for mark, whole, name in ((b"Rar!\x1a\x07", _is_rar, "a RAR archive"), (b"7z\xbc\xaf\x27\x1c", _is_7z, "a 7z archive")):
+        place = -1
+        while (place := head.find(mark, place + 1)) >= 0:
+            if whole(head[place : place + 32]) and not _is_attachment(source, place):
+                return name
     return None
 
 
@@ -73,27 +77,17 @@ def _has_member(source: Source, directory: int, start: int) -> bool:
     return source.read_at(start + offset, 4) == b"PK\x03\x04"
 
 
-def _rar_start(source: Source) -> int | None:
-    head = source.head if source.size <= len(source.head) else source.read_at(0, _RAR_WITHIN)
-    place = -1
-    while (place := head.find(b"Rar!\x1a\x07", place + 1)) >= 0:
-        if _is_rar4(head[place : place + 20]) or _is_rar5(head[place : place + 32]):
-            return place
-    return None
-
-
-def _is_rar4(block: bytes) -> bool:
-    """Answer whether the marker is followed by an archive header with its own check sum."""
-    if len(block) < 20 or block[6] != 0 or block[9] != 0x73:  # noqa: PLR2004  (marker 7, header 13 bytes of type 0x73)
+def _is_rar(block: bytes) -> bool:
+    """Answer whether the mark is followed by an archive header with the check sum of its version (4 or 5)."""
+    if len(block) < 20:  # noqa: PLR2004  (mark 7 and header 13, or mark 8 and header 8 or more)
         return False
-    return zlib.crc32(block[9:20]) & 0xFFFF == int.from_bytes(block[7:9], "little")
+    if block[6] == 0:
+        return block[9] == 0x73 and zlib.crc32(block[9:20]) & 0xFFFF == int.from_bytes(block[7:9], "little")  # noqa: PLR2004  (type of an archive header)
+    return block[6:8] == b"\x01\x00" and zlib.crc32(block[12 : 13 + block[12]]) == int.from_bytes(block[8:12], "little")
 
 
-def _is_rar5(block: bytes) -> bool:
-    if len(block) < 16 or block[6:8] != b"\x01\x00":  # noqa: PLR2004  (marker 8, check sum 4, sizes)
-        return False
-    size = block[12]
-    return size < 20 and zlib.crc32(block[12 : 13 + size]) == int.from_bytes(block[8:12], "little")  # noqa: PLR2004  (an archive header without extras)
+def _is_7z(block: bytes) -> bool:
+    return len(block) == 32 and zlib.crc32(block[12:32]) == int.from_bytes(block[8:12], "little")  # noqa: PLR2004  (size of the start header)
 
 
 def _is_attachment(source: Source, start: int) -> bool:
@@ -133,8 +127,4 @@ def _page_or_script(source: Source, kind: str) -> str | None:
 
 def _behind_the_picture(source: Source, trailing: int) -> str | None:
     behind = source.read_at(source.size - trailing, min(trailing, _SNIFFED)).lstrip() if trailing else b""
-    if _PAGE.match(behind) or _PHP.match(behind):
-        return "a web page or script"
-    if behind.startswith(b"7z\xbc\xaf\x27\x1c") and zlib.crc32(behind[12:32]) == int.from_bytes(behind[8:12], "little"):
-        return "a 7z archive"
-    return None
+    return "a web page or script" if _PAGE.match(behind) or _PHP.match(behind) else None

@@ -9,6 +9,7 @@ import pylibmagic  # noqa: F401  (puts the bundled library where python-magic lo
 
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
+from sluice.formats.webpage import is_web_page
 
 if TYPE_CHECKING:
     import magic
@@ -19,15 +20,10 @@ _LIBMAGIC_BYTES: Final = 16 * 1024
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,99}")
 _VAGUE: Final = re.compile(r"application/octet-stream|application/x-(empty|data|dosexec-fragment)|inode/.*")
 
-_PAGE_START: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body|script)[\s>]",
-    re.IGNORECASE | re.DOTALL,
-)
-
 
 def looks_like_html(source: Source) -> bool:
     """Answer whether the file begins as a web page does: what a failed download leaves under the name of the wanted file."""
-    return _PAGE_START.match(source.head[:4096]) is not None
+    return is_web_page(source.head)
 
 
 def recognise(source: Source, kinds: Iterable[Kind], first: Kind | None) -> Kind | None:

@@ -1,6 +1,7 @@
 """GIF: all blocks stand in the file up to the trailer, and every frame decodes. Viewers forgive a missing trailer behind a whole frame."""
 
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 from sluice.formats.kind import Kind
 from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, Measure
+from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 
 _SIGNATURES: Final = (b"GIF87a", b"GIF89a")
 _EXTENSION: Final = 0x21
@@ -28,15 +29,18 @@ class _Walk:
 
 
 class _Bytes:
-    """A source read byte by byte through a window; a read past the end is damage."""
+    """A source read byte by byte through a window; a read past the end is damage, and too many reads are too complex."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, limits: Limits) -> None:
         self._source = source
+        self._deadline = time.monotonic() + limits.soft_seconds
         self._start = 0
         self._window = source.head
 
     def at(self, offset: int, length: int) -> bytes:
         if offset < self._start or offset + length > self._start + len(self._window):
+            if time.monotonic() > self._deadline:
+                raise TooComplex("the GIF is cut into too many blocks to follow them all")
             self._start, self._window = offset, self._source.read_at(offset, max(length, _WINDOW))
         found = self._window[offset - self._start : offset - self._start + length]
         if len(found) < length:
@@ -56,7 +60,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
 
 def _walk(source: Source, limits: Limits) -> _Walk:
     """Follow the blocks to the trailer, or to the end of the file behind a whole frame. Raises `Corrupt` and `Unsafe`."""
-    data = _Bytes(source)
+    data = _Bytes(source, limits)
     screen = data.at(0, 13)
     width, height, flags = struct.unpack_from("<HHB", screen, 6)
     walk = _Walk(offset=13 + _table_bytes(flags), width=width, height=height)

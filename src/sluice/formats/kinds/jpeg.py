@@ -5,7 +5,6 @@ reports damaged data as an error. Both get only what is drawn: odd metadata, jun
 since viewers forgive them.
 """
 
-import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Final
 import pikepdf
 
 from sluice.formats.kind import Kind
+from sluice.formats.pieces import open_pieces
 from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Judgement, Limits, Measure, TooComplex, Unsupported
@@ -28,7 +28,8 @@ _DRAWN: Final = frozenset({_SOS, _DHT, _DQT, _DRI, _DAC, _DNL}) | _FRAMES
 _ALONE: Final = frozenset({0x01, 0xD8, *range(0xD0, 0xD8)})
 _NEXT_MARKER: Final = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _JUNK_BEFORE_HEADER: Final = re.compile(rb"\xff\xd8.{1,512}?\xff[\xe0\xe1]..(?:JFIF|Exif)\0", re.DOTALL)
-_WINDOW: Final = 1024 * 1024
+_WINDOW: Final = 256 * 1024
+_SEGMENTS_MAX: Final = 500_000
 _STRICT_PIXELS: Final = 64_000_000
 _STRICT_BYTES: Final = 128 * 1024**2
 _SCANNED_PIXELS_MAX: Final = 4_000_000_000
@@ -57,10 +58,9 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     keep_within(limits, anatomy.width, anatomy.height)
     if anatomy.width * anatomy.height * anatomy.scans > _SCANNED_PIXELS_MAX:
         raise TooComplex(f"the JPEG draws {anatomy.width} x {anatomy.height} pixels {anatomy.scans} times over")
-    drawn = _START + b"".join(source.read_at(offset, length) for offset, length in anatomy.drawn)
     try:
-        _draw_strictly(drawn, anatomy)
-        decoded = decode(source, io.BytesIO(drawn + _END), "JPEG", limits)
+        _draw_strictly(source, anatomy)
+        decoded = decode(source, open_pieces(source, [_START, *anatomy.drawn, _END]), "JPEG", limits)
     except Corrupt as error:
         raise _judge(error, anatomy) from error
     return {
@@ -77,13 +77,14 @@ def _judge(error: Corrupt, anatomy: _Anatomy) -> Judgement:
     return error
 
 
-def _draw_strictly(drawn: bytes, anatomy: _Anatomy) -> None:
+def _draw_strictly(source: Source, anatomy: _Anatomy) -> None:
     """Decode with a libjpeg that takes its own warnings (damaged codes, scans that end early) for errors. Raises `Corrupt`.
 
     Zeros with which some cameras fill up behind the last scan are tried without when they are complained of.
     """
-    if anatomy.width * anatomy.height > _STRICT_PIXELS or len(drawn) > _STRICT_BYTES:
+    if anatomy.width * anatomy.height > _STRICT_PIXELS or sum(length for _, length in anatomy.drawn) > _STRICT_BYTES:
         return
+    drawn = _START + b"".join(source.read_at(offset, length) for offset, length in anatomy.drawn)
     complaint = _complaint(drawn + _END)
     if complaint and not (drawn.endswith(b"\0") and not _complaint(drawn.rstrip(b"\0") + _END)):
         raise Corrupt(f"the JPEG is damaged: {complaint}")
@@ -101,16 +102,20 @@ def _complaint(drawn: bytes) -> str:
 
 
 def _dissect(source: Source) -> _Anatomy:
-    """Follow the markers to the end of the picture. Raises `Corrupt` where a segment passes the end, or nothing is drawn."""
-    anatomy = _Anatomy(end=2)
-    while not anatomy.ended and (marker := _marker_from(source, anatomy.end)) is not None:
+    """Follow the markers to the end of the picture. Raises `Corrupt` where a segment passes the end, or nothing is drawn, `TooComplex` for too many."""
+    anatomy, markers = _Anatomy(end=2), _Markers(source)
+    segments = 0
+    while not anatomy.ended and (marker := markers.next(anatomy.end)) is not None:
         offset, code = marker
+        segments += 1
+        if segments > _SEGMENTS_MAX:
+            raise TooComplex(f"the JPEG is cut into more than {_SEGMENTS_MAX} segments")
         if code == _EOI:
             anatomy.end, anatomy.ended = offset + 2, True
         elif code in _ALONE:
             anatomy.end = offset + 2
         else:
-            _take_segment(source, anatomy, offset, code)
+            _take_segment(source, markers, anatomy, (offset, code))
     if not anatomy.process:
         raise Corrupt("the JPEG has no frame header")
     if not anatomy.scans:
@@ -118,18 +123,28 @@ def _dissect(source: Source) -> _Anatomy:
     return anatomy
 
 
-def _marker_from(source: Source, offset: int) -> tuple[int, int] | None:
-    """Answer offset and code of the next marker that is no part of scan data, or None."""
-    while window := source.read_at(offset, _WINDOW):
-        if found := _NEXT_MARKER.search(window):
-            return offset + found.start(), window[found.start() + 1]
-        if len(window) < _WINDOW:
-            return None
-        offset += len(window) - 1
-    return None
+class _Markers:
+    """Finds markers through a window over the source, which is read once however many there are."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._start = 0
+        self._window = source.head
+
+    def next(self, offset: int) -> tuple[int, int] | None:
+        """Answer offset and code of the next marker that is no part of scan data, or None."""
+        while True:
+            place = offset - self._start
+            if 0 <= place < len(self._window) and (found := _NEXT_MARKER.search(self._window, place)):
+                return self._start + found.start(), found.group()[1]
+            offset = max(offset, self._start + len(self._window) - 1)
+            if offset >= self._source.size - 1:
+                return None
+            self._start, self._window = offset, self._source.read_at(offset, _WINDOW)
 
 
-def _take_segment(source: Source, anatomy: _Anatomy, offset: int, code: int) -> None:
+def _take_segment(source: Source, markers: _Markers, anatomy: _Anatomy, marker: tuple[int, int]) -> None:
+    offset, code = marker
     length = max(2, int.from_bytes(source.read_at(offset + 2, 2), "big"))
     end = offset + 2 + length
     if end > source.size:
@@ -138,7 +153,7 @@ def _take_segment(source: Source, anatomy: _Anatomy, offset: int, code: int) -> 
         _take_frame_header(source, anatomy, offset, code)
     if code == _SOS:
         anatomy.scans += 1
-        following = _marker_from(source, end)
+        following = markers.next(end)
         end = source.size if following is None else following[0]
     if code == _DNL and not anatomy.height:
         anatomy.height = int.from_bytes(source.read_at(offset + 4, 2), "big")

@@ -14,12 +14,14 @@ from sluice.formats.kind import Kind
 from sluice.formats.pieces import Piece, open_pieces
 from sluice.formats.raster import blank_picture, decode, keep_within
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, Measure
+from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _FRAME_CHUNKS: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
 _DRAWN: Final = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"}) | _FRAME_CHUNKS
 _CHUNK_MAX: Final = 2**31 - 1
+_CHUNKS_MAX: Final = 500_000
+"""Writers make chunks of 8 KiB or more: 4 GB of them."""
 _CRC_BYTES: Final = 1024 * 1024
 
 
@@ -41,7 +43,7 @@ def _recognises(source: Source) -> bool:
 
 
 def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
-    chunks = list(_chunks(source))
+    chunks = [chunk for chunk in _chunks(source) if chunk.name in _DRAWN]
     header = chunks[0]
     if header.name != b"IHDR" or header.length != 13:  # noqa: PLR2004  (the size that the format fixes)
         raise Corrupt("the PNG does not begin with a header chunk")
@@ -50,7 +52,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     width, height = struct.unpack(">LL", source.read_at(header.offset + 8, 8))
     frames = max(1, sum(chunk.name == b"fcTL" for chunk in chunks))
     keep_within(limits, width, height, frames)
-    decoded = _decode(source, [chunk for chunk in chunks if _is_drawn(source, chunk)], limits)
+    decoded = _decode(source, [chunk for chunk in chunks if _is_critical(chunk.name) or _has_its_sum(source, chunk)], limits)
     return {"width": width, "height": height, "trailing_bytes": source.size - chunks[-1].end} | decoded
 
 
@@ -71,9 +73,9 @@ def _open_chunks(source: Source, chunks: list[_Chunk]) -> BinaryIO:
 
 
 def _chunks(source: Source) -> Iterator[_Chunk]:
-    """Answer the chunks up to IEND. Raises `Corrupt` where one passes the end of the file or a critical one has a wrong check sum."""
+    """Answer the chunks up to IEND. Raises `Corrupt` where one passes the end of the file or a critical one has a wrong check sum, `TooComplex` for too many."""
     offset = len(_SIGNATURE)
-    while True:
+    for _ in range(_CHUNKS_MAX):
         head = source.read_at(offset, 8)
         if len(head) < 8:  # noqa: PLR2004  (length and name)
             raise Corrupt(f"the PNG ends at byte {source.size}, before its end chunk")
@@ -89,14 +91,11 @@ def _chunks(source: Source) -> Iterator[_Chunk]:
         if name == b"IEND":
             return
         offset = chunk.end
+    raise TooComplex(f"the PNG is cut into more than {_CHUNKS_MAX} chunks")
 
 
 def _is_critical(name: bytes) -> bool:
     return not name[0] & 0x20
-
-
-def _is_drawn(source: Source, chunk: _Chunk) -> bool:
-    return chunk.name in _DRAWN and (_is_critical(chunk.name) or _has_its_sum(source, chunk))
 
 
 def _has_its_sum(source: Source, chunk: _Chunk) -> bool:

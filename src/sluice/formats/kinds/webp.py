@@ -7,9 +7,10 @@ from typing import Final
 from sluice.formats.kind import Kind
 from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, Measure
+from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 
 _PICTURE_CHUNKS: Final = frozenset({b"VP8 ", b"VP8L", b"ANMF"})
+_CHUNKS_MAX: Final = 500_000
 _LOSSY_START: Final = b"\x9d\x01\x2a"
 _LOSSLESS_START: Final = 0x2F
 
@@ -30,8 +31,11 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
 
 def _survey(source: Source, end: int) -> tuple[int, int, int]:
     """Answer width, height and number of frames as the chunk headers declare them. Raises `Corrupt` where a chunk passes the end."""
-    offset, frames, size = 12, 0, (0, 0)
+    offset, chunks, frames, size = 12, 0, 0, (0, 0)
     while offset + 8 <= end:
+        chunks += 1
+        if chunks > _CHUNKS_MAX:
+            raise TooComplex(f"the WebP is cut into more than {_CHUNKS_MAX} chunks")
         name, length = struct.unpack("<4sL", source.read_at(offset, 8))
         if offset + 8 + length > end:
             raise Corrupt(f"the chunk at byte {offset} of the WebP passes the end of the file")

@@ -1,0 +1,33 @@
+import pytest
+
+from sluice.formats.header_row import is_heading
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["id", "name"],
+        ["First Name", "Last Name", "E-Mail"],
+        ["invoiceNumber", "totalAmount", "VAT"],
+        ["Datum", "Betrag", "Bemerkung"],
+        ["created_at", "updated_at", "foo"],
+    ],
+)
+def test_what_columns_are_called_is_a_heading(cells: list[str]) -> None:
+    assert is_heading(cells)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["name"],
+        [],
+        ["Ann", "Smith", "London"],
+        ["id", ""],
+        ["id", "id"],
+        ["total", "12"],
+        ["Please send the invoice to our new address in town", "and the date of the order as a note to the customer"],
+    ],
+)
+def test_what_may_be_data_is_none(cells: list[str]) -> None:
+    assert not is_heading(cells)

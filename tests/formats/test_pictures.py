@@ -1,0 +1,154 @@
+import io
+import tracemalloc
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from sluice.formats.pictures import picture_is_blank
+from tests.formats.images import board, encoded, grainy, grey, plain, written
+
+
+def shaded(width: int, height: int, level: float, span: float, noise: float) -> Image.Image:
+    slope = np.linspace(0, -span, width, dtype=np.float32)[None, :]
+    return grey(grainy(width, height, level, noise) + slope)
+
+
+def through(image: Image.Image, plugin: str, quality: int) -> Image.Image:
+    return Image.open(io.BytesIO(encoded(image.convert("RGB"), plugin, quality=quality)))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I", "I;16", "F"])
+def test_one_colour_is_blank_in_every_mode(mode: str) -> None:
+    assert picture_is_blank(Image.new(mode, (80, 60)))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"])
+def test_a_board_is_content_in_every_mode(mode: str) -> None:
+    assert not picture_is_blank(board().convert(mode))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 13), (7, 3), (33, 500)])
+def test_any_size_can_be_blank(size: tuple[int, int]) -> None:
+    assert picture_is_blank(Image.new("RGB", size, "white"))
+
+
+@pytest.mark.parametrize("noise", [0.7, 2, 5, 9])
+@pytest.mark.parametrize("level", [4, 128, 235, 253])
+def test_noise_alone_is_blank(noise: float, level: int) -> None:
+    assert picture_is_blank(grey(grainy(640, 480, level, noise)))
+
+
+@pytest.mark.parametrize(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
+def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
+    assert picture_is_blank(through(grey(grainy(640, 480, 20, 5)), plugin, quality))
+
+
+def test_the_shading_of_a_scanned_page_is_blank() -> None:
+    assert picture_is_blank(shaded(827, 1170, 250, 25, 2))
+
+
+def test_specks_of_dust_are_blank() -> None:
+    page = grainy(827, 1170, 248, 1.5)
+    for number in range(12):
+        top, left = 60 + number * 83, 50 + number * 57
+        page[top : top + 2, left : left + 3] -= 120
+    assert picture_is_blank(grey(page))
+
+
+def test_a_shadow_in_the_margin_is_blank() -> None:
+    page = grainy(827, 1170, 248, 1.5)
+    page[:, :14] -= 120
+    assert picture_is_blank(grey(page))
+
+
+def test_hidden_colours_under_full_transparency_are_blank() -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (60, 80, 4), dtype=np.uint8)
+    pixels[..., 3] = 0
+    assert picture_is_blank(Image.fromarray(pixels))
+
+
+@pytest.mark.parametrize("ink", [0, 255])
+def test_a_word_on_transparency_is_content_whatever_its_colour(ink: int) -> None:
+    page = Image.new("LA", (200, 100), (ink, 0))
+    ImageDraw.Draw(page).text((40, 40), "word", fill=(ink, 255))
+    assert not picture_is_blank(page)
+
+
+@pytest.mark.parametrize("size", [(300, 200), (827, 1170), (2480, 3508)])
+def test_one_dot_is_content_at_any_size(size: tuple[int, int]) -> None:
+    page = plain(*size, level=255)
+    ImageDraw.Draw(page).rectangle((size[0] // 2, size[1] // 2, size[0] // 2 + 3, size[1] // 2 + 3), fill=0)
+    assert not picture_is_blank(page)
+
+
+def test_a_single_pixel_is_content_in_an_icon() -> None:
+    icon = plain(32, 32, level=255)
+    icon.putpixel((20, 9), 0)
+    assert not picture_is_blank(icon)
+
+
+@pytest.mark.parametrize("size", [(827, 1170), (1240, 1754), (2480, 3508)])
+@pytest.mark.parametrize("contrast", [20, 40, 150])
+def test_a_faint_page_number_is_content(size: tuple[int, int], contrast: float) -> None:
+    assert not picture_is_blank(written("Page 7", *size, size=size[1] // 60, contrast=contrast))
+
+
+def test_a_faint_pencil_line_on_a_noisy_scan_is_content() -> None:
+    page = Image.fromarray(grainy(1240, 1754, 246, 2))
+    ImageDraw.Draw(page).line((300, 500, 480, 620), fill=220, width=2)
+    assert not picture_is_blank(grey(np.asarray(page)))
+
+
+@pytest.mark.parametrize(("period", "depth"), [(2, 4), (4, 4), (7, 5), (12, 6)])
+def test_a_fine_pattern_is_content(period: int, depth: int) -> None:
+    y, x = np.mgrid[0:400, 0:400]
+    weave = ((x // (period // 2) + y // (period // 2)) % 2) * 2.0 - 1
+    assert not picture_is_blank(grey(200 + weave * depth + grainy(400, 400, 0, 1)))
+
+
+def test_fog_is_content_and_its_noise_is_not() -> None:
+    y, x = np.mgrid[0:480, 0:640] / 90
+    hills = (np.sin(x + np.sin(y)) * 7).astype(np.float32)
+    fog = grainy(640, 480, 200, 2)
+    assert not picture_is_blank(grey(fog + hills))
+    assert picture_is_blank(grey(fog))
+
+
+def test_a_gradient_is_content() -> None:
+    assert not picture_is_blank(Image.linear_gradient("L"))
+
+
+def test_red_on_green_of_equal_brightness_is_content() -> None:
+    page = Image.new("RGB", (200, 200), (0, 100, 0))
+    ImageDraw.Draw(page).rectangle((80, 80, 120, 120), fill=(196, 0, 0))
+    assert not picture_is_blank(page)
+
+
+@pytest.mark.parametrize("top", [300, 4095, 65535])
+def test_deep_samples_show_content_in_any_part_of_their_range(top: int) -> None:
+    ink = np.asarray(written("Scan", 300, 200, size=40), dtype=np.float32) / 255
+    assert not picture_is_blank(Image.fromarray((ink * top).astype(np.uint16)))
+    assert not picture_is_blank(Image.fromarray(ink * top / 65535))
+
+
+@pytest.mark.parametrize("top", [300, 4095])
+def test_noise_in_deep_samples_stays_noise_when_it_is_stretched(top: int) -> None:
+    noise = np.clip(grainy(300, 200, 0.2, 0.01) * top, 0, 65535)
+    assert picture_is_blank(Image.fromarray(noise.astype(np.uint16)))
+    assert picture_is_blank(Image.fromarray(noise / 65535))
+
+
+def test_a_float_picture_with_holes_is_not_called_blank() -> None:
+    levels = np.full((60, 80), 0.5, dtype=np.float32)
+    levels[3, 3], levels[4, 4] = np.inf, np.nan
+    assert not picture_is_blank(Image.fromarray(levels))
+
+
+def test_memory_stays_bounded_on_a_large_page() -> None:
+    page = plain(6000, 8000, level=255)
+    tracemalloc.start()
+    assert picture_is_blank(page)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 * 1024**2

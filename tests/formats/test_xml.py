@@ -1,0 +1,47 @@
+import pytest
+
+from sluice.formats.kinds.xml_text import KIND
+from sluice.formats.verdict import Finding, Outcome
+from tests.formats.judging import corpus, judge, needs_corpus
+
+
+@pytest.mark.parametrize("text", ["<a>text</a>", '<a b="1"/>', "<a><b/><c/></a>", "<!-- note --><a><![CDATA[x]]></a>", "<a>0</a>"])
+def test_a_document_with_content_passes(text: str) -> None:
+    judged = judge(KIND, text.encode())
+    assert judged.outcome is Outcome.OK
+    assert judged.blank is None
+
+
+@pytest.mark.parametrize(
+    "text", ["<a/>", '<?xml version="1.0"?>\n<a>\n  <b/>\n</a>', "<a>\u00a0\u200b</a>", "<!-- only a note --><a></a>"]
+)
+def test_a_document_without_content_is_blank(text: str) -> None:
+    assert judge(KIND, text.encode()).blank
+
+
+@pytest.mark.parametrize("text", ["<a>", "<a></b>", "<a/><b/>", "just words", "<a b=c/>", "<a>&nothing</a>"])
+def test_what_is_not_well_formed_is_corrupt(text: str) -> None:
+    assert judge(KIND, text.encode()).outcome is Outcome.CORRUPT
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1", "windows-1252"])
+def test_declared_encodings_are_read(encoding: str) -> None:
+    text = f'<?xml version="1.0" encoding="{encoding}"?><a>é</a>'
+    assert judge(KIND, text.encode(encoding)).outcome is Outcome.OK
+
+
+def test_entities_that_multiply_are_a_bomb() -> None:
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 20}">' for n in range(1, 9))
+    laughs = f'<!DOCTYPE a [<!ENTITY l0 "ha">{entities}]><a>&l8;</a>'
+    assert judge(KIND, laughs.encode()).finding is Finding.ARCHIVE_BOMB
+
+
+def test_deep_nesting_is_too_complex() -> None:
+    assert judge(KIND, b"<a>" * 300 + b"</a>" * 300).outcome is Outcome.TOO_COMPLEX
+
+
+@needs_corpus
+def test_the_intact_files_of_the_corpus_pass() -> None:
+    assert [
+        path.name for path in corpus("xml", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
+    ] == []
