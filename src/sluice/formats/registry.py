@@ -3,13 +3,18 @@
 from typing import Final
 
 from sluice.formats.kind import Kind
-from sluice.formats.kinds import csv_text, gif, jpeg, json_text, png, text, webp, xml_text
+from sluice.formats.kinds import csv_text, docx, gif, jpeg, json_text, pdf, png, pptx, text, webp, xlsx, xml_text, zip  # noqa: A004  (the format's name)
 
 KINDS: Final[tuple[Kind, ...]] = (
     png.KIND,
     jpeg.KIND,
     gif.KIND,
     webp.KIND,
+    pdf.KIND,
+    docx.KIND,
+    xlsx.KIND,
+    pptx.KIND,
+    zip.KIND,
     json_text.KIND,
     xml_text.KIND,
     csv_text.KIND,
