@@ -35,6 +35,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.Invalid: "Mend each named field. Every entry has the form `<field>: <problem>`; nested fields are dotted.",
     errors.TooManyRequests: "Wait for as long as `Retry-After` says, and send fewer requests at once.",
     errors.Unavailable: "Try again after `Retry-After` seconds. The entry names the part that is away; `/health/ready` shows more.",
+    errors.OutcomeUnknown: "Look whether the file is in the list before you send it again; the answer of the database was lost.",
     errors.StorageFull: "Try again later; the operator has to make room.",
     SluiceError: "Report it with the `Request-Id` of the reply: the log has the whole fault under that id.",
 }

@@ -254,6 +254,16 @@ class Unavailable(SluiceError):
         super().__init__(errors=[f"The {part} is unavailable; nothing was stored, try again later"], retry_after=retry_after)
 
 
+class OutcomeUnknown(SluiceError):
+    """The database went away while a stored file was being recorded: it may be kept or not. Never both acknowledged and lost."""
+
+    status = 503
+    code = "outcome_unknown"
+    message = "Service temporarily unavailable"
+    errors = ("The file may have been stored; look whether it is listed before sending it again",)
+    retry_after = 10.0
+
+
 class StorageFull(SluiceError):
     """No room is left on the disk or in the bucket. Nothing was stored, nothing charged."""
 

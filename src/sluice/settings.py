@@ -29,7 +29,8 @@ class Settings(BaseSettings):
         description="Address under which clients reach the service; local download links begin with it. Default: host and port.",
     )
     production: bool = Field(
-        False, description="Refuse to start on conveniences meant for one machine: generated secret files, the builtin scanner."
+        False,
+        description="Refuse to start on conveniences meant for one machine: secret files made on the way, a builtin scanner that nobody chose.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line that is written.")
     log_format: Literal["auto", "json", "text"] = Field(

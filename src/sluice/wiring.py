@@ -308,7 +308,7 @@ def _secret_file(settings: Settings, name: str) -> Path:
     path = settings.keys_dir / name
     if settings.production and not path.exists():
         raise StartRefused(
-            f"The secret file {path} is missing; run `sluice init` once without SLUICE_PRODUCTION and keep a copy of it."
+            f"The secret file {path} is missing; run `sluice init` once and keep a copy of it."
         )
     make_folder(settings.keys_dir)
     return path

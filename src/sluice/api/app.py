@@ -68,6 +68,16 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         }
         for path, operations in document["paths"].items():
             for operation in operations.values():
+                _drop_foreign_422(operation)
                 operation["security"] = [] if path.startswith("/health") else [{"credential": []}]
+        for foreign in ("HTTPValidationError", "ValidationError"):
+            document["components"]["schemas"].pop(foreign, None)
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _drop_foreign_422(operation: dict[str, Any]) -> None:
+    """FastAPI documents a 422 of its own shape wherever there is a parameter, also a plain string that can never fail."""
+    schema = operation["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if schema.get("$ref", "").endswith("/HTTPValidationError"):
+        del operation["responses"]["422"]

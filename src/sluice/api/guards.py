@@ -12,7 +12,7 @@ from sluice.errors import Malformed, SluiceError
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
 
-_SECURITY_HEADERS: Final[Mapping[str, str]] = {
+SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -43,7 +43,7 @@ class Guards:
                 started = True
                 headers = MutableHeaders(scope=message)
                 headers["Request-Id"] = request_id
-                for name, value in _SECURITY_HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 

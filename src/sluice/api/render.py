@@ -59,7 +59,8 @@ def install(app: FastAPI) -> None:
 
 
 def _methods_of(path: str) -> list[str]:
-    return sorted(method for method, shape in _SHAPES if shape.match(path))
+    named = [method for method, shape in _ROUTES if shape == path]
+    return sorted(named or [method for method, shape in _ROUTES if compile_path(shape)[0].match(path)])
 
 
-_SHAPES = [(method, compile_path(path)[0]) for method, path in (*ROUTE_SCOPES, *SIGNED_ROUTES)]
+_ROUTES = (*ROUTE_SCOPES, *SIGNED_ROUTES)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import uvicorn
 import uvloop
 
+from sluice.api.wire import EnvelopeProtocol
 from sluice.asgi import create_app
 from sluice.cli import show
 from sluice.cli.first_key import FirstKey, make_first_key
@@ -73,7 +74,7 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's own description of an ASGI app is narrower than Starlette's
-        http="httptools",
+        http=EnvelopeProtocol,
         lifespan="off",
         log_config=None,
         access_log=False,

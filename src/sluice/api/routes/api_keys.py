@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from sluice.api.documented import responses
+from sluice import errors
+from sluice.api.documented import BODY, SCOPED, responses
 from sluice.api.parameters import Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.api_keys import CreateKey, KeyCreated, KeyItem, KeyOut, KeyRevoked, Status, UpdateKey
@@ -14,7 +15,7 @@ from sluice.api_keys.service import require_grantable
 router = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"], route_class=GuardedRoute)
 
 
-@router.post("", status_code=201, responses=responses(400, 413, 415))
+@router.post("", status_code=201, responses=responses(*SCOPED, *BODY))
 async def create_api_key(body: CreateKey, principal: Caller, services: Services) -> Envelope[KeyCreated]:
     """Create an API key. The key itself is shown in this response and never again."""
     require_grantable(principal, body.scopes)
@@ -36,7 +37,7 @@ async def create_api_key(body: CreateKey, principal: Caller, services: Services)
     return Envelope(message="API key created", data=created)
 
 
-@router.get("", responses=responses())
+@router.get("", responses=responses(*SCOPED, errors.Invalid))
 async def list_api_keys(
     principal: Caller,
     services: Services,
@@ -49,14 +50,14 @@ async def list_api_keys(
     return PagedEnvelope(message="API keys listed", data=items, pagination=pagination_of(page))
 
 
-@router.get("/{api_key_id}", responses=responses(404))
+@router.get("/{api_key_id}", responses=responses(*SCOPED, errors.NotFound))
 async def get_api_key(api_key_id: str, principal: Caller, services: Services) -> Envelope[KeyOut]:
     """Read one API key, without its secret."""
     key = await services.api_keys.get(principal.tenant_id, api_key_id)
     return Envelope(message="API key found", data=KeyOut.model_validate(key))
 
 
-@router.patch("/{api_key_id}", responses=responses(400, 404, 409, 413, 415))
+@router.patch("/{api_key_id}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.KeyRevoked))
 async def update_api_key(api_key_id: str, body: UpdateKey, principal: Caller, services: Services) -> Envelope[KeyOut]:
     """Change name, scopes, status or metadata. A revoked key can never be changed again."""
     require_grantable(principal, body.scopes)
@@ -64,7 +65,7 @@ async def update_api_key(api_key_id: str, body: UpdateKey, principal: Caller, se
     return Envelope(message="API key updated", data=KeyOut.model_validate(key))
 
 
-@router.delete("/{api_key_id}", responses=responses(404))
+@router.delete("/{api_key_id}", responses=responses(*SCOPED, errors.NotFound))
 async def revoke_api_key(api_key_id: str, principal: Caller, services: Services) -> Envelope[KeyRevoked]:
     """Revoke an API key, for ever and at once."""
     key = await services.api_keys.revoke(principal.tenant_id, api_key_id)

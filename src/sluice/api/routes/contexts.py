@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from sluice.api.documented import responses
+from sluice import errors
+from sluice.api.documented import BODY, READING, SCOPED, responses
 from sluice.api.parameters import Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
@@ -13,14 +14,14 @@ from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_class=GuardedRoute)
 
 
-@router.post("", status_code=201, responses=responses(400, 409, 413, 415))
+@router.post("", status_code=201, responses=responses(*SCOPED, *BODY, errors.ContextExists, errors.BucketInactive))
 async def create_context(body: CreateContext, principal: Caller, services: Services) -> Envelope[ContextOut]:
     """Create a context: a named set of rules that files are uploaded into."""
     context = await services.contexts.create(principal.tenant_id, body.draft())
     return Envelope(message="Context created", data=ContextOut.model_validate(context))
 
 
-@router.get("", responses=responses())
+@router.get("", responses=responses(*READING, errors.Invalid))
 async def list_contexts(
     principal: Caller,
     services: Services,
@@ -33,14 +34,14 @@ async def list_contexts(
     return PagedEnvelope(message="Contexts listed", data=items, pagination=pagination_of(page))
 
 
-@router.get("/{context_key}", responses=responses(404))
+@router.get("/{context_key}", responses=responses(*READING, errors.NotFound))
 async def get_context(context_key: str, principal: Caller, services: Services) -> Envelope[ContextOut]:
     """Read one context."""
     context = await services.contexts.get(principal.tenant_id, context_key)
     return Envelope(message="Context found", data=ContextOut.model_validate(context))
 
 
-@router.patch("/{context_key}", responses=responses(400, 404, 409, 413, 415))
+@router.patch("/{context_key}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketInactive))
 async def update_context(context_key: str, body: UpdateContext, principal: Caller, services: Services) -> Envelope[ContextOut]:
     """Change fields of a context; those not sent stay as they are."""
     context = await services.contexts.change(principal.tenant_id, context_key, body.changes())

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from sluice.api.documented import responses
+from sluice import errors
+from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
@@ -14,7 +15,7 @@ from sluice.files import FileRecord
 router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
 
 
-@router.get("", responses=responses())
+@router.get("", responses=responses(*SCOPED, errors.Invalid))
 async def list_files(
     *,
     principal: Caller,
@@ -31,7 +32,7 @@ async def list_files(
     return PagedEnvelope(message="Files listed", data=items, pagination=pagination_of(page))
 
 
-@router.get("/{file_id}", responses=responses(404))
+@router.get("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.Invalid))
 async def get_download_url(
     file_id: str,
     principal: Caller,
@@ -50,14 +51,14 @@ async def get_download_url(
     return Envelope(message="Download URL generated", data=data)
 
 
-@router.get("/{file_id}/metadata", responses=responses(404))
+@router.get("/{file_id}/metadata", responses=responses(*SCOPED, errors.NotFound))
 async def get_file_metadata(file_id: str, principal: Caller, services: Services) -> Envelope[FileMetadata]:
     """Read what is known of one file."""
     file = await services.files.get(principal.tenant_id, file_id)
     return Envelope(message="File metadata found", data=_metadata(file))
 
 
-@router.delete("/{file_id}", responses=responses(404))
+@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound))
 async def delete_file(file_id: str, principal: Caller, services: Services) -> Envelope[FileDeleted]:
     """Delete a file: hidden at once, its object removed later."""
     await services.files.delete(principal.tenant_id, file_id)

@@ -1,36 +1,23 @@
 """Health: is the process alive, and is each engine well. Asks for no credential and shows no secret."""
 
-from typing import Any
+from fastapi import APIRouter, Request, Response
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
-
+from sluice.api.schemas.health import Alive, Engine, Ready
 from sluice.engines.health import EngineHealth, EngineState
 
 router = APIRouter(prefix="/health", tags=["Health"])
 
 
 @router.get("/live")
-async def live() -> dict[str, str]:
+async def live() -> Alive:
     """Answer as long as the process serves at all."""
-    return {"status": "up"}
+    return Alive()
 
 
-@router.get("/ready", responses={503: {"description": "An engine is down."}})
-async def ready(request: Request) -> JSONResponse:
+@router.get("/ready", responses={503: {"model": Ready, "description": "An engine is down."}})
+async def ready(request: Request, response: Response) -> Ready:
     """Answer how each engine is: 200 when all can serve, 503 when one is down."""
     healths: list[EngineHealth] = await request.app.state.healths()
-    down = any(health.state is EngineState.DOWN for health in healths)
-    worst = EngineState.DOWN if down else max((health.state for health in healths), key=list(EngineState).index)
-    engines: list[dict[str, Any]] = [
-        {
-            "kind": health.kind,
-            "name": health.name,
-            "state": health.state.value,
-            "version": health.version,
-            "detail": health.detail,
-            "limits": dict(health.limits),
-        }
-        for health in healths
-    ]
-    return JSONResponse({"status": worst.value, "engines": engines}, status_code=503 if down else 200)
+    worst = max((health.state for health in healths), key=list(EngineState).index)
+    response.status_code = 503 if worst is EngineState.DOWN else 200
+    return Ready(status=worst.value, engines=[Engine.model_validate(health) for health in healths])

@@ -5,7 +5,8 @@ import math
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from sluice.api.documented import responses
+from sluice import errors
+from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import Caller, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope
@@ -24,7 +25,20 @@ router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRo
     "/upload",
     status_code=201,
     response_model=Envelope[Uploaded],
-    responses=responses(400, 404, 408, 409, 413, 415, 507),
+    responses=responses(
+        *SCOPED,
+        errors.FileRejected,
+        errors.LimitExceeded,
+        errors.NotFound,
+        errors.BodyStalled,
+        errors.ContextInactive,
+        errors.BucketInactive,
+        errors.BodyTooLarge,
+        errors.UnsupportedBody,
+        errors.Invalid,
+        errors.OutcomeUnknown,
+        errors.StorageFull,
+    ),
     openapi_extra=UPLOAD_BODY,
 )
 async def upload_file(request: Request, principal: Caller, services: Services) -> Response:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from sluice.db.database import Database, DatabaseAway
 from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
-from sluice.errors import ContextInactive, NotFound, StorageFull, Unauthenticated, Unavailable
+from sluice.errors import ContextInactive, NotFound, OutcomeUnknown, StorageFull, Unauthenticated, Unavailable
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.uploads import repository
@@ -63,11 +63,17 @@ async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Da
 
 
 async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, due_at: datetime | None) -> None:
-    """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored."""
-    async with database.transaction() as connection:
-        kept = await repository.mark_stored(connection, file.file_id, due_at)
-        if kept:
-            await repository.write_decision(connection, decision)
+    """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored.
+
+    Raises `OutcomeUnknown` when the database went away in between: a commit whose answer was lost may have been one.
+    """
+    try:
+        async with database.transaction() as connection:
+            kept = await repository.mark_stored(connection, file.file_id, due_at)
+            if kept:
+                await repository.write_decision(connection, decision)
+    except DatabaseAway as fault:
+        raise OutcomeUnknown from fault
     if not kept:
         await _delete_object(file, to)
         raise Unavailable("storage")
