@@ -255,9 +255,11 @@ def _said(error: BaseException) -> str:
 
 
 def _worst(second: str | None, mismatch: str, look: _Look) -> tuple[Finding | None, str]:
-    """Answer the finding that names the file best: two formats at once, then a wrong name, then what the kind found."""
+    """Answer the finding that names the file best. A wrong name outranks a bomb, since nothing further is asked of it then."""
+    if look.finding and not mismatch:
+        return look.finding, look.detail
     if second:
         return Finding.POLYGLOT, f"the file is also {second}"
     if mismatch:
         return Finding.TYPE_MISMATCH, mismatch
-    return look.finding, look.detail
+    return None, look.detail

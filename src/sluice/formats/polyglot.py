@@ -20,7 +20,8 @@ SEALED: Final = PICTURES | {"pdf"}
 _SNIFFED: Final = 1024
 """Bytes in which browsers look for a page, and PDF readers for `%PDF`."""
 _PAGE: Final = re.compile(rb"<(?:!doctype\s+html|html|script)[\s>]", re.IGNORECASE)
-_PHP: Final = re.compile(rb"<\?php\s")
+_PHP: Final = re.compile(rb"<\?(?:php\s|(?:=\s*[$`\w]|\s*\w+\s*\()[\t\r\n\x20-\x7e]{1,400}?\?>)")
+"""PHP with its long mark, or a short one around what can be a call; `<?xml`, `<?xpacket` and noise are none."""
 _SCRIPT_END: Final = re.compile(rb"\*/\s*=")
 _ARCHIVE_WITHIN: Final = 1024 * 1024
 """How far readers of RAR and 7z look for an archive behind a self-extractor."""
