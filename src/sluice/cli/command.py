@@ -71,6 +71,9 @@ def _usage_sentence(fault: typer.TyperException) -> str:
 
 
 def _explain(fault: Exception) -> int:
+    if isinstance(fault, ImportError):
+        show.complain(f"This installation is broken: {fault}. Install it anew, as README.md says.")
+        return Exit.FAILED
     from sluice.cli.faults import worded  # noqa: PLC0415  (knows every engine's faults, which a command that went well never loads)
 
     known = worded(fault)
