@@ -39,6 +39,10 @@ class _Expect(Enum):
     NOTHING = auto()
 
 
+_MAY_END: Final = (_Expect.VALUE_OR_END, _Expect.NAME_OR_END, _Expect.NEXT_OR_END)
+_WANTS_NAME: Final = (_Expect.NAME, _Expect.NAME_OR_END)
+
+
 @dataclass(frozen=True, slots=True)
 class Walked:
     """What a walk found: anything but nulls and empty values, and whether it reached the end in its time."""
@@ -158,14 +162,14 @@ class _Walker:
 
     def step(self) -> None:
         letter = self.window.skip_space()
-        if self.expect in {_Expect.VALUE_OR_END, _Expect.NAME_OR_END, _Expect.NEXT_OR_END} and letter and letter in "]}":
+        if self.expect in _MAY_END and letter and letter in "]}":
             self._leave(letter)
         elif self.expect is _Expect.NEXT_OR_END:
             self._pass(",")
             self.expect = _Expect.NAME if self.around[-1] == "{" else _Expect.VALUE
         elif self.around and self._run():
             self.expect = _Expect.NAME if self.around[-1] == "{" else _Expect.VALUE
-        elif self.expect in {_Expect.NAME, _Expect.NAME_OR_END}:
+        elif self.expect in _WANTS_NAME:
             self._string()
             self.window.skip_space()
             self._pass(":")
@@ -218,10 +222,13 @@ class _Walker:
         window = self.window
         window.fill(_ATTEMPT)
         try:
-            value, window.at = self.decoder.raw_decode(window.text, window.at)
+            value, end = self.decoder.raw_decode(window.text, window.at)
         except (ValueError, RecursionError):
             return False
-        keep_shallow(value, self.limits, len(self.around))
+        brackets = window.text.count("[", window.at, end) + window.text.count("{", window.at, end)
+        if len(self.around) + brackets > self.limits.max_json_depth:
+            keep_shallow(value, self.limits, len(self.around))
+        window.at = end
         self.has_content = self.has_content or not is_empty(value)
         self._value_ended()
         return True
