@@ -1,6 +1,7 @@
 """One file in, one report out: the order of the questions. The answers are in `sniff.py`, `polyglot.py` and the kinds; no rule of a format is here."""
 
 import codecs
+import importlib
 import os
 import tempfile
 import time
@@ -23,6 +24,8 @@ File = str | os.PathLike[str] | int | IO[bytes]
 """A path, an open descriptor, or a binary file object."""
 
 _FILLS: Final = {0x00: "zeros", 0xFF: "ones"}
+_LATE_MODULES: Final = ("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random")
+"""What numpy loads when a name of it is first used."""
 _CODECS: Final = (
     "cp437",
     "cp1252",
@@ -78,6 +81,8 @@ def preload() -> None:
     Checks the sample of every kind; raises `RuntimeError` when one of them is not found good.
     """
     sniff.preload()
+    for name in _LATE_MODULES:
+        importlib.import_module(name)
     for name in _CODECS:
         codecs.lookup(name)
     for kind in KINDS:
@@ -238,6 +243,9 @@ def _look(source: Source, kind: Kind, limits: Limits) -> _Look:
         return _Look(blank=space, integrity=judgement.outcome, finding=judgement.finding, detail=_said(judgement))
     except (MemoryError, RecursionError) as error:
         return _Look(integrity=Outcome.TOO_COMPLEX, detail=f"the {kind.name} check ran out of room: {type(error).__name__}")
+    except ImportError:
+        # Not of this file: something that should have been loaded before the lock was not, and passing it by would be silent.
+        raise
     except Exception as error:  # noqa: BLE001  (a library's own failure says nothing against the file)
         return _Look(integrity=Outcome.UNSUPPORTED, detail=f"the {kind.name} reader failed: {type(error).__name__}: {_said(error)}")
     return _Look(measures=measures, blank=_blank(source, kind, limits))
@@ -246,6 +254,8 @@ def _look(source: Source, kind: Kind, limits: Limits) -> _Look:
 def _blank(source: Source, kind: Kind, limits: Limits) -> str | None:
     try:
         return kind.blank(source, limits)
+    except ImportError:
+        raise
     except Exception:  # noqa: BLE001  (who cannot tell does not call a file blank)
         return None
 
