@@ -49,10 +49,25 @@ def views(image: Image.Image) -> Iterator[View]:
 
     if image.mode[0] in "IF":
         yield from _deep_views(view(_as_numbers), floating=image.mode[0] == "F")
-    elif image.has_transparency_data:
+    elif image.has_transparency_data and not _is_opaque(image):
         yield from (view(_over(backdrop)) for backdrop in (255, 0))
     else:
         yield view(_opaque)
+
+
+def is_one_colour(image: Image.Image) -> bool:
+    """Answer the plainest case at once: all samples are equal, or all are transparent. The first row is asked first: it costs nothing."""
+    for part in (image.crop((0, 0, image.width, 1)), image):
+        found = part.getextrema()
+        ends = found if isinstance(found[0], tuple) else (found,)
+        clear = image.mode in {"LA", "RGBA"} and ends[-1] == (0, 0)
+        if not clear and any(low != high for low, high in ends):
+            return False
+    return True
+
+
+def _is_opaque(image: Image.Image) -> bool:
+    return image.mode in {"LA", "RGBA"} and image.getchannel("A").getextrema() == (255, 255)
 
 
 def _opaque(band: Image.Image) -> Image.Image:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sluice.formats.picture_views import BAND_PIXELS, DIM_SPAN, MARGIN_FROM, Levels, View, bands, views
+from sluice.formats.picture_views import BAND_PIXELS, DIM_SPAN, MARGIN_FROM, Levels, View, bands, is_one_colour, views
 
 _GRID: Final = 32
 _CELL_MIN: Final = 8
@@ -70,7 +70,7 @@ def picture_is_blank(image: Image.Image) -> bool:
     Transparent pictures are looked at over white and over black, and are blank only if both are. Needs some 30 MB beside the
     decoded image, whatever its size. Raises what Pillow raises when the pixels do not decode.
     """
-    return not any(_shows_something(view) for view in views(image))
+    return is_one_colour(image) or not any(_shows_something(view) for view in views(image))
 
 
 def _shows_something(view: View) -> bool:

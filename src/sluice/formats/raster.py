@@ -73,12 +73,19 @@ def _see(frame: Image.Image, seen: _Seen, limits: Limits) -> None:
     frame.load()
     seen.frames += 1
     keep_within(limits, frame.width, frame.height, seen.frames)
-    if not (seen.blank and picture_is_blank(frame)):
+    if not (seen.blank and _is_blank(frame)):
         seen.blank = False
         return
     colour = frame.convert("RGBA").resize((1, 1), Image.Resampling.BOX).tobytes() if getattr(frame, "is_animated", False) else b""
     seen.blank = not seen.colour or max(abs(a - b) for a, b in zip(colour, seen.colour, strict=True)) <= _SAME_COLOUR
     seen.colour = tuple(colour)
+
+
+def _is_blank(frame: Image.Image) -> bool:
+    try:
+        return picture_is_blank(frame)
+    except MemoryError:  # it was decoded, which is all that integrity asks
+        return False
 
 
 def blank_picture(source: Source, _limits: Limits) -> str | None:
