@@ -247,7 +247,7 @@ def test_no_sample_cut_short_makes_the_checker_fail(name: str) -> None:
 
 
 IN_A_JAIL = """
-import os, sys
+import os, struct, sys, zlib
 from sluice.formats.check import check_file, preload
 from sluice.formats.registry import KINDS
 preload()
@@ -256,6 +256,16 @@ fds["damaged"] = os.memfd_create("damaged")
 os.write(fds["damaged"], bytes(range(256)) * 99)
 for kind in KINDS:
     os.write(fds[kind], kind.sample())
+fds["grain"] = os.memfd_create("grain")
+grain = bytes(200 + (place * place % 7) * 2 for place in range(640 * 480))
+os.write(fds["grain"], b"\\x89PNG\\r\\n\\x1a\\n" + b"".join(
+    struct.pack(">L", len(data)) + name + data + struct.pack(">L", zlib.crc32(name + data))
+    for name, data in (
+        (b"IHDR", struct.pack(">LLBBBBB", 640, 480, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(b"".join(bytes(1) + grain[row * 640 : row * 640 + 640] for row in range(480)))),
+        (b"IEND", b""),
+    )
+))
 modules = set(sys.modules)
 def deny(event, arguments):
     if event in {"open", "import", "os.listdir", "os.scandir", "subprocess.Popen", "socket.connect", "ctypes.dlopen"}:
@@ -266,6 +276,7 @@ for kind in KINDS:
         report = check_file(fds[kind], filename="a." + extension)
         assert (report.outcome, report.format) == ("ok", kind.name), report
         assert check_file(fds["damaged"], filename="a." + extension).outcome != "unsupported", extension
+assert check_file(fds["grain"], filename="a.png").outcome == "ok"
 assert set(sys.modules) == modules, set(sys.modules) - modules
 print("all judged")
 """
