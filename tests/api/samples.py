@@ -1,0 +1,138 @@
+"""Files made in code, sound and otherwise, to be uploaded. What must be said of each stands in the tests."""
+
+import io
+import random
+import struct
+import zipfile
+import zlib
+from functools import cache
+
+import docx
+import openpyxl
+import pptx
+from PIL import Image
+
+TEXT = b"Sluice opens for clean water.\n"
+
+
+@cache
+def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
+    """A picture with something to see: coloured squares from a fixed seed."""
+    dice = random.Random(7)
+    image = Image.new("RGB", size)
+    for left in range(0, size[0], 8):
+        for top in range(0, size[1], 8):
+            image.paste(tuple(dice.randrange(256) for _ in range(3)), (left, top, left + 8, top + 8))
+    return _saved(image, form)
+
+
+@cache
+def white_picture(form: str = "PNG") -> bytes:
+    return _saved(Image.new("RGB", (64, 48), "white"), form)
+
+
+def _saved(image: Image.Image, form: str) -> bytes:
+    out = io.BytesIO()
+    image.save(out, form)
+    return out.getvalue()
+
+
+@cache
+def vast_picture() -> bytes:
+    """A PNG of a few bytes that declares 60,000 x 60,000 pixels."""
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
+    )
+
+
+def pdf(drawing: bytes = b"BT /F1 24 Tf 72 700 Td (Clean water) Tj ET") -> bytes:
+    """A PDF of one page with its cross-reference table; an empty `drawing` makes an empty page."""
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(drawing), drawing),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    body, offsets = b"%PDF-1.7\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    end = b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(body)
+    return body + b"xref\n0 6\n0000000000 65535 f \n" + table + end
+
+
+@cache
+def docx_file(text: str = "Clean water") -> bytes:
+    document, out = docx.Document(), io.BytesIO()
+    if text:
+        document.add_paragraph(text)
+    document.save(out)
+    return out.getvalue()
+
+
+@cache
+def xlsx_file(value: int | None = 42) -> bytes:
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    if value is not None:
+        book["Sheet"]["A1"] = value
+    book.save(out)
+    return out.getvalue()
+
+
+@cache
+def pptx_file(text: str = "Clean water") -> bytes:
+    deck, out = pptx.Presentation(), io.BytesIO()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = text
+    deck.save(out)
+    return out.getvalue()
+
+
+def zip_of(*members: tuple[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+@cache
+def zip_bomb() -> bytes:
+    """About 200 KB that unpack to 200 MB, a thousand times as much."""
+    return zip_of(("zeros", bytes(200 * 1_048_576)))
+
+
+@cache
+def eicar() -> bytes:
+    """The test file of the antivirus industry (eicar.org), put together here so that no scanner minds this source."""
+    halves = ("X5O!P%@AP[4\\PZX54(P^)7CC)7}$", "EICAR-STANDARD-ANTIVIRUS-", "TEST-FILE!$H+H*")
+    return "".join(halves).encode()
+
+
+@cache
+def noise(size: int, seed: int = 1) -> bytes:
+    """Bytes of no known format."""
+    return b"\x07\x1b" + random.Random(seed).randbytes(size - 2)
+
+
+def sound() -> dict[str, bytes]:
+    """Sound files by extension."""
+    return {
+        "pdf": pdf(),
+        "png": picture(),
+        "jpg": picture("JPEG"),
+        "gif": picture("GIF"),
+        "webp": picture("WEBP"),
+        "docx": docx_file(),
+        "xlsx": xlsx_file(),
+        "pptx": pptx_file(),
+        "zip": zip_of(("readme.txt", TEXT)),
+        "csv": b"name,litres\nsluice,12\nweir,7\n",
+        "json": b'{"water": "clean", "litres": 12}',
+        "xml": b"<?xml version='1.0'?><sluice><gate litres='12'>open</gate></sluice>",
+        "txt": TEXT,
+    }

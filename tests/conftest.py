@@ -1,0 +1,129 @@
+"""Fixtures that many test folders share: the two setups of the service and the gates into them. How they work is in `tests.gate`."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.places import Places
+from tests.gate import Gate, Service, running_service
+from tests.servers.clamd import running_clamd
+from tests.servers.postgres import Postgres, running_postgres
+from tests.servers.radosgw import RadosGateway, running_radosgw
+
+SETUPS = ("sqlite-local", "postgres-s3")
+
+HASTY = {
+    "FREE_UPLOADS_PER_MONTH": "3",
+    "PURGE_AFTER_DAYS": "0",
+    "BODY_IDLE_SECONDS": "1",
+    "UPLOADS_PER_TENANT": "1",
+    "UPLOAD_WAIT_SECONDS": "0.3",
+    "JWT_DEFAULT_SCOPES": "metadata,delete",
+}
+"""Settings under which what takes days takes no time, and what takes many takes few."""
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
+    with running_radosgw(tmp_path_factory.mktemp("radosgw")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_clamd(tmp_path_factory.mktemp("clamd")) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    return Places(request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def sqlite_local(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("sqlite-local")) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def postgres_s3(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("postgres-s3")) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def hasty_sqlite_local(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("sqlite-local"), **HASTY) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def hasty_postgres_s3(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("postgres-s3"), **HASTY) as service:
+        yield service
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that takes a service on both setups, but those that need one kind of store where there is one."""
+    if "setup_name" not in metafunc.fixturenames:
+        return
+    for needed, setup in (("s3", "postgres-s3"), ("served_here", "sqlite-local")):
+        if needed in metafunc.fixturenames:
+            metafunc.parametrize("setup_name", [setup], scope="session")
+            return
+    metafunc.parametrize("setup_name", SETUPS, scope="session")
+
+
+# The servers are fixtures of their own, not parameters: they live until the session ends, in whatever order the tests come.
+
+
+@pytest.fixture(scope="session")
+def service(request: pytest.FixtureRequest, setup_name: str) -> Service:
+    """The running service of the setup, shared by all tests of the session."""
+    running: Service = request.getfixturevalue(setup_name.replace("-", "_"))
+    return running
+
+
+@pytest.fixture(scope="session")
+def hasty(request: pytest.FixtureRequest, setup_name: str) -> Service:
+    """A second service with small limits and no patience (`HASTY`)."""
+    running: Service = request.getfixturevalue("hasty_" + setup_name.replace("-", "_"))
+    return running
+
+
+@pytest.fixture
+def newcomer(service: Service) -> Gate:
+    """A fresh tenant without a bucket."""
+    return service.new_gate()
+
+
+@pytest.fixture
+def gate(service: Service) -> Gate:
+    """A fresh tenant whose files land in the setup's store."""
+    return service.new_gate().with_store()
+
+
+@pytest.fixture(scope="session")
+def lobby(service: Service) -> Gate:
+    """One tenant for all requests that leave nothing behind."""
+    return service.new_gate().with_store()
+
+
+@pytest.fixture
+def s3(service: Service) -> RadosGateway:
+    """The real S3 of the setup: tests that take it run where there is one."""
+    assert service.place.gateway is not None
+    return service.place.gateway
+
+
+@pytest.fixture
+def served_here(service: Service) -> None:
+    """Taken by tests of what the service does for want of an S3: they run where there is none."""
+    assert service.place.gateway is None
