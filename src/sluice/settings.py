@@ -71,7 +71,11 @@ class Settings(BaseSettings):
         description="What a password-protected file is to the scanner, which cannot look inside: let in as an intact file, or "
         "refused as `scan_incomplete`.",
     )
-    clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once.")
+    clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once at each clamd.")
+    clamd_probe_seconds: float = Field(
+        300.0, gt=0, description="How often each clamd is tried on the EICAR test virus and on what it must not call clean."
+    )
+    signature_days: float = Field(7.0, gt=0, description="Age of clamd's signatures from which the health page says `degraded`.")
 
     sandbox: Literal["auto", "strict", "seccomp", "limits-only"] = Field(
         "auto",

@@ -14,7 +14,7 @@ from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
 from sluice.db.database import Database
-from sluice.engines.health import EngineHealth
+from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity import TokenVerifier
 from sluice.engines.identity.claims import ClaimRules
 from sluice.engines.identity.local import LocalVerifier
@@ -29,6 +29,7 @@ from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Scanner
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.engines.scanner.clamd_member import Care
 from sluice.engines.scanner.off import NoScanner
 from sluice.engines.storage import ObjectStore
 from sluice.engines.storage.local import LocalStore
@@ -146,27 +147,39 @@ def make_sandbox(settings: Settings) -> Sandbox:
 
 
 async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
-    """Answer the scanner of these settings; `auto` asks once whether a clamd is reachable, and says what it took."""
+    """Answer the scanner of these settings; `auto` looks once whether a clamd is of use, and says what it took."""
     if settings.scanner == "off":
         return NoScanner()
     if settings.scanner == "builtin":
         return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+    clamd = _make_clamd(settings)
+    await clamd.start()
+    health = await clamd.health()
+    if settings.scanner == "clamd" or health.state is not EngineState.DOWN:
+        return clamd
+    await clamd.aclose()
+    if settings.production:
+        raise StartRefused(
+            f"No clamd is of use ({health.detail}): start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own rules alone."
+        )
+    log.warning("scanner_builtin", why=f"no clamd is of use ({health.detail}); Sluice's own rules are used, which are no antivirus")
+    return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+
+
+def _make_clamd(settings: Settings) -> ClamdScanner:
+    make_folder(settings.resolved_spool_dir)
     with _refusing("SLUICE_CLAMD"):
-        clamd = ClamdScanner(
+        return ClamdScanner(
             settings.clamd,
             connect_seconds=settings.clamd_connect_seconds,
             stall_seconds=settings.clamd_stall_seconds,
             scan_seconds=settings.clamd_scan_seconds,
             concurrency=settings.clamd_concurrency,
+            care=Care(probe=settings.clamd_probe_seconds),
             encrypted=settings.scanner_encrypted,
+            signature_age=timedelta(days=settings.signature_days),
+            folder=settings.resolved_spool_dir,
         )
-    if settings.scanner == "clamd" or await clamd.reachable():
-        return clamd
-    await clamd.aclose()
-    if settings.production:
-        raise StartRefused("No clamd is reachable: start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own rules alone.")
-    log.warning("scanner_builtin", why="no clamd is reachable; Sluice's own rules are used, which are no antivirus")
-    return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
 
 
 def make_limiter() -> MemoryLimiter:

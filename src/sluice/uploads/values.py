@@ -78,7 +78,11 @@ class ExamineFact:
 
 @dataclass(frozen=True, slots=True)
 class ScanFact:
-    """What the scanner said. `outcome` is `clean`, `infected` or `incomplete`: an absent scanner is no fact but a fault."""
+    """What the scanner said. `outcome` is `clean`, `infected` or `incomplete`: an absent scanner is no fact but a fault.
+
+    `member` is the address of the daemon that said so, empty where there is none; `cached` tells a verdict that was given earlier on the
+    same bytes; `flags` name what is no threat and yet worth knowing.
+    """
 
     outcome: Literal["clean", "infected", "incomplete"]
     threat: str | None
@@ -86,6 +90,9 @@ class ScanFact:
     engine: str
     signatures: str
     ms: float
+    member: str = ""
+    cached: bool = False
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,94 +1,218 @@
-"""A clamd that answers a scan in a way of the test's choosing. Version, ping and the first tiny scans it answers as a good one does."""
+"""A clamd that answers a scan in a way of the test's choosing. Version, ping and what is tried on it at first it answers as a good one does."""
 
 import asyncio
 import contextlib
+import os
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from socket import SO_LINGER, SOL_SOCKET
 
-Fault = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+from tests.threats.packing import EICAR
 
-PROBES = 2
-"""A scanner that meets a clamd for the first time tries it on the test virus and on something packed very deep."""
+_STARTS_OF_PROBES = (bytes(4), EICAR[:4], b"PK\3\4", b"\x1f\x8b\x08\0")
+FOUND, LIMIT = b"stream: Eicar FOUND\0", b"stream: Heuristics.Limits.Exceeded.MaxRecursion FOUND\0"
+
+
+class Peer:
+    """The daemon's end of one connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._loop = asyncio.get_running_loop()
+        self._buffer = b""
+        self._fds: list[int] = []
+
+    async def until_nul(self) -> bytes:
+        while b"\0" not in self._buffer:
+            await self._more()
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        return text
+
+    async def take(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            await self._more()
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        return data
+
+    def put_back(self, data: bytes) -> None:
+        self._buffer = data + self._buffer
+
+    async def descriptor(self) -> int:
+        while not self._fds:
+            await self._more()
+        await self.take(1)
+        return self._fds.pop()
+
+    async def say(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self._socket, data)
+
+    def reset(self) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+
+    async def _more(self) -> None:
+        if self._socket.family is socket.AF_UNIX:
+            await self._readable()
+            data, fds, _, _ = socket.recv_fds(self._socket, 65536, 1)
+            self._fds += fds
+        else:
+            data = await self._loop.sock_recv(self._socket, 65536)
+        if not data:
+            raise ConnectionError("the client left")
+        self._buffer += data
+
+    async def _readable(self) -> None:
+        ready = asyncio.Event()
+        self._loop.add_reader(self._socket.fileno(), ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._loop.remove_reader(self._socket.fileno())
+
+
+Fault = Callable[[Peer], Awaitable[None]]
 
 
 class FaultyClamd:
-    """Answers scans by `fault`; `commands` are those of all connections so far, in order."""
+    """Answers scans by `fault`; `commands` are those of all connections so far, in order, but for scans of what a probe sends."""
 
     def __init__(self, fault: Fault) -> None:
         self.address = ""
         self.fault = fault
         self.commands: list[str] = []
-        self.version = b"ClamAV 1.4.6/27500/Mon Jan  5 09:00:00 2026\0"
+        self.probes: list[str] = []
+        self.version = b"ClamAV 1.4.6/27500/Mon Jan  5 09:00:00 2026"
         self.at_ping: Fault = answering(b"PONG\0")
         self.at_version: Fault | None = None
-        self._scans = 0
+        self.at_descriptor: Fault | None = None
+        """What becomes of every descriptor, probes included."""
+        self.finds_test_virus = True
+        self.names_limits = True
+        self.largest = 1 << 40
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await self._answer((await reader.readuntil(b"\0"))[1:-1].decode(), reader, writer)
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        self._tasks.discard(task)
+    async def listen(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+            connection.setblocking(False)
+            task = asyncio.create_task(self._serve(Peer(connection)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        self.hang_up()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answer(self, command: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.commands.append(command)
-        if command == "VERSION":
-            await (self.at_version or answering(self.version))(reader, writer)
-        elif command == "PING":
-            await self.at_ping(reader, writer)
+    def hang_up(self) -> None:
+        """Close every connection."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(self, peer: Peer) -> None:
+        try:
+            command = (await peer.until_nul())[1:].decode()
+            if command == "IDSESSION":
+                await self._session(peer)
+            else:
+                await self._answer(command, peer)
+        except (ConnectionError, OSError):
+            pass  # the client left, as it may
+        finally:
+            peer.close()
+
+    async def _session(self, peer: Peer) -> None:
+        number = 0
+        while command := (await peer.until_nul())[1:].decode():
+            number += 1
+            self.commands.append(command)
+            if self.at_version is not None:
+                await self.at_version(peer)
+                return
+            await peer.say(b"%d: %s\0" % (number, self.version))
+
+    async def _answer(self, command: str, peer: Peer) -> None:
+        if command == "PING":
+            self.commands.append(command)
+            await self.at_ping(peer)
+        elif command == "FILDES" and self.at_descriptor is not None:
+            self.commands.append(command)
+            await peer.descriptor()
+            await self.at_descriptor(peer)
+        elif command == "FILDES":
+            await self._scan_descriptor(peer)
         else:
-            self._scans += 1
-            probe = self._scans <= PROBES
-            answer = [b"stream: Eicar FOUND\0", b"stream: Heuristics.Limits.Exceeded.MaxRecursion FOUND\0"][
-                self._scans % PROBES - 1
-            ]
-            if probe and command == "INSTREAM":
-                await take_all(reader)
-            await (answering(answer) if probe else self.fault)(reader, writer)
+            await self._scan_stream(peer)
+
+    async def _scan_descriptor(self, peer: Peer) -> None:
+        fd = await peer.descriptor()
+        data = os.pread(fd, os.fstat(fd).st_size, 0)
+        os.close(fd)
+        if data.startswith(_STARTS_OF_PROBES):
+            self.probes.append("FILDES")
+            await peer.say(self._of_probe(data))
+        else:
+            self.commands.append("FILDES")
+            await self.fault(peer)
+
+    async def _scan_stream(self, peer: Peer) -> None:
+        head = await peer.take(4)
+        head += await peer.take(min(4, int.from_bytes(head, "big")))
+        peer.put_back(head)
+        if head[4:].startswith(_STARTS_OF_PROBES):
+            self.probes.append("INSTREAM")
+            await peer.say(self._of_probe(await take_all(peer)))
+        else:
+            self.commands.append("INSTREAM")
+            await self.fault(peer)
+
+    def _of_probe(self, data: bytes) -> bytes:
+        if data.startswith(_STARTS_OF_PROBES[-1]):
+            return LIMIT if self.names_limits else b"stream: OK\0"
+        if len(data) > self.largest:
+            return b"stream: Heuristics.Limits.Exceeded.MaxFileSize FOUND\0" if self.names_limits else b"stream: OK\0"
+        return FOUND if self.finds_test_virus else b"stream: OK\0"
 
 
 @asynccontextmanager
-async def faulty_clamd(fault: Fault, *, socket: Path | None = None) -> AsyncIterator[FaultyClamd]:
+async def faulty_clamd(fault: Fault, *, socket_path: Path | None = None) -> AsyncIterator[FaultyClamd]:
     """Listen on a free loopback port, or on a unix socket, until the block ends."""
     daemon = FaultyClamd(fault)
-    if socket is not None:
-        server = await asyncio.start_unix_server(daemon.serve, socket)
-        daemon.address = f"unix:{socket}"
-    else:
-        server = await asyncio.start_server(daemon.serve, "127.0.0.1", 0)
-        daemon.address = f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server:
-        yield daemon
-        await daemon.stop()
+    with socket.socket(socket.AF_UNIX if socket_path else socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(str(socket_path) if socket_path else ("127.0.0.1", 0))
+        listener.listen(64)
+        listener.setblocking(False)
+        daemon.address = f"unix:{socket_path}" if socket_path else f"tcp:127.0.0.1:{listener.getsockname()[1]}"
+        listening = asyncio.create_task(daemon.listen(listener))
+        try:
+            yield daemon
+        finally:
+            listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listening
+            await daemon.stop()
 
 
-async def take_all(reader: asyncio.StreamReader) -> bytes:
+async def take_all(peer: Peer) -> bytes:
     """Read the frames of INSTREAM to their end and answer the bytes in them."""
     data = b""
-    while length := int.from_bytes(await reader.readexactly(4), "big"):
-        data += await reader.readexactly(length)
+    while length := int.from_bytes(await peer.take(4), "big"):
+        data += await peer.take(length)
     return data
 
 
 def answering(answer: bytes) -> Fault:
     """Answer at once, with the scan's bytes unread."""
 
-    async def fault(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        await writer.drain()
+    async def fault(peer: Peer) -> None:
+        await peer.say(answer)
 
     return fault
 
@@ -96,49 +220,43 @@ def answering(answer: bytes) -> Fault:
 def hearing_out(answer: bytes) -> Fault:
     """Take all bytes of an INSTREAM scan, then answer."""
 
-    async def fault(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await take_all(reader)
-        await answering(answer)(reader, writer)
+    async def fault(peer: Peer) -> None:
+        await take_all(peer)
+        await peer.say(answer)
 
     return fault
 
 
-async def hangs(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+async def hangs(_: Peer) -> None:
     await asyncio.Event().wait()
 
 
-async def hangs_after_the_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await take_all(reader)
-    await hangs(reader, writer)
+async def hangs_after_the_bytes(peer: Peer) -> None:
+    await take_all(peer)
+    await hangs(peer)
 
 
-async def resets_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    reset(writer)
+async def resets_at_once(peer: Peer) -> None:
+    peer.reset()
 
 
-async def resets_mid_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readexactly(5)
-    reset(writer)
+async def resets_mid_stream(peer: Peer) -> None:
+    await peer.take(5)
+    peer.reset()
 
 
-async def dies_mid_scan(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    await take_all(reader)
+async def dies_mid_scan(peer: Peer) -> None:
+    await take_all(peer)
 
 
-async def says_limit_and_resets(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readexactly(5)
-    await answering(b"INSTREAM size limit exceeded. ERROR\0")(reader, writer)
-    reset(writer)
+async def says_limit_and_resets(peer: Peer) -> None:
+    await peer.take(5)
+    await peer.say(b"INSTREAM size limit exceeded. ERROR\0")
+    peer.reset()
 
 
-async def trickles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await take_all(reader)
+async def trickles(peer: Peer) -> None:
+    await take_all(peer)
     for letter in b"stream: " + b"x" * 10_000:
-        writer.write(bytes([letter]))
-        await writer.drain()
+        await peer.say(bytes([letter]))
         await asyncio.sleep(0.05)
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()

@@ -115,11 +115,11 @@ async def test_a_password_hides_no_limit_although_clamd_names_either_by_chance(c
     assert {type(result) for result in results} == {Incomplete}
 
 
-async def test_a_clamd_that_is_silent_about_its_limits_is_believed_for_small_files_only(silent_clamd: Clamd, seal: Seal) -> None:
+async def test_a_clamd_that_is_silent_about_its_limits_is_not_believed_alone(silent_clamd: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([silent_clamd.address])
-    assert isinstance(await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1"), Clean)
-    large = await scanner.scan(seal(bytes(26 * 2**20) + EICAR), tenant_id="ten_1")
-    assert isinstance(large, Incomplete)
+    result = await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1")
+    assert isinstance(result, Incomplete)
+    assert "AlertExceedsMax" in result.why
     health = await scanner.health()
     assert health.state is EngineState.DEGRADED
     assert "AlertExceedsMax" in health.detail
@@ -150,10 +150,23 @@ async def test_a_daemon_that_comes_back_is_asked_again(tmp_path: Path, seal: Sea
         scanner = ClamdScanner([server.address])
         assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
     assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Unavailable)
-    assert not await scanner.reachable()
     with running_clamd(tmp_path):
-        assert await scanner.reachable()
         assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_how_much_it_scans_is_found_out(small_clamd: Clamd, way: str) -> None:
+    scanner = ClamdScanner([address_of(small_clamd, way)], largest_bytes=8 * 2**20)
+    await scanner.start()
+    await scanner.find_reach(20)
+    assert scanner.reach == 2**20
+
+
+async def test_how_much_a_silent_one_scans_is_found_out(silent_clamd: Clamd) -> None:
+    scanner = ClamdScanner([silent_clamd.address], largest_bytes=100 * 2**20)
+    await scanner.start()
+    await scanner.find_reach(20)
+    assert scanner.reach == 25 * 2**20
 
 
 async def test_many_scans_at_once_each_get_their_own_answer(clamd: Clamd, seal: Seal) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from sluice.engines.health import EngineHealth
 from sluice.engines.sandbox import Away, Died, Overran, Ran, Sandbox
 from sluice.engines.scanner.policy import EncryptedPolicy
-from sluice.engines.scanner.protocol import Clean, Incomplete, Infected, ScanResult, Unavailable
+from sluice.engines.scanner.protocol import Clean, Edition, Incomplete, Infected, ScanResult, Unavailable
 from sluice.kit.sealed import Sealed
 from sluice.threats import RULES_VERSION
 
@@ -23,6 +23,8 @@ class BuiltinScanner:
     """
 
     name = _NAME
+    edition = Edition(_NAME, RULES_VERSION)
+    reach = None
 
     def __init__(self, sandbox: Sandbox, *, encrypted: EncryptedPolicy = "allow") -> None:
         self._sandbox = sandbox

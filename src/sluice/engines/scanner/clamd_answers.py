@@ -5,6 +5,7 @@ Sources: clamd(8), and the answers of ClamAV 1.4 as they were met. Whatever is n
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
@@ -12,8 +13,9 @@ from sluice.engines.scanner.clamd_address import ClamdAway
 
 _SCANNED: Final = re.compile(r"(?:stream|fd\[\d{1,9}\]): (?:(?P<ok>OK)|(?P<threat>[ -~]{1,256}) FOUND)")
 _REFUSED: Final = re.compile(r"(?P<why>[ -~]{1,512}?)\.? ?ERROR")
-_VERSION: Final = re.compile(r"ClamAV (?P<engine>[0-9][\w.+~-]{0,40})(?:/(?P<signatures>\d{1,9})/[ -~]{1,60})?")
+_VERSION: Final = re.compile(r"ClamAV (?P<engine>[0-9][\w.+~-]{0,40})(?:/(?P<signatures>\d{1,9})/(?P<built>[ -~]{1,60}))?")
 _LIMIT_THREAT: Final = re.compile(r"Heuristics\.Limits\.|\(null\)")
+_BUILT_FORM: Final = "%a %b %d %H:%M:%S %Y"  # of asctime(3), in the names of the C locale, which is Python's unless told otherwise
 _LIMIT_ERROR: Final = re.compile(r"size limit exceeded|limit reached|Exceeded (?:max|time)", re.IGNORECASE)
 
 
@@ -39,10 +41,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The engine (`1.4.6`) and the number of the signature database, empty where clamd has one without a number."""
+    """The engine (`1.4.6`), the number of the signature database, empty where clamd has one without a number, and when it was built.
+
+    clamd tells the local time of its machine without the zone, which is taken for UTC: ages are right to half a day.
+    """
 
     engine: str
     signatures: str
+    built: datetime | None = None
 
 
 def read_scan(answer: bytes) -> Said:
@@ -61,7 +67,14 @@ def read_version(answer: bytes) -> Version:
     version = _VERSION.fullmatch(answer.decode("ascii", "replace"))
     if version is None:
         raise ClamdAway("a version that is not understood")
-    return Version(version["engine"], version["signatures"] or "")
+    return Version(version["engine"], version["signatures"] or "", _read_built(version["built"]))
+
+
+def _read_built(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.strptime(text, _BUILT_FORM).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _read_threat(name: str) -> Said:

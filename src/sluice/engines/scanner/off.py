@@ -9,6 +9,8 @@ class NoScanner:
     """Answers every scan with `Unavailable`: contexts that ask for one are refused, not waved through."""
 
     name = "off"
+    edition = None
+    reach = None
 
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:  # noqa: ARG002  (the protocol's signature)
         """Answer that nothing was looked at."""

@@ -8,12 +8,27 @@ from sluice.kit.sealed import Sealed
 
 
 @dataclass(frozen=True, slots=True)
+class Edition:
+    """What a verdict holds for: an engine with its version, and the version of its signatures."""
+
+    engine: str
+    signatures: str
+
+
+@dataclass(frozen=True, slots=True)
 class Clean:
-    """All of the bytes were looked at and nothing was found."""
+    """All of the bytes were looked at and nothing was found.
+
+    `member` is the address of the daemon that said so, where there are several. `cached` tells a verdict given earlier on the same bytes
+    by the same edition. `flags` name what is no threat and yet worth knowing, such as a macro that runs by itself.
+    """
 
     engine: str
     signatures: str
     ms: float
+    member: str = ""
+    cached: bool = False
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,7 @@ class Infected:
     engine: str
     signatures: str
     ms: float
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,7 @@ class Incomplete:
     engine: str
     signatures: str
     ms: float
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,14 @@ class Scanner(Protocol):
     """Looks for malware in sealed bytes."""
 
     name: str
+
+    @property
+    def edition(self) -> Edition | None:
+        """What a verdict given now would most likely hold for; None when that is not known. Costs nothing to ask."""
+
+    @property
+    def reach(self) -> int | None:
+        """Bytes of the largest file that is scanned to its end; None where there is no such limit or none is known. Costs nothing."""
 
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
         """Scan all of the bytes within the engine's own deadline. Never raises for a fault of the engine: that is `Unavailable`."""

@@ -3,18 +3,21 @@
 from sluice.engines.scanner import Clean, Incomplete, Infected, Scanner, Unavailable
 from sluice.errors import Unavailable as ServiceUnavailable
 from sluice.kit.sealed import Sealed
+from sluice.observe.log import log
 from sluice.uploads.values import ScanFact
 
 
 async def scan(sealed: Sealed, tenant_id: str, scanner: Scanner) -> ScanFact:
     """Answer what the scanner says of the bytes; raises the error `Unavailable` when it says nothing: unscanned is never clean."""
     answer = await scanner.scan(sealed, tenant_id=tenant_id)
+    if isinstance(answer, Unavailable):
+        log.warning("scan_unavailable", tenant_id=tenant_id, engine=answer.engine, why=answer.why)
+        raise ServiceUnavailable("malware scanner")
+    engine, signatures, ms, member = answer.engine, answer.signatures, answer.ms, answer.member
     match answer:
-        case Unavailable():
-            raise ServiceUnavailable("malware scanner")
         case Clean():
-            return ScanFact("clean", None, "", answer.engine, answer.signatures, answer.ms)
+            return ScanFact("clean", None, "", engine, signatures, ms, member, answer.cached, answer.flags)
         case Infected():
-            return ScanFact("infected", answer.threat, f"found {answer.threat}", answer.engine, answer.signatures, answer.ms)
+            return ScanFact("infected", answer.threat, f"found {answer.threat}", engine, signatures, ms, member)
         case Incomplete():
-            return ScanFact("incomplete", None, answer.why, answer.engine, answer.signatures, answer.ms)
+            return ScanFact("incomplete", None, answer.why, engine, signatures, ms, member)
