@@ -24,8 +24,8 @@ _PLAIN_SPAN: Final = DIM_SPAN
 """Levels between the brightest and the darkest of the page's coarse means: more is no lighting of an empty page. Dim deep samples, stretched
 to just as much, are not judged by it."""
 _DRAWN_SPAN: Final = 16.0
-"""The same for small pictures without any noise, which no scanner or camera made."""
-_DRAWN_NOISE: Final = 0.3
+"""The same for small pictures with next to no noise, which no scanner or camera made."""
+_DRAWN_NOISE: Final = 1.0
 _UNEVEN_SPAN: Final = 10.0
 """The same after a smooth surface (shading, vignette) was taken away."""
 _STRONG: Final = 30.0

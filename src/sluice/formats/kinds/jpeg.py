@@ -32,7 +32,7 @@ _WINDOW: Final = 256 * 1024
 _SEGMENTS_MAX: Final = 500_000
 _STRICT_PIXELS: Final = 64_000_000
 _STRICT_BYTES: Final = 128 * 1024**2
-_SCANNED_PIXELS_MAX: Final = 4_000_000_000
+_SCANNED_PIXELS_MAX: Final = 2_000_000_000
 
 
 @dataclass(slots=True)

@@ -1,0 +1,59 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.formats.images import board, encoded, plain
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "verdicts.py"
+
+
+def labelled(folder: Path, *rows: tuple[str, str, bytes]) -> None:
+    """Write a folder with a manifest; a row is a file's name, its label and its bytes."""
+    lines = []
+    for name, label, data in rows:
+        (folder / name).write_bytes(data)
+        lines.append(json.dumps({"file": name, "format": name.rpartition(".")[2], "label": label, "tier": "clean"}))
+    (folder / "manifest.jsonl").write_text("\n".join(lines))
+
+
+def scores(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), str(folder), *options], capture_output=True, text=True, check=False)
+
+
+def columns(printed: str, name: str) -> dict[str, str]:
+    heading, *lines = printed.splitlines()[1:]
+    line = next(line for line in lines if line.split()[0] == name)
+    return dict(zip(heading.split(), line.split()[1:], strict=False))
+
+
+def test_hits_and_tries_are_counted_by_question(tmp_path: Path) -> None:
+    good = encoded(board(), "PNG")
+    labelled(
+        tmp_path,
+        ("good.png", "valid", good),
+        ("cut.png", "corrupt", good[:-30]),
+        ("wrongly.png", "corrupt", good),
+        ("empty.png", "blank", encoded(plain(), "PNG")),
+        ("shown.png", "not_blank", good),
+    )
+    found = columns(scores(tmp_path).stdout, "png")
+    assert (found["clean"], found["corrupt"], found["blank"], found["twin"]) == ("0/1", "1/2", "1/1", "0/1")
+    assert (found["trunc50"], found["zero4k"], found["wrongtyp"]) == ("1/1", "1/1", "1/1")
+
+
+def test_misjudged_files_are_named_on_demand(tmp_path: Path) -> None:
+    labelled(tmp_path, ("broken.png", "valid", b"not a picture"))
+    assert "broken.png" in scores(tmp_path, "--list").stdout
+    assert "broken.png" not in scores(tmp_path).stdout
+
+
+def test_formats_without_a_kind_are_listed(tmp_path: Path) -> None:
+    labelled(tmp_path, ("odd.zzz", "valid", b"odd"), ("good.png", "valid", encoded(board(), "PNG")))
+    assert "not covered: zzz" in scores(tmp_path).stdout
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    refused = scores(tmp_path)
+    assert refused.returncode == 2
+    assert "manifest.jsonl" in refused.stderr
