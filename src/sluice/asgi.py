@@ -31,7 +31,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with assembled(given) as services:
-            furnish(app, _api_services(given, services), _authenticator(given, services), services.engines.healths)
+            furnish(app, _api_services(given, services), _authenticator(given, services), services.healths)
             stop = asyncio.Event()
             tasks = [asyncio.create_task(_write_last_used(services.api_keys, stop))]
             if given.worker_inside:

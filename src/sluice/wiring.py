@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sluice.buckets import Bucket
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
-from sluice.db.database import Database
+from sluice.db.database import Database, DatabaseAway
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity import TokenVerifier
 from sluice.engines.identity.claims import ClaimRules
@@ -54,6 +54,9 @@ class StartRefused(Exception):
     """The service does not start with these settings on this machine. `str()` is one sentence that says what to do."""
 
 
+_MOST_NAMED = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Engines:
     """The neighbours of one process."""
@@ -64,17 +67,6 @@ class Engines:
     sandbox: Sandbox
     scanner: Scanner
     verifiers: VerifierSet
-
-    async def healths(self) -> Sequence[EngineHealth]:
-        """Ask every engine how it is, all at once."""
-        asked = [
-            self.database.health(),
-            self.stores.platform.health(),
-            self.limiter.health(),
-            self.sandbox.health(),
-            self.scanner.health(),
-        ]
-        return (*await asyncio.gather(*asked), *await self.verifiers.health())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +81,18 @@ class Services:
     api_keys: ApiKeys
     pipeline: Pipeline
     signer: LinkSigner
+
+    async def healths(self) -> Sequence[EngineHealth]:
+        """Ask every engine how it is, all at once."""
+        engines = self.engines
+        asked = [
+            engines.database.health(),
+            engines.stores.platform.health(),
+            engines.limiter.health(),
+            engines.sandbox.health(),
+            scanner_health(engines.scanner, self.contexts),
+        ]
+        return (*await asyncio.gather(*asked), *await engines.verifiers.health())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,26 @@ def _make_clamd(settings: Settings) -> ClamdScanner:
         )
 
 
+def make_contexts(database: Database, scanner: Scanner) -> Contexts:
+    """Answer the contexts, none of which may take larger files than the scanner scans."""
+    return Contexts(database, scan_reach=lambda: scanner.reach)
+
+
+async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> EngineHealth:
+    """Answer how the scanner is; it is not well where contexts take larger files than it scans. `named` tells whose they are."""
+    health = await scanner.health()
+    try:
+        beyond = await contexts.beyond_reach(_MOST_NAMED)
+    except DatabaseAway:
+        return health
+    if not beyond:
+        return health
+    count = f"{len(beyond)}{' or more' if len(beyond) == _MOST_NAMED else ''} context(s) take larger files than are scanned"
+    which = ", ".join(f"{one.context_key} of {one.tenant_id} ({one.max_file_size_mb} MB)" for one in beyond)
+    detail = "; ".join(filter(None, (health.detail, f"{count}: {which}" if named else count)))
+    return replace(health, state=EngineState.DOWN if health.state is EngineState.DOWN else EngineState.DEGRADED, detail=detail)
+
+
 def make_limiter() -> MemoryLimiter:
     """Answer the rate limiter."""
     return MemoryLimiter()
@@ -241,7 +265,7 @@ def _services(settings: Settings, engines: Engines) -> Services:
     return Services(
         engines=engines,
         tenants=Tenants(database),
-        contexts=Contexts(database),
+        contexts=make_contexts(database, engines.scanner),
         buckets=buckets,
         files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
         api_keys=ApiKeys(database),
@@ -320,9 +344,7 @@ def _secret_file(settings: Settings, name: str) -> Path:
     """Answer the path of a secret file; in production it must be there already, put there by a person who keeps a copy."""
     path = settings.keys_dir / name
     if settings.production and not path.exists():
-        raise StartRefused(
-            f"The secret file {path} is missing; run `sluice init` once and keep a copy of it."
-        )
+        raise StartRefused(f"The secret file {path} is missing; run `sluice init` once and keep a copy of it.")
     make_folder(settings.keys_dir)
     return path
 

@@ -12,11 +12,24 @@ from sluice.cli import show
 from sluice.cli.faults import worded
 from sluice.cli.outcomes import Exit
 from sluice.db import migrate
-from sluice.db.database import Database
+from sluice.db.database import Database, DatabaseAway
+from sluice.engines.scanner import FindsReach
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.settings import Settings
-from sluice.wiring import make_database, make_limiter, make_sandbox, make_scanner, make_stores, make_verifiers
+from sluice.wiring import (
+    StartRefused,
+    make_contexts,
+    make_database,
+    make_limiter,
+    make_sandbox,
+    make_scanner,
+    make_stores,
+    make_verifiers,
+    scanner_health,
+)
 
+_REACH_SECONDS: Final = 30.0
+"""Longest wait for how large a file clamd scans: some seconds where nothing else is to do."""
 _WORST_LAST: Final = (EngineState.UP, EngineState.DEGRADED, EngineState.DOWN)
 
 
@@ -75,9 +88,23 @@ async def _sandbox_and_scanner(settings: Settings, stack: AsyncExitStack) -> Seq
     async def look_at_scanner() -> Sequence[EngineHealth]:
         scanner = await make_scanner(settings, sandbox)
         stack.push_async_callback(scanner.aclose)
-        return [await scanner.health()]
+        if isinstance(scanner, FindsReach):
+            await scanner.find_reach(_REACH_SECONDS)
+        database = await _migrated(settings, stack)
+        health = scanner.health() if database is None else scanner_health(scanner, make_contexts(database, scanner), named=True)
+        return [await health]
 
     return [*await _answered("sandbox", look_at_sandbox), *await _answered("scanner", look_at_scanner)]
+
+
+async def _migrated(settings: Settings, stack: AsyncExitStack) -> Database | None:
+    """Answer the database where it can be asked for contexts; what is wrong with it where not is told by its own line."""
+    try:
+        database = make_database(settings)
+        stack.push_async_callback(database.aclose)
+        return database if await migrate.revision(database) == migrate.newest() else None
+    except (StartRefused, DatabaseAway):
+        return None
 
 
 async def _identity(settings: Settings, stack: AsyncExitStack) -> Sequence[EngineHealth]:

@@ -1,6 +1,6 @@
 """All queries of contexts; what a query means is decided in `service`. The tenant comes first in every one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import func, insert, select, update
@@ -28,6 +28,13 @@ async def list_page(connection: AsyncConnection, tenant_id: str, status: str | N
     query = select(contexts).where(*wanted).order_by(contexts.c.context_id.desc()).offset(request.offset).limit(request.page_size)
     rows = (await connection.execute(query)).all()
     return Page(tuple(_value(row) for row in rows), request, total)
+
+
+async def scanned_beyond(connection: AsyncConnection, size_mb: int, most: int) -> Sequence[Context]:
+    """Answer active contexts of all tenants that ask for scans and take larger files than `size_mb`: for the operator, not for a tenant."""
+    wanted = (contexts.c.status == "active", contexts.c.scan_for_viruses, contexts.c.max_file_size_mb > size_mb)
+    query = select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
+    return [_value(row) for row in (await connection.execute(query)).all()]
 
 
 async def add(connection: AsyncConnection, context: Context) -> None:

@@ -1,11 +1,11 @@
 """What may be done with contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.contexts import repository
-from sluice.contexts.context import Context, RateLimit
+from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.types import Connection
@@ -14,6 +14,13 @@ from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+
+ScanReach = Callable[[], int | None]
+"""Answers the bytes of the largest file that is scanned to its end, None where there is no such limit or none is known."""
+
+
+def _no_limit() -> None:
+    """Answer that no limit is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +43,16 @@ class Draft:
 
 
 class Contexts:
-    """The contexts of all tenants, one tenant at a time."""
+    """The contexts of all tenants, one tenant at a time. None may take larger files than `scan_reach` says are scanned."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now, scan_reach: ScanReach = _no_limit) -> None:
         self._database = database
         self._clock = clock
+        self._scan_reach = scan_reach
 
     async def create(self, tenant_id: str, draft: Draft) -> Context:
-        """Create an active context; raises `ContextExists`, `Invalid` (unknown bucket) or `BucketInactive`."""
+        """Create an active context; raises `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`."""
+        self._require_reach(draft.max_file_size_mb, scanned=draft.scan_for_viruses)
         context = Context(
             context_id=new_id("ctx"),
             tenant_id=tenant_id,
@@ -78,13 +87,19 @@ class Contexts:
             return await repository.list_page(connection, tenant_id, status, request)
 
     async def change(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
-        """Change the named fields and no others; raises `NotFound`, `Invalid` (unknown bucket) or `BucketInactive`."""
+        """Change the named fields and no others; raises `NotFound`, `Invalid` (unknown bucket, files too large) or `BucketInactive`."""
         if not changes:
             return await self.get(tenant_id, context_key)
         try:
             async with self._database.transaction() as connection:
-                if "storage_config_id" in changes and await repository.find(connection, tenant_id, context_key):
+                before = await repository.find(connection, tenant_id, context_key)
+                if before is None:
+                    raise NotFound
+                if "storage_config_id" in changes:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
+                if not changes.keys().isdisjoint(_REACH_FIELDS):
+                    most_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
+                    self._require_reach(most_mb, scanned=changes.get("scan_for_viruses", before.scan_for_viruses))
                 values = _columns_of(changes) | {"updated_at": self._clock()}
                 context = await repository.change(connection, tenant_id, context_key, values)
         except Conflict as fault:
@@ -93,11 +108,28 @@ class Contexts:
             raise NotFound
         return context
 
+    async def beyond_reach(self, most: int) -> Sequence[Context]:
+        """Answer active contexts of all tenants that take larger files than are scanned, at most `most`, the largest first."""
+        reach = self._scan_reach()
+        if reach is None:
+            return ()
+        async with self._database.reading() as connection:
+            return await repository.scanned_beyond(connection, reach // BYTES_PER_MB, most)
+
+    def _require_reach(self, most_mb: int, *, scanned: bool) -> None:
+        reach = self._scan_reach()
+        if scanned and reach is not None and most_mb * BYTES_PER_MB > reach:
+            found = f"at most {reach // BYTES_PER_MB} while scan_for_viruses is on: the malware scanner looks at no larger file"
+            raise Invalid(f"max_file_size_mb: expected {found}")
+
     async def _why_not(self, tenant_id: str, context_key: str) -> SluiceError:
         """Tell a taken key from a bucket that was deleted between the look and the insert."""
         async with self._database.reading() as connection:
             taken = await repository.find(connection, tenant_id, context_key)
         return _unknown_bucket() if taken is None else ContextExists(context_key)
+
+
+_REACH_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})
 
 
 def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The contract of a malware scanner. No engine lives here."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sluice.engines.health import EngineHealth
 from sluice.kit.sealed import Sealed
@@ -87,4 +87,13 @@ class Scanner(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. A second call is a no-op."""
+        ...
+
+
+@runtime_checkable
+class FindsReach(Protocol):
+    """A scanner that needs time to find out its `reach`."""
+
+    async def find_reach(self, seconds: float) -> None:
+        """Wait, at most `seconds`, until `reach` is known."""
         ...
