@@ -1,4 +1,4 @@
-"""What file names promise: extensions of well-known formats that have no kind yet. Formats with a kind declare their own extensions."""
+"""What file names promise where no kind says it: names of formats that have no kind yet, and names under which text is found as well."""
 
 from typing import Final
 
@@ -13,8 +13,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
             "tif tiff bmp dib heic heif avif jp2 j2k jxl psd "
             "mp3 flac ogg oga opus wav aif aiff m4a aac wma mid midi "
             "mp4 m4v mov mkv webm avi wmv flv mpg mpeg 3gp "
-            "7z rar tar gz tgz bz2 tbz xz txz zst lz4 cab iso "
-            "ppt pps msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
+            "cab iso ppt pps msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
         ),
         # Office opens web pages and text under these names; many programs export them so.
         "text": "doc dot xls xlt",

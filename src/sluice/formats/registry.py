@@ -3,7 +3,30 @@
 from typing import Final
 
 from sluice.formats.kind import Kind
-from sluice.formats.kinds import csv_text, docx, gif, jpeg, json_text, pdf, png, pptx, text, webp, xlsx, xml_text, zip  # noqa: A004  (the format's name)
+from sluice.formats.kinds import (
+    bzip2,
+    csv_text,
+    doc,
+    docx,
+    gif,
+    gz,
+    jpeg,
+    json_text,
+    lz4,
+    pdf,
+    png,
+    pptx,
+    rar,
+    sevenzip,
+    tar,
+    text,
+    webp,
+    xlsx,
+    xml_text,
+    xz,
+    zip,  # noqa: A004  (the format's name)
+    zst,
+)
 
 KINDS: Final[tuple[Kind, ...]] = (
     png.KIND,
@@ -15,6 +38,15 @@ KINDS: Final[tuple[Kind, ...]] = (
     xlsx.KIND,
     pptx.KIND,
     zip.KIND,
+    doc.KIND,
+    sevenzip.KIND,
+    rar.KIND,
+    gz.KIND,
+    bzip2.KIND,
+    xz.KIND,
+    zst.KIND,
+    lz4.KIND,
+    tar.KIND,
     json_text.KIND,
     xml_text.KIND,
     csv_text.KIND,

@@ -8,8 +8,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from sluice.formats.containers import RandomAccess
 from sluice.formats.verdict import Corrupt, Finding, Limits, Unsafe
 
 codecs.lookup("cp437")  # loaded now: the sandbox that runs this later has no file system
@@ -41,17 +42,6 @@ DESCRIPTOR_FLAG: Final = 0x0008
 _STRONG_ENCRYPTION_FLAG: Final = 0x0040
 _UTF8_FLAG: Final = 0x0800
 _MASKED_HEADERS_FLAG: Final = 0x2000
-
-
-class RandomAccess(Protocol):
-    """Bytes that can be read in any order: a `Source`, or an archive within an archive."""
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Answer up to `length` bytes from `offset`, fewer only at the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from sluice.formats.budget import CHUNK_BYTES, Budget
+from sluice.formats.containers import RandomAccess
 from sluice.formats.verdict import Corrupt, Finding, Limits, Unsafe
 from sluice.formats.zip_records import (
     DESCRIPTOR_FLAG,
@@ -19,7 +20,6 @@ from sluice.formats.zip_records import (
     EndRecord,
     LocalHeader,
     Member,
-    RandomAccess,
     find_end,
     read_local,
     read_members,

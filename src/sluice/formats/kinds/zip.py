@@ -1,4 +1,4 @@
-"""ZIP archives: layout, names, every member's content, archives within archives. Formats that are built on ZIP have kinds of their own.
+"""ZIP archives: what may stand around one, and by which names they go. How archives are read is in `zipped`; formats built on ZIP have kinds of their own.
 
 Text in front of or behind an archive is allowed, as self-extracting scripts and mail gateways leave it, unless it is HTML: then a web
 server's answer was saved as the file.
@@ -6,18 +6,21 @@ server's answer was saved as the file.
 
 import io
 import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from sluice.formats.budget import Budget
+from sluice.formats.containers import RandomAccess, Visitor, WholeContainer
 from sluice.formats.kind import Kind
 from sluice.formats.magics import PROGRAMS, begins_otherwise
+from sluice.formats.nested import blank_archive, check_archive
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Encrypted, Finding, Judgement, Limits, Measure, Unsafe, Unsupported
+from sluice.formats.verdict import Corrupt, Finding, Judgement, Measure, Unsafe
 from sluice.formats.webpage import is_web_page
-from sluice.formats.zip_records import CENTRAL, END, LOCAL, Member, RandomAccess, find_end
-from sluice.formats.zipped import Archive, read_archive, refuse_unsafe_names
+from sluice.formats.zip_records import CENTRAL, END, LOCAL, find_end
+from sluice.formats.zip_walk import ZIP, show_members
+from sluice.formats.zipped import Archive, read_archive
 
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
 _SPANNING_BYTES: Final = 4
@@ -30,37 +33,8 @@ _EXTENSIONS: Final = frozenset({
     "ora", "kra", "oxt", "dwfx",
 })  # fmt: skip
 """Names of formats that are always ZIP archives and have no kind of their own, or not yet."""
-_NESTED_MOST: Final = 64 * 1024**2
-"""Bytes of an archive within an archive that are held to look into it; a larger one is only unpacked."""
-_NOTHING: Final = b"\0 \t\n\r\f\v\xef\xbb\xbf"
-_LITTER: Final = frozenset({".ds_store", "thumbs.db", "desktop.ini"})
-"""What file managers leave in folders on their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """An archive within an archive, unpacked into memory."""
-
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-        return len(self.data)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Answer up to `length` bytes from `offset`."""
-        return self.data[offset : offset + length]
-
-
-@dataclass(frozen=True, slots=True)
-class Nested:
-    """A kind of archive that is looked into where it is a member of another."""
-
-    magic: bytes
-    check: Callable[[Held, Budget, int], None]
-    """Raises `Unsafe`; other judgements do not speak against the archive around it."""
-    has_content: Callable[[Held, Budget, int], bool]
+_BESIDE_MOST: Final = 64 * 1024**2
+"""Bytes in front of and behind an archive that are searched for a second one."""
 
 
 def recognises(source: Source) -> bool:
@@ -79,38 +53,15 @@ def recognises(source: Source) -> bool:
     return end.end == source.size or (source.size - end.end <= _PADDING_MOST and not begins_otherwise(head))
 
 
-def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
-    """Judge the archive whole; answer how many members it has and what they unpack to."""
-    archive = read_archive(source, limits)
+def _walk(source: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
+    archive = read_archive(source, budget.limits)
     _refuse_beside(archive)
-    budget = Budget(limits, packed_bytes=source.size)
-    unread = _check_archive(archive, budget, depth=1)
-    if any(isinstance(reason, Encrypted) for reason in unread):
-        raise Encrypted(f"{len(unread)} of {len(archive.members)} members are protected by a password")
-    if unread:
-        raise unread[0]
-    return {
-        "members": budget.members,
-        "unpacked_bytes": budget.unpacked_bytes,
-        "gap_bytes": archive.gap_bytes,
-        "prefix_bytes": archive.prefix_bytes,
-        "suffix_bytes": archive.suffix_bytes,
-    }
-
-
-def blank(source: Source, limits: Limits) -> str | None:
-    """Answer that no member holds anything: folders, empty files, white space, zeros, litter of file managers, archives of those."""
-    archive = read_archive(source, limits)
-    if _has_content(archive, Budget(limits, packed_bytes=source.size), depth=1):
-        return None
-    return (
-        "the archive is empty" if not archive.members else f"none of the archive's {len(archive.members)} members has any content"
-    )
+    return show_members(archive, budget, visitor)
 
 
 def _refuse_beside(archive: Archive) -> None:
     for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
-        beside = archive.source.read_at(start, min(size, _NESTED_MOST))
+        beside = archive.source.read_at(start, min(size, _BESIDE_MOST))
         if is_web_page(beside):
             raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
         if LOCAL in beside:
@@ -123,73 +74,6 @@ def _refuse_beside(archive: Archive) -> None:
         raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
 
 
-def _check_archive(archive: Archive, budget: Budget, depth: int) -> list[Judgement]:
-    """Unpack every member; answer why some could not be unpacked here, raise for the first that is damaged or unsafe."""
-    budget.count(len(archive.members))
-    refuse_unsafe_names(archive.members)
-    unread: list[Judgement] = []
-    for index in range(len(archive.members)):
-        try:
-            _check_member(archive, index, budget, depth)
-        except (Encrypted, Unsupported) as reason:
-            unread.append(reason)
-    return unread
-
-
-def _check_member(archive: Archive, index: int, budget: Budget, depth: int) -> None:
-    chunks = archive.chunks(index, budget)
-    first = next(chunks, b"")
-    nested = _nested(first)
-    if nested is None or archive.members[index].unpacked > _NESTED_MOST:
-        for _ in chunks:
-            pass
-        return
-    held = Held(first + b"".join(chunks))
-    if depth >= budget.limits.max_depth:
-        raise Unsafe(Finding.ARCHIVE_BOMB, f"archives are nested more than {budget.limits.max_depth} deep")
-    try:
-        nested.check(held, budget, depth + 1)
-    except Unsafe as reason:
-        raise Unsafe(reason.finding or Finding.ARCHIVE_UNSAFE, f"in {archive.members[index].name!r}: {reason}") from reason
-    except Judgement:
-        return
-
-
-def _has_content(archive: Archive, budget: Budget, depth: int) -> bool:
-    return any(
-        _member_has_content(archive, index, budget, depth) for index, member in enumerate(archive.members) if not _is_litter(member)
-    )
-
-
-def _member_has_content(archive: Archive, index: int, budget: Budget, depth: int) -> bool:
-    chunks = archive.chunks(index, budget)
-    first = next(chunks, b"")
-    nested = _nested(first)
-    if nested is not None and depth < budget.limits.max_depth and archive.members[index].unpacked <= _NESTED_MOST:
-        return nested.has_content(Held(first + b"".join(chunks)), budget, depth + 1)
-    return bool(first.strip(_NOTHING)) or any(chunk.strip(_NOTHING) for chunk in chunks)
-
-
-def _is_litter(member: Member) -> bool:
-    parts = member.name.replace("\\", "/").rstrip("/").split("/")
-    return member.is_directory or "__MACOSX" in parts or parts[-1].lower() in _LITTER
-
-
-def _nested(head: bytes) -> Nested | None:
-    return next((nested for nested in NESTED if head.startswith(nested.magic)), None)
-
-
-def _check_nested_zip(held: RandomAccess, budget: Budget, depth: int) -> None:
-    _check_archive(read_archive(held, budget.limits), budget, depth)
-
-
-def _nested_zip_has_content(held: RandomAccess, budget: Budget, depth: int) -> bool:
-    try:
-        return _has_content(read_archive(held, budget.limits), budget, depth)
-    except Judgement:
-        return True
-
-
 def sample() -> bytes:
     """Answer an archive of one packed and one stored member."""
     file = io.BytesIO()
@@ -199,15 +83,12 @@ def sample() -> bytes:
     return file.getvalue()
 
 
-NESTED: Final = (Nested(LOCAL, _check_nested_zip, _nested_zip_has_content), Nested(END, _check_nested_zip, _nested_zip_has_content))
-"""To look into another kind of archive, add it here."""
-
 KIND: Final = Kind(
     name="zip",
     content_type="application/zip",
     extensions=_EXTENSIONS,
     recognises=recognises,
-    check=check,
+    check=partial(check_archive, WholeContainer("zip", ZIP.begins, _walk)),
     sample=sample,
-    blank=blank,
+    blank=blank_archive,
 )
