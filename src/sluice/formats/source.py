@@ -1,6 +1,7 @@
 """The bytes under judgement, readable in any order by any number of readers at once. Knows no format."""
 
 import io
+import mmap
 import os
 from functools import cached_property
 from typing import BinaryIO, Final
@@ -33,6 +34,10 @@ class Source:
             offset += len(chunk)
             length -= len(chunk)
         return b"".join(chunks)
+
+    def mapped(self) -> memoryview:
+        """Answer the whole file as memory, for libraries that read nothing else. Raises `OSError` where there is no room for it."""
+        return memoryview(mmap.mmap(self._fd, 0, access=mmap.ACCESS_COPY) if self.size else b"")
 
     def open(self) -> BinaryIO:
         """Answer a fresh buffered reader at the start, with an offset of its own."""
