@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from sluice.db.database import Database
+from sluice.tenants.service import Tenants
 from tests.cli.commands import Sluice, sluice_in
 
 
@@ -29,6 +31,10 @@ def ready(first: tuple[Sluice, dict[str, Any]]) -> Sluice:
 
 
 @pytest.fixture
-def tenant_id(ready: Sluice) -> str:
+async def tenant_id(ready: Sluice) -> str:
     """A fresh tenant."""
-    return str(ready("tenants", "create", "--name", "Weir & Sons", "--json").json["tenant_id"])
+    database = Database(f"sqlite:///{ready.data_dir / 'sluice.db'}")
+    try:
+        return (await Tenants(database).create("Weir & Sons", "free")).tenant_id
+    finally:
+        await database.aclose()
