@@ -22,6 +22,8 @@ JPEG = encoded(board(), "JPEG")
 PAGE = b"<!DOCTYPE html>\n<html><title>502 Bad Gateway</title></html>\n"
 EXTENSIONS = sorted(extension for kind in KINDS for extension in kind.extensions)
 BINARY = sorted(min(kind.extensions) for kind in KINDS if not kind.is_text)
+NEVER_PAGES = [extension for extension in BINARY if "text" not in FOREIGN.get(extension, ())]
+"""Office opens web pages under the names of its old formats; all other programs open none under theirs."""
 SAMPLES = {kind.name: kind.sample() for kind in KINDS}
 
 
@@ -73,7 +75,7 @@ def test_another_format_under_a_known_name_is_a_mismatch(extension: str) -> None
     assert f"named .{extension}, but the content is" in report.detail
 
 
-@pytest.mark.parametrize("extension", [*BINARY, "txt", "csv", "json", "mp4", "7z"])
+@pytest.mark.parametrize("extension", [*NEVER_PAGES, "txt", "csv", "json", "mp4", "7z"])
 def test_a_web_page_under_the_name_of_another_format_is_a_mismatch(extension: str) -> None:
     report = judged(PAGE, f"a.{extension}")
     assert (report.finding, report.content_type) == (Finding.TYPE_MISMATCH, "text/html")
@@ -83,7 +85,8 @@ def test_a_web_page_under_the_name_of_another_format_is_a_mismatch(extension: st
 def test_a_web_page_in_front_of_the_file_is_found(extension: str) -> None:
     kind = kind_of(extension)
     assert kind is not None
-    assert judged(PAGE + kind.sample(), f"a.{extension}").finding is not None
+    report = judged(PAGE + kind.sample(), f"a.{extension}")
+    assert report.finding or report.integrity is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("name", ["a.html", "a.unknown", "a.md", "a"])
