@@ -6,12 +6,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CONTRACTS = [
-    contract["id"] for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-]
+CONTRACTS = {
+    contract["id"]: contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+}
 
 VIOLATIONS = [
     # contract, a module of the package, what it must not import
@@ -53,6 +55,8 @@ VIOLATIONS = [
     ("parsers", "uploads/intake.py", "PIL.Image"),
     ("parsers", "engines/scanner/clamd.py", "zipfile"),
     ("server", "uploads/pipeline.py", "sluice.formats.check"),
+    ("server", "uploads/values.py", "sluice.formats.kinds.png"),
+    ("server", "engines/scanner/builtin.py", "sluice.threats.walk"),
     ("server", "wiring.py", "sluice.engines.sandbox.jobs"),
     ("clients", "buckets/service.py", "botocore.session"),
     ("terminal", "observe/log.py", "rich.console"),
@@ -100,3 +104,16 @@ def test_a_package_that_stands_on_no_floor_is_refused(package: Path) -> None:
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_every_contract_is_proven_to_bite(contract: str) -> None:
     assert contract in {violated for violated, _module, _imported in VIOLATIONS}
+
+
+def test_every_library_that_reads_files_is_named_in_the_contract_of_parsers() -> None:
+    graph = grimp.build_graph("sluice", include_external_packages=True, cache_dir=None)
+    readers = {
+        "sluice.formats",
+        *graph.find_descendants("sluice.formats"),
+        "sluice.threats",
+        *graph.find_descendants("sluice.threats"),
+    }
+    imported = {library for reader in readers for library in graph.find_modules_directly_imported_by(reader)} - readers
+    libraries = {library for library in imported if library not in sys.stdlib_module_names}
+    assert libraries - set(CONTRACTS["parsers"]["protected_modules"]) == set()
