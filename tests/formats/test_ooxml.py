@@ -9,6 +9,7 @@ import openpyxl
 import pptx
 import pytest
 
+from sluice.formats.compound_sample import make_compound
 from sluice.formats.kinds import docx as word
 from sluice.formats.kinds import pptx as powerpoint
 from sluice.formats.kinds import xlsx as excel
@@ -18,7 +19,6 @@ from tests.formats.packages import changed, package_of, parts_of, without
 
 KINDS = {"docx": word.KIND, "xlsx": excel.KIND, "pptx": powerpoint.KIND}
 MAIN = {"docx": "word/document.xml", "xlsx": "xl/workbook.xml", "pptx": "ppt/presentation.xml"}
-NO_SECTOR, END_OF_CHAIN, TABLE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
 
 
 def made() -> dict[str, bytes]:
@@ -34,27 +34,7 @@ MADE = made()
 
 
 def encrypted(size: int = 8000) -> bytes:
-    """Answer a compound file of a table, a directory and the two streams of an encrypted document."""
-    streams = (("EncryptionInfo", bytes(4096)), ("EncryptedPackage", struct.pack("<Q", size) + b"\xa5" * (size + 8)))
-    entries, sectors = [_entry("Root Entry", 5, END_OF_CHAIN, 0)], b""
-    chains: list[int] = []
-    for name, content in streams:
-        first, count = 2 + len(chains), -(-len(content) // 512)
-        chains += [first + number + 1 for number in range(count - 1)] + [END_OF_CHAIN]
-        sectors += content.ljust(count * 512, b"\0")
-        entries.append(_entry(name, 2, first, len(content)))
-    table = struct.pack("<128L", *([TABLE, END_OF_CHAIN, *chains] + [NO_SECTOR] * 128)[:128])
-    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 62, 3, 0xFFFE, 9, 6) + bytes(6)
-    header += struct.pack("<10L", 0, 1, 1, 0, 4096, END_OF_CHAIN, 0, END_OF_CHAIN, 0, 0) + struct.pack("<108L", *[NO_SECTOR] * 108)
-    return header + table + b"".join(entries).ljust(512, b"\0") + sectors
-
-
-def _entry(name: str, kind: int, first: int, size: int) -> bytes:
-    encoded = name.encode("utf-16-le") + b"\0\0"
-    links = struct.pack("<3L", NO_SECTOR, NO_SECTOR, NO_SECTOR)
-    return (
-        encoded.ljust(64, b"\0") + struct.pack("<HBB", len(encoded), kind, 1) + links + bytes(36) + struct.pack("<LQ", first, size)
-    )
+    return make_compound({"EncryptionInfo": bytes(4096), "EncryptedPackage": struct.pack("<Q", size) + b"\xa5" * (size + 8)})
 
 
 @pytest.mark.parametrize("name", KINDS)

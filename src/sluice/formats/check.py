@@ -202,13 +202,24 @@ def _type_of(source: Source, extension: str, limits: Limits) -> _Type:
         return _Type(found, found.content_type, f"named .{extension}, but the content is {found.name.upper()}" if broken else "")
     if named is None:
         return _Type(None, sniff.content_type_of(source))
-    return _Type(named, named.content_type) if named.is_text else _unrecognised(source, named, extension)
+    if named.is_text:
+        return _Type(named, named.content_type)
+    written = _written(source, allowed, limits)
+    return _Type(written, written.content_type) if written else _unrecognised(source, named, extension)
 
 
 def _may_be_a_page(named: Kind | None, allowed: frozenset[str] | None) -> bool:
-    if named is not None:
-        return named.content_type.endswith("/xml")
-    return allowed is None or TEXT in allowed
+    if allowed is not None:
+        return TEXT in allowed
+    return named is None or named.content_type.endswith(("/xml", "/html"))
+
+
+def _written(source: Source, allowed: frozenset[str] | None, limits: Limits) -> Kind | None:
+    """Answer the text kind of content that is written in characters where its name allows that."""
+    if allowed is None or TEXT not in allowed:
+        return None
+    kind = kind_of("html" if sniff.looks_like_html(source) else "txt")
+    return kind if kind and _look(source, kind, limits).integrity is Outcome.OK else None
 
 
 def _is_mere_text(source: Source, found: Kind, limits: Limits) -> bool:

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from sluice.formats.budget import Budget
-from sluice.formats.compound import check_encrypted_package, names_encrypted_package
 from sluice.formats.embedded import embedded_is_blank
+from sluice.formats.encrypted_package import check_encrypted_package, names_encrypted_package
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Encrypted, Judgement, Limits, Measure, TooComplex
 from sluice.formats.xmlsafe import Doctype, XmlTarget, parse_xml

@@ -1,0 +1,184 @@
+"""Word documents of before 2007 (.doc, .dot): what of them a reader sees. Their structure is read by `compound` and `word_binary`.
+
+As with DOCX, headers and footers do not count, nor does text that is hidden, or white where nothing is shaded; notes, comments and text
+boxes count. A picture in the text counts when it shows something, all else that is drawn counts. Word 6 and 95 are never blank.
+"""
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sluice.formats.compound import CompoundFile
+from sluice.formats.compound_family import open_container, recognises
+from sluice.formats.kind import Kind
+from sluice.formats.officeart import picture_shows, pictures
+from sluice.formats.plaintext import INVISIBLE
+from sluice.formats.source import Source
+from sluice.formats.verdict import Limits, Measure, TooComplex, Unsupported
+from sluice.formats.word_binary import Piece, WordText, open_word
+from sluice.formats.word_properties import draws_line, hides, shades, walk, whitens
+from sluice.formats.word_sample import make_word
+from sluice.formats.word_table import CHARACTERS, PARAGRAPHS
+
+_FIRST_WORDS: Final = (b"\xdb\xa5-\0", b"\xfe7\0\x1c", b"\xfe7\0#", b"1\xbe\0\0\0\xab")
+"""What Word 2, Word for Mac 4 and 5, and Word for DOS begin with, which are no compound files."""
+_NOT_SEEN: Final = (2, 7)
+"""Parts of the text that do not count: headers, and the text boxes in them."""
+_TOKENS: Final = re.compile("[\x01\x08\x13\x14\x15]|[^\x01\x08\x13\x14\x15]+")
+_PICTURE, _DRAWN, _FIELD, _RESULT, _FIELD_END = "\x01", "\x08", "\x13", "\x14", "\x15"
+_SHOWN_FIELDS: Final = re.compile(
+    r"\s*(?:FORMCHECKBOX|FORMDROPDOWN|SYMBOL|EQ|MACROBUTTON|GOTOBUTTON|AUTONUM|LISTNUM)", re.IGNORECASE
+)
+"""Fields that show something although they have no result."""
+_RUNS_MOST: Final = 100_000
+_DATA_MOST: Final = 64 * 1024**2
+_PICTURE_HEADER: Final = struct.Struct("<lHH")
+_LINKED: Final = 0x66
+
+
+def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
+    """Judge the container, the pieces of the text, and the pages of its formatting."""
+    if source.head.startswith(_FIRST_WORDS):
+        raise Unsupported("the document was written by a Word of before 1993, whose files cannot be judged here")
+    container, measures = open_container(source)
+    word = open_word(container)
+    if word is None:
+        return {**measures, "partially_checked": True}
+    word.check_text()
+    word.check_table()
+    return {**measures, "characters": word.lengths[0], **word.check_formatting(limits)}
+
+
+def blank(source: Source, limits: Limits) -> str | None:
+    """Answer that neither the text nor its notes, comments and boxes show anything."""
+    container = CompoundFile(source)
+    word = open_word(container)
+    if word is None:
+        return None
+    look = _Look(_unseen(word))
+    if look.unseen.has_line or any(look.shows(word, piece) for piece in _counted(word)):
+        return None
+    if look.has_picture and _has_shown_picture(container, limits):
+        return None
+    return "the document shows no text, picture, shape or table line"
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """What the formatting takes off the page, by bytes of the stream, and what it draws."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    has_line: bool = False
+
+    def covers(self, offset: int) -> bool:
+        """Whether the character at this byte is not seen."""
+        index = bisect_right(self.starts, offset) - 1
+        return index >= 0 and offset < self.ends[index]
+
+
+def _unseen(word: WordText) -> _Unseen:
+    hidden: list[tuple[int, int]] = []
+    white: list[tuple[int, int]] = []
+    has_line = has_shade = False
+    for kind in (CHARACTERS, PARAGRAPHS):
+        for count, run in enumerate(word.runs(kind)):
+            if count > _RUNS_MOST:
+                raise TooComplex("the document has too many runs of formatting to look for what they hide")
+            for code, operand in walk(run.modifiers):
+                if hides(code, operand):
+                    hidden.append((run.start, run.end))
+                elif whitens(code, operand):
+                    white.append((run.start, run.end))
+                has_line |= draws_line(code, operand)
+                has_shade |= shades(code, operand)
+    spans = sorted(hidden if has_shade else hidden + white)
+    return _Unseen([start for start, _ in spans], [end for _, end in spans], has_line)
+
+
+def _counted(word: WordText) -> Iterator[Piece]:
+    """Yield the text that counts, in stretches that lie in one place."""
+    first = 0
+    for part, length in enumerate(word.lengths):
+        if part not in _NOT_SEEN and length:
+            for piece in word.pieces:
+                start, end = max(first, piece.first), min(first + length, piece.first + piece.length)
+                if start < end:
+                    yield Piece(start, end - start, piece.offset + (start - piece.first) * piece.width, piece.width)
+        first += length
+
+
+class _Look:
+    """Reads text until something of it shows. Instructions of fields are no text."""
+
+    def __init__(self, unseen: _Unseen) -> None:
+        self.unseen = unseen
+        self.has_picture = False
+        self._fields: list[bool] = []
+        """For each open field, whether its result has begun."""
+
+    def shows(self, word: WordText, piece: Piece) -> bool:
+        """Whether this piece has a visible character or something drawn."""
+        for offset, chunk in word.text(piece):
+            text = chunk.decode("cp1252" if piece.width == 1 else "utf-16-le", "replace")
+            for token in _TOKENS.finditer(text):
+                if self._token_shows(token.group(), offset + token.start() * piece.width, piece.width):
+                    return True
+        return False
+
+    def _token_shows(self, token: str, offset: int, width: int) -> bool:
+        if token == _FIELD:
+            self._fields.append(False)
+        elif token in {_RESULT, _FIELD_END}:
+            self._turn(token)
+        elif not all(self._fields):
+            return _SHOWN_FIELDS.match(token) is not None
+        elif token == _DRAWN:
+            return True
+        elif token == _PICTURE:
+            self.has_picture |= not self.unseen.covers(offset)
+        elif token.strip(INVISIBLE):
+            return any(
+                letter not in INVISIBLE and not self.unseen.covers(offset + index * width) for index, letter in enumerate(token)
+            )
+        return False
+
+    def _turn(self, token: str) -> None:
+        if self._fields:
+            self._fields.pop()
+            if token == _RESULT:
+                self._fields.append(True)
+
+
+def _has_shown_picture(container: CompoundFile, limits: Limits) -> bool:
+    """Whether a stored picture shows something. Where none is found, what stands in the text is unknown: yes."""
+    entry = container.root.stream("data")
+    if entry is None or entry.size > _DATA_MOST:
+        return True
+    data = container.read(entry)
+    found = at = 0
+    while at + _PICTURE_HEADER.size <= len(data):
+        length, header, mode = _PICTURE_HEADER.unpack_from(data, at)
+        if length < _PICTURE_HEADER.size:
+            break
+        start = at + header + (1 + data[at + header] if mode == _LINKED and at + header < len(data) else 0)
+        for picture in pictures(data, start, min(at + length, len(data))):
+            found += 1
+            if picture_shows(data, picture, limits):
+                return True
+        at += length
+    return not found
+
+
+KIND: Final = Kind(
+    name="doc",
+    content_type="application/msword",
+    extensions=frozenset({"doc", "dot"}),
+    recognises=lambda source: source.head.startswith(_FIRST_WORDS) or recognises(source, "doc"),
+    check=check,
+    sample=lambda: make_word("Sluice\r"),
+    blank=blank,
+)

@@ -1,0 +1,108 @@
+import struct
+
+import pytest
+
+from sluice.formats.compound import CompoundFile
+from sluice.formats.compound_sample import Tree, make_compound
+from sluice.formats.verdict import Corrupt, TooComplex
+from tests.formats.judging import source_of
+
+LONG = bytes(range(256)) * 40
+TREE: Tree = {"Long": LONG, "Short": b"a few bytes", "Empty": b"", "Folder": {"Inner": b"x" * 100, "Deep": {"Leaf": LONG[:5000]}}}
+FILE = make_compound(TREE)
+TABLE_AT = 512
+
+
+def directory_at(data: bytes) -> int:
+    return 512 * (1 + int.from_bytes(data[48:52], "little"))
+
+
+def entry_at(data: bytes, name: str) -> int:
+    return data.index(name.encode("utf-16-le") + b"\0\0", directory_at(data))
+
+
+def changed(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + struct.pack("<L", value) + data[at + 4 :]
+
+
+def checked(data: bytes) -> int:
+    with source_of(data) as source:
+        return CompoundFile(source).check_streams()
+
+
+def test_every_stream_reads_as_it_was_written() -> None:
+    with source_of(FILE) as source:
+        container = CompoundFile(source)
+        found = {path: container.read(entry) for path, entry in container.root.walk() if entry.is_stream}
+    assert found == {
+        "Long": LONG,
+        "Short": b"a few bytes",
+        "Empty": b"",
+        "Folder/Inner": b"x" * 100,
+        "Folder/Deep/Leaf": LONG[:5000],
+    }
+
+
+def test_the_beginning_of_a_stream_reads_alone() -> None:
+    with source_of(FILE) as source:
+        container = CompoundFile(source)
+        entry = container.root.stream("nowhere", "long")
+        assert entry is not None
+        assert container.read(entry, 10) == LONG[:10]
+
+
+def test_streams_are_counted() -> None:
+    assert checked(FILE) == 5
+
+
+@pytest.mark.parametrize("length", [100, 600, len(FILE) // 2, len(FILE) - 600])
+def test_a_cut_file_is_corrupt(length: int) -> None:
+    with pytest.raises(Corrupt):
+        checked(FILE[:length])
+
+
+@pytest.mark.parametrize("at", [28, 30])
+def test_an_impossible_header_is_corrupt(at: int) -> None:
+    with pytest.raises(Corrupt, match="header"):
+        checked(FILE[:at] + b"\x07\x07" + FILE[at + 2 :])
+
+
+@pytest.mark.parametrize("name", ["Long", "Leaf"])
+def test_a_stream_that_loops_is_corrupt(name: str) -> None:
+    start = struct.unpack_from("<L", FILE, entry_at(FILE, name) + 116)[0]
+    with pytest.raises(Corrupt, match=name):
+        checked(changed(FILE, TABLE_AT + 4 * start, start))
+
+
+def test_two_streams_in_one_place_are_corrupt() -> None:
+    start = struct.unpack_from("<L", FILE, entry_at(FILE, "Long") + 116)[0]
+    with pytest.raises(Corrupt, match="where another stream lies"):
+        checked(changed(FILE, entry_at(FILE, "Leaf") + 116, start))
+
+
+@pytest.mark.parametrize(("name", "size"), [("Long", 2**31), ("Short", 4000), ("Root Entry", 0)])
+def test_a_stream_shorter_than_it_states_is_corrupt(name: str, size: int) -> None:
+    with pytest.raises(Corrupt):
+        checked(changed(FILE, entry_at(FILE, name) + 120, size))
+
+
+@pytest.mark.parametrize("link", [68, 72, 76])
+def test_a_directory_that_loops_is_corrupt(link: int) -> None:
+    with pytest.raises(Corrupt, match="directory"):
+        checked(changed(FILE, entry_at(FILE, "Folder") + link, 0))
+
+
+def test_a_table_of_tables_that_loops_is_read_once() -> None:
+    data = changed(changed(FILE, 68, len(FILE) // 512 - 1), 72, 1) + struct.pack("<128L", *[0xFFFFFFFF] * 127, len(FILE) // 512 - 1)
+    assert checked(data) == 5
+
+
+def test_an_endless_directory_is_too_complex() -> None:
+    sectors = 60_000
+    header = FILE[:48] + struct.pack("<L", 500) + FILE[52:76]
+    tables = [*range(-(-sectors // 128)), *[0xFFFFFFFF] * 109][:109]
+    entry = b"R\0".ljust(64, b"\0") + struct.pack("<HBB", 4, 5, 1) + bytes(60)
+    table = struct.pack(f"<{109 * 128}L", *range(1, 109 * 128 + 1))
+    body = table + entry * 4 * (sectors - 109)
+    with pytest.raises((TooComplex, Corrupt)):
+        checked(header + struct.pack("<109L", *tables) + body)
