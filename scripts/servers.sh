@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the real servers that the tests start, where they are missing and we are root on Debian; otherwise names them.
+# Installs what the tests start and the one system library they read with, where it is missing and we are root on Debian; otherwise names it.
 # A test whose server is missing is skipped by name, so this never fails.
 set -uo pipefail
 
@@ -10,12 +10,13 @@ have() {
     ceph-common) command -v ceph >/dev/null && command -v radosgw-admin >/dev/null ;;
     clamav-daemon) command -v clamd >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
+    libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles curl; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles libarchive13 curl; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] && exit 0

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ import pytest
 
 from sluice.cli.welcome import curl_lines
 from tests.docs.pages import README, blocks, curl_blocks, run_line
-from tests.servers import daemon, free_port
+from tests.servers import daemon, free_port, require
 
 TEXT = README.read_text(encoding="utf-8")
 CREATE, UPLOAD, DOWNLOAD, EMPTY = curl_blocks(TEXT)
@@ -38,8 +37,7 @@ class FirstStart:
 
 @pytest.fixture(scope="module")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed: apt-get install curl")
+    require("curl", "curl", apt="curl")
     folder, port = tmp_path_factory.mktemp("newcomer"), free_port()
     url, log = f"http://127.0.0.1:{port}", folder / "output"
     environment = {

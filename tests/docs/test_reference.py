@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from tests.api.places import Places
 from tests.api.samples import picture
 from tests.docs.pages import DOCS, blocks, curl_blocks, run_line
 from tests.gate import Gate, running_service
+from tests.servers import require
 
 IDS = ("tenant_id", "context_id", "file_id", "config_id", "api_key_id")
 
@@ -77,8 +77,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed: apt-get install curl")
+    require("curl", "curl", apt="curl")
     folder = tmp_path_factory.mktemp("reader")
     (folder / "dent.png").write_bytes(picture())
     with running_service(places.fresh("sqlite-local"), BUCKET_PROBE="false") as service:

@@ -9,8 +9,11 @@ from sluice.formats.kinds.rar import KIND
 from sluice.formats.rar_records import wide_name
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import Judged, corpus, judge, needs_corpus
+from tests.servers import UNDER_CI
 
-needs_libarchive = pytest.mark.skipif(not libarchive.is_installed(), reason="libarchive is not installed")
+needs_libarchive = pytest.mark.skipif(
+    not libarchive.is_installed() and not UNDER_CI, reason="libarchive is not installed: apt-get install libarchive13"
+)
 TEXT = b"some text\n" * 30
 
 
@@ -180,6 +183,10 @@ def test_too_much_and_too_many_are_bombs() -> None:
 
 def test_what_an_old_version_packed_is_unsupported_and_not_corrupt() -> None:
     assert judged(archive4(file4(b"a", method=0x33, version=20))).outcome is Outcome.UNSUPPORTED
+
+
+def test_the_first_generation_of_the_format_is_known_by_name_only() -> None:
+    assert judged(b"RE\x7e\x5e" + bytes(50)).outcome is Outcome.UNSUPPORTED
 
 
 @needs_libarchive

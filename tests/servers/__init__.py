@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+UNDER_CI = os.environ.get("CI") == "true"
+"""A test that is skipped where something is missing runs there all the same, and fails."""
+
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.02
@@ -30,7 +33,7 @@ def require(server: str, *programs: str, apt: str) -> None:
 def missing(server: str, *, apt: str) -> None:
     """Say that `server` is not installed and which Debian packages bring it: a skip, or a failure where the variable CI is `true`."""
     sentence = f"{server} is not installed: apt-get install {apt}"
-    if os.environ.get("CI") == "true":
+    if UNDER_CI:
         pytest.fail(sentence)
     pytest.skip(sentence)
 

@@ -13,7 +13,7 @@ from sluice.engines.health import EngineState
 from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
 from sluice.engines.scanner.clamd import ClamdScanner
 from tests.engines.scanner.conftest import Seal
-from tests.servers import free_port
+from tests.servers import free_port, missing
 from tests.servers.clamd import Clamd, running_clamd
 from tests.threats.packing import EICAR, zipped
 
@@ -74,7 +74,7 @@ def silent_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
 @pytest.mark.parametrize("name", FOUND_BY_HASH)
 async def test_the_test_files_of_clamav_are_infected(clamd: Clamd, seal: Seal, name: str, way: str) -> None:
     if not (TESTFILES / name).is_file():
-        pytest.skip(f"{name} is not installed: apt-get install clamav-testfiles")
+        missing(name, apt="clamav-testfiles")
     result = await ClamdScanner([address_of(clamd, way)]).scan(seal((TESTFILES / name).read_bytes()), tenant_id="ten_1")
     assert isinstance(result, Infected)
     assert result.threat == "ClamAV-Test-File.UNOFFICIAL"
