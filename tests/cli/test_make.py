@@ -112,14 +112,30 @@ def test_an_install_that_fails_is_tried_again(clone: Path) -> None:
     assert log.read_text().splitlines()[-1].endswith("--editable .")
 
 
+def without_servers(clone: Path, user: str) -> subprocess.CompletedProcess[str]:
+    """Look for servers as `user` on a machine that has none on its PATH, and whose apt-get only writes down what it is asked."""
+    for name in ("env", "bash", "grep", "cat"):
+        (clone / "bin" / name).symlink_to(str(shutil.which(name)))
+    program(clone, "id", f"echo {user}")
+    program(clone, "apt-get", f'echo "$DEBIAN_FRONTEND $*" >>{clone}/asked')
+    return run(clone, "scripts/servers.sh", PATH=str(clone / "bin"))
+
+
 def test_missing_servers_are_named_to_who_may_not_install(clone: Path) -> None:
-    program(clone, "id", "echo 1000")
-    program(clone, "apt-get", "echo called >>apt; exit 1")
-    done = run(clone, "make", "servers", PATH=f"{clone / 'bin'}:/bin")
-    if shutil.which("clamd", path="/bin") is None:
-        assert "clamav-daemon" in done.stdout
+    done = without_servers(clone, "1000")
     assert done.returncode == 0
-    assert not (clone / "apt").exists()
+    assert "sudo apt-get install --no-install-recommends " in done.stdout
+    assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in done.stdout
+    assert not (clone / "asked").exists()
+
+
+def test_missing_servers_are_installed_by_root_without_asking(clone: Path) -> None:
+    done = without_servers(clone, "0")
+    assert done.returncode == 0
+    update, install = (clone / "asked").read_text().splitlines()
+    assert update == "noninteractive update -qq"
+    assert install.startswith("noninteractive install -y -qq --no-install-recommends ")
+    assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in install
 
 
 @pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("test", 1)])
