@@ -196,7 +196,7 @@ def _type_of(source: Source, extension: str, limits: Limits) -> _Type:
     if found is not None and found is not named and _is_mere_text(source, found, limits):
         found = None
     if found is not None:
-        broken = (named is not None and found is not named and extension not in found.extensions) or (
+        broken = (named is not None and found is not named and extension not in found.extensions | found.also_named) or (
             named is None and allowed is not None and found.name not in allowed
         )
         return _Type(found, found.content_type, f"named .{extension}, but the content is {found.name.upper()}" if broken else "")

@@ -11,8 +11,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         # Content of these formats is never one of our kinds: a PNG named .mp4 is a mismatch.
         "": (
             "tif tiff bmp dib heic heif avif jp2 j2k jxl psd "
-            "mp3 flac ogg oga opus wav aif aiff m4a aac wma mid midi "
-            "mp4 m4v mov mkv webm avi wmv flv mpg mpeg 3gp "
+            "wma mid midi wmv flv mpg mpeg "
             "cab iso ppt pps msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
         ),
         # Office opens web pages and text under these names; many programs export them so.

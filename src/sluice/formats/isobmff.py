@@ -22,6 +22,8 @@ _ELSEWHERE: Final = frozenset({b"jp2 ", b"jpx ", b"jpm ", b"jxl ", b"crx "})
 """Boxes too, but no media: JPEG 2000, JPEG XL, Canon raw files."""
 _FTYP_SIZES: Final = range(4, 4097)
 _NAME: Final = re.compile(rb"[\xa9A-Za-z0-9 _-][A-Za-z0-9 _.-]{3}")
+_SEGMENT: Final = frozenset({b"styp", b"moof", b"sidx"})
+"""First boxes of a lone piece of a movie, as it is streamed."""
 _FIRST_OF_QUICKTIME: Final = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"})
 _MOST: Final = 200_000
 """Boxes in one container; a day of fragments has fewer."""
@@ -57,7 +59,7 @@ def family_of(source: Source) -> str | None:
     """Answer `avif`, `heic`, `m4a`, `mov` or `mp4`: what the file's brands name; None for what is none of these. Looks at no track."""
     marks = brands(source)
     if not marks:
-        return "mov" if _is_bare_quicktime(source) else None
+        return _family_without_brands(source)
     if marks[0] in _ELSEWHERE:
         return None
     if picture := _PICTURES.get(marks[0]):
@@ -129,14 +131,16 @@ def _box_at(source: Source, offset: int, limit: int) -> Box | None:
     return Box(head[4:8], offset, offset + header, offset + size) if size >= header else None
 
 
-def _is_bare_quicktime(source: Source) -> bool:
-    """Answer whether the file begins as QuickTime files did before they had brands."""
+def _family_without_brands(source: Source) -> str | None:
+    """Answer `mov` for what begins as QuickTime files did before they had brands, `mp4` for a piece of a movie."""
     offset = 0
     for _ in range(8):
         box = _box_at(source, offset, source.size)
-        if box is None or box.name not in _FIRST_OF_QUICKTIME:
-            return False
+        if box is None or box.name not in _FIRST_OF_QUICKTIME | _SEGMENT:
+            return None
         if box.name in {b"moov", b"mdat"}:
-            return True
+            return "mov"
+        if box.name in _SEGMENT:
+            return "mp4"
         offset = box.end
-    return False
+    return None

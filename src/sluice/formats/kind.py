@@ -24,10 +24,12 @@ class Kind:
     name: str
     content_type: str
     extensions: frozenset[str]
-    """Lower case, without the dot: all names under which this content is no mismatch."""
+    """Lower case, without the dot: the names that promise this content."""
     recognises: Callable[[Source], bool]
     check: Callable[[Source, Limits], Mapping[str, Measure]]
     sample: Callable[[], bytes]
     blank: Callable[[Source, Limits], str | None] = never_blank
+    also_named: frozenset[str] = frozenset()
+    """Names that promise another kind, under which this content is no mismatch either: .mkv for WebM."""
     is_text: bool = False
     """Text kinds are told apart by their extension, since their bytes have no signature."""

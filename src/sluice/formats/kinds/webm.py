@@ -1,0 +1,19 @@
+"""WebM: Matroska that says so, or that holds nothing but what WebM may. Checked as Matroska is."""
+
+from typing import Final
+
+from sluice.formats import matroska, media, media_samples
+from sluice.formats.kind import Kind
+from sluice.formats.kinds.mkv import check_segment
+
+KIND: Final = Kind(
+    name="webm",
+    content_type="video/webm",
+    extensions=frozenset({"webm", "weba"}),
+    # every reader of Matroska reads WebM; browsers do not read all Matroska under WebM's name
+    also_named=frozenset({"mkv", "mka"}),
+    recognises=matroska.is_webm,
+    check=check_segment,
+    blank=media.blank_media,
+    sample=lambda: media_samples.video("webm", "libvpx"),
+)
