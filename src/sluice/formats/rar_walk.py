@@ -19,12 +19,16 @@ from sluice.formats.trailing import judge_trailing
 from sluice.formats.verdict import Corrupt, Encrypted, Measure, Unsupported
 
 MAGICS: Final = (rar4.MAGIC, rar5.MAGIC)
+FIRST_MAGIC: Final = b"RE\x7e\x5e"
+"""Of RAR 1.4, from before 1996."""
 
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     """Show every member to the visitor. Raises as `WholeContainer` says."""
-    is_new = archive.read_at(0, len(rar5.MAGIC)) == rar5.MAGIC
-    layout = (rar5 if is_new else rar4).read_layout(archive, budget.limits)
+    head = archive.read_at(0, len(rar5.MAGIC))
+    if head.startswith(FIRST_MAGIC):
+        raise Unsupported("the archive is of RAR 1.4, which cannot be read here")
+    layout = (rar5 if head == rar5.MAGIC else rar4).read_layout(archive, budget.limits)
     if layout.is_encrypted:
         raise Encrypted("the archive is protected by a password, the names of its members too")
     budget.count(len(layout.members))

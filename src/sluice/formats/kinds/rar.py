@@ -8,7 +8,7 @@ from typing import Final
 from sluice.formats import rar5
 from sluice.formats.kind import Kind
 from sluice.formats.nested import blank_archive, check_archive
-from sluice.formats.rar_walk import MAGICS, RAR
+from sluice.formats.rar_walk import FIRST_MAGIC, MAGICS, RAR
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 
@@ -39,7 +39,7 @@ KIND: Final = Kind(
     name="rar",
     content_type="application/vnd.rar",
     extensions=frozenset({"rar"}),
-    recognises=lambda source: source.head.startswith(MAGICS),
+    recognises=lambda source: source.head.startswith((*MAGICS, FIRST_MAGIC)),
     check=partial(check_archive, RAR),
     blank=blank_archive,
     sample=sample,

@@ -27,8 +27,8 @@ _SPANNING_BYTES: Final = 4
 _PADDING_MOST: Final = 512
 """Bytes behind an archive that is not at the start of its file."""
 _EXTENSIONS: Final = frozenset({
-    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "aab", "ipa", "whl", "xpi", "cbz", "kmz", "nupkg", "snupkg", "vsix", "epub", "odt",
-    "ods", "odp", "odg", "odf", "odb", "odc", "odm", "ott", "ots", "otp", "otg", "sxw", "sxc", "sxi", "vsdx", "vsdm", "vssx", "vstx",
+    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "aab", "ipa", "whl", "xpi", "cbz", "kmz", "nupkg", "snupkg", "vsix",
+    "odg", "odf", "odb", "odc", "otg", "sxw", "sxc", "sxi", "vsdx", "vsdm", "vssx", "vstx",
     "xps", "oxps", "3mf", "appx", "msix", "appxbundle", "msixbundle", "idml", "twbx", "pbix", "ggb", "sb2", "sb3", "h5p", "imscc", "mscz", "usdz", "npz",
     "ora", "kra", "oxt", "dwfx",
 })  # fmt: skip
