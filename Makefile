@@ -37,10 +37,10 @@ lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 	uv pip compile pyproject.toml --all-extras --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
 	uv pip compile pyproject.toml --all-extras --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
 
-verdicts: venv ## Score the checks against labelled files (FOLDER=../shared/corpus)
+verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)
 
-docs: venv-dev ## Write docs/reference from the code
+docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py
 
 clean: ## Remove what the other targets made, but never the data in .data
