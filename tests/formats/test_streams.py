@@ -5,19 +5,20 @@ import gzip
 import io
 import lzma
 import tarfile
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
+import zstandard
+from lz4 import block as lz4_block
+from lz4 import frame as lz4_frame
 
 from sluice.formats.kind import Kind
 from sluice.formats.kinds import bzip2, gz, lz4, xz, zst
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
-
-lz4_library = pytest.importorskip("lz4.frame")
-zstd_library = pytest.importorskip("backports.zstd")
 
 TEXT = b"".join(b"line %d of a text\n" % number for number in range(3000))
 SKIPPED = b"\x50\x2a\x4d\x18\x04\0\0\0skip"
@@ -37,10 +38,10 @@ FORMATS = [
     Format(xz.KIND, lzma.compress, padding=bytes(8), ignores_what_follows=False),
     Format(
         zst.KIND,
-        lambda data: zstd_library.compress(data, options={zstd_library.CompressionParameter.checksum_flag: 1}),
+        zstandard.ZstdCompressor(write_checksum=True).compress,
         ignores_what_follows=False,
     ),
-    Format(lz4.KIND, lambda data: lz4_library.compress(data, content_checksum=True)),
+    Format(lz4.KIND, lambda data: lz4_frame.compress(data, content_checksum=True)),
 ]
 each_format = pytest.mark.parametrize("packed", FORMATS, ids=lambda packed: packed.kind.name)
 
@@ -182,8 +183,17 @@ def test_frames_that_are_to_be_skipped_are(kind: Kind) -> None:
 
 
 def test_a_zstandard_dictionary_that_is_not_there_is_unsupported() -> None:
-    dictionary = zstd_library.train_dict([b"some text number %d" % number * 5 for number in range(300)], 2000)
-    assert judge(zst.KIND, zstd_library.compress(TEXT, zstd_dict=dictionary)).outcome is Outcome.UNSUPPORTED
+    dictionary = zstandard.train_dictionary(2000, [b"some text number %d" % number * 5 for number in range(300)])
+    packed = zstandard.ZstdCompressor(dict_data=dictionary).compress(TEXT)
+    assert judge(zst.KIND, packed).outcome is Outcome.UNSUPPORTED
+
+
+def test_a_zstandard_frame_that_unpacks_to_very_much_is_held_in_small_pieces() -> None:
+    packed = zstandard.ZstdCompressor(level=19).compress(bytes(500_000_000))
+    tracemalloc.start()
+    assert judge(zst.KIND, packed).finding is Finding.ARCHIVE_BOMB
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
 
 
 def test_a_zstandard_window_larger_than_allowed_is_unsupported() -> None:
@@ -191,9 +201,7 @@ def test_a_zstandard_window_larger_than_allowed_is_unsupported() -> None:
 
 
 def test_lz4_of_the_oldest_layout_is_read() -> None:
-    from lz4 import block  # noqa: PLC0415  (behind the check that lz4 is installed)
-
-    packed = block.compress(TEXT, store_size=False)
+    packed = lz4_block.compress(TEXT, store_size=False)
     data = b"\x02\x21\x4c\x18" + len(packed).to_bytes(4, "little") + packed
     assert judge(lz4.KIND, data).passes
     assert judge(lz4.KIND, data[:-1]).outcome is Outcome.CORRUPT

@@ -1,13 +1,15 @@
-"""Zstandard and LZ4 files: frames one after the other, and frames that readers skip. Both need a library, without which they are unsupported."""
+"""Zstandard and LZ4 files: frames one after the other, and frames that readers skip. Streams of other formats are in `streams`."""
 
-import importlib
 import re
 import struct
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
-from sluice.formats.decompress import Decompressor, DoesNotUnpack, unpack_stream
+import lz4.block
+import lz4.frame
+import zstandard
+
+from sluice.formats.decompress import MEMORY_MOST, Decompressor, DoesNotUnpack, unpack_stream
 from sluice.formats.feed import Feed
 from sluice.formats.streams import Codec, container, skip_zeros
 from sluice.formats.verdict import Corrupt, Unsupported
@@ -15,33 +17,48 @@ from sluice.formats.verdict import Corrupt, Unsupported
 _ZSTD_MAGIC: Final = re.compile(rb"\x28\xb5\x2f\xfd")
 _LZ4_MAGIC: Final = re.compile(rb"\x04\x22\x4d\x18|\x02\x21\x4c\x18")
 _LZ4_LEGACY_MAGIC: Final = b"\x02\x21\x4c\x18"
+_ZSTD_FED: Final = 1024
 _LZ4_LEGACY_BLOCK: Final = 8 * 1024**2
 _SKIPPED: Final = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _SKIP_HEAD: Final = 8
 
 
-def _module(*names: str) -> ModuleType | None:
-    """Answer the first of these modules that is installed."""
-    for name in names:
+class _ZstdFrame:
+    """One Zstandard frame. The library answers all that its input unpacks to, so it is fed little at a time: a KiB gives 32 MiB at most."""
+
+    needs_input = True
+
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor(max_window_size=MEMORY_MOST // 2).decompressobj()
+        self._packed = memoryview(b"")
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data + self._packed
+
+    def decompress(self, data: bytes, _max_length: int = -1) -> bytes:
+        if data:
+            self._packed = memoryview(data)
+        piece, self._packed = self._packed[:_ZSTD_FED], self._packed[_ZSTD_FED:]
+        self.needs_input = not self._packed
         try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    return None
+            return self._inner.decompress(piece)
+        except zstandard.ZstdError as error:
+            said = str(error).rpartition(": ")[2]
+            if "ictionary" in said:
+                raise Unsupported("the data is packed with a dictionary that is not in the file") from error
+            raise DoesNotUnpack(said) from error
 
 
-_ZSTD: Final = _module("compression.zstd", "backports.zstd")
-"""Part of Python from 3.14 on. Its decompressor never answers more than it is asked for, unlike that of the package `zstandard`."""
-_LZ4: Final = _module("lz4.frame")
-_LZ4_BLOCK: Final = _module("lz4.block")
+class _Lz4Frame:
+    """One LZ4 frame, its errors made ours."""
 
-
-class _Translated:
-    """A decompressor of another library, its errors made ours."""
-
-    def __init__(self, inner: Any, failure: type[Exception]) -> None:
-        self._inner = inner
-        self._failure = failure
+    def __init__(self) -> None:
+        self._inner = lz4.frame.LZ4FrameDecompressor()
 
     @property
     def eof(self) -> bool:
@@ -58,19 +75,14 @@ class _Translated:
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
         try:
             unpacked: bytes = self._inner.decompress(data, max_length)
-        except self._failure as error:
-            said = str(error).rpartition(": ")[2]
-            if "ictionary" in said:
-                raise Unsupported("the data is packed with a dictionary that is not in the file") from error
-            raise DoesNotUnpack(said) from error
+        except RuntimeError as error:
+            raise DoesNotUnpack(str(error).rpartition(": ")[2]) from error
         return unpacked
 
 
 def zstd_decompressor() -> Decompressor:
-    """Answer a decompressor of one Zstandard frame. Raises `Unsupported` without the library."""
-    if _ZSTD is None:
-        raise Unsupported("Zstandard data cannot be judged: backports.zstd is not installed")
-    return _Translated(_ZSTD.ZstdDecompressor(), _ZSTD.ZstdError)
+    """Answer a decompressor of one Zstandard frame."""
+    return _ZstdFrame()
 
 
 def _unpack_zstd(feed: Feed) -> Iterator[bytes]:
@@ -78,14 +90,12 @@ def _unpack_zstd(feed: Feed) -> Iterator[bytes]:
 
 
 def _unpack_lz4(feed: Feed) -> Iterator[bytes]:
-    if _LZ4 is None or _LZ4_BLOCK is None:
-        raise Unsupported("LZ4 data cannot be judged: lz4 is not installed")
     if feed.peek(len(_LZ4_LEGACY_MAGIC)) == _LZ4_LEGACY_MAGIC:
-        return _unpack_lz4_legacy(feed, _LZ4_BLOCK)
-    return unpack_stream(_Translated(_LZ4.LZ4FrameDecompressor(), RuntimeError), feed, "the LZ4 data")
+        return _unpack_lz4_legacy(feed)
+    return unpack_stream(_Lz4Frame(), feed, "the LZ4 data")
 
 
-def _unpack_lz4_legacy(feed: Feed, library: ModuleType) -> Iterator[bytes]:
+def _unpack_lz4_legacy(feed: Feed) -> Iterator[bytes]:
     """Unpack the oldest layout: blocks of up to 8 MiB until the end of the file or the next frame."""
     feed.take(len(_LZ4_LEGACY_MAGIC))
     while (head := feed.peek(4)) and not _LZ4_MAGIC.match(head) and not _SKIPPED.match(head):
@@ -94,8 +104,8 @@ def _unpack_lz4_legacy(feed: Feed, library: ModuleType) -> Iterator[bytes]:
         if len(head) < 4 or len(block) < size:  # noqa: PLR2004  (the size field)
             raise Corrupt(f"the LZ4 data is cut or damaged: the block before byte {feed.position} is not whole")
         try:
-            yield library.decompress(block, uncompressed_size=_LZ4_LEGACY_BLOCK)
-        except library.LZ4BlockError as error:
+            yield lz4.block.decompress(block, uncompressed_size=_LZ4_LEGACY_BLOCK)
+        except lz4.block.LZ4BlockError as error:
             raise Corrupt(f"the LZ4 data does not unpack: {error}") from error
 
 
