@@ -12,9 +12,10 @@ from typing import Final
 
 from sluice.formats.budget import Deadline
 from sluice.formats.compound import CompoundFile, Entry
+from sluice.formats.officeart import store_places
 from sluice.formats.verdict import Corrupt, Encrypted, Limits
 from sluice.formats.word_properties import Overrun, walk
-from sluice.formats.word_table import CHARACTERS, PARAGRAPHS, PIECES, WordTable
+from sluice.formats.word_table import CHARACTERS, DRAWINGS, PARAGRAPHS, PIECES, WordTable
 
 _MAGIC: Final = 0xA5EC
 _OLD_MAGICS: Final = frozenset({0xA5DC, 0xA697, 0xA698, 0xA699})
@@ -75,14 +76,14 @@ class WordText:
         table = container.root.stream("1table" if flags & _TABLE_1 else "0table")
         if table is None or table.size > _TABLE_MOST:
             raise Corrupt("the document has no table of where its text is")
-        self._table = WordTable(container.read(table), self._read(_HEADER_BYTES, 8 * pairs))
+        self._table = WordTable(container.read(table), self.read(_HEADER_BYTES, 8 * pairs))
         self.pieces = self._read_pieces()
 
     def text(self, piece: Piece) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes of a piece in chunks, each with its place in the stream."""
         end = piece.offset + piece.length * piece.width
         for offset in range(piece.offset, end, _CHUNK):
-            yield offset, self._read(offset, min(_CHUNK, end - offset))
+            yield offset, self.read(offset, min(_CHUNK, end - offset))
 
     def check_text(self) -> None:
         """Raise `Corrupt` where a stretch of the text is zeros."""
@@ -95,8 +96,8 @@ class WordText:
         """Raise `Corrupt` where the table of the document's parts is none, or the properties of a section are none."""
         self._table.check()
         for place in self._table.sections():
-            length = int.from_bytes(self._read(place, 2), "little")
-            properties = self._read(place + 2, length)
+            length = int.from_bytes(self.read(place, 2), "little")
+            properties = self.read(place + 2, length)
             if len(properties) < length:
                 raise Corrupt(
                     "the document is damaged: the properties of a section lie behind the end of the stream that holds them"
@@ -113,6 +114,10 @@ class WordText:
                 _check_modifiers(run.modifiers)
         return {}
 
+    def floating_pictures(self) -> Iterator[int]:
+        """Yield where pictures beside the text lie in the document's stream."""
+        return (place for place in store_places(self._table.part(DRAWINGS)) if place is not None)
+
     def runs(self, kind: int) -> Iterator[Run]:
         """Yield the formatting of characters or paragraphs. Raises `Corrupt` where its pages are none."""
         what = "the document is damaged: a page of its formatting"
@@ -124,12 +129,13 @@ class WordText:
         if not _rises(starts):
             raise Corrupt(f"{what} lies out of order")
         for start, number in zip(starts, struct.unpack_from(f"<{count}L", places, 4 * (count + 1)), strict=False):
-            page = self._read((number & _PAGE_NUMBER) * _PAGE, _PAGE)
+            page = self.read((number & _PAGE_NUMBER) * _PAGE, _PAGE)
             if len(page) < _PAGE:
                 raise Corrupt(f"{what} lies behind the end of the text")
             yield from _runs_of(page, start, 1 if kind == CHARACTERS else 13, what)
 
-    def _read(self, offset: int, length: int) -> bytes:
+    def read(self, offset: int, length: int) -> bytes:
+        """Answer bytes of the document's stream."""
         self._stream.seek(offset)
         return self._stream.read(length)
 

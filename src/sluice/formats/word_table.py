@@ -14,6 +14,7 @@ PARAGRAPHS: Final = 13
 FONTS: Final = 15
 PROPERTIES: Final = 31
 PIECES: Final = 33
+DRAWINGS: Final = 50
 _NEEDED: Final = {STYLES: "styles", PROPERTIES: "properties", PIECES: "text", CHARACTERS: "formatting", PARAGRAPHS: "paragraphs"}
 _APART: Final = frozenset({28, 29, 87})
 """Customised commands, in which long stretches of zeros are ordinary, and a pair that is a date."""

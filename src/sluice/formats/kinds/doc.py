@@ -14,7 +14,7 @@ from typing import Final
 from sluice.formats.compound import CompoundFile
 from sluice.formats.compound_family import open_container, recognises
 from sluice.formats.kind import Kind
-from sluice.formats.officeart import picture_shows, pictures
+from sluice.formats.officeart import HEADER, PICTURES_MOST, Record, check_picture, picture_shows, pictures, records
 from sluice.formats.plaintext import INVISIBLE
 from sluice.formats.source import Source
 from sluice.formats.verdict import Limits, Measure, TooComplex, Unsupported
@@ -29,12 +29,13 @@ _NOT_SEEN: Final = (2, 7)
 """Parts of the text that do not count: headers, and the text boxes in them."""
 _TOKENS: Final = re.compile("[\x01\x08\x13\x14\x15]|[^\x01\x08\x13\x14\x15]+")
 _PICTURE, _DRAWN, _FIELD, _RESULT, _FIELD_END = "\x01", "\x08", "\x13", "\x14", "\x15"
+_FIRM_HYPHEN: Final = {0x1E: "-"}
+"""A control character that shows."""
 _SHOWN_FIELDS: Final = re.compile(
     r"\s*(?:FORMCHECKBOX|FORMDROPDOWN|SYMBOL|EQ|MACROBUTTON|GOTOBUTTON|AUTONUM|LISTNUM)", re.IGNORECASE
 )
 """Fields that show something although they have no result."""
 _RUNS_MOST: Final = 100_000
-_DATA_MOST: Final = 64 * 1024**2
 _PICTURE_HEADER: Final = struct.Struct("<lHH")
 _LINKED: Final = 0x66
 
@@ -49,6 +50,7 @@ def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
         return {**measures, "partially_checked": True}
     word.check_text()
     word.check_table()
+    _check_pictures(container, word)
     return {**measures, "characters": word.lengths[0], **word.check_formatting(limits)}
 
 
@@ -61,8 +63,10 @@ def blank(source: Source, limits: Limits) -> str | None:
     look = _Look(_unseen(word))
     if look.unseen.has_line or any(look.shows(word, piece) for piece in _counted(word)):
         return None
-    if look.has_picture and _has_shown_picture(container, limits):
-        return None
+    if look.has_picture:
+        data, found = _pictures_in_text(container)
+        if not found or any(picture_shows(data, picture, limits) for picture in found):
+            return None
     return "the document shows no text, picture, shape or table line"
 
 
@@ -123,7 +127,7 @@ class _Look:
     def shows(self, word: WordText, piece: Piece) -> bool:
         """Whether this piece has a visible character or something drawn."""
         for offset, chunk in word.text(piece):
-            text = chunk.decode("cp1252" if piece.width == 1 else "utf-16-le", "replace")
+            text = chunk.decode("cp1252" if piece.width == 1 else "utf-16-le", "replace").translate(_FIRM_HYPHEN)
             for token in _TOKENS.finditer(text):
                 if self._token_shows(token.group(), offset + token.start() * piece.width, piece.width):
                     return True
@@ -153,24 +157,34 @@ class _Look:
                 self._fields.append(True)
 
 
-def _has_shown_picture(container: CompoundFile, limits: Limits) -> bool:
-    """Whether a stored picture shows something. Where none is found, what stands in the text is unknown: yes."""
+def _pictures_in_text(container: CompoundFile) -> tuple[bytes, list[Record]]:
+    """Answer the data of a document's pictures, and where in it they are."""
     entry = container.root.stream("data")
-    if entry is None or entry.size > _DATA_MOST:
-        return True
+    if entry is None or entry.size > PICTURES_MOST:
+        return b"", []
     data = container.read(entry)
-    found = at = 0
+    found: list[Record] = []
+    at = 0
     while at + _PICTURE_HEADER.size <= len(data):
         length, header, mode = _PICTURE_HEADER.unpack_from(data, at)
         if length < _PICTURE_HEADER.size:
             break
         start = at + header + (1 + data[at + header] if mode == _LINKED and at + header < len(data) else 0)
-        for picture in pictures(data, start, min(at + length, len(data))):
-            found += 1
-            if picture_shows(data, picture, limits):
-                return True
+        found.extend(pictures(data, start, min(at + length, len(data))))
         at += length
-    return not found
+    return data, found
+
+
+def _check_pictures(container: CompoundFile, word: WordText) -> None:
+    data, found = _pictures_in_text(container)
+    for picture in found:
+        check_picture(data, picture)
+    for place in word.floating_pictures():
+        opening = word.read(place, HEADER.size)
+        head = next(records(opening), None)
+        if head is not None and head.is_picture:
+            floating = opening + word.read(place + HEADER.size, min(PICTURES_MOST, int.from_bytes(opening[4:], "little")))
+            check_picture(floating, next(records(floating)))
 
 
 KIND: Final = Kind(

@@ -17,12 +17,11 @@ from sluice.formats.compound import CompoundFile
 from sluice.formats.compound_family import open_container
 from sluice.formats.header_row import is_heading
 from sluice.formats.kind import Kind
-from sluice.formats.officeart import picture_shows, pictures
+from sluice.formats.officeart import PICTURES_MOST, check_picture, picture_shows, pictures
 from sluice.formats.source import Source
 from sluice.formats.verdict import Encrypted, Limits, Measure, Unsupported
 
 _BARE: Final = (*OLD_BEGINNINGS, *BARE_BEGINNINGS)
-_DRAWINGS_MOST: Final = 64 * 1024**2
 _LOOK_AT_CLOCK: Final = 4096
 
 
@@ -43,6 +42,8 @@ def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     walked = walk(workbook, limits.soft_seconds)
     if walked.locked is not None and not opens_without_asking(walked.locked):
         raise Encrypted("the workbook is protected by a password")
+    if walked.locked is None and workbook.version:
+        _check_pictures(workbook)
     return {
         **measures,
         "records": walked.records,
@@ -90,13 +91,21 @@ def _look_at(workbook: Workbook, sheet: SheetPlace, invisible: set[int], deadlin
     return look
 
 
+def _check_pictures(workbook: Workbook) -> None:
+    data = _drawings(Globals.read(workbook))
+    for picture in pictures(data):
+        check_picture(data, picture)
+
+
 def _has_shown_picture(book: Globals, limits: Limits) -> bool:
     """Whether a picture of the workbook shows something. Where none is found, what the sheets place is unknown: yes."""
-    if sum(map(len, book.drawings)) > _DRAWINGS_MOST:
-        return True
-    data = b"".join(book.drawings)
+    data = _drawings(book)
     found = list(pictures(data))
     return not found or any(picture_shows(data, picture, limits) for picture in found)
+
+
+def _drawings(book: Globals) -> bytes:
+    return b"" if sum(map(len, book.drawings)) > PICTURES_MOST else b"".join(book.drawings)
 
 
 KIND: Final = Kind(
