@@ -13,7 +13,7 @@ from typing import Final
 from sluice.formats.source import Source
 from sluice.formats.verdict import Measure
 
-PICTURES: Final = frozenset({"png", "jpeg", "gif", "webp"})
+PICTURES: Final = frozenset({"png", "jpeg", "gif", "webp", "heic", "avif", "bmp", "tiff", "jp2", "j2k"})
 SEALED: Final = PICTURES | {"pdf"}
 """Kinds that are never archives: an archive's reader that takes such a file takes another file than the one that was judged."""
 

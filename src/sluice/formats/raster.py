@@ -20,6 +20,7 @@ from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Finding, Limits, Measure, Unsafe, Unsupported
 
 _SAME_COLOUR: Final = 40
+_PATCH: Final = 64
 _shows_nothing: Final[WeakKeyDictionary[Source, bool]] = WeakKeyDictionary()
 """Remembered from the one decode, since `check` and `blank` of a kind are asked apart."""
 
@@ -41,14 +42,15 @@ def decode(source: Source, stream: BinaryIO, plugin: str, limits: Limits, *, sti
     `still_suffices` a broken frame behind a good one is only measured (`animation_broken`): readers then show the first.
     """
     deadline = time.monotonic() + limits.soft_seconds
-    seen = _Seen()
+    seen = Seen()
     measures: dict[str, Measure] = {}
     with _pixel_cap(limits), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a library's doubts are no finding
         try:
             with _judging():
                 for frame in ImageSequence.Iterator(Image.open(stream, formats=[plugin])):
-                    _see(frame, seen, limits)
+                    frame.load()
+                    seen.see(frame, limits)
                     if time.monotonic() > deadline:
                         measures["partially_checked"] = True
                         break
@@ -56,29 +58,43 @@ def decode(source: Source, stream: BinaryIO, plugin: str, limits: Limits, *, sti
             if not (still_suffices and seen.frames):
                 raise
             measures["animation_broken"] = True
-    _shows_nothing[source] = seen.blank and not measures
+    seen.remember(source, whole=not measures)
     return {"frames": seen.frames} | measures
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """What the frames so far were like. A sequence of empty frames in different colours is no blank picture."""
 
     frames: int = 0
     blank: bool = True
     colour: tuple[int, ...] = ()
 
+    def see(self, frame: Image.Image, limits: Limits) -> None:
+        """Look at one more decoded frame. Raises `Unsafe` when it is too large, or one too many."""
+        self.frames += 1
+        keep_within(limits, frame.width, frame.height, self.frames)
+        if not (self.blank and _is_blank(frame)):
+            self.blank = False
+            return
+        colour = _colour(frame)
+        self.blank = (
+            not (self.colour and colour) or max(abs(a - b) for a, b in zip(colour, self.colour, strict=True)) <= _SAME_COLOUR
+        )
+        self.colour = colour
 
-def _see(frame: Image.Image, seen: _Seen, limits: Limits) -> None:
-    frame.load()
-    seen.frames += 1
-    keep_within(limits, frame.width, frame.height, seen.frames)
-    if not (seen.blank and _is_blank(frame)):
-        seen.blank = False
-        return
-    colour = frame.convert("RGBA").resize((1, 1), Image.Resampling.BOX).tobytes() if getattr(frame, "is_animated", False) else b""
-    seen.blank = not seen.colour or max(abs(a - b) for a, b in zip(colour, seen.colour, strict=True)) <= _SAME_COLOUR
-    seen.colour = tuple(colour)
+    def remember(self, source: Source, *, whole: bool) -> None:
+        """Keep for `blank_picture` what was seen; a picture that was not seen whole is not called blank."""
+        _shows_nothing[source] = whole and self.blank and self.frames > 0
+
+
+def _colour(frame: Image.Image) -> tuple[int, ...]:
+    """Answer the colour of an even frame, from its middle; nothing for samples that are no colours."""
+    if frame.mode[0] in "IF":
+        return ()
+    left, top = max(0, frame.width - _PATCH) // 2, max(0, frame.height - _PATCH) // 2
+    patch = frame.crop((left, top, min(frame.width, left + _PATCH), min(frame.height, top + _PATCH)))
+    return tuple(patch.convert("RGBA").resize((1, 1), Image.Resampling.BOX).tobytes())
 
 
 def _is_blank(frame: Image.Image) -> bool:
