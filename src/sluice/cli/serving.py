@@ -6,7 +6,6 @@ import logging
 import math
 import signal
 import socket
-from collections.abc import Callable
 
 import uvicorn
 import uvloop
@@ -37,15 +36,7 @@ def serve(settings: Settings) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, saying when it is ready and when it drains."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
+    """uvicorn, saying when it drains."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.info("draining", connections=len(self.server_state.connections), seconds=self.config.timeout_graceful_shutdown)
@@ -54,8 +45,7 @@ class _Server(uvicorn.Server):
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     app = create_app(settings)
-    first: FirstKey | None = None
-    server = _Server(_config(app, settings), lambda: _say_ready(settings, first))
+    server = _Server(_config(app, settings))
     # From here on: a signal during the start is kept for its end, and uvicorn, which raises each signal again when it has drained,
     # finds a handler that does not kill.
     for number in _SIGNALS:
@@ -63,10 +53,13 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     await _migrate(settings)
     # The app's lifespan is entered here and not by uvicorn, which would print the trace of an engine that refuses to start.
     async with app.router.lifespan_context(app):
-        if not settings.production:
-            first = await _first_key(settings)
-        if not server.should_exit:
-            await server.serve(sockets=[listener])
+        if server.should_exit:
+            return
+        first = None if settings.production else await _first_key(settings)
+        # Listening before it is said: whoever reads it may come at once, and whoever is answered finds it said.
+        listener.listen(server.config.backlog)
+        _say_ready(settings, first)
+        await server.serve(sockets=[listener])
     log.info("stopped")
 
 
