@@ -10,7 +10,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
     for kinds, extensions in {
         # Content of these formats is never one of our kinds: a PNG named .mp4 is a mismatch.
         "": (
-            "tif tiff bmp dib jp2 j2k jxl psd "
+            "tif tiff jp2 j2k jxl psd "
             "wma mid midi wmv flv mpg mpeg "
             "cab iso msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
         ),
