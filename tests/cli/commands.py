@@ -3,16 +3,16 @@
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.cli.forked import run_forked
 from tests.gate import module
 from tests.servers import daemon, free_port, listens
-
-_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,12 @@ class Sluice:
 
     def __call__(self, *words: str | Path) -> Ended:
         """Run the command to its end; however it ends, it shows no trace."""
-        done = subprocess.run(
-            module(*map(str, words)),
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=_SECONDS,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ended(done.returncode, done.stdout, done.stderr)
+        with tempfile.TemporaryDirectory() as place:
+            out, err = Path(place) / "out", Path(place) / "err"
+            code = run_forked(list(map(str, words)), self.environment, self.folder, out, err)
+            ended = Ended(code, *(path.read_text(errors="surrogateescape") for path in (out, err)))
+        assert "Traceback" not in ended.err, ended.err
+        return ended
 
     @contextmanager
     def running(self, *words: str, port: int | None = None) -> Iterator["Running"]:

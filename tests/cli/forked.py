@@ -1,0 +1,48 @@
+"""The command in a process of its own that need not load Python and every library first: forked from one that has loaded them.
+
+What starts from nothing, as people start it, is tried by the tests that run a server, a pipe or a terminal.
+"""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import sluice.cli.checking
+import sluice.cli.diagnosing
+import sluice.cli.faults
+import sluice.cli.initialising
+import sluice.cli.keys
+import sluice.cli.serving
+import sluice.cli.uploading
+import sluice.cli.working  # noqa: F401  (all of these are loaded for the children)
+from sluice.cli.command import run
+
+_SECONDS: Final = 60
+_PARENT: Final = multiprocessing.get_context("forkserver")
+_PARENT.set_forkserver_preload([__name__])
+
+
+def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
+    """Run `sluice` with `words` in `folder`, its output in files, and answer its exit code."""
+    process = _PARENT.Process(target=_become, args=(words, dict(environment), folder, out, err))
+    process.start()
+    process.join(_SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        raise TimeoutError(f"sluice {' '.join(words)} did not end")
+    return process.exitcode
+
+
+def _become(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, path in ((1, out), (2, err)):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.exit(run(words))
