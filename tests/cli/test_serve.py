@@ -54,25 +54,6 @@ def test_the_address_of_the_docs_answers(newcomer: Running) -> None:
     assert httpx.get(address).status_code == 200
 
 
-def test_a_second_start_keeps_the_data_and_makes_no_tenant(sluice: Sluice) -> None:
-    with sluice.running() as server:
-        (key,) = re.findall(r"^  api key  (\S+)$", server.shown, re.MULTILINE)
-        body = {"context_key": "kept", "display_name": "Kept"}
-        with httpx.Client(headers={"Authorization": key}, timeout=30) as client:
-            assert client.post(f"{server.url}/api/v1/contexts", json=body).status_code == 201
-    with sluice.running() as server:
-        assert httpx.get(f"{server.url}/api/v1/contexts/kept", headers={"Authorization": key}, timeout=30).status_code == 200
-        assert "Welcome" not in server.shown
-        assert "sl_live_" not in server.shown
-    assert len(sluice("tenants", "list", "--json").rows) == 1
-
-
-def test_a_service_set_up_by_init_welcomes_nobody(sluice: Sluice) -> None:
-    sluice("init")
-    with sluice.running() as server:
-        assert "Welcome" not in server.shown
-
-
 def test_production_makes_no_tenant_by_itself(sluice: Sluice) -> None:
     sluice("init", "--json")
     with sqlite3.connect(sluice.data_dir / "sluice.db") as database:
@@ -91,7 +72,7 @@ def test_production_does_not_start_on_key_files_that_nobody_keeps(sluice: Sluice
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_end_lets_an_upload_under_way_finish(number: signal.Signals, sluice: Sluice) -> None:
+def test_an_end_lets_an_upload_under_way_finish_and_the_next_start_keeps_it(number: signal.Signals, sluice: Sluice) -> None:
     with sluice.running() as server:
         (key,) = re.findall(r"^  api key  (\S+)$", server.shown, re.MULTILINE)
         headers = {"Authorization": key}
@@ -104,8 +85,14 @@ def test_an_end_lets_an_upload_under_way_finish(number: signal.Signals, sluice: 
             connection.sendall(_END)
             assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
         assert server.process.wait(30) == 0
-    assert '"draining"' in server.shown
-    assert "Traceback" not in server.shown
+        assert '"draining"' in server.shown
+        assert "Traceback" not in server.shown
+    with sluice.running() as server:
+        kept = httpx.get(f"{server.url}/api/v1/files?context=slow", headers=headers, timeout=30).json()["data"]
+        assert [file["original_filename"] for file in kept] == ["a.txt"]
+        assert "Welcome" not in server.shown
+        assert "sl_live_" not in server.shown
+    assert len(sluice("tenants", "list", "--json").rows) == 1
 
 
 _END = b'more\r\n--b\r\nContent-Disposition: form-data; name="context"\r\n\r\nslow\r\n--b--\r\n'
