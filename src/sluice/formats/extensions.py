@@ -12,7 +12,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         "": (
             "tif tiff jp2 j2k jxl psd "
             "wma mid midi wmv flv mpg mpeg "
-            "cab iso msg ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
+            "cab iso ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
         ),
         # Office opens web pages and text under these names; many programs export them so.
         "text": "doc dot xls xlt",
