@@ -34,8 +34,13 @@ _SMALLEST: Final = 64
 _ZEROED: Final = 4096
 _FLIPPED: Final = 32
 _DAMAGES: Final = ("trunc50", "trunc95", "zero4k", "flip32", "html_prepend", "crlf", "wrongtype")
-_UNSEEN: Final = {"csv": ("trunc50", "trunc95", "flip32", "crlf"), "txt": ("trunc50", "trunc95", "flip32", "crlf")}
+_AS_GOOD: Final = ("trunc50", "trunc95", "flip32", "crlf")
 """Damage that leaves text as good a text as before."""
+_UNSEEN: Final = {
+    **dict.fromkeys(("csv", "txt", "eml", "yaml"), _AS_GOOD),
+    **dict.fromkeys(("html", "md"), (*_AS_GOOD, "html_prepend")),
+    "rtf": ("crlf",),
+}
 _ANSWER_SECONDS: Final = 3600
 
 

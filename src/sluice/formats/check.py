@@ -229,7 +229,7 @@ def _is_mere_text(source: Source, found: Kind, limits: Limits) -> bool:
 
 def _unrecognised(source: Source, named: Kind, extension: str) -> _Type:
     """Answer for content without the signature that its name demands: another format's, or this one's with a damaged start."""
-    content_type = sniff.content_type_of(source)
+    content_type = "text/html" if sniff.looks_like_html(source) else sniff.content_type_of(source)
     if content_type in {sniff.UNKNOWN, named.content_type}:
         return _Type(None, sniff.UNKNOWN, damage=f"the file does not begin as {named.name.upper()} files do")
     return _Type(None, content_type, f"named .{extension}, but the content is {content_type}")

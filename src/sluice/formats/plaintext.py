@@ -69,11 +69,14 @@ def read_text(source: Source, encoding: str) -> Iterator[str]:
         ) from error
 
 
-def check_text(source: Source) -> dict[str, str | int]:
-    """Answer `encoding` of a file that is text throughout. Raises `Corrupt` for zero bytes, many control characters, or what does not decode."""
+def check_text(source: Source, *, zeros: int = 1) -> dict[str, str | int]:
+    """Answer `encoding` of a file that is text throughout. Raises `Corrupt` for zero bytes, many control characters, or what does not decode.
+
+    `zeros` is how many zero bytes in a row are damage; fewer are control characters like others, as readers of some languages take them.
+    """
     encoding = encoding_of(source)
     if encoding in {"utf-8", "utf-8-sig", "latin-1"}:
-        _check_bytes(source)
+        _check_bytes(source, bytes(zeros))
     if encoding not in {"utf-8", "latin-1"}:
         _check_letters(source, encoding)
     return {"encoding": encoding}
@@ -116,11 +119,11 @@ def _is_utf8(source: Source) -> bool:
     return True
 
 
-def _check_bytes(source: Source) -> None:
+def _check_bytes(source: Source, zeros: bytes) -> None:
     stream = source.open()
     place = controls = 0
     while chunk := stream.read(_CHUNK):
-        if (zero := chunk.find(0)) >= 0:
+        if (zero := chunk.find(zeros)) >= 0:
             raise Corrupt(f"the text holds a zero byte at byte {place + zero}")
         controls += len(chunk) - len(chunk.translate(None, _CONTROLS))
         place += len(chunk)

@@ -18,6 +18,7 @@ from sluice.formats.kinds import (
     gif,
     gz,
     heic,
+    html,
     jpeg,
     json_text,
     lz4,
@@ -97,6 +98,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     mp3.KIND,
     json_text.KIND,
     xml_text.KIND,
+    html.KIND,
     csv_text.KIND,
     text.KIND,
 )
