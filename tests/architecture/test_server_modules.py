@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.api.samples import sound
 from tests.gate import Service
 
-PARSERS = {"PIL", "lxml", "pikepdf", "pypdfium2", "pypdfium2_raw", "magic", "numpy"}
+PARSERS = {"PIL", "av", "lxml", "lz4", "magic", "numpy", "pikepdf", "pypdfium2", "pypdfium2_raw", "zstandard"}
 OURS = {"sluice.formats.check", "sluice.formats.registry", "sluice.threats.scan", "sluice.engines.sandbox.jobs"}
 
 LOADED = """
