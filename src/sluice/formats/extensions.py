@@ -17,7 +17,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         # Office opens web pages and text under these names; many programs export them so.
         "text": "doc dot xls xlt",
         "pdf text": "ai eps ps",
-        "text xml": "svg yaml yml md eml tsv ics vcf css js",
+        "text xml": "svg yaml yml md tsv ics vcf css js",
     }.items()
     for extension in extensions.split()
 }

@@ -13,6 +13,7 @@ from sluice.formats.kinds import (
     csv_text,
     doc,
     docx,
+    eml,
     epub,
     flac,
     gif,
@@ -100,6 +101,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     xml_text.KIND,
     html.KIND,
     csv_text.KIND,
+    eml.KIND,
     text.KIND,
 )
 """In the order in which content is asked for: a format inside another's container (docx in zip) comes before the container."""
