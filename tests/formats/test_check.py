@@ -55,7 +55,7 @@ def test_a_file_of_nothing_is_blank_and_no_file_of_its_format(fill: str, data: b
     assert report.detail
 
 
-@pytest.mark.parametrize("name", ["a.unknown", "a", None, "a.md"])
+@pytest.mark.parametrize("name", ["a.unknown", "a", None, "a.css"])
 def test_a_file_of_nothing_with_a_name_that_promises_nothing_is_only_blank(name: str | None) -> None:
     report = judged(bytes(10), name)
     assert (report.outcome, report.integrity) == (Outcome.BLANK, Outcome.OK)

@@ -14,10 +14,10 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
             "wma mid midi wmv flv mpg mpeg "
             "cab iso ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
         ),
-        # Office opens web pages and text under these names; many programs export them so.
-        "text": "doc dot xls xlt",
+        # Office opens web pages and text under these names, as many programs export them; and a page is Markdown.
+        "text": "doc dot xls xlt md markdown",
         "pdf text": "ai eps ps",
-        "text xml": "svg yaml yml md tsv ics vcf css js",
+        "text xml": "svg yaml yml tsv ics vcf css js",
     }.items()
     for extension in extensions.split()
 }

@@ -24,6 +24,7 @@ from sluice.formats.kinds import (
     json_text,
     lz4,
     m4a,
+    markdown,
     mkv,
     mov,
     mp3,
@@ -103,6 +104,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     csv_text.KIND,
     eml.KIND,
     text.KIND,
+    markdown.KIND,
 )
 """In the order in which content is asked for: a format inside another's container (docx in zip) comes before the container."""
 
