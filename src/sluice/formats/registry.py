@@ -51,6 +51,7 @@ from sluice.formats.kinds import (
     xlsx,
     xml_text,
     xz,
+    yaml_text,
     zip,  # noqa: A004  (the format's name)
     zst,
 )
@@ -101,6 +102,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     json_text.KIND,
     xml_text.KIND,
     html.KIND,
+    yaml_text.KIND,
     csv_text.KIND,
     eml.KIND,
     text.KIND,
