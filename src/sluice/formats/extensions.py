@@ -12,7 +12,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         "": (
             "tif tiff jp2 j2k jxl psd "
             "wma mid midi wmv flv mpg mpeg "
-            "cab iso ttf otf woff woff2 parquet sqlite sqlite3 exe dll msi"
+            "cab iso ttf otf woff woff2 parquet exe dll msi"
         ),
         # Office opens web pages and text under these names, as many programs export them; and a page is Markdown.
         "text": "doc dot xls xlt md markdown",
