@@ -100,7 +100,9 @@ def test_a_document_without_a_visible_character_is_blank(text: str) -> None:
     assert judge(KIND, make_word(text)).blank
 
 
-@pytest.mark.parametrize("text", [".\r", "\x1e\r", "\r" * 5000 + "0\r", "\x13 PAGE \x147\x15\r", "\x08\r", "\x13 FORMCHECKBOX \x15\r"])
+@pytest.mark.parametrize(
+    "text", [".\r", "\x1e\r", "\r" * 5000 + "0\r", "\x13 PAGE \x147\x15\r", "\x08\r", "\x13 FORMCHECKBOX \x15\r"]
+)
 def test_one_mark_is_content(text: str) -> None:
     assert judge(KIND, make_word(text)).blank is None
 

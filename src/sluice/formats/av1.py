@@ -4,7 +4,7 @@ libavif takes whatever comes out of damaged data; in strict mode the decoder als
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 from sluice.formats.budget import Deadline
 from sluice.formats.source import Source
@@ -29,7 +29,7 @@ def check_picture(config: bytes, data: bytes, max_pixels: int) -> None:
 def check_film(source: Source, deadline: Deadline, max_pixels: int) -> None:
     """Decode all AV1 tracks of a file until the time is over, as `check_picture` does."""
     try:
-        with av.open(source.open(), format="mov", options={"threads": "1"}) as container:
+        with av.open(source.open(), "r", format="mov", options={"threads": "1"}) as container:
             for stream in container.streams.video:
                 if stream.codec_context.name in {"libdav1d", "av1", "libaom-av1"}:
                     packets = (bytes(packet) for packet in container.demux(stream) if packet.size and not deadline.has_passed)
@@ -40,7 +40,7 @@ def check_film(source: Source, deadline: Deadline, max_pixels: int) -> None:
 
 
 def _require_frames(config: bytes, packets: Iterable[bytes], max_pixels: int) -> None:
-    decoder = av.CodecContext.create("libdav1d", "r")
+    decoder = cast("av.VideoCodecContext", av.CodecContext.create("libdav1d", "r"))
     decoder.thread_count = 1
     decoder.options = _OPTIONS | {"max_pixels": str(max_pixels)}
     decoder.extradata = config

@@ -7,7 +7,7 @@ from typing import Final
 
 from sluice.formats import isobmff, media, media_samples
 from sluice.formats.kind import Kind
-from sluice.formats.kinds.mp4 import NAMES, QUICKTIME_NAMES, check_movie
+from sluice.formats.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
 from sluice.formats.movie import moves
 from sluice.formats.source import Source
 
@@ -21,7 +21,7 @@ KIND: Final = Kind(
     name="m4a",
     content_type="audio/mp4",
     extensions=frozenset({"m4a", "m4b", "m4p", "m4r", "f4a"}),
-    also_named=NAMES | QUICKTIME_NAMES | {"aac"},
+    also_named=MP4_NAMES | QUICKTIME_NAMES | {"aac"},
     recognises=_recognises,
     check=check_movie,
     blank=media.blank_media,

@@ -4,7 +4,7 @@ from typing import Final
 
 from sluice.formats import isobmff, media, media_samples
 from sluice.formats.kind import Kind
-from sluice.formats.kinds.mp4 import NAMES, QUICKTIME_NAMES, check_movie
+from sluice.formats.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
 from sluice.formats.source import Source
 
 
@@ -16,7 +16,7 @@ KIND: Final = Kind(
     name="mov",
     content_type="video/quicktime",
     extensions=QUICKTIME_NAMES,
-    also_named=NAMES,
+    also_named=MP4_NAMES,
     recognises=_recognises,
     check=check_movie,
     blank=media.blank_media,

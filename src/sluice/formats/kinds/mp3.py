@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Final
 
 from sluice.formats import audio_tags, media, media_samples
+from sluice.formats.adts import is_aac
 from sluice.formats.budget import Deadline
 from sluice.formats.frame_walk import Frames, Grammar, Header, require_complete
 from sluice.formats.kind import Kind
-from sluice.formats.kinds import aac
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 
@@ -73,7 +73,7 @@ def _recognises(source: Source) -> bool:
         return True
     if Frames(source, _GRAMMAR).find(start) is not None or _is_free_format(source, start):
         return True
-    return start > 0 and source.read_at(start, 4) != b"fLaC" and not aac.KIND.recognises(source)
+    return start > 0 and source.read_at(start, 4) != b"fLaC" and not is_aac(source)
 
 
 def _is_free_format(source: Source, start: int) -> bool:

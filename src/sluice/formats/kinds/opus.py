@@ -4,7 +4,7 @@ from typing import Final
 
 from sluice.formats import media, media_samples, ogg
 from sluice.formats.kind import Kind
-from sluice.formats.kinds.ogg import check_pages
+from sluice.formats.media_checks import check_pages
 from sluice.formats.source import Source
 
 

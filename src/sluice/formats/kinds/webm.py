@@ -4,7 +4,7 @@ from typing import Final
 
 from sluice.formats import matroska, media, media_samples
 from sluice.formats.kind import Kind
-from sluice.formats.kinds.mkv import check_segment
+from sluice.formats.media_checks import check_segment
 
 KIND: Final = Kind(
     name="webm",
