@@ -137,6 +137,8 @@ def _judging() -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:
             raise
+        if "out of memory" in str(error):
+            raise MemoryError(str(error)) from error
         if "decoder" in str(error) and "not available" in str(error):
             raise Unsupported(f"no decoder at hand: {error}") from error
         raise Corrupt(f"the picture does not decode: {error}") from error

@@ -83,7 +83,8 @@ def _check_strictly(source: Source, boxes: Layout, items: Items | None, limits: 
 KIND: Final = Kind(
     name="avif",
     content_type="image/avif",
-    extensions=frozenset({"avif", "avifs", "heif", "hif"}),
+    extensions=frozenset({"avif", "avifs"}),
+    also_named=frozenset({"heif", "hif"}),
     recognises=_recognises,
     check=_check,
     blank=blank_picture,
