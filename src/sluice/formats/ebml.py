@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.formats.source import Source
+from sluice.formats.verdict import TooComplex
 
 HEADER: Final = 0x1A45DFA3
 VOID: Final = 0xEC
@@ -14,6 +15,8 @@ CRC32: Final = 0xBF
 _ID_MAX: Final = 4
 _SIZE_MAX: Final = 8
 _CRC_ELEMENT_BYTES: Final = 6
+_MOST: Final = 300_000
+"""Elements within one: writers begin a new cluster every few seconds."""
 _READ_BYTES: Final = 1024 * 1024
 
 
@@ -47,16 +50,20 @@ def element_at(source: Source, offset: int) -> Element | None:
 
 
 def children(source: Source, start: int, end: int) -> Iterator[Element]:
-    """Answer the elements from `start` up to the first that is none, passes `end` or has no known size; the last two included."""
+    """Answer the elements from `start` up to the first that is none, passes `end` or has no known size; the last two included.
+
+    Raises `TooComplex` for far more of them than any writer puts into one.
+    """
     offset = start
-    while offset < end:
-        element = element_at(source, offset)
+    for _ in range(_MOST):
+        element = element_at(source, offset) if offset < end else None
         if element is None:
             return
         yield element
         if element.end is None or element.end > end:
             return
         offset = element.end
+    raise TooComplex(f"more than {_MOST} elements stand behind byte {start} of the file")
 
 
 def has_its_sum(source: Source, parent: Element) -> bool | None:

@@ -1,12 +1,13 @@
 """The frames of a FLAC stream as their headers and check sums tell them (RFC 9639, 9), without decoding: for streams that a decoder cannot follow."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from sluice.formats.source import Source
 
-_SYNCS: Final = (b"\xff\xf8", b"\xff\xf9")
+_SYNC: Final = re.compile(rb"\xff[\xf8\xf9]")
 _HEADER_MOST: Final = 16
 _RESERVED_BITS: Final = 3
 _BITS: Final = {0: 0, 1: 8, 2: 12, 4: 16, 5: 20, 6: 24, 7: 32}
@@ -47,7 +48,7 @@ class Run:
 
 def header_at(data: bytes) -> FrameHeader | None:
     """Answer the header that `data` begins with, its check sum found right; None when there is none."""
-    if len(data) < 6 or not data.startswith(_SYNCS):  # noqa: PLR2004  (sync, codes, a number of one byte, check sum)
+    if len(data) < 6 or not _SYNC.match(data):  # noqa: PLR2004  (sync, codes, a number of one byte, check sum)
         return None
     size_code, rate_code, channel_code, bits_code = data[2] >> 4, data[2] & 15, data[3] >> 4, data[3] >> 1 & 7
     number_bytes = 8 - (data[4] ^ 0xFF).bit_length() or 1
@@ -65,7 +66,7 @@ def header_at(data: bytes) -> FrameHeader | None:
 
 def follow(source: Source, start: int) -> Run:
     """Follow the frames from `start` on, to the end of the file or for 8 MiB."""
-    end = source.size - (_ID3V1_BYTES if source.tail[-_ID3V1_BYTES:].startswith(b"TAG") else 0)
+    end = _end(source)
     data = source.read_at(start, min(_LOOKED_AT, end - start))
     forms: set[tuple[int, int, int]] = set()
     summed, crc, number = 0, 0, -1
@@ -77,21 +78,27 @@ def follow(source: Source, start: int) -> Run:
             crc, number = 0, header.number
     if start + len(data) == end:
         return Run(len(forms) > 1, _crc16(data[summed:], crc) == 0)
-    return Run(len(forms) > 1, _ends_whole(source.read_at(end - _TAIL_BYTES, _TAIL_BYTES)))
+    return Run(len(forms) > 1, ends_whole(source))
 
 
-def _ends_whole(data: bytes) -> bool:
-    """Answer whether one of the last headers begins a frame that ends where `data` does."""
+def ends_whole(source: Source) -> bool:
+    """Answer whether one of the last headers begins a frame that ends where the file does."""
+    end = _end(source)
+    data = source.read_at(max(0, end - _TAIL_BYTES), min(end, _TAIL_BYTES))
     places = [place for place, _ in _headers(data)][-_TRIES:]
     return any(_crc16(data[place:]) == 0 for place in reversed(places))
 
 
+def _end(source: Source) -> int:
+    """Answer where the frames end: before an ID3 tag that was put behind them."""
+    return source.size - (_ID3V1_BYTES if source.tail[-_ID3V1_BYTES:].startswith(b"TAG") else 0)
+
+
 def _headers(data: bytes) -> Iterator[tuple[int, FrameHeader]]:
-    place = -1
-    while (place := data.find(b"\xff", place + 1)) >= 0:
-        header = header_at(data[place : place + _HEADER_MOST])
+    for sync in _SYNC.finditer(data):
+        header = header_at(data[sync.start() : sync.start() + _HEADER_MOST])
         if header is not None:
-            yield place, header
+            yield sync.start(), header
 
 
 def _crc8(data: bytes) -> int:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from sluice.formats.budget import Deadline
 from sluice.formats.ebml import HEADER, VOID, Element, children, element_at, has_its_sum, number, text
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt
+from sluice.formats.verdict import Corrupt, TooComplex
 
 _DOC_TYPE: Final = 0x4282
 _SEGMENT: Final = 0x18538067
@@ -19,6 +20,9 @@ _CODEC: Final = 0x86
 _ENCODING_PATH: Final = (0x6D80, 0x6240)
 _ENCODING_TYPE: Final = 0x5033
 _ENCRYPTED: Final = 1
+_HEADER_MOST: Final = 4096
+_LOOKED_THROUGH: Final = 1000
+_TOP_LEVEL_MOST: Final = 300_000
 _TOP_LEVEL_FROM: Final = 0x10000000
 """Elements of the segment have numbers of four bytes, those of a cluster shorter ones."""
 _WEBM_CODECS: Final = frozenset(
@@ -52,7 +56,8 @@ def doc_type(source: Source) -> str | None:
     header = element_at(source, 0)
     if header is None or header.id != HEADER or header.end is None:
         return None
-    return next((text(source, element) for element in children(source, header.body, header.end) if element.id == _DOC_TYPE), "")
+    within = children(source, header.body, min(header.end, header.body + _HEADER_MOST))
+    return next((text(source, element) for element in within if element.id == _DOC_TYPE), "")
 
 
 def is_webm(source: Source) -> bool:
@@ -100,7 +105,9 @@ def _elements(source: Source, segment: Element) -> Iterator[Element]:
     """Answer the elements of the segment with their ends, also where those were not known when they were written. Raises `Corrupt`."""
     limit = segment.end or source.size
     offset = segment.body
-    while offset < limit:
+    for _ in range(_TOP_LEVEL_MOST):
+        if offset >= limit:
+            return
         element = element_at(source, offset)
         if element is None:
             if source.read_at(offset, min(limit - offset, 4096)).strip(b"\0") or limit - offset > 4096:  # noqa: PLR2004  (as much as was read)
@@ -114,6 +121,7 @@ def _elements(source: Source, segment: Element) -> Iterator[Element]:
             )
         yield element
         offset = element.end or limit
+    raise TooComplex(f"the file has more than {_TOP_LEVEL_MOST} parts")
 
 
 def _end_of_open(source: Source, parent: Element, limit: int) -> int:
@@ -146,9 +154,9 @@ def _first_tracks(source: Source) -> list[Track]:
     segment = _segment(source)
     if segment is None:
         return []
-    for element in children(source, segment.body, source.size):
+    for element in islice(children(source, segment.body, source.size), _LOOKED_THROUGH):
         if element.id == _TRACKS:
-            return list(_tracks(source, element))
+            return list(islice(_tracks(source, element), _LOOKED_THROUGH))
     return []
 
 

@@ -20,6 +20,7 @@ from sluice.formats.verdict import Corrupt, Measure, Unsupported
 
 try:
     import av
+    import av.subtitles.codeccontext  # otherwise loaded with the first subtitles, where nothing can be loaded any more
     from av.error import FFmpegError, InvalidDataError
     from av.video.reformatter import VideoReformatter
 
@@ -39,6 +40,7 @@ _STRICT: Final = _OPTIONS | {"err_detect": "crccheck+explode"}
 """For decoders alone: a container with a bad tag plays."""
 _HEADERS_MOST: Final = 16 * 1024
 """A larger file without a packet has something that is not understood here."""
+_NOTHING: Final = "there is neither sound nor a moving picture in it"
 _MICROSECONDS: Final = 1_000_000
 
 _shows_nothing: Final[WeakKeyDictionary[Source, str]] = WeakKeyDictionary()
@@ -96,6 +98,11 @@ def play(
 def blank_media(source: Source, _limits: object) -> str | None:
     """Answer the blank rule of a media kind, as noticed while it was played."""
     return _shows_nothing.get(source)
+
+
+def note_nothing(source: Source) -> None:
+    """Remember for `blank_media` that the container of a file is empty."""
+    _shows_nothing[source] = _NOTHING
 
 
 @contextmanager
@@ -221,4 +228,4 @@ def _blank_reason(played: _Played, *, small: bool) -> str | None:
     if kinds:
         said = {"audio": "no sound is louder than -60 dBFS", "video": "no picture shows anything"}
         return " and ".join(said[kind] for kind in ("video", "audio") if kind in kinds)
-    return "there is neither sound nor a moving picture in it" if small and not played.packets else None
+    return _NOTHING if small and not played.packets else None

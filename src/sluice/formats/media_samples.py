@@ -1,14 +1,19 @@
 """Small good files of the media kinds for their self-tests: a tone, and a board of squares. Made by FFmpeg's own encoders, not by hand."""
 
-import contextlib
 import io
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-with contextlib.suppress(ImportError):  # an optional library
+from sluice.formats.verdict import Unsupported
+
+try:
     import av
+except ImportError:  # an optional library
+    INSTALLED = False
+else:
+    INSTALLED = True
 
 if TYPE_CHECKING:
     from av import AudioStream, VideoStream
@@ -27,7 +32,11 @@ def tone() -> bytes:
 
 
 def sound(muxer: str, codec: str, *, fractions: bool = False) -> bytes:
-    """Answer a fifth of a second of a tone. `fractions` says that the encoder takes those, and not whole numbers."""
+    """Answer a fifth of a second of a tone. `fractions` says that the encoder takes those, and not whole numbers.
+
+    Raises `Unsupported` without PyAV.
+    """
+    _require_encoders()
     file = io.BytesIO()
     wave = np.sin(np.arange(_SAMPLES) / _RATE * 2 * np.pi * 440)[None] / 2
     with av.open(file, "w", format=muxer) as container:
@@ -43,7 +52,8 @@ def sound(muxer: str, codec: str, *, fractions: bool = False) -> bytes:
 
 
 def video(muxer: str, codec: str) -> bytes:
-    """Answer a few frames of a board of squares."""
+    """Answer a few frames of a board of squares. Raises `Unsupported` without PyAV."""
+    _require_encoders()
     file = io.BytesIO()
     rows, columns = np.indices((_SIDE, _SIDE)) // 16
     board = (255 * ((rows + columns) % 2)).astype(np.uint8)
@@ -56,3 +66,8 @@ def video(muxer: str, codec: str) -> bytes:
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return file.getvalue()
+
+
+def _require_encoders() -> None:
+    if not INSTALLED:
+        raise Unsupported("PyAV is not installed: no sample can be made")

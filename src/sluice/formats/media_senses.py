@@ -46,20 +46,25 @@ class Ear:
 
     def __init__(self) -> None:
         self._heard = False
-        self._rate = 0
-        self._waiting: list[Samples] = []
-        self._levels: list[NDArray[np.float32]] = []
+        self._form: tuple[int, str, int] = (0, "", 0)
+        """Rate, sample format and channels of what waits."""
+        self._waiting: list[NDArray[Any]] = []
+        self._length = 0
+        self._levels: list[Samples] = []
 
     def take(self, frame: "AudioFrame") -> None:
-        """Take the next frame."""
+        """Take the next frame. Raises `ValueError` for forms that PyAV does not convert: it looks for planes up to a zero that eight leave no room for."""
         if self._heard:
             return
-        samples = _samples(frame)
-        if frame.sample_rate != self._rate or (self._waiting and self._waiting[0].shape[0] != samples.shape[0]):
+        form = (frame.sample_rate, frame.format.name, frame.layout.nb_channels)
+        if form != self._form:
             self._measure()
-            self._rate = frame.sample_rate
-        self._waiting.append(samples)
-        if sum(part.shape[1] for part in self._waiting) >= self._window * _BLOCK_WINDOWS:
+            self._form = form
+        if frame.format.is_planar and form[2] >= _PLANES_MOST:
+            raise ValueError("too many planes")
+        self._waiting.append(frame.to_ndarray())
+        self._length += frame.samples
+        if self._length >= self._window * _BLOCK_WINDOWS:
             self._measure()
 
     @property
@@ -74,13 +79,14 @@ class Ear:
 
     @property
     def _window(self) -> int:
-        return max(_WINDOW_LEAST, self._rate // _WINDOWS_A_SECOND)
+        return max(_WINDOW_LEAST, self._form[0] // _WINDOWS_A_SECOND)
 
     def _measure(self) -> None:
-        if not self._waiting:
+        """Note how loud each window of what waits is."""
+        if not self._length:
             return
-        block = np.concatenate(self._waiting, axis=1)
-        self._waiting = []
+        block = _samples(np.concatenate(self._waiting, axis=1), self._form[2])
+        self._waiting, self._length = [], 0
         block = block - block.mean(axis=1, keepdims=True)
         whole = block.shape[1] // self._window * self._window
         windows = block[:, :whole].reshape(block.shape[0], -1, self._window) if whole else block[:, None, :]
@@ -89,13 +95,10 @@ class Ear:
         self._heard = bool(levels.max() > _AUDIBLE)
 
 
-def _samples(frame: "AudioFrame") -> Samples:
-    """Answer the samples of a frame. Raises `ValueError` for forms that PyAV does not convert; it counts planes up to a zero that eight leave no room for."""
-    if frame.format.is_planar and len(frame.layout.channels) >= _PLANES_MOST:
-        raise ValueError("too many planes")
-    raw: NDArray[Any] = frame.to_ndarray()
-    if frame.format.is_packed:
-        raw = raw.reshape(-1, len(frame.layout.channels)).T
+def _samples(raw: NDArray[Any], channels: int) -> Samples:
+    """Answer samples by (channel, time) from such, or from one row in which the channels take turns."""
+    if raw.shape[0] != channels:
+        raw = raw.reshape(-1, channels).T
     scale, zero = _SCALES.get(raw.dtype.str[1:], (1.0, 0))
     samples: Samples = (raw.astype(np.float32) - np.float32(zero)) / np.float32(scale)
     return samples if scale != 1.0 else np.nan_to_num(samples, posinf=0.0, neginf=0.0).clip(-8, 8)

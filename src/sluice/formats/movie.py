@@ -16,6 +16,8 @@ _STILLS: Final = frozenset({b"jpeg", b"png ", b"mjpa", b"mjpb", b"gif "})
 """Sample entries of chapter pictures and slides: no moving pictures."""
 _FRAGMENT: Final = b"moof"
 _NESTED: Final = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl"})
+_BOXES_MOST: Final = 20_000
+"""Boxes that describe a movie; a track has some twenty."""
 _SLACK: Final = 8
 _SELF_CONTAINED: Final = 1
 
@@ -82,7 +84,7 @@ def read_movie(source: Source) -> Movie:
     moov = next(iter(boxes.named(b"moov")), None)
     if moov is None:
         raise _without_movie(source, boxes)
-    _require_whole(source, moov)
+    _require_whole(source, moov, _Count())
     traks = [box for box in children(source, moov) if box.name == b"trak"]
     tracks = tuple(_track(source, trak) for trak in traks)
     tables = [_samples(source, trak, track) for trak, track in zip(traks, tracks, strict=True)]
@@ -126,13 +128,23 @@ def _name(box: Box) -> str:
     return box.name.decode("latin-1").strip()
 
 
-def _require_whole(source: Source, parent: Box) -> None:
-    """Raise `Corrupt` unless the boxes within a box fill it."""
+@dataclass(slots=True)
+class _Count:
+    """Boxes met so far."""
+
+    boxes: int = 0
+
+
+def _require_whole(source: Source, parent: Box, met: _Count) -> None:
+    """Raise `Corrupt` unless the boxes within a box fill it, `TooComplex` when they are too many."""
     end = parent.body
     for box in children(source, parent):
         end = box.end
+        met.boxes += 1
+        if met.boxes > _BOXES_MOST:
+            raise TooComplex(f"the movie is described in more than {_BOXES_MOST} boxes")
         if box.name in _NESTED:
-            _require_whole(source, box)
+            _require_whole(source, box, met)
     if parent.end - end > _SLACK and source.read_at(end, min(parent.end - end, 4096)).strip(b"\0"):
         raise Corrupt(f"the {_name(parent)} box of the movie is damaged at byte {end}")
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt
+from sluice.formats.verdict import Corrupt, TooComplex
 
 CAPTURE: Final = b"OggS"
 _HEADER_BYTES: Final = 27
 _PAGE_MAX: Final = _HEADER_BYTES + 255 + 255 * 255
 _WINDOW: Final = 1024 * 1024
+_PAGES_MOST: Final = 500_000
+"""Two gigabytes of the pages that encoders write."""
 _CONTINUED: Final = 1
 _FIRST: Final = 2
 _LAST: Final = 4
@@ -97,13 +99,15 @@ def first_codecs(source: Source) -> list[str]:
 
 
 def survey(source: Source) -> Survey:
-    """Follow every page. Raises `Corrupt` for a page that is broken, cut or missing, and for a file without a page of content."""
+    """Follow every page. Raises `Corrupt` for a page that is broken, cut or missing, and for a file without a page of content, `TooComplex` for too many."""
     found = Survey()
     open_streams: dict[int, Stream] = {}
     end = 0
     for page in pages(source):
         end = page.end
         found.pages += 1
+        if found.pages > _PAGES_MOST:
+            raise TooComplex(f"the Ogg file has more than {_PAGES_MOST} pages")
         stream = open_streams.get(page.serial)
         if page.flags & _FIRST or stream is None:
             stream = Stream(_codec(page.body), page.sequence)

@@ -14,7 +14,8 @@ from sluice.formats.source import Source
 from sluice.formats.verdict import Measure
 
 PICTURES: Final = frozenset({"png", "jpeg", "gif", "webp", "heic", "avif", "bmp", "tiff", "jp2", "j2k"})
-SEALED: Final = PICTURES | {"pdf"}
+MEDIA: Final = frozenset({"mp3", "flac", "ogg", "opus", "wav", "aiff", "m4a", "aac", "mp4", "mov", "mkv", "webm", "avi"})
+SEALED: Final = PICTURES | MEDIA | {"pdf"}
 """Kinds that are never archives: an archive's reader that takes such a file takes another file than the one that was judged."""
 
 _SNIFFED: Final = 1024
@@ -35,10 +36,12 @@ def second_format(source: Source, kind: str | None, measures: Mapping[str, Measu
     """Answer what else the file is, in words that follow "the file is also", or None. `kind` is the name of what it was judged as."""
     if kind not in SEALED:
         return None
-    found = _archive(source) or _disk_image(source) or _page_or_script(source, kind)
+    found = _archive(source) or _disk_image(source)
+    if found is None and kind not in MEDIA:  # tags of podcasts hold pages, which nobody opens there
+        found = _page_or_script(source, kind)
     if found is None and kind != "pdf" and b"%PDF-" in source.head[:_SNIFFED] and b"%%EOF" in source.tail:
         found = "a PDF document"
-    if found is None and kind in PICTURES:
+    if found is None and kind in PICTURES | MEDIA:
         found = _behind_the_picture(source, int(measures.get("trailing_bytes", 0)))
     return found
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sluice.formats.source import Source
+from sluice.formats.verdict import TooComplex
 
 Order = Literal["little", "big"]
 
 HEADER_BYTES: Final = 8
+_MOST: Final = 1_000_000
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 
 
@@ -40,10 +42,11 @@ def chunks(source: Source, start: int, end: int, order: Order = "little") -> Ite
     """Answer the chunks whose headers stand between `start` and `end`, up to the first that passes `end` or has no name; that one included.
 
     Content of odd length is padded to even; where a writer forgot the padding, the next header is taken where it stands.
+    Raises `TooComplex` for more than a million.
     """
     offset = start
-    while offset + HEADER_BYTES <= end:
-        head = source.read_at(offset, HEADER_BYTES)
+    for _ in range(_MOST):
+        head = source.read_at(offset, HEADER_BYTES) if offset + HEADER_BYTES <= end else b""
         if len(head) < HEADER_BYTES:
             return
         chunk = Chunk(head[:4], offset, int.from_bytes(head[4:], order))
@@ -51,6 +54,7 @@ def chunks(source: Source, start: int, end: int, order: Order = "little") -> Ite
         if not chunk.is_named or chunk.end > end:
             return
         offset = chunk.end + (chunk.size & 1 and _padding(source, chunk.end))
+    raise TooComplex(f"more than {_MOST} chunks stand behind byte {start} of the file")
 
 
 def _padding(source: Source, end: int) -> int:

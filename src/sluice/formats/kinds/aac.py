@@ -20,7 +20,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     first = frames.find(audio_tags.behind_front_tags(source))
     if first is None:
         raise Corrupt("there are no AAC frames in the file")
-    walk = frames.walk(first)
+    walk = frames.walk(first, deadline)
     require_complete(source, walk)
     measures: dict[str, Measure] = {"frames": walk.frames, "trailing_bytes": source.size - walk.end}
     return measures | dict(media.play(source, "aac", deadline, pieces=walk.pieces))

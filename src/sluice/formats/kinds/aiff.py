@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from sluice.formats import media, riff
@@ -11,6 +12,7 @@ from sluice.formats.media_samples import tone
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
 
+_CHUNKS_MOST: Final = 10_000
 _COMMON_BYTES: Final = 18
 _SOUND_HEADER: Final = 8
 _SLACK: Final = 54
@@ -26,7 +28,7 @@ def _recognises(source: Source) -> bool:
 def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     deadline = Deadline(limits.soft_seconds)
     found: dict[bytes, riff.Chunk] = {}
-    for chunk in riff.chunks(source, 12, source.size, "big"):
+    for chunk in islice(riff.chunks(source, 12, source.size, "big"), _CHUNKS_MOST):
         found.setdefault(chunk.name, chunk)
     common, sound = found.get(b"COMM"), found.get(b"SSND")
     if common is None or common.size < _COMMON_BYTES or common.end > source.size:
@@ -39,6 +41,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
         raise Corrupt(f"the AIFF ends at byte {source.size}, but its samples go on to byte {end}")
     measures: dict[str, Measure] = {"trailing_bytes": max(0, source.size - max((chunk.end for chunk in found.values()), default=0))}
     if sound is None:
+        media.note_nothing(source)
         return measures
     return measures | dict(media.play(source, "aiff", deadline, strict=False))
 

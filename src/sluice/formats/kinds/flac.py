@@ -6,7 +6,7 @@ from typing import Final
 
 from sluice.formats import audio_tags, media, media_samples
 from sluice.formats.budget import Deadline
-from sluice.formats.flac_frames import FrameHeader, Run, follow, header_at
+from sluice.formats.flac_frames import FrameHeader, Run, ends_whole, follow, header_at
 from sluice.formats.flac_samples import Listener
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
@@ -46,6 +46,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     first = header_at(source.read_at(audio, 16))
     _check_start(source, info, first, audio)
     if audio == source.size:
+        media.note_nothing(source)
         return {"stated_samples": 0, "samples": 0}
     listener = Listener(info.bits, info.channels)
     run = None if info.samples and info.md5.strip(b"\0") else follow(source, audio)
@@ -57,7 +58,10 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
         if _changes_unharmed(run or follow(source, audio)):
             raise Unsupported("the stream changes its form midway, which the decoder at hand does not follow") from None
         raise
-    if not measures.get("partially_checked") and not listener.confused:
+    if measures.get("partially_checked"):
+        if not ends_whole(source):
+            raise Corrupt("the last frame of the FLAC is cut: its check sum is another")
+    elif not listener.confused:
         _check_samples(info, listener)
     return {"stated_samples": info.samples, "samples": listener.samples} | dict(measures)
 

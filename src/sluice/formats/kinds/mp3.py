@@ -95,7 +95,7 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
         raise Unsupported("MPEG audio of free bit rate cannot be judged")
     if first is None:
         raise Corrupt("there are no MPEG audio frames in the file")
-    walk = frames.walk(first)
+    walk = frames.walk(first, deadline)
     stated = _stated_frames(frames.at(first, 256))
     require_complete(source, walk, stated)
     measures: dict[str, Measure] = {"frames": walk.frames, "stated_frames": stated, "trailing_bytes": source.size - walk.end}

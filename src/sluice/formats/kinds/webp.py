@@ -4,6 +4,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from sluice.formats import riff
 from sluice.formats.kind import Kind
 from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
@@ -31,18 +32,14 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
 
 def _survey(source: Source, end: int) -> tuple[int, int, int]:
     """Answer width, height and number of frames as the chunk headers declare them. Raises `Corrupt` where a chunk passes the end."""
-    offset, chunks, frames, size = 12, 0, 0, (0, 0)
-    while offset + 8 <= end:
-        chunks += 1
-        if chunks > _CHUNKS_MAX:
+    frames, size = 0, (0, 0)
+    for number, chunk in enumerate(riff.chunks(source, 12, end)):
+        if number >= _CHUNKS_MAX:
             raise TooComplex(f"the WebP is cut into more than {_CHUNKS_MAX} chunks")
-        name, length = struct.unpack("<4sL", source.read_at(offset, 8))
-        if offset + 8 + length > end:
-            raise Corrupt(f"the chunk at byte {offset} of the WebP passes the end of the file")
-        if name in _PICTURE_CHUNKS:
-            frames += 1
-        size = _larger(size, _declared(name, source.read_at(offset + 8, min(length, 16))))
-        offset += 8 + length + (length & 1)
+        if chunk.end > end:
+            raise Corrupt(f"the chunk at byte {chunk.offset} of the WebP passes the end of the file")
+        frames += chunk.name in _PICTURE_CHUNKS
+        size = _larger(size, _declared(chunk.name, source.read_at(chunk.body, min(chunk.size, 16))))
     if not frames:
         raise Corrupt("the WebP holds no picture")
     return *size, frames
