@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]  # shipped without type information
 
 from tests.api.places import Places
 from tests.gate import Gate, Service, running_service
@@ -15,7 +16,7 @@ SETUPS = ("sqlite-local", "postgres-s3")
 HASTY = {
     "FREE_UPLOADS_PER_MONTH": "3",
     "PURGE_AFTER_DAYS": "0",
-    "BODY_IDLE_SECONDS": "1",
+    "BODY_IDLE_SECONDS": "3",
     "UPLOADS_PER_TENANT": "1",
     "UPLOAD_WAIT_SECONDS": "0.3",
     "JWT_DEFAULT_SCOPES": "metadata,delete",
@@ -74,11 +75,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test that takes a service on both setups, but those that need one kind of store where there is one."""
     if "setup_name" not in metafunc.fixturenames:
         return
-    for needed, setup in (("s3", "postgres-s3"), ("served_here", "sqlite-local")):
-        if needed in metafunc.fixturenames:
-            metafunc.parametrize("setup_name", [setup], scope="session")
-            return
-    metafunc.parametrize("setup_name", SETUPS, scope="session")
+    wanted = [setup for needed, setup in (("served_here", SETUPS[0]), ("s3", SETUPS[1])) if needed in metafunc.fixturenames]
+    metafunc.parametrize("setup_name", wanted or SETUPS, scope="session")
+
+
+class BySetup(LoadGroupScheduling):  # type: ignore[misc]  # the same
+    """Gives all tests of one setup to one worker: its servers then start once and not in every worker.
+
+    The marker `xdist_group` would say the same, but pytest-xdist 3.8 writes groups where pytest 9.1 and later do not read them.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        setups = [setup for setup in SETUPS if f"[{setup}" in nodeid]
+        return setups[0] if setups else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySetup | None:
+    """Answer the scheduler of `pytest -n 2 --dist loadgroup`; other ways to distribute stay as they are."""
+    return BySetup(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 # The servers are fixtures of their own, not parameters: they live until the session ends, in whatever order the tests come.

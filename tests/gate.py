@@ -96,7 +96,7 @@ class Service:
 
 @contextmanager
 def running_service(place: Place, **settings: str) -> Iterator[Service]:
-    """Set a place up where that is still to be done, and run a server on it until the block ends; it must end with code 0."""
+    """Run a server on a place, which it sets up itself where nobody did, until the block ends; it must end with code 0."""
     with unguarded_service(place, **settings) as service:
         yield service
         service.stop()
@@ -109,8 +109,6 @@ def unguarded_service(place: Place, **settings: str) -> Iterator[Service]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = environment_of(place, port, **settings)
-    if not (place.data_dir / "keys").exists():
-        initialise(environment)
     log = place.folder / f"server-{port}.log"
     client = httpx.Client(base_url=url, timeout=60, event_hooks={"response": [check_edges]}, limits=_MANY)
     with (
@@ -138,14 +136,6 @@ def environment_of(place: Place, port: int, **settings: str) -> dict[str, str]:
 
 def module(*words: str) -> list[str]:
     return [sys.executable, "-m", "sluice.cli", *words]
-
-
-def initialise(environment: Mapping[str, str]) -> dict[str, str]:
-    """Migrate the database and make the first tenant, as the command does."""
-    done = subprocess.run(module("init", "--json"), env=dict(environment), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    answer: dict[str, str] = json.loads(done.stdout)
-    return answer
 
 
 def _answers(url: str) -> bool:

@@ -15,13 +15,11 @@ from tests.api import raw
 from tests.api.answers import data, rejected
 from tests.api.forms import content_type, encode, field, file
 from tests.api.places import Places
-from tests.api.samples import TEXT, noise
+from tests.api.samples import TEXT, zip_of
 from tests.gate import Gate, Place, Service, running_service
 from tests.servers.clamd import running_clamd
 from tests.servers.postgres import running_postgres
 from tests.servers.radosgw import running_radosgw
-
-MB = 1_048_576
 
 
 @pytest.fixture
@@ -72,13 +70,13 @@ def test_a_scanner_that_is_switched_off_refuses_contexts_that_ask_for_a_scan(pla
 
 
 def test_a_file_that_the_scanner_can_not_look_through_is_rejected(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
-    small = {"StreamMaxLength": "1M", "MaxFileSize": "1M", "MaxScanSize": "1M"}
-    clamd = neighbours.enter_context(running_clamd(tmp_path / "clamd", small))
+    clamd = neighbours.enter_context(running_clamd(tmp_path / "clamd", {"MaxFiles": "5"}))
     place = replace(places.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
     with running_service(place) as service:
         gate = service.new_gate()
         context = gate.context()
-        rejected(gate.upload("a.zzz", noise(2 * MB), context=context), "scan_incomplete")
+        many = zip_of(*[(f"{number}.txt", TEXT + str(number).encode()) for number in range(30)])
+        rejected(gate.upload("a.zip", many, context=context), "scan_incomplete")
         _nothing_happened(gate, context)
         assert gate.objects() == set()
         gate.store(context=context)
