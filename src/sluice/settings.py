@@ -56,7 +56,7 @@ class Settings(BaseSettings):
 
     scanner: Literal["auto", "clamd", "builtin", "off"] = Field(
         "auto",
-        description="`clamd` needs one; `builtin` uses Sluice's own rules; `auto` prefers a reachable clamd; "
+        description="`clamd` needs one; `builtin` uses Sluice's own rules; `auto` prefers a reachable clamd that tells what it skips (AlertExceedsMax yes); "
         "`off` refuses uploads into contexts that ask for a scan.",
     )
     clamd: Names = Field(

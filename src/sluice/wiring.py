@@ -159,7 +159,7 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     clamd = _make_clamd(settings)
     await clamd.start()
     health = await clamd.health()
-    if settings.scanner == "clamd" or health.state is not EngineState.DOWN:
+    if settings.scanner == "clamd" or (health.state is not EngineState.DOWN and clamd.tells_limits):
         return clamd
     await clamd.aclose()
     if settings.production:

@@ -123,6 +123,7 @@ async def test_a_clamd_that_is_silent_about_its_limits_is_not_believed_alone(sil
     health = await scanner.health()
     assert health.state is EngineState.DEGRADED
     assert "AlertExceedsMax" in health.detail
+    assert not scanner.tells_limits
 
 
 async def test_another_daemon_is_asked_when_one_is_away(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:

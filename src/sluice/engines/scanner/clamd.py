@@ -95,6 +95,11 @@ class ClamdScanner:
         except TimeoutError:
             return  # those that are slow come into service when they answer
 
+    @property
+    def tells_limits(self) -> bool:
+        """Whether every clamd in service says when it skipped something. The OK of one that does not is never believed."""
+        return all(member.known.names_limits for member in self._pool.members if member.known is not None)
+
     async def find_reach(self, seconds: float) -> None:
         """Wait, at most `seconds`, until `reach` is known."""
         try:
