@@ -301,7 +301,7 @@ def test_every_attack_gets_a_report_in_bounded_time(family: str) -> None:
     for path in (ATTACKS / family).rglob("*.*"):
         report = check_file(path)
         assert report.ms < 20_000, path.name
-        assert report.outcome is not Outcome.UNSUPPORTED, (path.name, report.detail)
+        assert "reader failed" not in report.detail, (path.name, report.detail)
 
 
 @needs_corpus
