@@ -44,6 +44,14 @@ class Settings(BaseSettings):
     database_statement_seconds: float = Field(15.0, gt=0, description="Longest run of one statement, and longest wait for a lock.")
 
     storage_dir: Path | None = Field(None, description="Folder of the local store. Default: `objects` in the data folder.")
+    storage_bucket: str | None = Field(
+        None,
+        description="S3 bucket that is the platform's own store instead of the folder. Choose before the first upload: files stay where they are.",
+    )
+    storage_region: str = Field("us-east-1", description="Region of that bucket.")
+    storage_endpoint: HttpUrl | None = Field(None, description="Address of another S3 service than AWS for that bucket.")
+    storage_access_key_id: str | None = Field(None, description="Access key of that bucket.")
+    storage_secret_access_key: SecretStr | None = Field(None, description="Secret of that access key.")
     bucket_probe: bool = Field(True, description="Write, read and delete one small object before a bucket is added.")
     bucket_endpoint_hosts: Names = Field(
         (),

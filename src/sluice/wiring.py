@@ -321,7 +321,26 @@ def make_stores(settings: Settings) -> Stores:
             probe_folder=bucket.key_for(".sluice-probe"),
         )
 
-    return Stores(LocalStore(settings.resolved_storage_dir), connect)
+    return Stores(_platform_store(settings, patience), connect)
+
+
+def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
+    """Answer the store of tenants without a bucket: a folder, or the operator's own bucket."""
+    if settings.storage_bucket is None:
+        return LocalStore(settings.resolved_storage_dir)
+    if settings.storage_access_key_id is None or settings.storage_secret_access_key is None:
+        raise StartRefused(
+            "SLUICE_STORAGE_BUCKET needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY beside it."
+        )
+    return S3Store(
+        settings.storage_bucket,
+        settings.storage_region,
+        settings.storage_access_key_id,
+        settings.storage_secret_access_key.get_secret_value(),
+        endpoint_url=None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
+        patience=patience,
+        part_bytes=settings.s3_multipart_mb * _MB,
+    )
 
 
 def make_verifiers(settings: Settings) -> VerifierSet:
