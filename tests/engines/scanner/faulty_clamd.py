@@ -100,12 +100,26 @@ class FaultyClamd:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, listener: socket.socket) -> None:
-        while True:
-            connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-            connection.setblocking(False)
-            task = asyncio.create_task(self._serve(Peer(connection)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Serve until cancelled. Accepting never waits, so that a cancel cannot lose a connection that was just accepted."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(listener.fileno(), ready.set)
+        try:
+            while True:
+                await ready.wait()
+                ready.clear()
+                with contextlib.suppress(BlockingIOError):
+                    self._welcome(listener.accept()[0])
+        finally:
+            loop.remove_reader(listener.fileno())
+
+    def _welcome(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        peer = Peer(connection)
+        task = asyncio.create_task(self._serve(peer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # a task that is cancelled before its first step closes nothing by itself
+        task.add_done_callback(lambda _task: peer.close())
 
     async def stop(self) -> None:
         self.hang_up()
