@@ -1,8 +1,8 @@
 import pytest
 from PIL import AvifImagePlugin, Image
 
-from sluice.formats import av1
-from sluice.formats.heif_sample import sample_avif
+from sluice.formats.images import av1
+from sluice.formats.images.heif_sample import sample_avif
 from sluice.formats.kinds.avif import KIND
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.heifs import item_file

@@ -2,8 +2,8 @@ import struct
 
 import pytest
 
-from sluice.formats.compound import CompoundFile
-from sluice.formats.compound_sample import Tree, make_compound
+from sluice.formats.office.compound import CompoundFile
+from sluice.formats.office.compound_sample import Tree, make_compound
 from sluice.formats.verdict import Corrupt, TooComplex
 from tests.formats.judging import source_of
 

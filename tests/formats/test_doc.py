@@ -3,10 +3,10 @@ import struct
 
 import pytest
 
-from sluice.formats.compound_sample import make_compound
 from sluice.formats.kinds.doc import KIND
+from sluice.formats.office.compound_sample import make_compound
+from sluice.formats.office.word_sample import make_word
 from sluice.formats.verdict import Outcome
-from sluice.formats.word_sample import make_word
 from tests.formats.judging import corpus, judge, needs_corpus
 from tests.formats.packages import picture
 

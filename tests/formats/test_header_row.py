@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.formats.header_row import is_heading
+from sluice.formats.text.header_row import is_heading
 
 
 @pytest.mark.parametrize(

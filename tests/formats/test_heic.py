@@ -4,8 +4,8 @@ import pillow_heif
 import pytest
 from PIL import Image, ImageDraw
 
-from sluice.formats import hevc
-from sluice.formats.heif_sample import sample_heic
+from sluice.formats.images import hevc
+from sluice.formats.images.heif_sample import sample_heic
 from sluice.formats.kinds.heic import KIND
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.heifs import box, heic, item_file

@@ -4,8 +4,8 @@ import io
 import pytest
 
 from sluice.formats.check import check_file
-from sluice.formats.compound_sample import make_compound
 from sluice.formats.kinds.html import KIND
+from sluice.formats.office.compound_sample import make_compound
 from sluice.formats.verdict import Finding, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 from tests.formats.packages import picture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sluice.formats import jpeg2000
+from sluice.formats.images import jpeg2000
 from sluice.formats.kind import Kind
 from sluice.formats.kinds import j2k, jp2
 from sluice.formats.verdict import Corrupt, Finding, Limits, Outcome

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.formats.json_stream import walk
 from sluice.formats.kinds import json_text
 from sluice.formats.kinds.json_text import KIND
+from sluice.formats.text.json_stream import walk
 from sluice.formats.verdict import Corrupt, Limits, Outcome, TooComplex
 from tests.formats.judging import corpus, judge, needs_corpus
 

@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from sluice.formats import media
 from sluice.formats.check import check_file
+from sluice.formats.media import media
 from sluice.formats.registry import kind_of
 from sluice.formats.verdict import Finding, Limits, Outcome, Report
 from tests.formats.images import board, encoded

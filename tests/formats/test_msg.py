@@ -3,10 +3,10 @@ import zlib
 
 import pytest
 
-from sluice.formats.compound_sample import Tree, make_compound
 from sluice.formats.kinds.msg import KIND
-from sluice.formats.mapi import unpack_rtf
-from sluice.formats.msg_sample import make_message, storage
+from sluice.formats.office.compound_sample import Tree, make_compound
+from sluice.formats.office.mapi import unpack_rtf
+from sluice.formats.office.msg_sample import make_message, storage
 from sluice.formats.verdict import Corrupt, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.formats import nested
+from sluice.formats.archives import nested
 from sluice.formats.budget import Budget
 from sluice.formats.kind import Kind
 from sluice.formats.kinds import bzip2, gz, sevenzip, tar, xz

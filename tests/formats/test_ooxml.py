@@ -9,10 +9,10 @@ import openpyxl
 import pptx
 import pytest
 
-from sluice.formats.compound_sample import make_compound
 from sluice.formats.kinds import docx as word
 from sluice.formats.kinds import pptx as powerpoint
 from sluice.formats.kinds import xlsx as excel
+from sluice.formats.office.compound_sample import make_compound
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 from tests.formats.packages import changed, package_of, parts_of, without

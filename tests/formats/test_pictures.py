@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from sluice.formats.pictures import picture_is_blank
+from sluice.formats.images.pictures import picture_is_blank
 from tests.formats.images import board, encoded, grainy, grey, plain, written
 
 

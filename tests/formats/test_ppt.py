@@ -3,9 +3,9 @@ import zlib
 
 import pytest
 
-from sluice.formats.compound_sample import make_compound
 from sluice.formats.kinds.ppt import KIND
-from sluice.formats.ppt_sample import make_presentation, record, shape, text_box
+from sluice.formats.office.compound_sample import make_compound
+from sluice.formats.office.ppt_sample import make_presentation, record, shape, text_box
 from sluice.formats.verdict import Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 from tests.formats.packages import picture

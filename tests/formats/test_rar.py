@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.formats import libarchive, rar4, rar5
+from sluice.formats.archives import libarchive, rar4, rar5
+from sluice.formats.archives.rar_records import wide_name
 from sluice.formats.kinds.rar import KIND
-from sluice.formats.rar_records import wide_name
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import Judged, corpus, judge, needs_corpus
 from tests.servers import UNDER_CI

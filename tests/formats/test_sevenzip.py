@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.formats import libarchive
+from sluice.formats.archives import libarchive
+from sluice.formats.archives.sevenzip_walk import MAGIC
 from sluice.formats.kinds.sevenzip import KIND
-from sluice.formats.sevenzip_walk import MAGIC
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import Judged, corpus, judge, needs_corpus
 from tests.servers import UNDER_CI

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.formats.archives.tar_records import BLOCK
 from sluice.formats.kinds.tar import KIND
-from sluice.formats.tar_records import BLOCK
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import Judged, corpus, judge, needs_corpus
 

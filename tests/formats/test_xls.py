@@ -3,8 +3,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluice.formats.biff_sample import begin, label, make_stream, make_workbook, number, record
 from sluice.formats.kinds.xls import KIND
+from sluice.formats.office.biff_sample import begin, label, make_stream, make_workbook, number, record
 from sluice.formats.verdict import Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 from tests.formats.packages import picture

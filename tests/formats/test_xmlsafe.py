@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.formats.text.xmlsafe import Doctype, Enough, XmlTarget, external_entities, parse_xml
 from sluice.formats.verdict import Corrupt, Finding, Limits, TooComplex, Unsafe, Unsupported
-from sluice.formats.xmlsafe import Doctype, Enough, XmlTarget, external_entities, parse_xml
 
 
 class Words(XmlTarget):

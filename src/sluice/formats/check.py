@@ -14,10 +14,10 @@ from typing import IO, Final
 from sluice.formats import sniff
 from sluice.formats.extensions import FOREIGN, TEXT, extension_of
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import is_mere_space
 from sluice.formats.polyglot import second_format
 from sluice.formats.registry import KINDS, kind_of
 from sluice.formats.source import HEAD_BYTES, Source
+from sluice.formats.text.plaintext import is_mere_space
 from sluice.formats.verdict import Finding, Judgement, Limits, Measure, Outcome, Report
 
 File = str | os.PathLike[str] | int | IO[bytes]

@@ -9,7 +9,7 @@ import pylibmagic  # noqa: F401  (puts the bundled library where python-magic lo
 
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
-from sluice.formats.webpage import is_web_page
+from sluice.formats.text.webpage import is_web_page
 
 if TYPE_CHECKING:
     import magic

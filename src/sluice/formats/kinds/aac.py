@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats import audio_tags, media, media_samples
-from sluice.formats.adts import ADIF, GRAMMAR, is_aac
 from sluice.formats.budget import Deadline
-from sluice.formats.frame_walk import Frames, require_complete
 from sluice.formats.kind import Kind
+from sluice.formats.media import audio_tags, media, media_samples
+from sluice.formats.media.adts import ADIF, GRAMMAR, is_aac
+from sluice.formats.media.frame_walk import Frames, require_complete
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sluice.formats import media, media_samples, riff
+from sluice.formats import riff
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
+from sluice.formats.media import media, media_samples
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
 

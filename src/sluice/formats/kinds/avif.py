@@ -5,13 +5,13 @@ from typing import Final
 
 from PIL import AvifImagePlugin, Image, UnidentifiedImageError
 
-from sluice.formats import av1
 from sluice.formats.budget import Deadline
-from sluice.formats.heif_items import Items, check_boxes, content_of, read_items, size_of
-from sluice.formats.heif_sample import sample_avif
+from sluice.formats.images import av1
+from sluice.formats.images.heif_items import Items, check_boxes, content_of, read_items, size_of
+from sluice.formats.images.heif_sample import sample_avif
+from sluice.formats.images.raster import blank_picture, decode, keep_within
 from sluice.formats.isobmff import Layout, brands, family_of
 from sluice.formats.kind import Kind
-from sluice.formats.raster import blank_picture, decode, keep_within
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex, Unsupported
 

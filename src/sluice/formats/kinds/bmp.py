@@ -10,12 +10,12 @@ from typing import Final
 
 from PIL import Image
 
-from sluice.formats.bmp_runs import follow_runs
 from sluice.formats.budget import Deadline
+from sluice.formats.images.bmp_runs import follow_runs
+from sluice.formats.images.pictures import picture_is_blank
+from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.kind import Kind
-from sluice.formats.pictures import picture_is_blank
 from sluice.formats.pieces import open_pieces
-from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

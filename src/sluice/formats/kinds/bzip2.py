@@ -4,9 +4,9 @@ import bz2
 from functools import partial
 from typing import Final
 
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.streams import BZIP2
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
-from sluice.formats.streams import BZIP2
 
 KIND: Final = Kind(
     name="bz2",

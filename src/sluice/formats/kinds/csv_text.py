@@ -4,10 +4,10 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sluice.formats.header_row import is_heading
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import INVISIBLE, check_text, encoding_of, has_visible_text, read_text
 from sluice.formats.source import Source
+from sluice.formats.text.header_row import is_heading
+from sluice.formats.text.plaintext import INVISIBLE, check_text, encoding_of, has_visible_text, read_text
 from sluice.formats.verdict import Limits, Measure
 
 _DELIMITERS: Final = ",;\t|"

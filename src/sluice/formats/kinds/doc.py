@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sluice.formats.compound import CompoundFile
-from sluice.formats.compound_family import open_container, recognises
 from sluice.formats.kind import Kind
-from sluice.formats.officeart import HEADER, PICTURES_MOST, Record, check_picture, picture_shows, pictures, records
-from sluice.formats.plaintext import INVISIBLE
+from sluice.formats.office.compound import CompoundFile
+from sluice.formats.office.compound_family import open_container, recognises
+from sluice.formats.office.officeart import HEADER, PICTURES_MOST, Record, check_picture, picture_shows, pictures, records
+from sluice.formats.office.word_binary import Piece, WordText, open_word
+from sluice.formats.office.word_properties import draws_line, hides, shades, walk, whitens
+from sluice.formats.office.word_sample import make_word
+from sluice.formats.office.word_table import CHARACTERS, PARAGRAPHS
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.verdict import Limits, Measure, TooComplex, Unsupported
-from sluice.formats.word_binary import Piece, WordText, open_word
-from sluice.formats.word_properties import draws_line, hides, shades, walk, whitens
-from sluice.formats.word_sample import make_word
-from sluice.formats.word_table import CHARACTERS, PARAGRAPHS
 
 _FIRST_WORDS: Final = (b"\xdb\xa5-\0", b"\xfe7\0\x1c", b"\xfe7\0#", b"1\xbe\0\0\0\xab")
 """What Word 2, Word for Mac 4 and 5, and Word for DOS begin with, which are no compound files."""

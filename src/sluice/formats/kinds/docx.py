@@ -7,10 +7,10 @@ shaded, and empty tables without lines.
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.drawing import Ink, is_on
 from sluice.formats.kind import Kind
-from sluice.formats.ooxml import Package, check_package, open_package, recognises
-from sluice.formats.ooxml_sample import make_package
+from sluice.formats.office.drawing import Ink, is_on
+from sluice.formats.office.ooxml import Package, check_package, open_package, recognises
+from sluice.formats.office.ooxml_sample import make_package
 from sluice.formats.source import Source
 from sluice.formats.verdict import Limits, Measure
 

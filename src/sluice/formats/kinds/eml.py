@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from email.message import Message
 from typing import Final
 
-from sluice.formats.embedded import embedded_is_blank
-from sluice.formats.html_ink import html_shows
+from sluice.formats.images.embedded import embedded_is_blank
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import INVISIBLE, check_text, encoding_of
 from sluice.formats.source import Source
+from sluice.formats.text.html_ink import html_shows
+from sluice.formats.text.plaintext import INVISIBLE, check_text, encoding_of
 from sluice.formats.verdict import Corrupt, Limits, Measure
 
 _ZEROS: Final = 64

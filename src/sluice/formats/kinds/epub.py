@@ -9,14 +9,14 @@ import zipfile
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.embedded import read_capped
-from sluice.formats.epub_pages import STYLE_PAINTS, PageInk
-from sluice.formats.epub_parts import CONTAINER, ENCRYPTION, Item, Package, is_locked, packages_of
+from sluice.formats.archives.zip_records import LOCAL
+from sluice.formats.images.embedded import read_capped
 from sluice.formats.kind import Kind
+from sluice.formats.office.epub_pages import STYLE_PAINTS, PageInk
+from sluice.formats.office.epub_parts import CONTAINER, ENCRYPTION, Item, Package, is_locked, packages_of
+from sluice.formats.office.zip_documents import ZipDocument, check_parts, media_type_of, open_document
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Encrypted, Judgement, Limits, Measure
-from sluice.formats.zip_documents import ZipDocument, check_parts, media_type_of, open_document
-from sluice.formats.zip_records import LOCAL
 
 _MEDIA_TYPE: Final = "application/epub+zip"
 _PAGES: Final = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})

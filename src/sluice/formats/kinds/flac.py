@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.formats import audio_tags, media, media_samples
 from sluice.formats.budget import Deadline
-from sluice.formats.flac_frames import FrameHeader, Run, ends_whole, follow, header_at
-from sluice.formats.flac_samples import Listener
 from sluice.formats.kind import Kind
+from sluice.formats.media import audio_tags, media, media_samples
+from sluice.formats.media.flac_frames import FrameHeader, Run, ends_whole, follow, header_at
+from sluice.formats.media.flac_samples import Listener
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

@@ -4,9 +4,9 @@ import gzip
 from functools import partial
 from typing import Final
 
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.streams import GZIP
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
-from sluice.formats.streams import GZIP
 
 KIND: Final = Kind(
     name="gz",

@@ -9,15 +9,15 @@ from typing import Final
 
 from PIL import Image
 
-from sluice.formats import hevc
 from sluice.formats.budget import Deadline
-from sluice.formats.heif_items import Item, Items, check_boxes, content_of, read_items, size_of
-from sluice.formats.heif_sample import sample_heic
+from sluice.formats.images import hevc
+from sluice.formats.images.heif_items import Item, Items, check_boxes, content_of, read_items, size_of
+from sluice.formats.images.heif_sample import sample_heic
+from sluice.formats.images.raster import Seen, blank_picture, keep_within
 from sluice.formats.isobmff import Layout, family_of
 from sluice.formats.kind import Kind
-from sluice.formats.media import blank_media, play
-from sluice.formats.movie import read_movie
-from sluice.formats.raster import Seen, blank_picture, keep_within
+from sluice.formats.media.media import blank_media, play
+from sluice.formats.media.movie import read_movie
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

@@ -6,10 +6,10 @@ No syntax is enforced, since browsers read anything.
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.html_ink import html_shows
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import check_text, encoding_of, read_text
 from sluice.formats.source import Source
+from sluice.formats.text.html_ink import html_shows
+from sluice.formats.text.plaintext import check_text, encoding_of, read_text
 from sluice.formats.verdict import Limits, Measure
 
 _ZEROS: Final = 64

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.jpeg2000 import begins, check_picture, read_codestream, sample_codestream
+from sluice.formats.images.jpeg2000 import begins, check_picture, read_codestream, sample_codestream
+from sluice.formats.images.raster import blank_picture
 from sluice.formats.kind import Kind
-from sluice.formats.raster import blank_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Limits, Measure
 

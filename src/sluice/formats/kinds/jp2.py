@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from sluice.formats.images.jpeg2000 import check_picture, read_codestream
+from sluice.formats.images.raster import blank_picture, keep_within, sample_picture
 from sluice.formats.isobmff import layout
-from sluice.formats.jpeg2000 import check_picture, read_codestream
 from sluice.formats.kind import Kind
-from sluice.formats.raster import blank_picture, keep_within, sample_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

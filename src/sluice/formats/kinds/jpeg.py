@@ -12,9 +12,9 @@ from typing import Final
 
 import pikepdf
 
+from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.kind import Kind
 from sluice.formats.pieces import open_pieces
-from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Judgement, Limits, Measure, TooComplex, Unsupported
 

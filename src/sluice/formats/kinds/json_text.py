@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from sluice.formats.json_stream import decoder, is_empty, keep_shallow, walk
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import read_text
 from sluice.formats.source import Source
+from sluice.formats.text.json_stream import decoder, is_empty, keep_shallow, walk
+from sluice.formats.text.plaintext import read_text
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 
 _WHOLE: Final = 8 * 1024**2

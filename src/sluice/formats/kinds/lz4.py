@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
-from sluice.formats.frames import LZ4
+from sluice.formats.archives.frames import LZ4
+from sluice.formats.archives.nested import blank_archive, check_archive
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
 
 _SAMPLE: Final = b"\x04\x22\x4d\x18\x60\x40\x82\x14\x00\x00\x80A sluice is a gate.\n\x00\x00\x00\x00"
 """A frame of one block that is stored as it is, and the end mark."""

@@ -5,10 +5,11 @@ A video under the name of a sound file is a mismatch; slides and chapter picture
 
 from typing import Final
 
-from sluice.formats import isobmff, media, media_samples
+from sluice.formats import isobmff
 from sluice.formats.kind import Kind
-from sluice.formats.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
-from sluice.formats.movie import moves
+from sluice.formats.media import media, media_samples
+from sluice.formats.media.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
+from sluice.formats.media.movie import moves
 from sluice.formats.source import Source
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import check_text, encoding_of, has_visible_text
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import check_text, encoding_of, has_visible_text
 from sluice.formats.verdict import Limits, Measure
 
 

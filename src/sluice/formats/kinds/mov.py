@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from sluice.formats import isobmff, media, media_samples
+from sluice.formats import isobmff
 from sluice.formats.kind import Kind
-from sluice.formats.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
+from sluice.formats.media import media, media_samples
+from sluice.formats.media.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
 from sluice.formats.source import Source
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from sluice.formats import audio_tags, media, media_samples
-from sluice.formats.adts import is_aac
 from sluice.formats.budget import Deadline
-from sluice.formats.frame_walk import Frames, Grammar, Header, require_complete
 from sluice.formats.kind import Kind
+from sluice.formats.media import audio_tags, media, media_samples
+from sluice.formats.media.adts import is_aac
+from sluice.formats.media.frame_walk import Frames, Grammar, Header, require_complete
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 

@@ -8,16 +8,16 @@ import io
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.compound import CompoundFile, Entry
-from sluice.formats.compound_family import open_container, recognises
-from sluice.formats.html_ink import html_shows
 from sluice.formats.kind import Kind
-from sluice.formats.mapi import BINARY, BYTES_TEXT, TEXT, attachments, check_item, stream_of, unpack_rtf
-from sluice.formats.msg_sample import make_message
-from sluice.formats.plaintext import INVISIBLE
-from sluice.formats.rtf_ink import rtf_shows
-from sluice.formats.rtf_tokens import tokens
+from sluice.formats.office.compound import CompoundFile, Entry
+from sluice.formats.office.compound_family import open_container, recognises
+from sluice.formats.office.mapi import BINARY, BYTES_TEXT, TEXT, attachments, check_item, stream_of, unpack_rtf
+from sluice.formats.office.msg_sample import make_message
+from sluice.formats.office.rtf_ink import rtf_shows
+from sluice.formats.office.rtf_tokens import tokens
 from sluice.formats.source import Source
+from sluice.formats.text.html_ink import html_shows
+from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.verdict import Limits, Measure
 
 _CLASS: Final = 0x001A

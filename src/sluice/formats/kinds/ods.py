@@ -7,16 +7,16 @@ charts, shapes, comments are content, colours and lines of empty cells are not. 
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.header_row import is_heading
 from sluice.formats.kind import Kind
-from sluice.formats.odf import check_package, family_of
-from sluice.formats.odf_ink import Ink, shows_something
-from sluice.formats.odf_names import OFFICE, TABLE
-from sluice.formats.odf_sample import make_package
-from sluice.formats.plaintext import INVISIBLE
+from sluice.formats.office.odf import check_package, family_of
+from sluice.formats.office.odf_ink import Ink, shows_something
+from sluice.formats.office.odf_names import OFFICE, TABLE
+from sluice.formats.office.odf_sample import make_package
+from sluice.formats.office.zip_documents import open_document
 from sluice.formats.source import Source
+from sluice.formats.text.header_row import is_heading
+from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.verdict import Limits
-from sluice.formats.zip_documents import open_document
 
 _CELLS: Final = frozenset({"table:table-cell", "table:covered-table-cell"})
 _GROUPS: Final = frozenset({"table:table-row-group", "table:table-column-group"})

@@ -7,12 +7,12 @@ tables without lines. Notes and comments do.
 from typing import Final
 
 from sluice.formats.kind import Kind
-from sluice.formats.odf import check_package, family_of
-from sluice.formats.odf_ink import Ink, shows_something
-from sluice.formats.odf_sample import make_package
+from sluice.formats.office.odf import check_package, family_of
+from sluice.formats.office.odf_ink import Ink, shows_something
+from sluice.formats.office.odf_sample import make_package
+from sluice.formats.office.zip_documents import open_document
 from sluice.formats.source import Source
 from sluice.formats.verdict import Limits
-from sluice.formats.zip_documents import open_document
 
 
 def blank(source: Source, limits: Limits) -> str | None:

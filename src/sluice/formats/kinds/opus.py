@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sluice.formats import media, media_samples, ogg
 from sluice.formats.kind import Kind
-from sluice.formats.media_checks import check_pages
+from sluice.formats.media import media, media_samples, ogg
+from sluice.formats.media.media_checks import check_pages
 from sluice.formats.source import Source
 
 

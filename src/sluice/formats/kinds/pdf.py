@@ -18,10 +18,10 @@ import pypdfium2.raw as pdfium_c
 
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
-from sluice.formats.pdf_bytes import check_end, has_header, refuse_bombs
-from sluice.formats.pdf_damage import find_hole, has_grown_streams, is_text_transfer
-from sluice.formats.pdf_look import shows_nothing
-from sluice.formats.pdf_streams import Streams, shows_beside_pages, walk
+from sluice.formats.pdf.pdf_bytes import check_end, has_header, refuse_bombs
+from sluice.formats.pdf.pdf_damage import find_hole, has_grown_streams, is_text_transfer
+from sluice.formats.pdf.pdf_look import shows_nothing
+from sluice.formats.pdf.pdf_streams import Streams, shows_beside_pages, walk
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Encrypted, Limits, Measure
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from sluice.formats.images.raster import blank_picture, decode, keep_within
 from sluice.formats.kind import Kind
 from sluice.formats.pieces import Piece, open_pieces
-from sluice.formats.raster import blank_picture, decode, keep_within
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 

@@ -7,12 +7,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sluice.formats.compound import CompoundFile
-from sluice.formats.compound_family import open_container, recognises
 from sluice.formats.kind import Kind
-from sluice.formats.officeart import Record, picture_shows, records, store_places
-from sluice.formats.plaintext import INVISIBLE
-from sluice.formats.ppt_records import (
+from sluice.formats.office.compound import CompoundFile
+from sluice.formats.office.compound_family import open_container, recognises
+from sluice.formats.office.officeart import Record, picture_shows, records, store_places
+from sluice.formats.office.ppt_records import (
     DOCUMENT,
     DRAWING_GROUP,
     LIST_OF_SLIDES,
@@ -22,8 +21,9 @@ from sluice.formats.ppt_records import (
     SHAPE_TEXT,
     Presentation,
 )
-from sluice.formats.ppt_sample import make_presentation, text_box
+from sluice.formats.office.ppt_sample import make_presentation, text_box
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.verdict import Limits, Measure
 
 _SLIDES, _NOTES = 0, 2

@@ -7,14 +7,14 @@ beside the slide, and text boxes without text.
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.drawing import Ink, is_on, short_name
 from sluice.formats.kind import Kind
-from sluice.formats.ooxml import Package, check_package, open_package, recognises
-from sluice.formats.ooxml_sample import make_package
-from sluice.formats.plaintext import INVISIBLE
+from sluice.formats.office.drawing import Ink, is_on, short_name
+from sluice.formats.office.ooxml import Package, check_package, open_package, recognises
+from sluice.formats.office.ooxml_sample import make_package
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import INVISIBLE
+from sluice.formats.text.xmlsafe import XmlTarget
 from sluice.formats.verdict import Limits, Measure
-from sluice.formats.xmlsafe import XmlTarget
 
 _NAMESPACE: Final = "http://schemas.openxmlformats.org/presentationml/2006/main"
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr"})

@@ -5,10 +5,10 @@ import zlib
 from functools import partial
 from typing import Final
 
-from sluice.formats import rar5
+from sluice.formats.archives import rar5
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.rar_walk import FIRST_MAGIC, MAGICS, RAR
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
-from sluice.formats.rar_walk import FIRST_MAGIC, MAGICS, RAR
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 

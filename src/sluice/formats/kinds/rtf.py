@@ -9,8 +9,8 @@ from typing import Final
 
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
-from sluice.formats.rtf_ink import rtf_shows
-from sluice.formats.rtf_tokens import Token, What, tokens
+from sluice.formats.office.rtf_ink import rtf_shows
+from sluice.formats.office.rtf_tokens import Token, What, tokens
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 

@@ -5,9 +5,9 @@ import zlib
 from functools import partial
 from typing import Final
 
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.sevenzip_walk import MAGIC, SEVEN_ZIP
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
-from sluice.formats.sevenzip_walk import MAGIC, SEVEN_ZIP
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 

@@ -5,11 +5,11 @@ import tarfile
 from functools import partial
 from typing import Final
 
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.tar_records import BLOCK, looks_like_header
+from sluice.formats.archives.tar_walk import TAR
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
 from sluice.formats.source import Source
-from sluice.formats.tar_records import BLOCK, looks_like_header
-from sluice.formats.tar_walk import TAR
 
 
 def recognises(source: Source) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from sluice.formats import media, riff
+from sluice.formats import riff
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
-from sluice.formats.media_samples import tone
+from sluice.formats.media import media
+from sluice.formats.media.media_samples import tone
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
 

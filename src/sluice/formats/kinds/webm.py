@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sluice.formats import matroska, media, media_samples
 from sluice.formats.kind import Kind
-from sluice.formats.media_checks import check_segment
+from sluice.formats.media import matroska, media, media_samples
+from sluice.formats.media.media_checks import check_segment
 
 KIND: Final = Kind(
     name="webm",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats import riff
+from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.kind import Kind
-from sluice.formats.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
 

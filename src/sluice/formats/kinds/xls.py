@@ -7,18 +7,18 @@ charts, shapes, comments are content; sheets that are hidden are not looked at. 
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats import compound_family
-from sluice.formats.biff import BARE_BEGINNINGS, OLD_BEGINNINGS, VERSION_5, VERSION_8, Workbook, open_workbook, walk
-from sluice.formats.biff_cells import Globals, SheetLook, SheetPlace, texts_of
-from sluice.formats.biff_password import opens_without_asking
-from sluice.formats.biff_sample import make_workbook, number
 from sluice.formats.budget import Deadline
-from sluice.formats.compound import CompoundFile
-from sluice.formats.compound_family import open_container
-from sluice.formats.header_row import is_heading
 from sluice.formats.kind import Kind
-from sluice.formats.officeart import PICTURES_MOST, check_picture, picture_shows, pictures
+from sluice.formats.office import compound_family
+from sluice.formats.office.biff import BARE_BEGINNINGS, OLD_BEGINNINGS, VERSION_5, VERSION_8, Workbook, open_workbook, walk
+from sluice.formats.office.biff_cells import Globals, SheetLook, SheetPlace, texts_of
+from sluice.formats.office.biff_password import opens_without_asking
+from sluice.formats.office.biff_sample import make_workbook, number
+from sluice.formats.office.compound import CompoundFile
+from sluice.formats.office.compound_family import open_container
+from sluice.formats.office.officeart import PICTURES_MOST, check_picture, picture_shows, pictures
 from sluice.formats.source import Source
+from sluice.formats.text.header_row import is_heading
 from sluice.formats.verdict import Encrypted, Limits, Measure, Unsupported
 
 _BARE: Final = (*OLD_BEGINNINGS, *BARE_BEGINNINGS)

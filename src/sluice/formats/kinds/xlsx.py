@@ -7,15 +7,15 @@ charts, shapes, comments are content. Sheets that are hidden are not looked at; 
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.cells import SharedStrings, Sheet, Styles
-from sluice.formats.drawing import Ink, relation_of, short_name
-from sluice.formats.header_row import is_heading
 from sluice.formats.kind import Kind
-from sluice.formats.ooxml import Package, check_package, open_package, recognises
-from sluice.formats.ooxml_sample import make_package
+from sluice.formats.office.cells import SharedStrings, Sheet, Styles
+from sluice.formats.office.drawing import Ink, relation_of, short_name
+from sluice.formats.office.ooxml import Package, check_package, open_package, recognises
+from sluice.formats.office.ooxml_sample import make_package
 from sluice.formats.source import Source
+from sluice.formats.text.header_row import is_heading
+from sluice.formats.text.xmlsafe import XmlTarget
 from sluice.formats.verdict import Limits, Measure
-from sluice.formats.xmlsafe import XmlTarget
 
 _NAMESPACE: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _CONTENT: Final = frozenset(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import INVISIBLE
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import INVISIBLE
+from sluice.formats.text.xmlsafe import Enough, XmlTarget, external_entities, parse_xml
 from sluice.formats.verdict import Limits, Measure
-from sluice.formats.xmlsafe import Enough, XmlTarget, external_entities, parse_xml
 
 _ELEMENTS_OF_NOTHING: Final = 2
 """A root with one empty child is a form that nobody filled in; more elements are structure, which is content."""

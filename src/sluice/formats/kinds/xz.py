@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.streams import XZ
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
 from sluice.formats.source import Source
-from sluice.formats.streams import XZ
 from sluice.formats.verdict import Corrupt, Limits, Measure
 
 _FOOTER: Final = struct.Struct("<LL2s2s")

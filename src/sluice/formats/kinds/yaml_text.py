@@ -10,8 +10,8 @@ from typing import Final
 
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
-from sluice.formats.plaintext import INVISIBLE, check_text, encoding_of, read_text
 from sluice.formats.source import Source
+from sluice.formats.text.plaintext import INVISIBLE, check_text, encoding_of, read_text
 from sluice.formats.verdict import Finding, Limits, Measure, Unsafe
 
 _MARK: Final = re.compile(r"(?:^|(?<=[\s\[{,]))([&*])([^\s\[\]{},]{1,200})")

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from sluice.formats.archives.containers import RandomAccess, Visitor, WholeContainer
+from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.zip_records import CENTRAL, END, LOCAL, find_end
+from sluice.formats.archives.zip_walk import ZIP, show_members
+from sluice.formats.archives.zipped import Archive, read_archive
 from sluice.formats.budget import Budget
-from sluice.formats.containers import RandomAccess, Visitor, WholeContainer
 from sluice.formats.kind import Kind
 from sluice.formats.magics import PROGRAMS, begins_otherwise
-from sluice.formats.nested import blank_archive, check_archive
 from sluice.formats.source import Source
+from sluice.formats.text.webpage import is_web_page
 from sluice.formats.verdict import Corrupt, Finding, Judgement, Measure, Unsafe
-from sluice.formats.webpage import is_web_page
-from sluice.formats.zip_records import CENTRAL, END, LOCAL, find_end
-from sluice.formats.zip_walk import ZIP, show_members
-from sluice.formats.zipped import Archive, read_archive
 
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
 _SPANNING_BYTES: Final = 4

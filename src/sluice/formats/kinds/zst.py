@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
-from sluice.formats.frames import ZSTANDARD
+from sluice.formats.archives.frames import ZSTANDARD
+from sluice.formats.archives.nested import blank_archive, check_archive
 from sluice.formats.kind import Kind
-from sluice.formats.nested import blank_archive, check_archive
 
 _SAMPLE: Final = b"\x28\xb5\x2f\xfd\x20\x14\xa1\x00\x00A sluice is a gate.\n"
 """A frame of one segment of 20 bytes, in one raw block that is the last."""
