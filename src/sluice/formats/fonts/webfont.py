@@ -1,0 +1,184 @@
+"""Fonts packed for the web: WOFF (each table deflated) and WOFF2 (all tables in one Brotli stream). What tables hold is known by `sfnt.py`."""
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import brotli
+
+from sluice.formats.budget import CHUNK_BYTES, Budget
+from sluice.formats.fonts.sfnt import table_checksum
+from sluice.formats.source import Source
+from sluice.formats.verdict import Corrupt, Limits, TooComplex, Unsupported
+
+WOFF: Final = b"wOFF"
+WOFF2: Final = b"wOF2"
+_WOFF_HEADER: Final = struct.Struct(">4s4sLHHL4xLLLLL")
+_WOFF_ENTRY: Final = struct.Struct(">4sLLLL")
+_WOFF2_HEADER: Final = struct.Struct(">4s4sLHHLL4xLLLLL")
+_UNPACKED_MOST: Final = 256 * 1024**2
+_NO_TAG: Final = 63
+_TAGS: Final = (
+    b"cmap head hhea hmtx maxp name OS/2 post cvt_ fpgm glyf loca prep CFF_ VORG EBDT EBLC gasp hdmx kern LTSH PCLT VDMX vhea vmtx BASE GDEF "
+    b"GPOS GSUB EBSC JSTF MATH CBDT CBLC COLR CPAL SVG_ sbix acnt avar bdat bloc bsln cvar fdsc feat fmtx fvar gvar hsty just lcar mort morx "
+    b"opbd prop trak Zapf Silf Glat Gloc Feat Sill"
+).replace(b"_", b" ")
+_HEAD_MAGIC: Final = b"\x5f\x0f\x3c\xf5"
+_GLYPHS_HEADER: Final = struct.Struct(">HHHH7L")
+_HAS_OVERLAPS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The tables of a font that was packed. Glyphs may be in another form than in a font that is not."""
+
+    tables: Mapping[bytes, bytes]
+    has_other_glyphs: bool = False
+
+    def __contains__(self, tag: bytes) -> bool:
+        return tag in self.tables
+
+    def read(self, tag: bytes) -> bytes:
+        """Answer a table."""
+        return self.tables[tag]
+
+
+def unpack_woff(source: Source, limits: Limits) -> Unpacked:
+    """Answer the tables of a WOFF file, each compared with its checksum. Raises `Corrupt`, and `Unsafe` for a bomb."""
+    header = source.head[: _WOFF_HEADER.size]
+    if len(header) < _WOFF_HEADER.size:
+        raise Corrupt("the web font's header is cut")
+    _, _, length, count, _, _, *extras = _WOFF_HEADER.unpack(header)
+    _check_length(source, length, extras)
+    directory = source.read_at(_WOFF_HEADER.size, count * _WOFF_ENTRY.size)
+    if not count or len(directory) < count * _WOFF_ENTRY.size:
+        raise Corrupt("the web font's list of tables is empty or cut")
+    budget, tables = _budget(source, limits), {}
+    for tag, offset, packed, size, checksum in _WOFF_ENTRY.iter_unpack(directory):
+        if offset + packed > source.size or packed > size:
+            raise Corrupt(f"the web font is cut or damaged: its table {tag!r} does not lie in the file")
+        data = source.read_at(offset, packed)
+        table = data if packed == size else _inflated(data, size, budget)
+        if len(table) != size or table_checksum(tag, table) != checksum:
+            raise Corrupt(f"the web font is damaged: its table {tag!r} is not what its checksum says")
+        tables[tag] = table
+    return Unpacked(tables)
+
+
+def unpack_woff2(source: Source, limits: Limits) -> Unpacked:
+    """Answer the tables of a WOFF2 file. Raises `Corrupt`, `Unsupported` for a collection, `Unsafe` for a bomb."""
+    header = source.head[: _WOFF2_HEADER.size]
+    if len(header) < _WOFF2_HEADER.size:
+        raise Corrupt("the web font's header is cut")
+    _, flavour, length, count, _, _, packed, *extras = _WOFF2_HEADER.unpack(header)
+    _check_length(source, length, extras)
+    if flavour == b"ttcf":
+        raise Unsupported("the web font is a collection, which cannot be judged here")
+    entries, at = _woff2_entries(source, count)
+    if not entries or at + packed > source.size:
+        raise Corrupt("the web font is cut or damaged: its tables do not lie in the file")
+    data = b"".join(_unbrotlied(source.read_at(at, packed), sum(size for _, size, _ in entries), _budget(source, limits)))
+    tables, place = {}, 0
+    for tag, size, _ in entries:
+        tables[tag] = data[place : place + size]
+        place += size
+    has_other_glyphs = any(tag == b"glyf" and is_other for tag, _, is_other in entries)
+    _check_woff2(tables, has_other_glyphs=has_other_glyphs)
+    return Unpacked(tables, has_other_glyphs)
+
+
+def has_other_outline(glyphs: bytes) -> bool:
+    """Whether a glyph beside the first has an outline in the form that WOFF2 gives glyphs: one number of contours for each."""
+    count: int = _GLYPHS_HEADER.unpack_from(glyphs)[2]
+    contours = glyphs[_GLYPHS_HEADER.size : _GLYPHS_HEADER.size + 2 * count]
+    return any(contours[2:])
+
+
+def _check_length(source: Source, length: int, extras: list[int]) -> None:
+    metadata, metadata_length, _, private, private_length = extras
+    if max(length, metadata + metadata_length, private + private_length) > source.size:
+        raise Corrupt(f"the web font is cut: it states {length} bytes and has {source.size}")
+
+
+def _budget(source: Source, limits: Limits) -> Budget:
+    return Budget(limits, packed_bytes=source.size)
+
+
+def _inflated(data: bytes, size: int, budget: Budget) -> bytes:
+    if size > _UNPACKED_MOST:
+        raise TooComplex("the web font has a table too large to be unpacked")
+    inflating = zlib.decompressobj()
+    try:
+        table = inflating.decompress(data, size + 1)
+    except zlib.error as error:
+        raise Corrupt(f"the web font is damaged: a table does not inflate: {error}") from error
+    budget.spend(len(table))
+    return table
+
+
+def _woff2_entries(source: Source, count: int) -> tuple[list[tuple[bytes, int, bool]], int]:
+    """Answer tag, packed length and whether it is in another form of each table, and where their list ends."""
+    data, at = source.read_at(0, _WOFF2_HEADER.size + 16 * count), _WOFF2_HEADER.size
+    entries = []
+    try:
+        for _ in range(count):
+            flags, at = data[at], at + 1
+            tag = _TAGS[5 * (flags & 0x3F) :][:4]
+            if flags & 0x3F == _NO_TAG:
+                tag, at = data[at : at + 4], at + 4
+            size, at = _base128(data, at)
+            is_other = (flags >> 6 != 3) if tag in {b"glyf", b"loca"} else flags >> 6 != 0  # noqa: PLR2004  (the number of no change)
+            if is_other:
+                size, at = _base128(data, at)
+            entries.append((tag, size, is_other))
+    except IndexError as error:
+        raise Corrupt("the web font's list of tables is cut or damaged") from error
+    return entries, at
+
+
+def _base128(data: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for _ in range(5):
+        byte, at = data[at], at + 1
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:  # noqa: PLR2004  (the last byte)
+            return number, at
+    raise Corrupt("the web font's list of tables is damaged: it holds a length that is none")
+
+
+def _unbrotlied(data: bytes, size: int, budget: Budget) -> Iterator[bytes]:
+    if size > _UNPACKED_MOST:
+        raise TooComplex("the web font's tables are too large to be unpacked")
+    unpacking, total = brotli.Decompressor(), 0
+    try:
+        while not unpacking.is_finished():
+            piece = unpacking.process(data, output_buffer_limit=CHUNK_BYTES)
+            total += len(piece)
+            budget.spend(len(piece))
+            if not piece and unpacking.can_accept_more_data():
+                break
+            data = b""
+            if total > size:
+                break
+            yield piece
+    except brotli.error as error:
+        raise Corrupt(f"the web font is damaged: its tables do not unpack: {error}") from error
+    if total != size or not unpacking.is_finished():
+        raise Corrupt(f"the web font is damaged: its tables are not of the {size} bytes that are stated")
+
+
+def _check_woff2(tables: Mapping[bytes, bytes], *, has_other_glyphs: bool) -> None:
+    """Raise `Corrupt` where tables, which have no checksums in WOFF2, are plainly not what they should be."""
+    if tables.get(b"head", _HEAD_MAGIC * 4)[12:16] != _HEAD_MAGIC:
+        raise Corrupt("the web font is damaged: its table 'head' is none")
+    if not has_other_glyphs:
+        return
+    glyphs = tables[b"glyf"]
+    if len(glyphs) < _GLYPHS_HEADER.size:
+        raise Corrupt("the web font is damaged: its glyphs are cut")
+    _, options, count, _, *streams = _GLYPHS_HEADER.unpack_from(glyphs)
+    overlaps = (count + 7) // 8 if options & _HAS_OVERLAPS else 0
+    if _GLYPHS_HEADER.size + sum(streams) + overlaps != len(glyphs) or streams[0] != 2 * count:
+        raise Corrupt("the web font is damaged: the parts of its glyphs do not add up")
