@@ -10,6 +10,7 @@ from tests.gate import Gate, Service, running_service
 from tests.servers.clamd import running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import RadosGateway, running_radosgw
+from tests.servers.redis import RedisServer, running_redis
 
 SETUPS = ("sqlite-local", "postgres-s3")
 
@@ -33,6 +34,12 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
     with running_radosgw(tmp_path_factory.mktemp("radosgw")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 

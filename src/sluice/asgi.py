@@ -49,7 +49,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def background(settings: Settings, services: Services) -> Background:
     """Answer what the worker works with."""
     engines = services.engines
-    return Background(engines.database, services.buckets, engines.stores, utc_now, timedelta(days=settings.decision_days))
+    keep = timedelta(days=settings.decision_days)
+    return Background(engines.database, services.buckets, engines.stores, engines.limiter, utc_now, keep)
 
 
 def _api_services(settings: Settings, services: Services) -> ApiServices:

@@ -43,6 +43,19 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(10, ge=1, le=200, description="Connections to PostgreSQL kept by one process.")
     database_statement_seconds: float = Field(15.0, gt=0, description="Longest run of one statement, and longest wait for a lock.")
 
+    limiter: Literal["memory", "database", "redis"] = Field(
+        "memory",
+        description="Where the rate limits of contexts are counted: `memory` is exact within one server process, `database` and `redis` "
+        "across all that share one.",
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="Redis or Valkey of the limiter: `redis://`, `rediss://` (TLS) or `unix://`, with user and password."
+    )
+    redis_seconds: float = Field(
+        1.0, gt=0, description="Longest wait for a connection to Redis and for one answer; an upload waits four times that at most."
+    )
+    redis_pool_size: int = Field(50, ge=1, le=1000, description="Connections to Redis kept by one process.")
+
     storage_dir: Path | None = Field(None, description="Folder of the local store. Default: `objects` in the data folder.")
     storage_bucket: str | None = Field(
         None,

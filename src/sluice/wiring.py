@@ -21,7 +21,10 @@ from sluice.engines.identity.local import LocalVerifier
 from sluice.engines.identity.local_keys import LocalKey, make_local_key
 from sluice.engines.identity.oidc import OidcVerifier
 from sluice.engines.identity.select import VerifierSet
+from sluice.engines.limiter import Limiter
+from sluice.engines.limiter.database import DatabaseLimiter
 from sluice.engines.limiter.memory import MemoryLimiter
+from sluice.engines.limiter.redis import RedisLimiter
 from sluice.engines.sandbox import Level, Sandbox
 from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.spawn import SpawnSandbox
@@ -63,7 +66,7 @@ class Engines:
 
     database: Database
     stores: Stores
-    limiter: MemoryLimiter
+    limiter: Limiter
     sandbox: Sandbox
     scanner: Scanner
     verifiers: VerifierSet
@@ -102,6 +105,7 @@ class WorkerServices:
     database: Database
     buckets: Buckets
     stores: Stores
+    limiter: Limiter
 
 
 @asynccontextmanager
@@ -120,7 +124,9 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         stack.push_async_callback(database.aclose)
         stores = make_stores(settings)
         stack.push_async_callback(stores.aclose)
-        yield WorkerServices(database, _buckets(settings, database, stores), stores)
+        limiter = make_limiter(settings, database)
+        stack.push_async_callback(limiter.aclose)
+        yield WorkerServices(database, _buckets(settings, database, stores), stores, limiter)
 
 
 def make_database(settings: Settings) -> Database:
@@ -206,9 +212,18 @@ async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = 
     return replace(health, state=EngineState.DOWN if health.state is EngineState.DOWN else EngineState.DEGRADED, detail=detail)
 
 
-def make_limiter() -> MemoryLimiter:
-    """Answer the rate limiter."""
-    return MemoryLimiter()
+def make_limiter(settings: Settings, database: Database) -> Limiter:
+    """Answer the rate limiter of these settings; nothing is connected yet."""
+    if settings.limiter == "memory":
+        return MemoryLimiter()
+    if settings.limiter == "database":
+        return DatabaseLimiter(database)
+    if settings.redis_url is None:
+        raise StartRefused("SLUICE_LIMITER=redis needs SLUICE_REDIS_URL, the address of a Redis or Valkey.")
+    with _refusing("SLUICE_REDIS_URL"):
+        return RedisLimiter(
+            settings.redis_url.get_secret_value(), seconds=settings.redis_seconds, pool_size=settings.redis_pool_size
+        )
 
 
 def local_rules(settings: Settings) -> ClaimRules:
@@ -246,6 +261,8 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
     stack.push_async_callback(database.aclose)
     stores = make_stores(settings)
     stack.push_async_callback(stores.aclose)
+    limiter = make_limiter(settings, database)
+    stack.push_async_callback(limiter.aclose)
     verifiers = make_verifiers(settings)
     stack.push_async_callback(verifiers.aclose)
     sandbox = make_sandbox(settings)
@@ -254,7 +271,7 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
     scanner = await make_scanner(settings, sandbox)
     stack.push_async_callback(scanner.aclose)
     log.info("engines", scanner=scanner.name, sandbox=sandbox.level)
-    return Engines(database, stores, make_limiter(), sandbox, scanner, verifiers)
+    return Engines(database, stores, limiter, sandbox, scanner, verifiers)
 
 
 def _services(settings: Settings, engines: Engines) -> Services:

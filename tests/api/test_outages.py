@@ -3,6 +3,7 @@
 Each test has servers of its own, since it ends them.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +21,7 @@ from tests.gate import Gate, Place, Service, running_service
 from tests.servers.clamd import running_clamd
 from tests.servers.postgres import running_postgres
 from tests.servers.radosgw import running_radosgw
+from tests.servers.redis import running_redis
 
 
 @pytest.fixture
@@ -112,6 +114,27 @@ def test_without_its_bucket_an_upload_is_told_to_come_back(places: Places, tmp_p
         answer = gate.post(gate.buckets, gate.bucket_body())
         assert answer.status_code in {422, 503}
         assert len(data(gate.get(gate.buckets))) == 1
+
+
+def test_without_its_limiter_an_upload_is_told_to_come_back(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
+    redis = neighbours.enter_context(running_redis(tmp_path / "redis"))
+    embedded = places.fresh("sqlite-local")
+    place = replace(embedded, settings={**embedded.settings, "LIMITER": "redis", "REDIS_URL": redis.url})
+    with running_service(place) as service:
+        gate = service.new_gate()
+        context = gate.context(upload_rate_limit={"max_uploads": 2, "window_seconds": 3600})
+        gate.store(context=context)
+        neighbours.close()
+        began = time.monotonic()
+        _unavailable(gate.upload(context=context))
+        assert time.monotonic() - began < 5
+        assert httpx.get(f"{service.url}/health/ready").status_code == 503
+        assert gate.used(context) == len(TEXT)
+        gate.store(context=gate.context())  # a context without a rate limit asks no limiter
+        with running_redis(tmp_path / "again", port=redis.port):
+            gate.store(context=context)
+            gate.store(context=context)
+            rejected(gate.upload(context=context), "rate_limit_exceeded", 429)
 
 
 def test_one_tenants_uploads_at_once_are_bounded(hasty: Service) -> None:

@@ -44,6 +44,9 @@ def test_a_person_sees_a_line_per_engine_and_a_verdict(ready: Sluice) -> None:
         ({"SCANNER": "clamd", "CLAMD": "nonsense"}, "scanner", "SLUICE_CLAMD"),
         ({"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/x"}, "database", "does not answer"),
         ({"STORAGE_DIR": "/dev/null/objects"}, "storage", "SLUICE_STORAGE_DIR"),
+        ({"LIMITER": "redis"}, "limiter", "SLUICE_REDIS_URL"),
+        ({"LIMITER": "redis", "REDIS_URL": "nonsense"}, "limiter", "SLUICE_REDIS_URL"),
+        ({"LIMITER": "redis", "REDIS_URL": "redis://127.0.0.1:1"}, "limiter", "no answer"),
         ({"OIDC_ISSUER": "https://issuer.example"}, "identity", "SLUICE_OIDC_JWKS_URL"),
     ],
 )

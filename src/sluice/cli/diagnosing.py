@@ -72,8 +72,15 @@ async def _storage(settings: Settings, stack: AsyncExitStack) -> Sequence[Engine
     return await _answered("storage", look)
 
 
-async def _limiter(_settings: Settings, _stack: AsyncExitStack) -> Sequence[EngineHealth]:
-    return [await make_limiter().health()]
+async def _limiter(settings: Settings, stack: AsyncExitStack) -> Sequence[EngineHealth]:
+    async def look() -> Sequence[EngineHealth]:
+        database = make_database(settings)
+        stack.push_async_callback(database.aclose)
+        limiter = make_limiter(settings, database)
+        stack.push_async_callback(limiter.aclose)
+        return [await limiter.health()]
+
+    return await _answered("limiter", look)
 
 
 async def _sandbox_and_scanner(settings: Settings, stack: AsyncExitStack) -> Sequence[EngineHealth]:

@@ -27,7 +27,8 @@ async def _work(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with assembled_for_work(settings) as parts:
         await upgrade(parts.database)
-        background = Background(parts.database, parts.buckets, parts.stores, utc_now, timedelta(days=settings.decision_days))
+        keep = timedelta(days=settings.decision_days)
+        background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, keep)
         log.info("working", pause_seconds=settings.worker_seconds)
         await loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
     log.info("stopped")

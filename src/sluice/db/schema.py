@@ -156,6 +156,16 @@ plan_usage = Table(
     Column("uploads", Integer, nullable=False),
 )
 
+rate_takes = Table(
+    "rate_takes",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    # Microseconds since 1970 by the database's clock, not a moment: windows are compared exactly.
+    Column("taken_us", BigInteger, primary_key=True),
+    Column("token", String(32), primary_key=True),
+    Index("ix_rate_takes_age", "taken_us"),
+)
+
 decisions = Table(
     "decisions",
     metadata,

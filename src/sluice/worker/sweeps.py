@@ -7,6 +7,7 @@ from typing import Final
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
+from sluice.engines.limiter import ForgetsIdle, Limiter, LimiterAway
 from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
 from sluice.kit.clock import Clock
@@ -26,6 +27,7 @@ class Background:
     database: Database
     buckets: Buckets
     stores: Stores
+    limiter: Limiter
     clock: Clock
     keep_decisions: timedelta
 
@@ -87,10 +89,20 @@ async def sweep_leftovers(work: Background) -> int:
     return 0
 
 
+async def forget_takes(work: Background) -> int:
+    """Have the limiter forget what counts in no window any more. Answers 0: it never makes the next round come sooner."""
+    if isinstance(work.limiter, ForgetsIdle):
+        try:
+            await work.limiter.forget_idle()
+        except LimiterAway as fault:
+            log.warning("takes_put_off", fault=str(fault))
+    return 0
+
+
 async def forget_decisions(work: Background) -> int:
     """Delete decisions older than the log is kept: they hold personal data."""
     async with work.database.transaction() as connection:
         return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
 
 
-SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_decisions)
+SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_takes, forget_decisions)

@@ -32,7 +32,7 @@ class MemoryLimiter:
             return Exhausted(max(math.ulp(1.0), takes[len(takes) - limit][0] + window_seconds - now))
         token = str(next(self._numbers))
         takes.append((now, token))
-        return Taken(key, token, limit - len(takes))
+        return Taken(key, token, limit - len(takes), now)
 
     async def give_back(self, taken: Taken, *, window_seconds: int) -> None:  # noqa: ARG002  (other engines need the window)
         """Free the place of this token, if it still counts."""
@@ -43,6 +43,9 @@ class MemoryLimiter:
     async def health(self) -> EngineHealth:
         """Answer that it is up: it is a dictionary."""
         return EngineHealth("limiter", "memory", EngineState.UP, detail="exact within this process only")
+
+    async def aclose(self) -> None:
+        """There is nothing to let go of."""
 
     def _forget_idle(self) -> None:
         # An hour is the longest window the interface allows: the key unused for longest has none left to count, or memory matters more.

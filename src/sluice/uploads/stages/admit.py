@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from sluice.access import Principal
 from sluice.contexts import Context
 from sluice.db.database import Database
-from sluice.engines.limiter import Limiter, Taken
-from sluice.errors import NotFound
+from sluice.engines.limiter import Limiter, LimiterAway, Taken
+from sluice.errors import NotFound, Unavailable
 from sluice.uploads import repository
 from sluice.uploads.values import Facts, PlanFact, RateFact
 
@@ -21,11 +21,14 @@ class Admission:
 
 
 async def take_place(facts: Facts, context: Context, limiter: Limiter) -> Admission:
-    """Claim a place in the context's rate limit, if it has one."""
+    """Claim a place in the context's rate limit, if it has one; raises `Unavailable` when nobody can tell whether there is one."""
     rate = context.upload_rate_limit
     if rate is None:
         return Admission(facts, None)
-    answer = await limiter.take(context.context_id, limit=rate.max_uploads, window_seconds=rate.window_seconds)
+    try:
+        answer = await limiter.take(context.context_id, limit=rate.max_uploads, window_seconds=rate.window_seconds)
+    except LimiterAway as fault:
+        raise Unavailable("rate limiter") from fault
     if isinstance(answer, Taken):
         return Admission(replace(facts, rate=RateFact(answer.remaining, None)), answer)
     return Admission(replace(facts, rate=RateFact(0, answer.retry_after)), None)

@@ -1,0 +1,94 @@
+"""The limiters as the contract suite has them: the real engine on its real server, and a way to make time pass."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import text
+
+from sluice.db.database import Database
+from sluice.db.migrate import upgrade
+from sluice.engines.limiter import Limiter
+from sluice.engines.limiter.database import DatabaseLimiter
+from sluice.engines.limiter.memory import MemoryLimiter
+from sluice.engines.limiter.redis import RedisLimiter
+from tests.servers.redis import RedisServer
+
+SHARED = ("sqlite", "postgresql", "redis")
+ENGINES = ("memory", *SHARED)
+
+
+@dataclass
+class Bench:
+    """A limiter and its time. `advance` makes every take so far older, which is what time does."""
+
+    name: str
+    address: str
+    limiter: Limiter
+    advance: Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture(params=ENGINES)
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Every engine in turn: what holds for one holds for the others."""
+    async with _bench(request, request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=SHARED)
+async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Every engine that several processes share."""
+    async with _bench(request, request.param, tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def _bench(request: pytest.FixtureRequest, name: str, folder: Path) -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        if name == "memory":
+            yield _on_a_clock()
+        elif name == "redis":
+            server: RedisServer = request.getfixturevalue("redis_server")
+            yield _on_redis(server, stack)
+        else:
+            url = f"sqlite:///{folder / 'test.db'}" if name == "sqlite" else request.getfixturevalue("postgres").createdb()
+            database = Database(url)
+            stack.push_async_callback(database.aclose)
+            await upgrade(database)
+            yield _on_database(name, url, database)
+
+
+def _on_a_clock() -> Bench:
+    """The one engine whose clock can be held still: here takes keep their moments, and the clock moves."""
+    now = 1000.0
+
+    async def advance(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    return Bench("memory", "", MemoryLimiter(lambda: now), advance)
+
+
+def _on_redis(server: RedisServer, stack: AsyncExitStack) -> Bench:
+    limiter = RedisLimiter(server.url)
+    client: Redis = Redis.from_url(server.url)
+    stack.push_async_callback(limiter.aclose)
+    stack.push_async_callback(client.aclose)
+
+    async def make_older(seconds: float) -> None:
+        for key in await client.keys("sluice:rate:*"):
+            for member in await client.zrange(key, 0, -1):
+                await client.zincrby(key, -round(seconds * 1e6), bytes(member))  # type: ignore[arg-type]  # typed for every shape of answer
+
+    return Bench("redis", server.url, limiter, make_older)
+
+
+def _on_database(name: str, url: str, database: Database) -> Bench:
+    async def make_older(seconds: float) -> None:
+        async with database.transaction() as connection:
+            await connection.execute(text("UPDATE rate_takes SET taken_us = taken_us - :by"), {"by": round(seconds * 1e6)})
+
+    return Bench(name, url, DatabaseLimiter(database), make_older)
