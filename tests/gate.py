@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from sluice.api_keys.service import ApiKeys
 from sluice.db.database import Database
+from sluice.db.schema import decisions
 from sluice.tenants.service import Tenants
 from sluice.tenants.tenant import Plan, TenantStatus
 from tests.api import forms
@@ -278,6 +279,16 @@ class Gate:
         folder = place.data_dir / "objects" / "objects"
         files = (path for path in folder.rglob("*") if path.is_file())
         return {str(path.relative_to(folder)) for path in files if self.tenant_id in path.parts}
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Answer the tenant's rows of the decision log, oldest first, with what they hold as JSON."""
+
+        async def read(database: Database) -> list[dict[str, Any]]:
+            mine = select(decisions).where(decisions.c.tenant_id == self.tenant_id).order_by(decisions.c.report_id)
+            async with database.reading() as connection:
+                return [dict(row._mapping) for row in await connection.execute(mine)]
+
+        return self.service.on_database(read)
 
     def sql(self, statement: str, **values: Any) -> None:
         """Change a row behind the service's back: how tests make time pass."""

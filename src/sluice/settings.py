@@ -49,7 +49,9 @@ class Settings(BaseSettings):
         "across all that share one.",
     )
     redis_url: SecretStr | None = Field(
-        None, description="Redis or Valkey of the limiter: `redis://`, `rediss://` (TLS) or `unix://`, with user and password."
+        None,
+        description="Redis or Valkey of the limiter and of clean verdicts: `redis://`, `rediss://` (TLS) or `unix://`, with user and password. "
+        "Without one, each process keeps its own verdicts.",
     )
     redis_seconds: float = Field(
         1.0, gt=0, description="Longest wait for a connection to Redis and for one answer; an upload waits four times that at most."
@@ -95,6 +97,16 @@ class Settings(BaseSettings):
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once at each clamd.")
     clamd_probe_seconds: float = Field(
         300.0, gt=0, description="How often each clamd is tried on the EICAR test virus and on what it must not call clean."
+    )
+    verdict_cache: int = Field(
+        50_000, ge=0, le=100_000_000, description="Clean verdicts kept, so that the same bytes are not scanned twice. 0: none."
+    )
+    verdict_cache_hours: float = Field(
+        24.0, gt=0, description="Longest time for which a clean verdict is kept. New signatures end it at once."
+    )
+    verdict_cache_per_tenant: bool = Field(
+        False,
+        description="Keep clean verdicts apart for each tenant: none can then tell by the time it takes that another has sent the same file.",
     )
     signature_days: float = Field(7.0, gt=0, description="Age of clamd's signatures from which the health page says `degraded`.")
 

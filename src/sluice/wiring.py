@@ -1,6 +1,7 @@
 """The composition root: settings in, services out. The only module that names a concrete engine; nothing is decided here but which."""
 
 import asyncio
+import hmac
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -31,6 +32,7 @@ from sluice.engines.sandbox.spawn import SpawnSandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Scanner
 from sluice.engines.scanner.builtin import BuiltinScanner
+from sluice.engines.scanner.cached import CachedScanner
 from sluice.engines.scanner.clamd import ClamdScanner
 from sluice.engines.scanner.clamd_member import Care
 from sluice.engines.scanner.off import NoScanner
@@ -38,6 +40,9 @@ from sluice.engines.storage import ObjectStore
 from sluice.engines.storage.local import LocalStore
 from sluice.engines.storage.s3 import S3Store
 from sluice.engines.storage.s3_client import Patience
+from sluice.engines.verdicts import VerdictCache
+from sluice.engines.verdicts.memory import MemoryVerdicts
+from sluice.engines.verdicts.redis import RedisVerdicts
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files
 from sluice.kit.clock import utc_now
@@ -45,6 +50,7 @@ from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
+from sluice.threats import RULES_VERSION
 from sluice.uploads.pipeline import Pipeline, Terms
 
 _MB = 1024 * 1024
@@ -157,7 +163,30 @@ def make_sandbox(settings: Settings) -> Sandbox:
 
 
 async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
-    """Answer the scanner of these settings; `auto` looks once whether a clamd is of use, and says what it took."""
+    """Answer the scanner of these settings, behind a cache of clean verdicts where they ask for one."""
+    scanner = await _choose_scanner(settings, sandbox)
+    if settings.scanner == "off" or not settings.verdict_cache:
+        return scanner
+    terms = f"rules {RULES_VERSION}; passwords {settings.scanner_encrypted}"
+    return CachedScanner(scanner, _make_verdicts(settings), terms=terms, per_tenant=settings.verdict_cache_per_tenant)
+
+
+def _make_verdicts(settings: Settings) -> VerdictCache:
+    life_seconds = settings.verdict_cache_hours * 3600
+    if settings.redis_url is None:
+        return MemoryVerdicts(most=settings.verdict_cache, life_seconds=life_seconds)
+    links = load_signing_secret(_secret_file(settings, _LINK_SECRET)).value
+    with _refusing("SLUICE_REDIS_URL"):
+        return RedisVerdicts(
+            settings.redis_url.get_secret_value(),
+            secret=hmac.digest(links, b"sluice verdict cache v1", "sha256"),
+            most=settings.verdict_cache,
+            life_seconds=life_seconds,
+        )
+
+
+async def _choose_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
+    """Answer the scanner itself; `auto` looks once whether a clamd is of use, and says what it took."""
     if settings.scanner == "off":
         return NoScanner()
     if settings.scanner == "builtin":

@@ -58,9 +58,9 @@ VIOLATIONS = [
     ("server", "uploads/values.py", "sluice.formats.kinds.png"),
     ("server", "engines/scanner/builtin.py", "sluice.threats.walk"),
     ("server", "wiring.py", "sluice.engines.sandbox.jobs"),
-    ("redis", "uploads/pipeline.py", "redis.asyncio"),
     ("redis", "engines/storage/local.py", "redis"),
     ("clients", "buckets/service.py", "botocore.session"),
+    ("redis", "uploads/pipeline.py", "redis.asyncio"),
     ("terminal", "observe/log.py", "rich.console"),
 ]
 
