@@ -22,6 +22,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.NotFound: "Check the path and the id. Another tenant's things and deleted things answer exactly so.",
     errors.MethodNotAllowed: "See the `Allow` header and [the API reference](reference/api.md).",
     errors.BodyStalled: "Send the upload again. Nothing was stored.",
+    errors.HeadStalled: "Send the request again; the network or the client was too slow.",
     errors.ContextExists: "Choose another key, or change the existing context with PATCH.",
     errors.ContextInactive: "Set the context's `status` to `active`, or upload into another context.",
     errors.BucketExists: "Choose another name.",
@@ -34,6 +35,8 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.RangeUnsatisfiable: "Ask for a range within the file; its size stands in the metadata of the file.",
     errors.Invalid: "Mend each named field. Every entry has the form `<field>: <problem>`; nested fields are dotted.",
     errors.TooManyRequests: "Wait for as long as `Retry-After` says, and send fewer requests at once.",
+    errors.HeadTooLarge: "Send fewer or shorter header fields, or a shorter address. The entry names the limit.",
+    errors.TooManyConnections: "Try again after `Retry-After` seconds, and keep fewer connections open.",
     errors.Unavailable: "Try again after `Retry-After` seconds. The entry names the part that is away; `/health/ready` shows more.",
     errors.OutcomeUnknown: "Look whether the file is in the list before you send it again; the answer of the database was lost.",
     errors.StorageFull: "Try again later; the operator has to make room.",
@@ -66,8 +69,8 @@ status and the header `Sluice-Error-Code`, which holds the code of this page; a 
 Replies with 429, 503 and 507 carry `Retry-After` in seconds; replies with 401 carry `WWW-Authenticate: Bearer`. Every reply, good or
 bad, has a `Request-Id`.
 
-One kind of failure looks otherwise: bytes that the HTTP parser itself refuses (no HTTP, or a frame with two readings) get 400 in plain text,
-and the connection is closed.
+Bytes that are no HTTP, a frame with two readings, a head or a body that comes too slowly, and connections beyond the server's room are
+answered in the same envelope, and the connection is closed.
 """
 
 

@@ -65,7 +65,6 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
             TenantSlots(settings.uploads_per_tenant, settings.upload_wait_seconds),
             settings.resolved_spool_dir,
             settings.spool_memory_kb * 1024,
-            settings.body_idle_seconds,
         ),
     )
 

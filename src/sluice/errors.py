@@ -108,12 +108,21 @@ class MethodNotAllowed(SluiceError):
 
 
 class BodyStalled(SluiceError):
-    """The client stopped sending in the middle of its body."""
+    """The client stopped sending in the middle of its body, or sends so slowly that it never comes to an end."""
 
     status = 408
     code = "body_stalled"
     message = "Request timeout"
-    errors = ("No bytes of the body arrived for too long",)
+    errors = ("No bytes of the body arrived for too long, or too few",)
+
+
+class HeadStalled(SluiceError):
+    """The client began a request and did not come to the end of its head in time."""
+
+    status = 408
+    code = "head_stalled"
+    message = "Request timeout"
+    errors = ("The head of the request took too long",)
 
 
 class ContextExists(SluiceError):
@@ -238,6 +247,27 @@ class TooManyRequests(SluiceError):
     code = "too_many_requests"
     message = "Too many requests"
     errors = ("Slow down and try again",)
+    retry_after = 5.0
+
+
+class HeadTooLarge(SluiceError):
+    """The head of the request is larger than the service accepts: its target, one field, their number or all together."""
+
+    status = 431
+    code = "head_too_large"
+    message = "Request header fields too large"
+
+    def __init__(self, problem: str = "The head has more bytes than are accepted") -> None:
+        super().__init__(errors=[problem])
+
+
+class TooManyConnections(SluiceError):
+    """The server holds as many connections as it may."""
+
+    status = 503
+    code = "too_many_connections"
+    message = "Service temporarily unavailable"
+    errors = ("Too many connections are open; try again later",)
     retry_after = 5.0
 
 

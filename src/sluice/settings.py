@@ -131,7 +131,16 @@ class Settings(BaseSettings):
     )
     uploads_per_tenant: int = Field(64, ge=1, description="Uploads of one tenant that are received at once; more wait their turn.")
     upload_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for that turn; then 429.")
-    body_idle_seconds: float = Field(30.0, gt=0, description="Longest silence of a client within its body.")
+    connections: int = Field(
+        1024, ge=1, description="Connections that the server holds at once; more are answered with 503 and closed."
+    )
+    head_seconds: float = Field(10.0, gt=0, description="Longest time in which the head of a request comes in.")
+    body_idle_seconds: float = Field(
+        30.0, gt=0, description="Longest silence of a client within its body, or while it should take the answer."
+    )
+    body_bytes_per_second: int = Field(
+        1024, ge=1, description="Least speed of a body on the whole, after as much grace as silence is allowed."
+    )
     upload_lease_seconds: float = Field(
         900.0, gt=0, description="Longest time between reserving room for a file and its being stored; then the worker cleans up."
     )

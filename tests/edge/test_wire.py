@@ -1,29 +1,139 @@
 """What the server refuses before the app sees it: an envelope with the security headers, and the connection is closed."""
 
-import socket
+import json
 
 import pytest
 
+from sluice.api.guards import SECURITY_HEADERS
+from tests.edge.plugs import exchange, head_of, plugged, statuses, until_closed
 from tests.gate import Service
 
-UNREADABLE = [
-    b"hello\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
-    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
-    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx",
-]
+LONG = b"x" * 9000
+HOST = b"Host: x\r\n"
+CHUNKED = HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+TWO_READINGS = {
+    "no HTTP": b"hello\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    "space before the colon": b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+    "folded field": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n",
+    "control character in a field": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\x07b\r\n\r\n",
+    "bare line feed in a field": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\nY: b\r\n\r\n",
+    "NUL in the target": b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "asterisk": b"GET * HTTP/1.1\r\nHost: x\r\n\r\n",
+    "relative target": b"GET health/live HTTP/1.1\r\nHost: x\r\n\r\n",
+    "target of another scheme": b"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "HTTP/2.0 in a line": b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+    "two lengths": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+    "list of lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\nx",
+    "signed length": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx",
+    "hexadecimal length": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx",
+    "length of no number that fits": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nx",
+    "length and coding": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two codings": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "another coding": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "coding of HTTP/1.0": b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "look-alike of a length": b"POST / HTTP/1.1\r\nHost: x\r\nContent_Length: 5\r\nContent-Length: 1\r\n\r\nx",
+    "look-alike of a coding": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer_Encoding: chunked\r\nContent-Length: 1\r\n\r\nx",
+    "two types": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 1\r\n\r\nx",
+    "chunk size with a sign": b"POST / HTTP/1.1\r\n" + CHUNKED + b"+5\r\nhello\r\n0\r\n\r\n",
+    "chunk size with a prefix": b"POST / HTTP/1.1\r\n" + CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n",
+    "chunk size with an underscore": b"POST / HTTP/1.1\r\n" + CHUNKED + b"0_5\r\nhello\r\n0\r\n\r\n",
+    "chunk size that overflows": b"POST / HTTP/1.1\r\n" + CHUNKED + b"f0000000000000005\r\nhello\r\n0\r\n\r\n",
+    "chunk longer than its size": b"POST / HTTP/1.1\r\n" + CHUNKED + b"3\r\nhello\r\n0\r\n\r\n",
+    "chunk ended by a bare line feed": b"POST / HTTP/1.1\r\n" + CHUNKED + b"5\nhello\n0\n\n",
+    "trailer": b"POST / HTTP/1.1\r\n" + CHUNKED + b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n",
+}
 
 
-@pytest.mark.parametrize("request_bytes", UNREADABLE)
-def test_a_request_that_can_be_read_in_two_ways_is_refused_in_the_envelope(sqlite_local: Service, request_bytes: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", sqlite_local.port), timeout=10) as connection:
-        connection.sendall(request_bytes)
-        connection.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert b'"message":"Malformed request"' in body
-    assert {b"x-content-type-options: nosniff", b"content-type: application/json"} <= set(head.lower().split(b"\r\n"))
+@pytest.mark.parametrize("name", TWO_READINGS)
+def test_a_request_that_can_be_read_in_two_ways_is_refused_in_the_envelope(sqlite_local: Service, name: str) -> None:
+    received = exchange(sqlite_local, TWO_READINGS[name])
+    assert statuses(received) == [400], received
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert json.loads(body)["message"] == "Malformed request"
+    protecting = {f"{header}: {value}".lower().encode() for header, value in SECURITY_HEADERS.items()}
+    assert protecting | {b"content-type: application/json", b"connection: close"} <= head_of(received)
     assert b"request-id: req_" in head.lower()
+    assert b"server:" not in head.lower()
+
+
+TOO_LARGE = {
+    "target": b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "field": b"GET / HTTP/1.1\r\nHost: x\r\nX: " + LONG + b"\r\n\r\n",
+    "fields": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+    "head": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X%d: %b\r\n" % (n, b"y" * 7000) for n in range(6)) + b"\r\n",
+    "64 KB in one field": b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 65_536 + b"\r\n\r\n",
+    "credential": b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"x" * 65_536 + b"\r\n\r\n",
+    "field without an end": b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 300_000,
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_head_too_large_is_refused_as_such(sqlite_local: Service, name: str) -> None:
+    received = exchange(sqlite_local, TOO_LARGE[name], half_close=False)
+    assert statuses(received) == [431], received[:300]
+    assert b"x-content-type-options: nosniff" in head_of(received)
+
+
+def test_a_head_just_within_bounds_is_read(sqlite_local: Service) -> None:
+    fields = b"".join(b"X%d: y\r\n" % n for n in range(97)) + b"X: " + b"z" * 7990 + b"\r\n"
+    received = exchange(
+        sqlite_local, b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + fields + b"Connection: close\r\n\r\n", half_close=False
+    )
+    assert statuses(received) == [200]
+
+
+def test_what_follows_a_refusal_is_never_read_as_a_request(sqlite_local: Service) -> None:
+    smuggled = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    received = exchange(sqlite_local, TWO_READINGS["length and coding"] + smuggled)
+    assert statuses(received) == [400]
+
+
+def test_a_refused_request_does_not_take_the_place_of_an_earlier_ones_answer(sqlite_local: Service) -> None:
+    good = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    received = exchange(sqlite_local, good + b"hello\r\n\r\n", half_close=False)
+    assert statuses(received) == [200]
+    assert received.endswith(b"}")
+
+
+def test_requests_sent_ahead_are_answered_in_order(sqlite_local: Service) -> None:
+    paths = [b"/health/live", b"/nowhere", b"/health/live"]
+    requests = b"".join(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path for path in paths)
+    with plugged(sqlite_local) as plug:
+        plug.sendall(requests + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert statuses(until_closed(plug)) == [200, 404, 200, 404]
+
+
+def test_a_client_far_ahead_of_its_answers_is_not_followed(sqlite_local: Service) -> None:
+    received = exchange(sqlite_local, b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, half_close=False)
+    assert set(statuses(received)) == {200}
+    assert len(statuses(received)) < 100
+
+
+def test_another_protocol_is_not_spoken(sqlite_local: Service) -> None:
+    lines = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+    received = exchange(
+        sqlite_local, b"GET /health/live HTTP/1.1\r\n" + lines + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", half_close=False
+    )
+    assert statuses(received) == [200]
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"GET /nowhere", 404),
+        (b"DELETE /health/live", 405),
+        (b"TRACE /api/v1/files", 405),
+        (b"GET /api/v1/files", 401),
+        (b"OPTIONS *", 404),
+    ],
+)
+def test_every_refusal_is_an_envelope_with_the_protecting_headers(sqlite_local: Service, line: bytes, status: int) -> None:
+    received = exchange(sqlite_local, line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", half_close=False)
+    assert statuses(received) == [status], received
+    assert set(json.loads(received.partition(b"\r\n\r\n")[2])) == {"status", "message", "errors", "timestamp"}
+    protecting = {f"{header}: {value}".lower().encode() for header, value in SECURITY_HEADERS.items()}
+    assert protecting <= head_of(received)

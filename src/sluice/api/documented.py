@@ -11,6 +11,9 @@ from sluice.uploads.reasons import WORDS, Reason
 
 READING: Final[tuple[type[SluiceError], ...]] = (
     errors.Malformed,
+    errors.HeadStalled,
+    errors.HeadTooLarge,
+    errors.TooManyConnections,
     errors.Unauthenticated,
     errors.TooManyRequests,
     errors.Unavailable,
@@ -19,7 +22,7 @@ READING: Final[tuple[type[SluiceError], ...]] = (
 """What every endpoint can answer."""
 SCOPED: Final = (*READING, errors.ScopeMissing)
 """What every endpoint that asks for a scope can answer."""
-BODY: Final = (errors.BodyTooLarge, errors.UnsupportedBody, errors.Invalid)
+BODY: Final = (errors.BodyStalled, errors.BodyTooLarge, errors.UnsupportedBody, errors.Invalid)
 """What every endpoint that takes a JSON body can answer besides."""
 
 _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {

@@ -1,14 +1,14 @@
-"""What holds for every request: one id, one set of headers, one reading of its frame, and no exception that leaves bare."""
+"""What holds for every request: one id, one set of headers, and no exception that leaves bare."""
 
 from collections.abc import Mapping
 from typing import Final
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluice.api.render import render
-from sluice.errors import Malformed, SluiceError
+from sluice.errors import SluiceError
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
 
@@ -48,7 +48,6 @@ class Guards:
             await send(message)
 
         try:
-            _require_one_frame(Headers(scope=scope))
             await self._app(scope, receive, send_guarded)
         except SluiceError as error:
             await render(error)(scope, receive, send_guarded)
@@ -58,14 +57,3 @@ class Guards:
             if started:
                 raise
             await render(SluiceError())(scope, receive, send_guarded)
-
-
-def _require_one_frame(headers: Headers) -> None:
-    """Refuse what proxies and servers are known to read differently (RFC 9112 section 6): that is how requests are smuggled."""
-    lengths = headers.getlist("content-length")
-    if len(lengths) > 1 or any(not length.isascii() or not length.isdigit() for length in lengths):
-        raise Malformed(errors=["Content-Length: expected one number"])
-    if lengths and "transfer-encoding" in headers:
-        raise Malformed(errors=["Content-Length and Transfer-Encoding exclude each other"])
-    if len(headers.getlist("host")) > 1:
-        raise Malformed(errors=["Host: expected once"])

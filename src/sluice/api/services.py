@@ -16,12 +16,11 @@ from sluice.uploads.slots import TenantSlots
 
 @dataclass(frozen=True, slots=True)
 class UploadDesk:
-    """What the upload endpoint needs besides the pipeline: turns, the spool's place and size, the client's allowed silence."""
+    """What the upload endpoint needs besides the pipeline: turns, the spool's place and size."""
 
     slots: TenantSlots
     spool_folder: Path
     spool_memory_bytes: int
-    idle_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

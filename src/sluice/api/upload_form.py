@@ -1,13 +1,12 @@
 """The upload's form: from a streaming request to an `Arrival`. Parts may come in any order. What the fields mean is judged in `uploads`."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
 from sluice.api.multipart import Event, PartEnd, PartStart, boundary_of, read_parts
-from sluice.errors import BodyStalled, BodyTooLarge, Invalid, Malformed, UnsupportedBody
+from sluice.errors import BodyTooLarge, Invalid, Malformed, UnsupportedBody
 from sluice.uploads.intake import LARGEST_FILE_BYTES, METADATA_BYTES, Intake
 from sluice.uploads.values import Arrival
 
@@ -27,10 +26,10 @@ def require_acceptable(request: Request) -> str:
     return boundary
 
 
-async def receive_form(request: Request, boundary: str, intake: Intake, idle_seconds: float) -> Arrival:
+async def receive_form(request: Request, boundary: str, intake: Intake) -> Arrival:
     """Feed the form's parts to `intake` as they come and answer the whole upload."""
     form = _Form(intake)
-    async for event in read_parts(_bounded(request, idle_seconds), boundary):
+    async for event in read_parts(_bounded(request), boundary):
         await form.take(event)
     return await intake.finish()
 
@@ -90,21 +89,14 @@ def _text(raw: bytes) -> str:
         raise Invalid("context: not UTF-8") from fault
 
 
-async def _bounded(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
-    """Answer the body's chunks; raises `BodyTooLarge` at the limit, `BodyStalled` when the client falls silent."""
-    chunks = aiter(request.stream())
+async def _bounded(request: Request) -> AsyncIterator[bytes]:
+    """Answer the body's chunks; raises `BodyTooLarge` at the limit. How fast they must come is the wire's to judge."""
     taken = 0
-    while True:
-        try:
-            async with asyncio.timeout(idle_seconds):
-                chunk = await anext(chunks)
-        except StopAsyncIteration:
-            return
-        except TimeoutError as fault:
-            raise BodyStalled from fault
-        except ClientDisconnect as fault:
-            raise Malformed(errors=["body: ended before its announced length"]) from fault
-        taken += len(chunk)
-        if taken > LARGEST_BODY_BYTES:
-            raise BodyTooLarge(LARGEST_BODY_BYTES)
-        yield chunk
+    try:
+        async for chunk in request.stream():
+            taken += len(chunk)
+            if taken > LARGEST_BODY_BYTES:
+                raise BodyTooLarge(LARGEST_BODY_BYTES)
+            yield chunk
+    except ClientDisconnect as fault:
+        raise Malformed(errors=["body: ended before its announced length"]) from fault

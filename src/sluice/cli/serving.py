@@ -6,11 +6,13 @@ import logging
 import math
 import signal
 import socket
+from functools import partial
 
 import uvicorn
 import uvloop
 
-from sluice.api.wire import EnvelopeProtocol
+from sluice.api.pace import Patience
+from sluice.api.wire import GuardedProtocol
 from sluice.asgi import create_app
 from sluice.cli import show
 from sluice.cli.first_key import FirstKey, make_first_key
@@ -64,10 +66,17 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _config(app: object, settings: Settings) -> uvicorn.Config:
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    patience = Patience(
+        head_seconds=settings.head_seconds,
+        idle_seconds=settings.body_idle_seconds,
+        bytes_per_second=settings.body_bytes_per_second,
+        connections=settings.connections,
+    )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's own description of an ASGI app is narrower than Starlette's
-        http=EnvelopeProtocol,
+        http=partial(GuardedProtocol, patience=patience),  # type: ignore[arg-type]  # uvicorn calls it; that it is a class is nowhere needed
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,

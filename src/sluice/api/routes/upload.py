@@ -48,7 +48,7 @@ async def upload_file(request: Request, principal: Caller, services: Services) -
     async with desk.slots.hold(principal.tenant_id):
         intake = Intake(principal, services.contexts, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
         try:
-            arrival = await receive_form(request, boundary, intake, desk.idle_seconds)
+            arrival = await receive_form(request, boundary, intake)
             stored = await services.pipeline.run(arrival)
         except Refused as refused:
             # Broken while it still came in: the pipeline never saw it, but the decision log must.

@@ -1,0 +1,117 @@
+"""Form bodies that others collected (python-multipart's and werkzeug's): read as their authors expect, or refused where two readings exist."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # shipped without type information
+
+from sluice.api.multipart import PartEnd, PartStart, read_parts
+from sluice.errors import Malformed
+from tests.attacks import beside, files
+from tests.edge.plugs import exchange, statuses
+from tests.edge.test_multipart import chunks
+from tests.gate import Gate
+
+FORMS = {
+    source.rpartition("/")[2].removesuffix(".http"): path
+    for source, path in files("multipart", "python-multipart", ".http").items()
+}
+EXPECTED = {
+    source.rpartition("/")[2].removesuffix(".yaml"): path
+    for source, path in files("multipart", "python-multipart", ".yaml").items()
+}
+BROWSERS = {
+    source.split("/")[-2]: path for source, path in files("multipart", "werkzeug", "request.http").items() if "ie7" not in source
+}
+SENT = {
+    (source.split("/")[-2], source.split("/")[-1]): path
+    for source, path in files("multipart", "werkzeug").items()
+    if "ie7" not in source
+}
+
+STRICTER = {
+    "base64_encoding": "encodings of parts are not used in forms (RFC 7578 section 4.7)",
+    "mixed_plain_and_base64_encoding": "the same",
+    "quoted_printable_encoding": "the same",
+    "mixed_case_headers": "the same",
+    "single_field_with_leading_newlines": "a preamble is read by some and refused by others",
+    "single_field_blocks": "the body begins with another boundary than was announced",
+    "almost_match_boundary_without_CR": "RFC 2046 section 5.1.1: readers may take any line that begins with the boundary for one",
+    "almost_match_boundary_without_LF": "the same",
+    "almost_match_boundary_without_final_hyphen": "the same",
+    "header_with_number": "a field name of marks, which no client sends",
+}
+"""Bodies that their author reads and that are refused here, because another reader takes them for something else."""
+
+pytestmark = beside
+
+
+async def read(body: bytes, boundary: str, size: int) -> list[tuple[str, str | None, bytes]]:
+    found: list[tuple[str, str | None, bytes]] = []
+    start, content = PartStart("", None), b""
+    async for event in read_parts(chunks(body, size), boundary):
+        if isinstance(event, PartStart):
+            start, content = event, b""
+        elif isinstance(event, PartEnd):
+            found.append((start.name, start.filename, content))
+        else:
+            content += event
+    return found
+
+
+def expectation(name: str) -> tuple[str, Any]:
+    said = yaml.safe_load(EXPECTED[name].read_text())
+    return said["boundary"], said["expected"]
+
+
+def _refused(name: str) -> bool:
+    return isinstance(expectation(name)[1], dict) or name in STRICTER
+
+
+@pytest.mark.parametrize("size", [1, 13, 65_536])
+@pytest.mark.parametrize("name", sorted(FORMS))
+async def test_a_form_is_read_as_expected_or_refused_however_it_is_cut(name: str, size: int) -> None:
+    boundary, expected = expectation(name)
+    body = FORMS[name].read_bytes()
+    if _refused(name):
+        with pytest.raises(Malformed):
+            await read(body, boundary, size)
+        return
+    assert await read(body, boundary, size) == [(part["name"], part.get("file_name"), part["data"]) for part in expected]
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_the_service_refuses_what_the_reader_refuses(lobby: Gate, name: str) -> None:
+    answered = _sent(lobby, FORMS[name], expectation(name)[0])
+    # the others are well-formed, but no upload: the fields have other names
+    assert answered == ([400] if _refused(name) else [422])
+
+
+@pytest.mark.parametrize("browser", sorted(BROWSERS))
+async def test_the_form_of_a_browser_is_read_byte_for_byte(browser: str) -> None:
+    body = BROWSERS[browser].read_bytes()
+    boundary = body.partition(b"\r\n")[0].decode()[2:]
+    parts = await read(body, boundary, 1000)
+    sent = {name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser and name != "request.http"}
+    assert sorted(content for _, filename, content in parts if filename) == sorted(
+        sent[name] for name in sent if name != "text.txt"
+    )
+    typed = sent["text.txt"].strip().replace(b"\n", b"\r\n")  # as browsers send lines; the copy beside it has its editor's
+    assert [content for _, filename, content in parts if filename is None] == [typed]
+
+
+async def test_a_form_whose_line_ends_were_lost_is_refused() -> None:
+    body = next(path for source, path in files("multipart", "werkzeug").items() if "ie7" in source).read_bytes()
+    with pytest.raises(Malformed):
+        await read(body, "---------------------------7da36d1b4a0164", 1000)
+
+
+def _sent(gate: Gate, path: Path, boundary: str) -> list[int]:
+    body = path.read_bytes()
+    head = (
+        "POST /api/v1/files/upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"Authorization: {gate.authorization}\r\nContent-Length: {len(body)}\r\n"
+        f'Content-Type: multipart/form-data; boundary="{boundary}"\r\n\r\n'
+    )
+    return statuses(exchange(gate.service, head.encode() + body, half_close=False))
