@@ -127,6 +127,36 @@ def test_several_damaged_streams_are_corrupt() -> None:
     assert judged(bytes(data)).outcome is Outcome.CORRUPT
 
 
+def test_a_few_wrong_checksums_among_many_streams_are_no_reason_to_refuse() -> None:
+    data = bytearray(with_streams(30))
+    for number in (b"100", b"101"):
+        data[data.index(number + b" 0 obj") + 20_000] ^= 0xFF
+    assert judged(bytes(data)).passes
+
+
+def test_page_content_behind_a_filter_of_dialects_passes_unread() -> None:
+    assert judged(pdf("", objects={11: stream(NOISE[:99], "/Filter/LZWDecode")})).passes
+
+
+def test_a_page_whose_content_is_no_stream_passes() -> None:
+    assert judged(pdf("", objects={11: "<</Length 9>>"})).passes
+
+
+def test_one_reader_that_shows_the_pages_suffices() -> None:
+    assert judged(WORD.replace(b"trailer", b"tr")).passes
+
+
+@pytest.mark.parametrize("word", [b"end\xefbj", b"\x8f\x02\x93", b"0\x0134"])
+def test_impossible_bytes_between_objects_are_corrupt_where_there_are_several(word: bytes) -> None:
+    assert judged(WORD.replace(b"endobj", word, 3)).outcome is Outcome.CORRUPT
+
+
+def test_any_byte_may_stand_in_strings_names_comments_and_streams() -> None:
+    odd = b"(\x01\x8f \xff (\x02) \\) \x90)/N\xc3\xa4me %\x8f\xff\n"
+    objects = {100 + each: b"<</A" + odd + b">>" for each in range(9)} | {200: stream(NOISE)}
+    assert judged(pdf(text("Sluice"), objects=objects)).passes
+
+
 def test_a_hole_of_zeros_in_packed_data_is_corrupt() -> None:
     data = with_streams(1)
     at = data.index(b"100 0 obj") + 10_000

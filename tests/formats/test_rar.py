@@ -165,9 +165,22 @@ def test_wide_names_are_read_from_their_differences(plain: bytes, packed: bytes,
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3])
-def test_symbolic_links_and_junctions_are_unsafe(kind: int) -> None:
-    assert judged(archive5(file5("a", b"", extra=redirection(kind, b"b")))).finding is Finding.ARCHIVE_UNSAFE
-    assert judged(archive4(file4(b"a", b"b", mode=0o120777))).finding is Finding.ARCHIVE_UNSAFE
+@pytest.mark.parametrize("target", [b"/etc/passwd", b"..", b"../b", b"b/../../c", b"b/..", b"..\\b", b"C:\\b", b"\\??\\C:\\b", b""])
+def test_symbolic_links_and_junctions_that_lead_outside_are_unsafe(kind: int, target: bytes) -> None:
+    assert judged(archive5(file5("a", b"", extra=redirection(kind, target)))).finding is Finding.ARCHIVE_UNSAFE
+    assert judged(archive4(file4(b"a", target, mode=0o120777))).finding is Finding.ARCHIVE_UNSAFE
+
+
+@pytest.mark.parametrize("target", [b"b", b"../b", b"../c/b", b"./b"])
+def test_symbolic_links_that_stay_in_the_folder_pass(target: bytes) -> None:
+    assert judged(archive5(file5("b"), file5("d/a", b"", extra=redirection(1, target)))).passes
+    assert judged(archive4(file4(b"b"), file4(b"d\\a", target, mode=0o120777))).passes
+
+
+def test_a_member_that_is_written_through_a_link_is_unsafe() -> None:
+    link = file5("d/a", b"", extra=redirection(1, b"."))
+    assert judged(archive5(link, file5("d/a/b"))).finding is Finding.ARCHIVE_UNSAFE
+    assert judged(archive5(link, file5("d/a/up", b"", extra=redirection(1, b"../..")))).finding is Finding.ARCHIVE_UNSAFE
 
 
 def test_a_hard_link_passes_unless_it_leads_outside() -> None:

@@ -57,3 +57,35 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
     refused = scores(tmp_path)
     assert refused.returncode == 2
     assert "manifest.jsonl" in refused.stderr
+
+
+def test_a_broken_file_that_viewers_open_counts_as_intact(tmp_path: Path) -> None:
+    good = encoded(board(), "PNG")
+    labelled(tmp_path, ("shown.png", "corrupt", good), ("dead.png", "corrupt", good[:-30]))
+    rows = [json.loads(line) for line in (tmp_path / "manifest.jsonl").read_text().splitlines()]
+    (tmp_path / "manifest.jsonl").write_text("\n".join(json.dumps(row | {"viewers": "opens"}) for row in rows))
+    found = columns(scores(tmp_path).stdout, "png")
+    assert (found["quirky"], found["corrupt"]) == ("1/2", "-")
+
+
+def test_a_manifest_needs_no_more_than_file_and_label(tmp_path: Path) -> None:
+    (tmp_path / "good.jpeg").write_bytes(encoded(board(), "JPEG"))
+    lines = [{"file": "good.jpeg", "label": "valid"}, {"file": "missing.png", "label": "valid"}]
+    (tmp_path / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    printed = scores(tmp_path, "--list").stdout
+    assert columns(printed, "jpg")["clean"] == "0/1"
+    assert "missing: missing.png" in printed
+
+
+def test_the_figures_sum_up_all_formats(tmp_path: Path) -> None:
+    labelled(tmp_path, ("good.png", "valid", encoded(board(), "PNG")), ("good.txt", "valid", b"words that stand in a line\n" * 9))
+    figures = [line.split() for line in scores(tmp_path).stdout.splitlines()]
+    assert ["intact,", "clean:", "wrongly", "refused", "0/2", "0.00", "%"] in figures
+    assert ["cut,", "binary", "formats:", "found", "2/2", "100.00", "%"] in figures
+
+
+def test_a_line_that_is_no_label_is_refused_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "manifest.jsonl").write_text('{"file": "a.png"}')
+    refused = scores(tmp_path)
+    assert refused.returncode == 2
+    assert "line 1" in refused.stderr

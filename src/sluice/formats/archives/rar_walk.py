@@ -1,7 +1,8 @@
 """Walks RAR archives: all headers by their checksums, then what is stored as it is, or with libarchive all that is packed.
 
 No free library unpacks RAR but libarchive; without it, packed members are unsupported and only what headers show is judged. One volume of
-several is what its uploader means it to be, so it is judged as far as it goes.
+several is what its uploader means it to be, so it is judged as far as it goes. Symbolic links are marked as such by their headers, and RAR's own
+programs follow none outside, so that those within the folder pass.
 """
 
 import zlib
@@ -12,7 +13,7 @@ from typing import Final
 from sluice.formats.archives import libarchive, rar4, rar5
 from sluice.formats.archives.containers import RandomAccess, Visitor, WholeContainer, pieces_of
 from sluice.formats.archives.feed import Feed
-from sluice.formats.archives.names import refuse_hard_link, refuse_link, refuse_name
+from sluice.formats.archives.names import refuse_hard_link, refuse_link_outside, refuse_name, refuse_way_through
 from sluice.formats.archives.rar_records import RarLayout, RarMember
 from sluice.formats.archives.trailing import judge_trailing
 from sluice.formats.budget import Budget
@@ -21,6 +22,8 @@ from sluice.formats.verdict import Corrupt, Encrypted, Measure, Unsupported
 MAGICS: Final = (rar4.MAGIC, rar5.MAGIC)
 FIRST_MAGIC: Final = b"RE\x7e\x5e"
 """Of RAR 1.4, from before 1996."""
+_TARGET_MOST: Final = 4096
+"""Bytes of a path on any system."""
 
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
@@ -32,20 +35,30 @@ def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
     if layout.is_encrypted:
         raise Encrypted("the archive is protected by a password, the names of its members too")
     budget.count(len(layout.members))
-    for member in layout.members:
-        _refuse_unsafe(member)
+    _refuse_unsafe(archive, layout.members)
     replace(budget).spend(sum(member.unpacked or 0 for member in layout.members))
     trailing = judge_trailing(Feed(pieces_of(archive, layout.end, archive.size - layout.end), layout.end), "RAR", None)
     measures: dict[str, Measure] = {"members": len(layout.members), "trailing_bytes": trailing}
     return {**measures, **_show(archive, layout, budget, visitor)}
 
 
-def _refuse_unsafe(member: RarMember) -> None:
-    refuse_name(member.name)
-    if member.is_hard_link:
-        refuse_hard_link(member.name, member.link or "")
-    elif member.link is not None:
-        refuse_link(member.name, member.link)
+def _refuse_unsafe(archive: RandomAccess, members: Sequence[RarMember]) -> None:
+    links = {member.name.replace("\\", "/") for member in members if member.link is not None and not member.is_hard_link}
+    for member in members:
+        refuse_name(member.name)
+        if links:
+            refuse_way_through(member.name, links)
+        if member.is_hard_link:
+            refuse_hard_link(member.name, member.link or "")
+        elif member.link is not None:
+            refuse_link_outside(member.name, member.link or _stored_target(archive, member))
+
+
+def _stored_target(archive: RandomAccess, member: RarMember) -> str:
+    """Answer where a link leads whose content says so, nothing where that cannot be read."""
+    if not member.is_stored or member.is_encrypted or member.packed > _TARGET_MOST:
+        return ""
+    return archive.read_at(member.offset, member.packed).decode("utf-8", "replace")
 
 
 def _show(archive: RandomAccess, layout: RarLayout, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:

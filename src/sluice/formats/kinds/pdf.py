@@ -22,6 +22,7 @@ from sluice.formats.pdf.pdf_bytes import check_end, has_header, refuse_bombs
 from sluice.formats.pdf.pdf_damage import find_hole, has_grown_streams, is_text_transfer
 from sluice.formats.pdf.pdf_look import shows_nothing
 from sluice.formats.pdf.pdf_streams import Streams, shows_beside_pages, walk
+from sluice.formats.pdf.pdf_syntax import stray_words
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Encrypted, Limits, Measure
 
@@ -32,6 +33,8 @@ _IN_MEMORY: Final = 128 * 1024**2
 """Bytes of a file that is read whole; a larger one is read in pieces by the libraries, and not searched for holes."""
 _PAGE_CONTENT_MOST: Final = 32 * 1024**2
 """Bytes of an unpacked stream from which PDFium is not asked to make pages of it."""
+_STRAY_MOST: Final = 3
+"""Words with impossible bytes that are no accident of a writer."""
 _PIXELS_MOST: Final = 120_000_000
 """Pixels of a picture from which pages are not rendered."""
 
@@ -62,10 +65,15 @@ def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     streams, is_encrypted, beside = _walk(source, data, limits, deadline)
     if data is not None:
         _refuse_damage(data, streams, is_encrypted=is_encrypted)
-    with _document(source, data) as document:
-        pages = len(document)
-        loaded = _load_pages(document, deadline) if streams.largest <= _PAGE_CONTENT_MOST else 0
-    _SEEN[source] = _Seen(loaded == pages and streams.most_pixels <= _PIXELS_MOST, beside)
+    try:
+        with _document(source, data) as document:
+            pages = len(document)
+            loaded = _load_pages(document, deadline) if streams.largest <= _PAGE_CONTENT_MOST else 0
+    except Corrupt:
+        if not streams.can_be_shown:
+            raise
+        pages, loaded = streams.pages, 0  # one reader out of two suffices
+    _SEEN[source] = _Seen(0 < loaded == pages and streams.most_pixels <= _PIXELS_MOST, beside)
     return {"pages": pages, "pages_loaded": loaded, "content_unread": streams.unread, "streams_damaged": len(streams.damaged)}
 
 
@@ -99,6 +107,9 @@ def _refuse_damage(data: bytes, streams: Streams, *, is_encrypted: bool) -> None
         raise Corrupt(f"a part of the file is missing: there are only zeros from byte {hole} on")
     if is_text_transfer(data) and (streams.damaged or has_grown_streams(data)):
         raise Corrupt("the file was sent in text mode: every line end in its binary data was changed")
+    stray = 0 if is_encrypted else stray_words(data, _STRAY_MOST)
+    if stray >= _STRAY_MOST or (stray and streams.broken):
+        raise Corrupt("the file is damaged: bytes that no PDF has stand between its objects")
     if streams.is_damaged:
         raise Corrupt(f"{len(streams.damaged)} streams of the document are damaged, the first is {streams.damaged[0]}")
 

@@ -25,6 +25,10 @@ _PICTURE_MOST: Final = 256 * 1024**2
 """Bytes up to which packed pictures are unpacked to find damage."""
 _DECODED_MOST: Final = 128 * 1024**2
 """Bytes that qpdf may be asked to unpack at once."""
+_SLIGHT_SHARE: Final = 0.1
+"""Of streams that unpack to their end under another checksum: the checksum itself was lost, by a writer or on the way."""
+_LENIENT: Final = frozenset({"/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
+"""Filters without a checksum and with dialects, of which readers take different ones: that one fails says little."""
 
 
 @dataclass(slots=True)
@@ -48,8 +52,23 @@ class Streams:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether so much is damaged that it happened to the file, not to one picture."""
-        return len(self.damaged) > 1 and not len(self.damaged) == self.check_failed == self.packed
+        """Whether so much is damaged that it happened to the file, not to one picture.
+
+        A stream that unpacks to its end under another checksum is shown by all viewers, so of those alone it takes more.
+        """
+        if self.broken:
+            return len(self.damaged) > 1
+        return self.check_failed < self.packed and self.check_failed > max(1, _SLIGHT_SHARE * self.packed)
+
+    @property
+    def broken(self) -> int:
+        """How many streams fail before their end."""
+        return len(self.damaged) - self.check_failed
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether there are pages with content, all of it sound."""
+        return self.finished and self.pages > 0 and self.largest > 0 and not self.unread and not self.damaged
 
 
 def walk(pdf: pikepdf.Pdf, limits: Limits, deadline: Deadline) -> Streams:
@@ -84,7 +103,7 @@ def _contents(pdf: pikepdf.Pdf, streams: Streams) -> Iterator[tuple[int, pikepdf
                 if isinstance(part, pikepdf.Stream):
                     yield number, part
                 elif part is not None:
-                    raise Corrupt(f"page {number}: its content is no stream")
+                    streams.unread += 1  # readers show the page without it
     except pikepdf.PdfError:
         return  # a page tree that only qpdf refuses: the other reader has judged it
 
@@ -93,6 +112,9 @@ def _check_content(content: pikepdf.Object, number: int, streams: Streams, limit
     try:
         unpacked = _unpack(content, limits)
     except (pikepdf.PdfError, ValueError) as error:
+        if _LENIENT.intersection(_filters(content)):
+            streams.unread += 1
+            return
         raise Corrupt(f"page {number}: its content stream does not decode") from error
     if unpacked is None:
         streams.unread += 1

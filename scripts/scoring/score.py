@@ -1,0 +1,156 @@
+"""Scores the files of one format, in a process of their own. How the scores are shown is in `table.py`."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from scoring.damage import damaged
+from scoring.labelled import Labelled
+from sluice.formats.check import check_file
+from sluice.formats.verdict import Outcome, Report
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+_Answer = TypeVar("_Answer")
+_FORMAT_SECONDS: Final = 3600
+_BOMB_SECONDS: Final = 60
+_MOST_MS: Final = 1000
+_MOST_MIB: Final = 256
+
+
+@dataclass(slots=True)
+class Score:
+    """Hits and tries by question, the files that were misjudged, and what it cost."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    hit: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
+    peak_mib: int = 0
+    bombs: list[tuple[float, int]] = field(default_factory=list)
+    """Milliseconds and MiB of each bomb."""
+
+    def count(self, question: str, *, hit: bool, note: str = "") -> None:
+        """Count one answer to a question, and keep the note when there is one."""
+        self.tried[question] += 1
+        self.hit[question] += hit
+        if note:
+            self.notes.append(f"{question}: {note}")
+
+    def add(self, other: "Score") -> None:
+        """Count another format's answers in."""
+        self.tried += other.tried
+        self.hit += other.hit
+        self.milliseconds += other.milliseconds
+        self.bombs += other.bombs
+        self.peak_mib = max(self.peak_mib, other.peak_mib)
+
+
+def score_apart(files: list[Labelled], other: bytes) -> Score:
+    """Score in a process of its own: its peak memory is this format's, and a crash costs this format alone."""
+    return _apart(lambda: _score(files, other), _FORMAT_SECONDS) or Score(notes=["the checker died"])
+
+
+def _apart(work: Callable[[], _Answer], seconds: float) -> _Answer | None:
+    """Answer what `work` answers in a child, or None when it dies or takes too long."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_work_and_send, args=(work, sender))
+    child.start()
+    sender.close()
+    answer: _Answer | None = None
+    with contextlib.suppress(EOFError):
+        if receiver.poll(seconds):
+            answer = receiver.recv()
+    child.kill()
+    child.join()
+    return answer
+
+
+def _work_and_send(work: Callable[[], object], sender: "Connection") -> None:
+    with contextlib.suppress(OSError):  # where it cannot be reset, a child's peak begins with its parent's
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
+    sender.send(work())
+
+
+def _peak_mib() -> int:
+    """Answer the most memory that this process had, those of its parent before the fork left out where the system can tell."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        return next(int(line.split()[1]) // 1024 for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def _score(files: list[Labelled], other: bytes) -> Score:
+    score = Score()
+    for labelled in files:
+        if not labelled.path.is_file():
+            score.notes.append(f"missing: {labelled.path.name}")
+        elif labelled.label == "bomb":
+            _score_bomb(labelled, score)
+        else:
+            _score_file(labelled, score)
+            if labelled.label == "valid":
+                _score_damage(labelled, other, score)
+    score.peak_mib = _peak_mib()
+    return score
+
+
+def _score_file(labelled: Labelled, score: Score) -> None:
+    report = check_file(labelled.path)
+    score.milliseconds.append(report.ms)
+    refused = _is_refused(report)
+    note = f"{labelled.path.name} ({labelled.tier}): {report.outcome} {report.finding or ''} {report.detail or report.blank_detail}"
+    if labelled.label == "blank":
+        score.count("blank", hit=report.blank, note="" if report.blank else note)
+    elif labelled.label == "not_blank":
+        score.count("twin", hit=report.blank, note=note if report.blank else "")
+    elif labelled.label == "password_protected":
+        score.count("locked", hit=refused, note=note if refused else "")
+    elif labelled.is_intact:
+        score.count("quirky" if labelled.is_quirky else "clean", hit=refused, note=note if refused else "")
+    elif labelled.label == "corrupt":
+        score.count("corrupt", hit=refused, note="" if refused else note)
+    else:
+        score.notes.append(f"unknown label {labelled.label}: {labelled.path.name}")
+
+
+def _score_bomb(labelled: Labelled, score: Score) -> None:
+    """Check a bomb in a child of its own, since its memory is the question. Contained is one that is judged within the bounds."""
+
+    def check() -> tuple[Report, int]:
+        return check_file(labelled.path), _peak_mib()
+
+    report, mib = _apart(check, _BOMB_SECONDS) or (None, 0)
+    caught = report is not None and (_is_refused(report) or report.integrity is Outcome.TOO_COMPLEX)
+    said = (
+        f"{report.outcome} {report.finding or ''} {report.detail}, {report.ms:.0f} ms, {mib} MiB" if report else "the checker died"
+    )
+    contained = report is not None and report.ms <= _MOST_MS and mib <= _MOST_MIB
+    score.count("bomb", hit=caught, note="" if caught else f"{labelled.path.name}: {said}")
+    score.count("contained", hit=contained, note="" if contained else f"{labelled.path.name}: {said}")
+    if report is not None:
+        score.bombs.append((report.ms, mib))
+
+
+def _is_refused(report: Report) -> bool:
+    """Answer whether the integrity rule would refuse the file; blankness is scored apart."""
+    return report.integrity is Outcome.CORRUPT or report.finding is not None
+
+
+def _score_damage(labelled: Labelled, other: bytes, score: Score) -> None:
+    for name, bad in damaged(labelled.path.read_bytes(), labelled.format, other):
+        with tempfile.NamedTemporaryFile(suffix=labelled.path.suffix or f".{labelled.format}") as file:
+            file.write(bad)
+            file.flush()
+            report = check_file(os.fspath(file.name))
+        found = _is_refused(report) or report.blank
+        score.count(name, hit=found, note="" if found else labelled.path.name)
