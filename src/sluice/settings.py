@@ -41,7 +41,16 @@ class Settings(BaseSettings):
         None, description="`postgresql://…` or `sqlite:///…`. Default: SQLite in the data folder."
     )
     database_pool_size: int = Field(10, ge=1, le=200, description="Connections to PostgreSQL kept by one process.")
-    database_statement_seconds: float = Field(15.0, gt=0, description="Longest run of one statement, and longest wait for a lock.")
+    database_wait_seconds: float = Field(10.0, gt=0, description="Longest wait for one of these connections to be free.")
+    database_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a new connection to PostgreSQL.")
+    database_statement_seconds: float = Field(15.0, gt=0, description="Longest run of one statement on PostgreSQL.")
+    database_lock_seconds: float = Field(
+        10.0, gt=0, description="Longest wait on PostgreSQL for a row that another transaction holds."
+    )
+    database_pgbouncer: bool = Field(
+        False,
+        description="PostgreSQL is reached through a pgbouncer in transaction mode: nothing is kept on a connection between transactions.",
+    )
 
     limiter: Literal["memory", "database", "redis"] = Field(
         "memory",

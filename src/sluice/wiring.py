@@ -15,6 +15,7 @@ from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
 from sluice.db.database import Database, DatabaseAway
+from sluice.db.postgres import PostgresTerms
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity import TokenVerifier
 from sluice.engines.identity.claims import ClaimRules
@@ -135,14 +136,20 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         yield WorkerServices(database, _buckets(settings, database, stores), stores, limiter)
 
 
-def make_database(settings: Settings) -> Database:
-    """Answer the database of these settings; its folder is made when missing."""
+def make_database(settings: Settings, *, patient: bool = False) -> Database:
+    """Answer the database of these settings; its folder is made when missing. A `patient` one, for migrations, ends no statement."""
     make_folder(settings.data_dir)
     with _refusing("SLUICE_DATABASE_URL"):
         return Database(
             settings.resolved_database_url,
-            pool_size=settings.database_pool_size,
-            statement_seconds=settings.database_statement_seconds,
+            postgres=PostgresTerms(
+                pool_size=settings.database_pool_size,
+                wait_seconds=settings.database_wait_seconds,
+                connect_seconds=settings.database_connect_seconds,
+                statement_seconds=None if patient else settings.database_statement_seconds,
+                lock_seconds=None if patient else settings.database_lock_seconds,
+                pgbouncer=settings.database_pgbouncer,
+            ),
         )
 
 

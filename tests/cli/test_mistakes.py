@@ -6,6 +6,7 @@ from sluice.cli.command import run
 from sluice.cli.faults import worded
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.db.database import DatabaseAway
+from sluice.db.migrate import newest
 from sluice.engines.sandbox import SandboxBroken
 from sluice.engines.storage import StoreFault
 from sluice.errors import NotFound, Unavailable
@@ -90,7 +91,7 @@ def test_a_database_of_another_release_is_refused(sluice: Sluice) -> None:
     (sluice.data_dir / "sluice.db").touch()
     ended = sluice("tenants", "list")
     assert ended.code == 3
-    assert "is at schema none and this release needs 0001: run `sluice migrate`." in ended.complaint
+    assert f"is at schema none and this release needs {newest()}: run `sluice migrate`." in ended.complaint
 
 
 def test_a_database_that_does_not_answer_is_said_to_be_away(sluice: Sluice) -> None:

@@ -59,10 +59,10 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(folder: Path) -> Iterator[Postgres]:
+def running_postgres(folder: Path, *, port: int | None = None, identity: tuple[bytes, bytes] | None = None) -> Iterator[Postgres]:
     """Run a server with its log in `folder` until the block ends; skip the test where PostgreSQL is not installed.
 
-    Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
+    With an `identity` (certificate and private key, PEM) it speaks TLS to those who ask for it. Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
     """
     programs = _programs()
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,12 +71,23 @@ def running_postgres(folder: Path) -> Iterator[Postgres]:
         drop = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--init-groups"] if as_user else []
         make = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         run([*drop, str(programs / "initdb"), "-D", str(data), *make])
-        server = Postgres(free_port(), programs)
-        options = [part for name, value in _OPTIONS.items() for part in ("-c", f"{name}={value}")]
+        server = Postgres(port or free_port(), programs)
+        settings = _OPTIONS if identity is None else {**_OPTIONS, **_tls(data, identity, as_user)}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(server.port), *options]
         # SIGQUIT is the immediate shutdown: nothing here is worth a checkpoint
         with daemon(command, folder / "postgres.log", ready=lambda: _answers(server), as_user=as_user, stop_with=signal.SIGQUIT):
             yield server
+
+
+def _tls(data: Path, identity: tuple[bytes, bytes], as_user: str | None) -> dict[str, str]:
+    paths = {"ssl_cert_file": data / "server.crt", "ssl_key_file": data / "server.key"}
+    for path, content in zip(paths.values(), identity, strict=True):
+        path.write_bytes(content)
+        path.chmod(0o600)  # it refuses a key that others can read
+        if as_user:
+            os.chown(path, pwd.getpwnam(as_user).pw_uid, -1)
+    return {"ssl": "on", **{name: str(path) for name, path in paths.items()}}
 
 
 def _programs() -> Path:

@@ -55,6 +55,15 @@ def on_database(act: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(acted())
 
 
+async def bring_up_to_date(settings: Settings) -> None:
+    """Migrate the database to the schema of this release, however long that takes; raises `DatabaseAway`."""
+    database = make_database(settings, patient=True)
+    try:
+        await migrate.upgrade(database)
+    finally:
+        await database.aclose()
+
+
 @asynccontextmanager
 async def opened_database(settings: Settings) -> AsyncIterator[Database]:
     """Open the database for one command; raises `CommandRefused` when none was set up, or not by this release."""

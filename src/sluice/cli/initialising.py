@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import asdict
 
 from sluice.cli import show
+from sluice.cli.environment import bring_up_to_date
 from sluice.cli.first_key import FirstKey, ensure_key
 from sluice.db import migrate as schema
 from sluice.settings import Settings
@@ -32,16 +33,16 @@ def migrate(settings: Settings) -> int:
 
 
 async def _init(settings: Settings, name: str | None, plan: Plan) -> FirstKey:
+    await bring_up_to_date(settings)
     database = make_database(settings)
     try:
-        await schema.upgrade(database)
         return await ensure_key(database, name, plan)
     finally:
         await database.aclose()
 
 
 async def _migrate(settings: Settings) -> tuple[str | None, str | None]:
-    database = make_database(settings)
+    database = make_database(settings, patient=True)
     try:
         before = await schema.revision(database)
         await schema.upgrade(database)

@@ -15,10 +15,10 @@ from sluice.api.pace import Patience
 from sluice.api.wire import GuardedProtocol
 from sluice.asgi import create_app
 from sluice.cli import show
+from sluice.cli.environment import bring_up_to_date
 from sluice.cli.first_key import FirstKey, make_first_key
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.cli.welcome import serving, welcome
-from sluice.db.migrate import upgrade
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring import make_database
@@ -52,7 +52,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     # finds a handler that does not kill.
     for number in _SIGNALS:
         signal.signal(number, server.handle_exit)
-    await _migrate(settings)
+    await bring_up_to_date(settings)
     # The app's lifespan is entered here and not by uvicorn, which would print the trace of an engine that refuses to start.
     async with app.router.lifespan_context(app):
         if server.should_exit:
@@ -104,14 +104,6 @@ def _bound(settings: Settings) -> contextlib.closing[socket.socket]:
             f"Sluice cannot listen on {where}: {fault.strerror}. Choose another SLUICE_HOST or SLUICE_PORT.", Exit.FAILED
         ) from fault
     return contextlib.closing(listener)
-
-
-async def _migrate(settings: Settings) -> None:
-    database = make_database(settings)
-    try:
-        await upgrade(database)
-    finally:
-        await database.aclose()
 
 
 async def _first_key(settings: Settings) -> FirstKey | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import uvloop
 
-from sluice.db.migrate import upgrade
+from sluice.cli.environment import bring_up_to_date
 from sluice.kit.clock import utc_now
 from sluice.observe.log import log
 from sluice.settings import Settings
@@ -25,8 +25,8 @@ async def _work(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await bring_up_to_date(settings)
     async with assembled_for_work(settings) as parts:
-        await upgrade(parts.database)
         keep = timedelta(days=settings.decision_days)
         background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, keep)
         log.info("working", pause_seconds=settings.worker_seconds)

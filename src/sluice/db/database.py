@@ -10,10 +10,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceE
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from sluice.db.postgres import NoConnection, PostgresTerms, engine_of, is_postgres
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
-_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available
 _AWAY: Final = ("08", "40", "53", "57", "55P03")
@@ -30,11 +30,13 @@ class Conflict(Exception):
 class Database:
     """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move."""
 
-    def __init__(self, url: str, *, pool_size: int = 10, statement_seconds: float = 15.0) -> None:
-        """Raises `ValueError` when `url` names no database that the service knows; the sentence does not repeat it: it may hold a password."""
-        self.url: URL = _read_url(url)
-        self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url, pool_size, statement_seconds)
+    def __init__(self, url: str, *, postgres: PostgresTerms | None = None) -> None:
+        """Raises `ValueError` when `url` names no database that the service knows; the sentence does not repeat it: it may hold a password.
+
+        `postgres` says how to wait for one; SQLite has nobody to wait for but its own writer.
+        """
+        self.is_sqlite = not is_postgres(url)
+        self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, postgres or PostgresTerms())
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
         self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
 
@@ -83,7 +85,7 @@ async def _faults_named() -> AsyncIterator[None]:
         yield
     except IntegrityError as fault:
         raise Conflict(str(fault.orig)) from fault
-    except (OperationalError, InterfaceError, PoolTimeout, ConnectionError, TimeoutError) as fault:
+    except (OperationalError, InterfaceError, NoConnection, PoolTimeout, ConnectionError, TimeoutError) as fault:
         raise DatabaseAway("the database does not answer") from fault
     except DBAPIError as fault:
         if fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY):
@@ -91,15 +93,14 @@ async def _faults_named() -> AsyncIterator[None]:
         raise
 
 
-def _read_url(text: str) -> URL:
+def _sqlite_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         raise ValueError(_NO_URL) from None
-    driver = _DRIVERS.get(url.drivername.partition("+")[0])
-    if driver is None:
+    if url.get_backend_name() != "sqlite":
         raise ValueError(_NO_URL)
-    return url.set(drivername=driver)
+    return url.set(drivername="sqlite+aiosqlite")
 
 
 def _sqlite(url: URL) -> AsyncEngine:
@@ -114,17 +115,3 @@ def _sqlite(url: URL) -> AsyncEngine:
         cursor.close()
 
     return engine
-
-
-def _postgres(url: URL, pool_size: int, statement_seconds: float) -> AsyncEngine:
-    milliseconds = str(int(statement_seconds * 1000))
-    server_settings = {"statement_timeout": milliseconds, "lock_timeout": milliseconds, "application_name": "sluice"}
-    return create_async_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=10,
-        pool_recycle=1800,
-        pool_pre_ping=False,
-        connect_args={"server_settings": server_settings, "timeout": 5},
-    )
