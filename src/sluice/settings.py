@@ -173,11 +173,15 @@ class Settings(BaseSettings):
     oidc_provision: bool = Field(
         False, description="Make a tenant (plan `free`) on the first valid token that names an unknown one."
     )
+    trusted_proxies: Names = Field(
+        (),
+        description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` is believed. Empty: nobody's.",
+    )
     failed_logins: int = Field(1000, ge=1, description="Failed credentials per address and minute; beyond them 429.")
 
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for uploads under way when the server stops.")
 
-    @field_validator("clamd", "bucket_endpoint_hosts", "jwt_default_scopes", "oidc_algorithms", mode="before")
+    @field_validator("clamd", "trusted_proxies", "bucket_endpoint_hosts", "jwt_default_scopes", "oidc_algorithms", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

@@ -219,3 +219,21 @@ def test_too_many_failed_credentials_are_slowed_down(places: Places) -> None:
     assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 2
     assert answers[-1].json()["message"] == "Too many requests"
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def _fail_as(service: Service, address: str, times: int) -> list[int]:
+    gate = service.new_gate().as_("wrong")
+    return [gate.ask("GET", "/contexts", headers={"X-Forwarded-For": address}).status_code for _ in range(times)]
+
+
+def test_failed_credentials_are_counted_by_the_address_that_a_trusted_proxy_names(places: Places) -> None:
+    with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="2", TRUSTED_PROXIES="127.0.0.1") as service:
+        assert _fail_as(service, "192.0.2.1", 3) == [401, 401, 429]
+        assert _fail_as(service, "192.0.2.2", 1) == [401]
+        # what stands left of the proxy's own entry was written by the client
+        assert _fail_as(service, "192.0.2.9, 192.0.2.1", 1) == [429]
+
+
+def test_an_address_that_no_trusted_proxy_names_counts_for_nothing(places: Places) -> None:
+    with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="2") as service:
+        assert [*_fail_as(service, "192.0.2.1", 2), *_fail_as(service, "192.0.2.2", 1)] == [401, 401, 429]

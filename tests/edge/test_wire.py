@@ -61,7 +61,7 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused_in_the_envelope(sqlit
 
 
 TOO_LARGE = {
-    "target": b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "target": b"GET /" + b"x" * 8000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     "field": b"GET / HTTP/1.1\r\nHost: x\r\nX: " + LONG + b"\r\n\r\n",
     "fields": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200 + b"\r\n",
     "head": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X%d: %b\r\n" % (n, b"y" * 7000) for n in range(6)) + b"\r\n",

@@ -73,7 +73,7 @@ class Authenticator:
             raise Unavailable("identity provider") from fault
         await self._require_tenant(claims)
         said = self._default_scopes if claims.scopes is None else claims.scopes
-        return Principal(claims.tenant_id, claims.subject, claims.name, known_scopes(said), via="jwt")
+        return Principal(claims.tenant_id, claims.user_id, claims.name, known_scopes(said), via="jwt")
 
     async def _require_tenant(self, claims: Claims) -> None:
         try:

@@ -12,7 +12,7 @@ from typing import Final
 from sluice.errors import HeadTooLarge, Malformed
 
 HEAD_BYTES: Final = 32 * 1024
-_TARGET_BYTES: Final = 4000
+_TARGET_BYTES: Final = 8000  # the least that RFC 9112 section 3 recommends
 _FIELD_BYTES: Final = 8000
 _MOST_FIELDS: Final = 100
 

@@ -130,3 +130,22 @@ def test_scopes_are_read_from_either_claim_and_the_standard_one_wins(claims: dic
 )
 def test_scopes_of_another_type_are_refused(claims: dict[str, object]) -> None:
     refused("scopes", **claims)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "subject", "user_id"),
+    [
+        ("sluice", "user-1", "sluice|user-1"),
+        ("https://a.example", "x|y", "https://a.example|x|y"),
+        ("https://a.example|x", "y", "https://a.example%7Cx|y"),
+        ("https://a.example%7Cx", "y", "https://a.example%257Cx|y"),
+    ],
+)
+def test_a_user_is_the_issuer_and_the_subject(issuer: str, subject: str, user_id: str) -> None:
+    assert Claims(issuer, subject, "ten_1", "Ada", None).user_id == user_id
+
+
+def test_the_id_of_a_user_is_never_longer_than_can_be_kept() -> None:
+    long = [Claims("https://a.example", "x" * 254 + last, "ten_1", "Ada", None).user_id for last in "ab"]
+    assert len(set(long)) == 2
+    assert all(len(user_id) <= 255 and user_id.startswith("sha256|") for user_id in long)

@@ -1,9 +1,12 @@
 """The contract of a token verifier. No engine lives here."""
 
+import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sluice.engines.health import EngineHealth
+
+_MAX_USER_ID: Final = 255
 
 
 class InvalidToken(Exception):
@@ -23,6 +26,17 @@ class Claims:
     tenant_id: str
     name: str
     scopes: frozenset[str] | None
+
+    @property
+    def user_id(self) -> str:
+        """The user, who is (issuer, subject), as `<issuer>|<subject>`: two issuers that name one subject never name one user.
+
+        A bar in the issuer is written `%7C`, so that the first bar parts the two; no API key's id has one. What is longer than 255
+        characters stands as its SHA-256.
+        """
+        issuer = self.issuer.replace("%", "%25").replace("|", "%7C")
+        user_id = f"{issuer}|{self.subject}"
+        return user_id if len(user_id) <= _MAX_USER_ID else f"sha256|{hashlib.sha256(user_id.encode()).hexdigest()}"
 
 
 class TokenVerifier(Protocol):
