@@ -322,18 +322,17 @@ def _services(settings: Settings, engines: Engines) -> Services:
         buckets=buckets,
         files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
         api_keys=ApiKeys(database),
-        pipeline=_pipeline(settings, engines, buckets),
+        pipeline=_pipeline(settings, engines),
         signer=signer,
     )
 
 
-def _pipeline(settings: Settings, engines: Engines, buckets: Buckets) -> Pipeline:
+def _pipeline(settings: Settings, engines: Engines) -> Pipeline:
     return Pipeline(
         database=engines.database,
         limiter=engines.limiter,
         sandbox=engines.sandbox,
         scanner=engines.scanner,
-        buckets=buckets,
         stores=engines.stores,
         terms=Terms(
             settings.free_uploads_per_month,

@@ -1,9 +1,5 @@
 """The migrations lead to the tables that the code declares, on both databases, from nothing and a second time."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
@@ -11,15 +7,6 @@ from sqlalchemy import Connection
 from sluice.db.database import Database
 from sluice.db.migrate import newest, revision, upgrade
 from sluice.db.schema import metadata
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    on_file = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
-    database = Database(url)
-    yield database
-    await database.aclose()
 
 
 def differences(connection: Connection) -> list[object]:

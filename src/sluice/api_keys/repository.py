@@ -8,30 +8,32 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.api_keys.api_key import ApiKey
+from sluice.db.database import Database
+from sluice.db.hot import same
 from sluice.db.schema import api_keys, tenants
-from sluice.db.types import AnyRow
+from sluice.db.types import Fields
 from sluice.kit.paging import Page, PageRequest
 
 _SHOWN = [column for column in api_keys.c if column.name != "secret_hash"]
 
 
-async def find_presented(connection: AsyncConnection, key_prefix: str) -> tuple[ApiKey, bytes, str] | None:
+_PRESENTED = same(
+    select(*_SHOWN, api_keys.c.secret_hash, tenants.c.status.label("tenant_status"))
+    .join(tenants, tenants.c.tenant_id == api_keys.c.tenant_id)
+    .where(api_keys.c.key_prefix == bindparam("key_prefix", type_=api_keys.c.key_prefix.type))
+)
+
+
+async def find_presented(database: Database, key_prefix: str) -> tuple[ApiKey, bytes, str] | None:
     """Answer the key with this prefix, its stored hash, and its tenant's status; None when there is none."""
-    query = (
-        select(*_SHOWN, api_keys.c.secret_hash, tenants.c.status.label("tenant_status"))
-        .join(tenants, tenants.c.tenant_id == api_keys.c.tenant_id)
-        .where(api_keys.c.key_prefix == key_prefix)
-    )
-    row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        return None
-    return _value(row), row.secret_hash, row.tenant_status
+    row = await database.fetch(_PRESENTED, {"key_prefix": key_prefix})
+    return None if row is None else (_value(row), row["secret_hash"], row["tenant_status"])
 
 
 async def find(connection: AsyncConnection, tenant_id: str, api_key_id: str) -> ApiKey | None:
     """Answer one key, or None."""
     query = select(*_SHOWN).where(api_keys.c.tenant_id == tenant_id, api_keys.c.api_key_id == api_key_id)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else _value(row)
 
 
@@ -44,7 +46,7 @@ async def list_page(connection: AsyncConnection, tenant_id: str, status: str | N
     if request.offset >= total:
         return Page((), request, total)
     query = select(*_SHOWN).where(*wanted).order_by(api_keys.c.api_key_id.desc()).offset(request.offset).limit(request.page_size)
-    rows = (await connection.execute(query)).all()
+    rows = (await connection.execute(query)).mappings().all()
     return Page(tuple(_value(row) for row in rows), request, total)
 
 
@@ -75,7 +77,7 @@ async def change(connection: AsyncConnection, tenant_id: str, api_key_id: str, v
         .values(**values)
         .returning(*_SHOWN)
     )
-    row = (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _value(row)
 
 
@@ -85,6 +87,6 @@ async def write_last_used(connection: AsyncConnection, used: Mapping[str, dateti
     await connection.execute(statement, [{"id": key_id, "at": moment} for key_id, moment in used.items()])
 
 
-def _value(row: AnyRow) -> ApiKey:
-    fields = {name: value for name, value in row._mapping.items() if name in ApiKey.__slots__}  # noqa: SLF001  (SQLAlchemy's name)
+def _value(row: Fields) -> ApiKey:
+    fields = {name: value for name, value in row.items() if name in ApiKey.__slots__}
     return ApiKey(**fields | {"scopes": tuple(fields["scopes"])})

@@ -69,8 +69,7 @@ class ApiKeys:
         presented = parse_key(text)
         if presented is None:
             raise Unauthenticated
-        async with self._database.reading() as connection:
-            found = await repository.find_presented(connection, presented.key_prefix)
+        found = await repository.find_presented(self._database, presented.key_prefix)
         if found is None:
             raise Unauthenticated
         key, stored_hash, tenant_status = found

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.buckets.bucket import Bucket
 from sluice.db.schema import contexts, default_buckets, files, storage_configs
-from sluice.db.types import AnyRow
+from sluice.db.types import Fields
 
 _IS_DEFAULT = default_buckets.c.config_id.is_not(None).label("is_default")
 _WITH_DEFAULT = storage_configs.outerjoin(
@@ -25,20 +25,20 @@ _WITH_DEFAULT = storage_configs.outerjoin(
 async def find(connection: AsyncConnection, tenant_id: str, config_id: str) -> Bucket | None:
     """Answer one bucket, or None."""
     query = _query(tenant_id).where(storage_configs.c.config_id == config_id)
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _value(row)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return None if row is None else bucket_of(row)
 
 
 async def find_default(connection: AsyncConnection, tenant_id: str) -> Bucket | None:
     """Answer the tenant's default bucket, or None when it has no bucket."""
-    row = (await connection.execute(_query(tenant_id).where(default_buckets.c.config_id.is_not(None)))).one_or_none()
-    return None if row is None else _value(row)
+    row = (await connection.execute(_query(tenant_id).where(default_buckets.c.config_id.is_not(None)))).mappings().one_or_none()
+    return None if row is None else bucket_of(row)
 
 
 async def list_all(connection: AsyncConnection, tenant_id: str) -> tuple[Bucket, ...]:
     """Answer the tenant's buckets, oldest first."""
-    rows = (await connection.execute(_query(tenant_id).order_by(storage_configs.c.config_id))).all()
-    return tuple(_value(row) for row in rows)
+    rows = (await connection.execute(_query(tenant_id).order_by(storage_configs.c.config_id))).mappings().all()
+    return tuple(bucket_of(row) for row in rows)
 
 
 async def add(connection: AsyncConnection, bucket: Bucket) -> None:
@@ -106,5 +106,6 @@ def _query(tenant_id: str) -> Any:
     return select(storage_configs, _IS_DEFAULT).select_from(_WITH_DEFAULT).where(storage_configs.c.tenant_id == tenant_id)
 
 
-def _value(row: AnyRow) -> Bucket:
-    return Bucket(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+def bucket_of(row: Fields) -> Bucket:
+    """Answer the bucket that a row of all columns of `storage_configs` and of `is_default` holds."""
+    return Bucket(**row)

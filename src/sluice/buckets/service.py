@@ -135,14 +135,6 @@ class Buckets:
             raise BucketBound(await self._count_bound(tenant_id, config_id)) from fault
         return Deleted(config_id, orphaned)
 
-    async def for_upload(self, tenant_id: str, storage_config_id: str | None) -> Bucket | None:
-        """Answer the bucket that an upload goes into, None for the platform's store; raises `BucketInactive`."""
-        async with self._database.reading() as connection:
-            bucket = await _resolve(connection, tenant_id, storage_config_id)
-        if bucket is not None and not bucket.is_active:
-            raise BucketInactive
-        return bucket
-
     async def for_file(self, tenant_id: str, storage_config_id: str | None) -> Bucket | None:
         """Answer the bucket that a stored file is in, None for the platform's store. A forgotten bucket resolves to the default."""
         if storage_config_id is None:

@@ -8,15 +8,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.contexts.context import Context, RateLimit
 from sluice.db.schema import contexts, storage_configs
-from sluice.db.types import AnyRow
+from sluice.db.types import Fields
 from sluice.kit.paging import Page, PageRequest
 
 
 async def find(connection: AsyncConnection, tenant_id: str, context_key: str) -> Context | None:
     """Answer one context, or None."""
     query = select(contexts).where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _value(row)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return None if row is None else context_of(row)
 
 
 async def list_page(connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
@@ -26,15 +26,15 @@ async def list_page(connection: AsyncConnection, tenant_id: str, status: str | N
     if request.offset >= total:
         return Page((), request, total)
     query = select(contexts).where(*wanted).order_by(contexts.c.context_id.desc()).offset(request.offset).limit(request.page_size)
-    rows = (await connection.execute(query)).all()
-    return Page(tuple(_value(row) for row in rows), request, total)
+    rows = (await connection.execute(query)).mappings().all()
+    return Page(tuple(context_of(row) for row in rows), request, total)
 
 
 async def scanned_beyond(connection: AsyncConnection, size_mb: int, most: int) -> Sequence[Context]:
     """Answer active contexts of all tenants that ask for scans and take larger files than `size_mb`: for the operator, not for a tenant."""
     wanted = (contexts.c.status == "active", contexts.c.scan_for_viruses, contexts.c.max_file_size_mb > size_mb)
     query = select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
-    return [_value(row) for row in (await connection.execute(query)).all()]
+    return [context_of(row) for row in (await connection.execute(query)).mappings().all()]
 
 
 async def add(connection: AsyncConnection, context: Context) -> None:
@@ -50,8 +50,8 @@ async def change(connection: AsyncConnection, tenant_id: str, context_key: str, 
         .values(**values, rules_version=contexts.c.rules_version + 1)
         .returning(contexts)
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _value(row)
+    row = (await connection.execute(statement)).mappings().one_or_none()
+    return None if row is None else context_of(row)
 
 
 async def bucket_is_active(connection: AsyncConnection, tenant_id: str, config_id: str) -> bool | None:
@@ -89,8 +89,9 @@ def _columns(context: Context) -> dict[str, Any]:
     }
 
 
-def _value(row: AnyRow) -> Context:
-    fields = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+def context_of(row: Fields) -> Context:
+    """Answer the context that a row of all columns of `contexts` holds."""
+    fields = dict(row)
     most, window = fields.pop("rate_max_uploads"), fields.pop("rate_window_seconds")
     fields["upload_rate_limit"] = None if most is None else RateLimit(most, window)
     fields["allowed_extensions"] = tuple(fields["allowed_extensions"])

@@ -1,22 +1,41 @@
 """The connection to the database and the unit of work: the only place that commits. Queries live in the repositories."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import asyncpg
 from sqlalchemy import URL, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sluice.db.postgres import NoConnection, PostgresTerms, engine_of, is_postgres
+from sluice.db.drivers import Driver, Row, SqliteDriver
+from sluice.db.hot import Hot
+from sluice.db.postgres import NoConnection, PostgresTerms, driver_of, engine_of, is_postgres
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
+# synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
+_PRAGMAS: Final = tuple(
+    f"PRAGMA {setting}"
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_SQLITE_BUSY_MS}")
+)
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available
 _AWAY: Final = ("08", "40", "53", "57", "55P03")
+_UNREACHABLE: Final = (
+    OperationalError,
+    InterfaceError,
+    NoConnection,
+    PoolTimeout,
+    ConnectionError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    sqlite3.OperationalError,
+)
 
 
 class DatabaseAway(Exception):
@@ -36,7 +55,9 @@ class Database:
         `postgres` says how to wait for one; SQLite has nobody to wait for but its own writer.
         """
         self.is_sqlite = not is_postgres(url)
-        self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, postgres or PostgresTerms())
+        terms = postgres or PostgresTerms()
+        self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, terms)
+        self._driver: Driver = _sqlite_driver(_sqlite_url(url)) if self.is_sqlite else driver_of(url, terms)
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
         self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
 
@@ -62,6 +83,22 @@ class Database:
         async with _faults_named(), self.engine.connect() as connection:
             yield connection
 
+    async def fetch(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
+        """Run a unit of the hot path that only reads, and answer its row. Raises `DatabaseAway`."""
+        async with _faults_named():
+            return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=False)
+
+    async def commit(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
+        """Run a unit of the hot path in a transaction of its own and answer its row; None when it changed nothing.
+
+        Raises `Conflict`, `DatabaseAway`.
+        """
+        if self._writer is None:
+            async with _faults_named():
+                return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=True)
+        async with self._writer, _faults_named():
+            return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=True)
+
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
         name = "sqlite" if self.is_sqlite else "postgresql"
@@ -75,6 +112,7 @@ class Database:
 
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""
+        await self._driver.aclose()
         await self.engine.dispose()
 
 
@@ -85,8 +123,14 @@ async def _faults_named() -> AsyncIterator[None]:
         yield
     except IntegrityError as fault:
         raise Conflict(str(fault.orig)) from fault
-    except (OperationalError, InterfaceError, NoConnection, PoolTimeout, ConnectionError, TimeoutError) as fault:
+    except (asyncpg.IntegrityConstraintViolationError, sqlite3.IntegrityError) as fault:
+        raise Conflict(str(fault)) from fault
+    except _UNREACHABLE as fault:
         raise DatabaseAway("the database does not answer") from fault
+    except asyncpg.PostgresError as fault:
+        if str(fault.sqlstate).startswith(_AWAY):
+            raise DatabaseAway("the database could not carry the statement out in time") from fault
+        raise
     except DBAPIError as fault:
         if fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY):
             raise DatabaseAway("the database could not carry the statement out in time") from fault
@@ -109,9 +153,20 @@ def _sqlite(url: URL) -> AsyncEngine:
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_SQLITE_BUSY_MS}"):
-            cursor.execute(f"PRAGMA {pragma}")
+        for pragma in _PRAGMAS:
+            cursor.execute(pragma)
         cursor.close()
 
     return engine
+
+
+def _sqlite_driver(url: URL) -> Driver:
+    def connect() -> sqlite3.Connection:
+        # Each connection belongs to one thread; only its closing may come from another.
+        seconds = _SQLITE_BUSY_MS / 1000
+        connection = sqlite3.connect(url.database or ":memory:", isolation_level=None, timeout=seconds, check_same_thread=False)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        return connection
+
+    return SqliteDriver(connect)

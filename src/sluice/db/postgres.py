@@ -12,6 +12,8 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from sluice.db.drivers import PostgresDriver
+
 _SCHEMES: Final = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
 _TLS: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 _GRACE_SECONDS: Final = 1.0
@@ -76,6 +78,14 @@ def engine_of(url: str, terms: PostgresTerms) -> AsyncEngine:
     return engine
 
 
+def driver_of(url: str, terms: PostgresTerms) -> PostgresDriver:
+    """Answer a pool for the hot path, as large as the other and on the same terms; none of its connections is made yet."""
+    connect = partial(_connected, "postgresql" + url[url.index(":") :], terms)
+    # Behind pgbouncer a statement's parts may reach two servers unless a transaction holds them together.
+    before = _timeouts_text(_timeouts(terms)) if terms.pgbouncer else None
+    return PostgresDriver(connect, size=terms.pool_size, wait_seconds=terms.wait_seconds, before=before)
+
+
 def _adapted(engine: AsyncEngine, connect: Callable[[], Awaitable[Any]], terms: PostgresTerms) -> Any:
     """Answer SQLAlchemy's view of a new connection. Behind pgbouncer each statement goes under no name, so none is left at a server."""
     more: dict[str, Any] = {}
@@ -106,8 +116,11 @@ def _timeouts(terms: PostgresTerms) -> dict[str, str]:
 
 
 def _set_timeouts(timeouts: dict[str, str], connection: Connection) -> None:
-    words = ", ".join(f"set_config('{name}', '{milliseconds}', true)" for name, milliseconds in timeouts.items())
-    connection.exec_driver_sql(f"SELECT {words}")
+    connection.exec_driver_sql(_timeouts_text(timeouts))
+
+
+def _timeouts_text(timeouts: dict[str, str]) -> str:
+    return "SELECT " + ", ".join(f"set_config('{name}', '{milliseconds}', true)" for name, milliseconds in timeouts.items())
 
 
 def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:

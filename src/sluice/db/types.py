@@ -1,13 +1,17 @@
 """Column and row types that mean the same on SQLite and on PostgreSQL. Tables live in `schema.py`."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, Row, TypeDecorator
+from sqlalchemy import JSON, DateTime, Dialect, Row, RowMapping, TypeDecorator
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 Connection = AsyncConnection
 """An open unit of work, as services hand it from one repository call to the next. Only repositories know what it can do."""
+
+Fields = Mapping[str, Any] | RowMapping
+"""A row by the names of its columns, from whichever driver."""
 
 AnyRow = Row[*tuple[Any, ...]]
 """A row whose columns are known to the query that made it."""

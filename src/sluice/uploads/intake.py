@@ -1,17 +1,16 @@
 """Taking an upload in: its fields in any order, its bytes into a spool, refused as soon as a rule is broken. Knows nothing of HTTP."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from sluice.access import Principal
 from sluice.contexts import Context
-from sluice.contexts.service import Contexts
 from sluice.errors import ContextInactive, Invalid
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.uploads.decide import decide
 from sluice.uploads.names import FileName, read_name
 from sluice.uploads.spool import Spool
-from sluice.uploads.values import Arrival, Facts, Rejection, Rules
+from sluice.uploads.values import Arrival, Facts, Look, Rejection, Rules
 
 LARGEST_FILE_BYTES: Final = 500 * 1_048_576
 """The largest max_file_size_mb of any context; holds while the context is not yet known."""
@@ -31,12 +30,13 @@ class Refused(Exception):
 class Intake:
     """One upload while it comes in. Fields may come in any order; bytes beyond the cap are counted, never kept."""
 
-    def __init__(self, principal: Principal, contexts: Contexts, make_spool: Callable[[], Spool]) -> None:
+    def __init__(self, principal: Principal, look: Callable[[str, str], Awaitable[Look]], make_spool: Callable[[], Spool]) -> None:
+        """`look` answers for a tenant's id and a context's key, or raises `NotFound`."""
         self._principal = principal
-        self._contexts = contexts
+        self._look_at = look
         self._make_spool = make_spool
         self._spool: Spool | None = None
-        self._context: Context | None = None
+        self._look: Look | None = None
         self._name: FileName | None = None
         self._size = 0
         self._metadata: Mapping[str, object] = {}
@@ -44,10 +44,10 @@ class Intake:
 
     async def name_context(self, context_key: str) -> None:
         """Take the context; raises `NotFound`, `ContextInactive`, or `Refused` when what has come already breaks its rules."""
-        context = await self._contexts.get(self._principal.tenant_id, context_key)
-        if context.status != "active":
+        look = await self._look_at(self._principal.tenant_id, context_key)
+        if look.context.status != "active":
             raise ContextInactive
-        self._context = context
+        self._look = look
         self._judge()
 
     def begin_file(self, sent_name: str) -> None:
@@ -61,7 +61,7 @@ class Intake:
         if self._spool is None:
             raise Invalid("file: bytes came before the file's name")
         self._size += len(chunk)
-        cap = LARGEST_FILE_BYTES if self._context is None else self._context.max_bytes
+        cap = LARGEST_FILE_BYTES if self._look is None else self._look.context.max_bytes
         if self._size > cap:
             self._judge()
             return
@@ -86,13 +86,13 @@ class Intake:
         """Seal what has come; raises `Invalid` with every problem of the form."""
         if self._name is None:
             self._problems.insert(0, "file: field required")
-        if self._context is None:
+        if self._look is None:
             self._problems.append("context: field required")
-        if self._problems or self._name is None or self._context is None or self._spool is None:
+        if self._problems or self._name is None or self._look is None or self._spool is None:
             raise Invalid(*self._problems)
         self._judge()
         sealed = await self._spool.seal()
-        return Arrival(self._principal, self._context, self._name, sealed, self._metadata)
+        return Arrival(self._principal, self._look, self._name, sealed, self._metadata)
 
     def close(self) -> None:
         """Let go of the bytes. A second call is a no-op."""
@@ -100,9 +100,10 @@ class Intake:
             self._spool.close()
 
     def _judge(self) -> None:
-        if self._context is None or self._name is None:
+        if self._look is None or self._name is None:
             return
+        context = self._look.context
         facts = Facts(self._name.original, self._name.extension, self._size)
-        rejection = decide(facts, Rules.of(self._context))
+        rejection = decide(facts, Rules.of(context))
         if rejection is not None:
-            raise Refused(rejection, facts, self._context)
+            raise Refused(rejection, facts, context)

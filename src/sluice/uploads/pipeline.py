@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from sluice.access import Principal
 from sluice.buckets import Bucket
-from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.contexts import Context
 from sluice.contexts.templates import render
@@ -17,20 +16,24 @@ from sluice.db.database import Database
 from sluice.engines.limiter import Limiter, Taken
 from sluice.engines.sandbox import Sandbox
 from sluice.engines.scanner import Scanner
-from sluice.errors import FileRejected, LimitExceeded
+from sluice.errors import BucketInactive, FileRejected, LimitExceeded, NotFound
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
+from sluice.kit.text import is_plain
 from sluice.observe.log import log
 from sluice.uploads import repository
 from sluice.uploads.decide import decide
 from sluice.uploads.intake import Refused
+from sluice.uploads.months import month_of, seconds_to_next_month
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS
-from sluice.uploads.stages.admit import look_at_allowances, month_of, seconds_to_next_month, take_place
+from sluice.uploads.stages.admit import allowances, take_place
 from sluice.uploads.stages.commit import ClaimLost, record, reserve, store
 from sluice.uploads.stages.examine import examine
 from sluice.uploads.stages.scan import scan
-from sluice.uploads.values import Arrival, Decision, Facts, Mode, PendingFile, Rejection, Rules, Stored
+from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Rules, Stored
 
+_FRESH = timedelta(seconds=1)
+"""How old a look may be when the allowances are judged."""
 _SHARE_OF_LEASE = 0.8
 """A store that takes longer is given up while the lease still holds, so that the worker never fences a living upload."""
 
@@ -54,7 +57,6 @@ class Pipeline:
         limiter: Limiter,
         sandbox: Sandbox,
         scanner: Scanner,
-        buckets: Buckets,
         stores: Stores,
         terms: Terms,
         clock: Clock,
@@ -63,7 +65,6 @@ class Pipeline:
         self._limiter = limiter
         self._sandbox = sandbox
         self._scanner = scanner
-        self._buckets = buckets
         self._stores = stores
         self._terms = terms
         self._clock = clock
@@ -82,9 +83,10 @@ class Pipeline:
             admission = await take_place(facts, context, self._limiter)
             facts, taken = admission.facts, admission.taken
             self._judge(facts, context)
-            facts = await self._look_at_allowances(facts, arrival)
+            look = await self._fresh(arrival.look)
+            facts = allowances(facts, arrival.principal, look, free_limit=self._terms.free_uploads_per_month, now=look.at)
             self._judge(facts, context)
-            bucket = await self._buckets.for_upload(context.tenant_id, context.storage_config_id)
+            bucket = _open_bucket(look)
             facts = await self._inspect(facts, arrival)
             self._judge(facts, context)
             return await self._commit(facts, arrival, bucket, mode)
@@ -96,11 +98,17 @@ class Pipeline:
                 await self._limiter.give_back(taken, window_seconds=context.upload_rate_limit.window_seconds)
             raise
 
+    async def look(self, tenant_id: str, context_key: str) -> Look:
+        """Look at a context that somebody wants to upload into; raises `NotFound`."""
+        found = await repository.look(self._database, tenant_id, context_key, self._clock()) if is_plain(context_key) else None
+        if found is None:
+            raise NotFound
+        return found
+
     async def log_rejection(self, refused: Refused, actor: Principal, mode: Mode = "store") -> None:
         """Write a rejection into the decision log, in a transaction of its own."""
         decision = self._decision(refused.facts, refused.context, actor, mode, rejection=refused.rejection)
-        async with self._database.transaction() as connection:
-            await repository.write_decision(connection, decision)
+        await repository.write_decision(self._database, decision)
         log.info(
             "upload_rejected",
             reason=refused.rejection.reason.value,
@@ -114,9 +122,11 @@ class Pipeline:
         if rejection is not None:
             raise Refused(rejection, facts, context)
 
-    async def _look_at_allowances(self, facts: Facts, arrival: Arrival) -> Facts:
-        limit, now = self._terms.free_uploads_per_month, self._clock()
-        return await look_at_allowances(facts, arrival.principal, arrival.context, self._database, free_limit=limit, now=now)
+    async def _fresh(self, look: Look) -> Look:
+        """Look again after a body that took its time. Short ones are spared the round trip: whatever was seen is claimed exactly later."""
+        if self._clock() - look.at <= _FRESH:
+            return look
+        return await self.look(look.context.tenant_id, look.context.context_key)
 
     async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:
         """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan."""
@@ -137,8 +147,7 @@ class Pipeline:
         context = arrival.context
         decision = self._decision(facts, context, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)
         if decision.file_id is None:
-            async with self._database.transaction() as connection:
-                await repository.write_decision(connection, decision)
+            await repository.write_decision(self._database, decision)
             return _stored(decision, arrival)
         file = self._pending(decision.file_id, decision, arrival, bucket)
         try:
@@ -215,6 +224,12 @@ def refusal_of(rejection: Rejection) -> FileRejected | LimitExceeded:
     """Answer the error that a caller sees for a rejection: its words and exactly one reason code."""
     kind = LimitExceeded if rejection.reason in LIMIT_REASONS else FileRejected
     return kind(WORDS[rejection.reason].message, [rejection.reason.value], retry_after=rejection.retry_after, limit=rejection.limit)
+
+
+def _open_bucket(look: Look) -> Bucket | None:
+    if look.bucket is not None and not look.bucket.is_active:
+        raise BucketInactive
+    return look.bucket
 
 
 def _stored(decision: Decision, arrival: Arrival) -> Stored:

@@ -6,6 +6,7 @@ conditional updates, never by a look and a later write.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
@@ -13,10 +14,43 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.access import Principal
+from sluice.buckets import Bucket
+from sluice.buckets.repository import bucket_of
 from sluice.contexts.context import BYTES_PER_MB
+from sluice.contexts.repository import context_of
+from sluice.db.database import Database
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
-from sluice.uploads.values import Decision, PendingFile
+from sluice.uploads.months import month_of
+from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
+from sluice.uploads.values import Decision, Look, PendingFile
+
+_CONTEXT_COLUMNS = tuple(contexts.c.keys())
+
+
+async def look(database: Database, tenant_id: str, context_key: str, now: datetime) -> Look | None:
+    """Answer a context with all that an upload into it must know, in one round trip, or None."""
+    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key, "month": month_of(now)})
+    if row is None:
+        return None
+    context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
+    bucket = None if row["bucket.config_id"] is None else bucket_of({name: row[f"bucket.{name}"] for name in Bucket.__slots__})
+    return Look(context, bucket, row["plan"], row["uploads"] or 0, now)
+
+
+async def claim_at_once(database: Database, file: PendingFile) -> bool:
+    """Claim an upload's bytes and write its pending row in one round trip, if all is as it was; answer whether it was.
+
+    False says nothing about why: the statements below, one by one, tell. Only for files that count in no plan.
+    """
+    key = {} if file.uploader.key_id is None else {"key_id": file.uploader.key_id}
+    unit = CLAIM_BY_KEY if key else CLAIM_BY_USER
+    return await database.commit(unit, _pending_row(file) | key) is not None
+
+
+async def record_at_once(database: Database, decision: Decision, file_id: str, due_at: datetime | None) -> bool:
+    """Make a pending file visible and log its decision in one round trip; False when its lease ran out and the worker was there first."""
+    return await database.commit(RECORD, _decision_row(decision) | {"stored_id": file_id, "file_due_at": due_at}) is not None
 
 
 async def still_welcome(connection: AsyncConnection, uploader: Principal) -> bool:
@@ -27,18 +61,6 @@ async def still_welcome(connection: AsyncConnection, uploader: Principal) -> boo
             api_keys.c.api_key_id == uploader.key_id, api_keys.c.status == "active"
         )
     return (await connection.execute(query)).one_or_none() is not None
-
-
-async def allowances(connection: AsyncConnection, tenant_id: str, context_id: str, month: str) -> AnyRow | None:
-    """Answer `storage_used_bytes` of the context, the tenant's `plan`, and the `uploads` (None for none) that count in `month`."""
-    this_month = and_(plan_usage.c.tenant_id == tenants.c.tenant_id, plan_usage.c.month == month)
-    query = (
-        select(contexts.c.storage_used_bytes, tenants.c.plan, plan_usage.c.uploads)
-        .join(tenants, tenants.c.tenant_id == contexts.c.tenant_id)
-        .outerjoin(plan_usage, this_month)
-        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id)
-    )
-    return (await connection.execute(query)).one_or_none()
 
 
 async def context_usage(connection: AsyncConnection, context_id: str) -> AnyRow | None:
@@ -83,40 +105,7 @@ async def claim_plan(connection: AsyncConnection, tenant_id: str, month: str, li
 
 async def add_pending(connection: AsyncConnection, file: PendingFile) -> None:
     """Insert the row of a file whose object does not exist yet."""
-    await connection.execute(
-        insert(files).values(
-            file_id=file.file_id,
-            tenant_id=file.tenant_id,
-            context_id=file.context_id,
-            context_key=file.context_key,
-            state="pending",
-            original_filename=file.name.original,
-            content_type=file.content_type,
-            size_bytes=file.size_bytes,
-            sha256=file.sha256,
-            storage_config_id=file.storage_config_id,
-            object_key=file.object_key,
-            uploaded_by=file.uploader.actor_id,
-            uploaded_by_name=file.uploader.actor_name,
-            metadata=dict(file.metadata),
-            download_count=0,
-            plan_month=file.plan_month,
-            report_id=file.report_id,
-            created_at=file.created_at,
-            lease_until=file.lease_until,
-        )
-    )
-
-
-async def mark_stored(connection: AsyncConnection, file_id: str, due_at: datetime | None) -> bool:
-    """Make a pending file visible; answer False when its lease ran out and the worker was there first."""
-    statement = (
-        update(files)
-        .where(files.c.file_id == file_id, files.c.state == "pending")
-        .values(state="stored", lease_until=None, due_at=due_at)
-        .returning(files.c.file_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    await connection.execute(insert(files).values(_pending_row(file)))
 
 
 async def abandon(connection: AsyncConnection, file_id: str, now: datetime) -> bool:
@@ -144,28 +133,9 @@ async def abandon(connection: AsyncConnection, file_id: str, now: datetime) -> b
     return True
 
 
-async def write_decision(connection: AsyncConnection, decision: Decision) -> None:
-    """Append one row to the decision log."""
-    rejection, scanned = decision.rejection, decision.facts.scanned
-    engines = {} if scanned is None else {"scanner": scanned.engine, "signatures": scanned.signatures}
-    await connection.execute(
-        insert(decisions).values(
-            report_id=decision.report_id,
-            tenant_id=decision.tenant_id,
-            file_id=decision.file_id,
-            context_key=decision.context_key,
-            mode=decision.mode,
-            rules=decision.rules.to_json(),
-            rules_version=decision.rules.version,
-            facts=decision.facts.to_json(),
-            engines=engines,
-            outcome="accepted" if rejection is None else "rejected",
-            reason=None if rejection is None else rejection.reason.value,
-            detail="" if rejection is None else rejection.detail[:1000],
-            actor={"id": decision.actor.actor_id, "name": decision.actor.actor_name, "via": decision.actor.via},
-            created_at=decision.created_at,
-        )
-    )
+async def write_decision(database: Database, decision: Decision) -> None:
+    """Append one row to the decision log, in a transaction of its own."""
+    await database.commit(LOG, _decision_row(decision))
 
 
 async def expired_leases(connection: AsyncConnection, now: datetime, most: int) -> Sequence[str]:
@@ -221,3 +191,47 @@ async def count_waiting(connection: AsyncConnection, now: datetime) -> AnyRow:
         func.count().filter(and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)).label("due"),
     ).select_from(files)
     return (await connection.execute(query)).one()
+
+
+def _pending_row(file: PendingFile) -> dict[str, Any]:
+    return {
+        "file_id": file.file_id,
+        "tenant_id": file.tenant_id,
+        "context_id": file.context_id,
+        "context_key": file.context_key,
+        "state": "pending",
+        "original_filename": file.name.original,
+        "content_type": file.content_type,
+        "size_bytes": file.size_bytes,
+        "sha256": file.sha256,
+        "storage_config_id": file.storage_config_id,
+        "object_key": file.object_key,
+        "uploaded_by": file.uploader.actor_id,
+        "uploaded_by_name": file.uploader.actor_name,
+        "metadata": dict(file.metadata),
+        "download_count": 0,
+        "plan_month": file.plan_month,
+        "report_id": file.report_id,
+        "created_at": file.created_at,
+        "lease_until": file.lease_until,
+    }
+
+
+def _decision_row(decision: Decision) -> dict[str, Any]:
+    rejection, scanned = decision.rejection, decision.facts.scanned
+    return {
+        "report_id": decision.report_id,
+        "tenant_id": decision.tenant_id,
+        "file_id": decision.file_id,
+        "context_key": decision.context_key,
+        "mode": decision.mode,
+        "rules": decision.rules.to_json(),
+        "rules_version": decision.rules.version,
+        "facts": decision.facts.to_json(),
+        "engines": {} if scanned is None else {"scanner": scanned.engine, "signatures": scanned.signatures},
+        "outcome": "accepted" if rejection is None else "rejected",
+        "reason": None if rejection is None else rejection.reason.value,
+        "detail": "" if rejection is None else rejection.detail[:1000],
+        "actor": {"id": decision.actor.actor_id, "name": decision.actor.actor_name, "via": decision.actor.via},
+        "created_at": decision.created_at,
+    }

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any, Literal, Self
 
 from sluice.access import Principal
+from sluice.buckets import Bucket
 from sluice.contexts import Context, RateLimit
 from sluice.formats.verdict import Report
 from sluice.kit.sealed import Sealed
+from sluice.tenants import Plan
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import Reason
 
@@ -143,14 +145,31 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """What the database said of a context in one look: its rules and use, its bucket (None: the platform's store), its tenant's plan."""
+
+    context: Context
+    bucket: Bucket | None
+    plan: Plan
+    plan_uploads: int
+    """Uploads that count in the month of the look."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
-    """A whole upload, received and sealed, before any check of its content."""
+    """A whole upload, received and sealed, before any check of its content. Its look may be as old as its body was long."""
 
     principal: Principal
-    context: Context
+    look: Look
     name: FileName
     sealed: Sealed
     metadata: Mapping[str, object]
+
+    @property
+    def context(self) -> Context:
+        """The context whose rules hold for this upload: as it was when its name came."""
+        return self.look.context
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ async def upload_file(request: Request, principal: Caller, services: Services) -
     boundary = require_acceptable(request)
     desk = services.upload_desk
     async with desk.slots.hold(principal.tenant_id):
-        intake = Intake(principal, services.contexts, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
+        intake = Intake(principal, services.pipeline.look, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
         try:
             arrival = await receive_form(request, boundary, intake)
             stored = await services.pipeline.run(arrival)

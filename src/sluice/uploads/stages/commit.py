@@ -2,7 +2,7 @@
 
     reserve   ONE transaction: room in quota and plan by conditional updates, the row `pending` with a lease
     store     the object under its never-reused key
-    record    ONE transaction: `pending` becomes `stored` (one row, or the lease was lost), and the decision is logged
+    record    ONE statement: `pending` becomes `stored` (one row, or the lease was lost), and the decision is logged
 
 A row left `pending` by a crash is fenced by the worker when its lease is over; only then is its object deleted.
 """
@@ -31,8 +31,11 @@ class ClaimLost(Exception):
 async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
     """Claim all that the file needs and write its row, or change nothing.
 
-    Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile.
+    Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile. One statement is enough when
+    all is well; otherwise each claim is asked for by itself, to learn which was lost.
     """
+    if file.plan_month is None and await repository.claim_at_once(database, file):
+        return
     async with database.transaction() as connection:
         if not await repository.still_welcome(connection, file.uploader):
             raise Unauthenticated
@@ -68,10 +71,7 @@ async def record(decision: Decision, file: PendingFile, to: ObjectStore, databas
     Raises `OutcomeUnknown` when the database went away in between: a commit whose answer was lost may have been one.
     """
     try:
-        async with database.transaction() as connection:
-            kept = await repository.mark_stored(connection, file.file_id, due_at)
-            if kept:
-                await repository.write_decision(connection, decision)
+        kept = await repository.record_at_once(database, decision, file.file_id, due_at)
     except DatabaseAway as fault:
         raise OutcomeUnknown from fault
     if not kept:

@@ -1,0 +1,152 @@
+"""The bare drivers under the hot path: asyncpg's pool, and SQLite on two threads. Faults are named in `database`."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import asyncpg
+
+from sluice.db.hot import Compiled
+
+Row = Mapping[str, Any]
+
+
+class Driver(Protocol):
+    """Runs the compiled statements of one unit of work, in one transaction."""
+
+    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:
+        """Answer the one row of the last statement, or None when one of them answered none: then nothing was changed."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection. A second call is a no-op."""
+        ...
+
+
+class PostgresDriver:
+    """A pool of asyncpg's. Each unit is one statement, prepared once per connection and committed by itself: one round trip."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]], *, size: int, wait_seconds: float, before: str | None) -> None:
+        """`connect` makes a connection; `before` is a statement to run first, in one transaction with the unit; None needs neither."""
+        self._connect = connect
+        self._size = size
+        self._wait_seconds = wait_seconds
+        self._before = before
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+
+    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:  # noqa: ARG002  (see Driver)
+        """Run the unit's one statement."""
+        (statement,) = unit
+        pool = self._pool or await self._open()
+        async with pool.acquire(timeout=self._wait_seconds) as connection:
+            try:
+                found = await self._run(connection, statement.text, statement.bind(values))
+            except TimeoutError:
+                # Its answer may come any time, or never: nobody waits for it, and the connection is not used again.
+                connection.terminate()
+                raise
+        return None if found is None else statement.row(found)
+
+    async def aclose(self) -> None:
+        """Close the pool."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _run(self, connection: Any, text: str, values: Sequence[Any]) -> Sequence[Any] | None:
+        if self._before is None:
+            record = await connection.fetchrow(text, *values)
+        else:
+            async with connection.transaction():
+                await connection.execute(self._before)
+                record = await connection.fetchrow(text, *values)
+        return None if record is None else tuple(record)
+
+    async def _open(self) -> asyncpg.Pool:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    min_size=0, max_size=self._size, connect=self._connected, init=_read_json, reset=_nothing_to_reset
+                )
+            return self._pool
+
+    async def _connected(self, *_arguments: object, **_more: object) -> Any:
+        """Make a connection in our own way, whatever the pool asks for: it would read its own defaults."""
+        return await self._connect()
+
+
+class SqliteDriver:
+    """Two connections of the standard library, each on a thread of its own: readers never wait for a writer's flush to disk."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._reader = _SqliteThread(connect)
+        self._writer = _SqliteThread(connect)
+
+    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:
+        """Run all of the unit in one hop to the thread. What a cancelled caller began is finished, or undone, whole."""
+        thread = self._writer if writes else self._reader
+        found = await thread.run([(statement.text, statement.bind(values)) for statement in unit], writes=writes)
+        return None if found is None else unit[-1].row(found)
+
+    async def aclose(self) -> None:
+        """Close both connections."""
+        await self._reader.aclose()
+        await self._writer.aclose()
+
+
+class _SqliteThread:
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
+
+    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]], *, writes: bool) -> Sequence[Any] | None:
+        work = self._write if writes else self._read
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, statements)
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+            self._connection = None
+        self._thread.shutdown(wait=False)
+
+    def _read(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[Any] | None:
+        connection = self._opened()
+        found: Sequence[Any] | None = None
+        for text, values in statements:
+            found = connection.execute(text, values).fetchone()
+            if found is None:
+                return None
+        return found
+
+    def _write(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[Any] | None:
+        connection = self._opened()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = self._read(statements)
+        except BaseException:
+            connection.rollback()
+            raise
+        if found is None:
+            connection.rollback()
+        else:
+            connection.commit()
+        return found
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+
+async def _read_json(connection: Any) -> None:
+    """Answer JSON columns as values; they are sent as text that is JSON already."""
+    await connection.set_type_codec("json", schema="pg_catalog", encoder=str, decoder=json.loads)
+
+
+async def _nothing_to_reset(connection: Any) -> None:
+    """A unit is one statement that leaves nothing behind: no round trip is spent on cleaning up."""

@@ -1,0 +1,93 @@
+"""Statements that run on the way of every upload: compiled once, run by the bare driver. What they ask is in the repositories.
+
+Building, compiling and running a statement through SQLAlchemy costs more CPU than all checks of a small file. Here a statement is still
+written in SQLAlchemy's language, so that columns and types stay in one place, but its text, the order of its parameters and how values
+are converted are worked out once for each kind of database (docs/performance.md).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Delete, Dialect, Insert, Select, Update
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine
+
+Statement = Select[Any] | Insert | Update | Delete
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One place in a statement: the name of its value, or a constant, and how the driver wants it."""
+
+    name: str
+    constant: Any
+    convert: Convert | None
+
+    def of(self, values: Mapping[str, Any]) -> Any:
+        """Answer the value as the driver takes it."""
+        value = self.constant if self.constant is not None else values[self.name]
+        return value if self.convert is None else self.convert(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One statement for one kind of database."""
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, Convert | None], ...]
+
+    def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Answer the parameters in the driver's order."""
+        return tuple(parameter.of(values) for parameter in self.parameters)
+
+    def row(self, found: Sequence[Any]) -> dict[str, Any]:
+        """Answer one row by the names of its columns."""
+        pairs = zip(self.columns, found, strict=True)
+        return {name: value if convert is None else convert(value) for (name, convert), value in pairs}
+
+
+class Hot:
+    """A unit of work: one statement on PostgreSQL; on SQLite one or more, in one transaction.
+
+    On SQLite each statement runs only if the one before it answered a row, and nothing is changed unless all did. On PostgreSQL the one
+    statement says the same with common table expressions. Values are named by `bindparam`s that carry their type.
+    """
+
+    def __init__(self, *, postgres: Statement, sqlite: Sequence[Statement]) -> None:
+        self._postgres = postgres
+        self._sqlite = tuple(sqlite)
+        self._compiled: dict[str, tuple[Compiled, ...]] = {}
+
+    def on(self, dialect: Dialect) -> tuple[Compiled, ...]:
+        """Answer the statements for a kind of database."""
+        known = self._compiled.get(dialect.name)
+        if known is None:
+            statements = (self._postgres,) if dialect.name == "postgresql" else self._sqlite
+            known = self._compiled[dialect.name] = tuple(_compile(statement, dialect) for statement in statements)
+        return known
+
+
+def same(statement: Statement) -> Hot:
+    """Answer a unit of one statement that reads alike on both kinds of database."""
+    return Hot(postgres=statement, sqlite=[statement])
+
+
+def _compile(statement: Statement, dialect: Dialect) -> Compiled:
+    compiled = statement.compile(dialect=dialect)
+    if not isinstance(compiled, SQLCompiler):
+        raise TypeError("not a statement that holds values")
+    binds, constants = compiled.binds, compiled.params
+    parameters = tuple(Parameter(name, constants[name], _binder(binds[name].type, dialect)) for name in compiled.positiontup or ())
+    columns = tuple((column.key or "", _reader(column, dialect)) for column in statement.exported_columns)
+    return Compiled(str(compiled), parameters, columns)
+
+
+def _binder(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:
+    return kind.dialect_impl(dialect).bind_processor(dialect)
+
+
+def _reader(column: ColumnElement[Any], dialect: Dialect) -> Convert | None:
+    return column.type.dialect_impl(dialect).result_processor(dialect, None)

@@ -1,0 +1,15 @@
+"""Calendar months in UTC, by which plans count. How many uploads a plan has is a setting."""
+
+from datetime import UTC, datetime
+
+
+def month_of(now: datetime) -> str:
+    """Answer the calendar month in UTC, as `2026-01`."""
+    return f"{now.astimezone(UTC):%Y-%m}"
+
+
+def seconds_to_next_month(now: datetime) -> float:
+    """Answer the time until the next calendar month in UTC begins."""
+    at = now.astimezone(UTC)
+    following = datetime(at.year + at.month // 12, at.month % 12 + 1, 1, tzinfo=UTC)
+    return (following - at).total_seconds()

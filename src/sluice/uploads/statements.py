@@ -1,0 +1,147 @@
+"""The statements that run on the way of every upload, each a single round trip. Their rows are made and read in `repository`."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    BindParameter,
+    Column,
+    ColumnElement,
+    Insert,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from sluice.buckets import Bucket
+from sluice.contexts.context import BYTES_PER_MB
+from sluice.db.hot import Hot, same
+from sluice.db.schema import api_keys, contexts, decisions, default_buckets, files, plan_usage, storage_configs, tenants
+
+
+def _value(column: Column[Any], name: str | None = None) -> BindParameter[Any]:
+    return bindparam(name or column.name, type_=column.type)
+
+
+def _insert(table: Table, names: Sequence[str], given: CTE | None = None) -> Insert:
+    """Insert one row; with `given`, only if that answered one."""
+    row = select(*(_value(table.c[name]) for name in names))
+    return insert(table).from_select(list(names), row if given is None else row.select_from(given)).returning(*table.primary_key)
+
+
+PENDING: Final = [
+    "file_id",
+    "tenant_id",
+    "context_id",
+    "context_key",
+    "state",
+    "original_filename",
+    "content_type",
+    "size_bytes",
+    "sha256",
+    "storage_config_id",
+    "object_key",
+    "uploaded_by",
+    "uploaded_by_name",
+    "metadata",
+    "download_count",
+    "plan_month",
+    "report_id",
+    "created_at",
+    "lease_until",
+]
+DECISION: Final = [
+    "report_id",
+    "tenant_id",
+    "file_id",
+    "context_key",
+    "mode",
+    "rules",
+    "rules_version",
+    "facts",
+    "engines",
+    "outcome",
+    "reason",
+    "detail",
+    "actor",
+    "created_at",
+]
+
+_bucket_of_context = and_(
+    storage_configs.c.tenant_id == contexts.c.tenant_id,
+    storage_configs.c.config_id == func.coalesce(contexts.c.storage_config_id, default_buckets.c.config_id),
+)
+_is_default: Final = (storage_configs.c.config_id == default_buckets.c.config_id).label("bucket.is_default")
+
+LOOK: Final = same(
+    select(
+        *contexts.c,
+        tenants.c.plan,
+        plan_usage.c.uploads,
+        *(storage_configs.c[name].label(f"bucket.{name}") for name in Bucket.__slots__ if name != "is_default"),
+        _is_default,
+    )
+    .join(tenants, tenants.c.tenant_id == contexts.c.tenant_id)
+    .outerjoin(
+        plan_usage, and_(plan_usage.c.tenant_id == contexts.c.tenant_id, plan_usage.c.month == _value(plan_usage.c.month, "month"))
+    )
+    .outerjoin(default_buckets, default_buckets.c.tenant_id == contexts.c.tenant_id)
+    .outerjoin(storage_configs, _bucket_of_context)
+    .where(
+        contexts.c.tenant_id == _value(contexts.c.tenant_id, "tenant_id"),
+        contexts.c.context_key == _value(contexts.c.context_key, "context_key"),
+    )
+)
+"""A context, its tenant's plan and use of it this month, and the bucket that its files go to."""
+
+
+def _claim(*, by_key: bool) -> Hot:
+    """Take an upload's bytes from the quota if context, tenant and key are still active, and write the file's pending row."""
+    tenant_id = _value(files.c.tenant_id, "tenant_id")
+    welcome: list[ColumnElement[bool]] = [
+        exists().where(tenants.c.tenant_id == tenant_id, tenants.c.status == "active"),
+    ]
+    if by_key:
+        key_id = _value(api_keys.c.api_key_id, "key_id")
+        welcome.append(
+            exists().where(api_keys.c.api_key_id == key_id, api_keys.c.tenant_id == tenant_id, api_keys.c.status == "active")
+        )
+    after = contexts.c.storage_used_bytes + bindparam("size_bytes", type_=BigInteger)
+    claim = (
+        update(contexts)
+        .where(
+            contexts.c.context_id == _value(contexts.c.context_id),
+            contexts.c.status == "active",
+            or_(contexts.c.storage_quota_mb.is_(None), after <= contexts.c.storage_quota_mb * literal(BYTES_PER_MB, BigInteger)),
+            *welcome,
+        )
+        .values(storage_used_bytes=after)
+        .returning(contexts.c.context_id)
+    )
+    return Hot(postgres=_insert(files, PENDING, claim.cte("claimed")), sqlite=[claim, _insert(files, PENDING)])
+
+
+CLAIM_BY_KEY: Final = _claim(by_key=True)
+CLAIM_BY_USER: Final = _claim(by_key=False)
+
+_kept = (
+    update(files)
+    .where(files.c.file_id == _value(files.c.file_id, "stored_id"), files.c.state == "pending")
+    .values(state="stored", lease_until=null(), due_at=_value(files.c.due_at, "file_due_at"))
+    .returning(files.c.file_id)
+)
+RECORD: Final = Hot(postgres=_insert(decisions, DECISION, _kept.cte("kept")), sqlite=[_kept, _insert(decisions, DECISION)])
+"""Make a pending file visible and log its decision."""
+
+LOG: Final = same(_insert(decisions, DECISION))
+"""Log a decision by itself."""
