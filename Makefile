@@ -35,7 +35,7 @@ format: venv-dev ## Format the code and mend what ruff can mend
 
 lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
-	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
+	uv pip compile pyproject.toml --group build --group dev --extra otel --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
 
 verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)

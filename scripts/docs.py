@@ -12,6 +12,7 @@ from typing import Final
 
 from docs_pages.cli import cli_page
 from docs_pages.errors import errors_page
+from docs_pages.metrics import metrics_page
 from docs_pages.reasons import reasons_page
 from docs_pages.reference import api_page, openapi_page
 from docs_pages.settings import settings_page
@@ -20,6 +21,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reasons.md": reasons_page,
     "errors.md": errors_page,
     "settings.md": settings_page,
+    "metrics.md": metrics_page,
     "cli.md": cli_page,
     "reference/api.md": api_page,
     "reference/openapi.json": openapi_page,

@@ -16,7 +16,7 @@ have() {
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer libarchive13 curl; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer libarchive13 curl prometheus; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] && exit 0

@@ -12,6 +12,7 @@ from sluice.settings import Settings
 
 _SECTIONS = {
     "host": "Server",
+    "metrics_token": "Watching",
     "database_url": "Database",
     "storage_dir": "Storage and buckets",
     "scanner": "Malware scanner",
@@ -82,7 +83,8 @@ def _default(field: FieldInfo) -> str:
 def _kind(schema: Schema) -> str:
     """Answer what a value may be, without the null that stands for "not set"."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    return " or ".join(_one_kind(option) for option in options)
+    kind = " or ".join(_one_kind(option) for option in options)
+    return "URL" if kind == "secret" and schema["title"].endswith("Url") else kind
 
 
 def _one_kind(schema: Schema) -> str:
@@ -90,5 +92,5 @@ def _one_kind(schema: Schema) -> str:
         return "list"
     if "enum" in schema:
         return rules(schema)
-    words = {"path": "folder", "uri": "URL", "password": "URL"}
+    words = {"path": "folder", "uri": "URL", "password": "secret"}
     return words.get(schema.get("format", ""), "") or rules({k: v for k, v in schema.items() if not k.endswith("Length")})

@@ -1,22 +1,29 @@
 """The one app that the server runs: settings read, services assembled, worker started, all taken down again in order."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 
 from fastapi import FastAPI
 
 from sluice.api.app import furnish, make_app
 from sluice.api.authenticate import Authenticator
+from sluice.api.routes.metrics import MetricsDesk, MetricsReaders
 from sluice.api.services import ApiServices, UploadDesk
 from sluice.api_keys.service import ApiKeys
 from sluice.db.database import DatabaseAway
 from sluice.kit.clock import utc_now
 from sluice.kit.throttle import FailureThrottle
+from sluice.observe import spool_numbers, traces
 from sluice.observe.log import log
+from sluice.observe.metrics import Metric
 from sluice.settings import Settings
 from sluice.uploads.slots import TenantSlots
+from sluice.uploads.spool import held
 from sluice.wiring import Services, assembled
 from sluice.worker import loop
 from sluice.worker.sweeps import Background
@@ -30,20 +37,38 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with assembled(given) as services:
-            furnish(app, _api_services(given, services), _authenticator(given, services), services.healths)
-            stop = asyncio.Event()
-            tasks = [asyncio.create_task(_write_last_used(services.api_keys, stop))]
-            if given.worker_inside:
-                work = background(given, services)
-                tasks.append(asyncio.create_task(loop.run(work, pause_seconds=given.worker_seconds, stop=stop)))
-            try:
+        with traces.exported(os.environ):
+            async with assembled(given) as services, _running_tasks(given, services):
+                desk = MetricsDesk(metrics_readers(given), (partial(_spool_numbers, given.resolved_spool_dir),))
+                furnish(app, _api_services(given, services), _authenticator(given, services), services.healths, desk)
                 yield
-            finally:
-                stop.set()
-                await asyncio.gather(*tasks)
 
     return make_app(lifespan)
+
+
+def metrics_readers(settings: Settings) -> MetricsReaders:
+    """Answer who may read the numbers of this process."""
+    token = settings.metrics_token
+    return MetricsReaders(None if token is None else token.get_secret_value(), from_here=not settings.production)
+
+
+def _spool_numbers(folder: Path) -> Iterable[Metric]:
+    return spool_numbers.families(folder, *held())
+
+
+@asynccontextmanager
+async def _running_tasks(settings: Settings, services: Services) -> AsyncIterator[None]:
+    """Run what goes on beside the requests, until the block ends."""
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(_write_last_used(services.api_keys, stop))]
+    if settings.worker_inside:
+        work = background(settings, services)
+        tasks.append(asyncio.create_task(loop.run(work, pause_seconds=settings.worker_seconds, stop=stop)))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks)
 
 
 def background(settings: Settings, services: Services) -> Background:

@@ -281,6 +281,7 @@ class Unavailable(SluiceError):
     retry_after = 5.0
 
     def __init__(self, part: str, *, retry_after: float = 5.0) -> None:
+        self.part = part
         super().__init__(errors=[f"The {part} is unavailable; nothing was stored, try again later"], retry_after=retry_after)
 
 

@@ -37,6 +37,19 @@ class Settings(BaseSettings):
         "auto", description="`json` for machines, `text` for people; `auto` writes text to a terminal."
     )
 
+    metrics_token: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="Token, 16 characters or more, that `/metrics` asks for (`Authorization: Bearer …`). Without one it answers only requests from this machine that "
+        "came through no proxy, and nobody with `SLUICE_PRODUCTION`.",
+    )
+    worker_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port on SLUICE_HOST where `sluice work` answers `/health/live`, `/health/ready` and `/metrics`. Default: nowhere.",
+    )
+
     database_url: SecretStr | None = Field(
         None, description="`postgresql://…` or `sqlite:///…`. Default: SQLite in the data folder."
     )

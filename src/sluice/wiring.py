@@ -14,7 +14,7 @@ from sluice.buckets import Bucket
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
-from sluice.db.database import Database, DatabaseAway
+from sluice.db.database import HEALTH_SECONDS, Database, DatabaseAway
 from sluice.db.postgres import PostgresTerms
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity import TokenVerifier
@@ -237,8 +237,9 @@ async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = 
     """Answer how the scanner is; it is not well where contexts take larger files than it scans. `named` tells whose they are."""
     health = await scanner.health()
     try:
-        beyond = await contexts.beyond_reach(_MOST_NAMED)
-    except DatabaseAway:
+        async with asyncio.timeout(HEALTH_SECONDS):
+            beyond = await contexts.beyond_reach(_MOST_NAMED)
+    except (DatabaseAway, TimeoutError):
         return health
     if not beyond:
         return health

@@ -19,7 +19,7 @@ from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
 from tests.docs.pages import DOCS, anchors, blocks, make_docs
 
-MADE = ("reasons.md", "errors.md", "settings.md", "cli.md", "reference/api.md", "reference/openapi.json")
+MADE = ("reasons.md", "errors.md", "settings.md", "cli.md", "metrics.md", "reference/api.md", "reference/openapi.json")
 ERRORS = [*catalogue(), SluiceError]
 DOCUMENT: dict[str, Any] = make_app().openapi()
 

@@ -11,7 +11,8 @@ from sluice import __version__
 from sluice.api import docs, render
 from sluice.api.authenticate import Authenticator
 from sluice.api.guards import Guards
-from sluice.api.routes import api_keys, buckets, contexts, downloads, files, health, upload
+from sluice.api.routes import api_keys, buckets, contexts, downloads, files, health, metrics, upload
+from sluice.api.routes.metrics import MetricsDesk
 from sluice.api.services import ApiServices
 from sluice.engines.health import EngineHealth
 
@@ -37,7 +38,7 @@ def make_app(lifespan: Lifespan | None = None) -> FastAPI:
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )
-    for module in (contexts, upload, files, downloads, buckets, api_keys, health, docs):
+    for module in (contexts, upload, files, downloads, buckets, api_keys, health, metrics, docs):
         app.include_router(module.router)
     render.install(app)
     app.add_middleware(Guards)
@@ -45,8 +46,21 @@ def make_app(lifespan: Lifespan | None = None) -> FastAPI:
     return app
 
 
-def furnish(app: FastAPI, services: ApiServices, authenticator: Authenticator, healths: Healths) -> None:
+def make_watched_app(desk: MetricsDesk, healths: Healths) -> FastAPI:
+    """Answer an application that tells how a process is and nothing else: what a worker has of one."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for module in (health, metrics):
+        app.include_router(module.router)
+    render.install(app)
+    app.add_middleware(Guards)
+    app.state.metrics = desk
+    app.state.healths = healths
+    return app
+
+
+def furnish(app: FastAPI, services: ApiServices, authenticator: Authenticator, healths: Healths, desk: MetricsDesk) -> None:
     """Give the application what its endpoints call."""
+    app.state.metrics = desk
     app.state.services = services
     app.state.authenticator = authenticator
     app.state.healths = healths

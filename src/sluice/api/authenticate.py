@@ -12,6 +12,7 @@ from sluice.engines.identity.select import VerifierSet
 from sluice.errors import NotFound, TooManyRequests, Unauthenticated, Unavailable
 from sluice.kit.throttle import FailureThrottle
 from sluice.observe.log import log
+from sluice.observe.stages import staged
 from sluice.tenants.service import Tenants
 
 
@@ -36,6 +37,7 @@ class Authenticator:
         self._default_scopes = frozenset(default_scopes)
         self._provision = frozenset(provision)
 
+    @staged("authenticate")
     async def principal_of(self, request: Request) -> Principal:
         """Answer who is asking; raises `Unauthenticated`, or `TooManyRequests` for an address that failed too often.
 

@@ -7,6 +7,7 @@ import structlog
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sluice.api.counting import RequestCount
 from sluice.api.render import render
 from sluice.errors import SluiceError
 from sluice.kit.ids import new_id
@@ -36,11 +37,13 @@ class Guards:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = False
+        count = RequestCount(scope)
 
         async def send_guarded(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                count.status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["Request-Id"] = request_id
                 for name, value in SECURITY_HEADERS.items():
@@ -57,3 +60,5 @@ class Guards:
             if started:
                 raise
             await render(SluiceError())(scope, receive, send_guarded)
+        finally:
+            count.end()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+import structlog
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
@@ -36,6 +37,7 @@ class GuardedRoute(APIRoute):
             if scope is not None and not principal.allows(scope):
                 raise ScopeMissing(scope.value)
             request.state.principal = principal
+            structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
             if any("\0" in value for value in request.path_params.values()):
                 # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
                 raise NotFound

@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from sluice.api.multipart import Event, PartEnd, PartStart, boundary_of, read_parts
 from sluice.errors import BodyTooLarge, Invalid, Malformed, UnsupportedBody
+from sluice.observe.stages import staged
 from sluice.uploads.intake import LARGEST_FILE_BYTES, METADATA_BYTES, Intake
 from sluice.uploads.values import Arrival
 
@@ -26,6 +27,7 @@ def require_acceptable(request: Request) -> str:
     return boundary
 
 
+@staged("receive")
 async def receive_form(request: Request, boundary: str, intake: Intake) -> Arrival:
     """Feed the form's parts to `intake` as they come and answer the whole upload."""
     form = _Form(intake)

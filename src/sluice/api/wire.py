@@ -19,6 +19,7 @@ from sluice.api.render import render
 from sluice.errors import BodyStalled, HeadStalled, HeadTooLarge, Malformed, SluiceError, TooManyConnections
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
+from sluice.observe.metrics import REFUSALS
 
 _UNREADABLE: Final = "The request is not HTTP/1.1 as RFC 9112 has it"
 _MOST_WAITING: Final = 16
@@ -219,6 +220,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._refused = True
         self._disarm()
+        REFUSALS.labels(error.code).inc()
         log.info("request_refused", code=error.code, why=error.errors[0])
         if self._pace is not None and self.cycle.response_complete:
             # What is wrong with a request that was answered needs no second answer: the client would take it for the next one's.

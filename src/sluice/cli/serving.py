@@ -1,23 +1,17 @@
 """Running the server: listen, migrate, let a newcomer in, serve, drain. What is served is in `asgi`."""
 
 import asyncio
-import contextlib
-import logging
-import math
 import signal
 import socket
-from functools import partial
 
 import uvicorn
 import uvloop
 
-from sluice.api.pace import Patience
-from sluice.api.wire import GuardedProtocol
 from sluice.asgi import create_app
 from sluice.cli import show
 from sluice.cli.environment import bring_up_to_date
 from sluice.cli.first_key import FirstKey, make_first_key
-from sluice.cli.outcomes import CommandRefused, Exit
+from sluice.cli.listening import bound, server_config
 from sluice.cli.welcome import serving, welcome
 from sluice.observe.log import log
 from sluice.settings import Settings
@@ -31,7 +25,7 @@ def serve(settings: Settings) -> None:
 
     Raises `CommandRefused` when the address cannot be had, and whatever the engines refuse to start with.
     """
-    with _bound(settings) as listener:
+    with bound(settings.host, settings.port, "SLUICE_PORT") as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings, listener))
@@ -47,7 +41,7 @@ class _Server(uvicorn.Server):
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     app = create_app(settings)
-    server = _Server(_config(app, settings))
+    server = _Server(server_config(app, settings))
     # From here on: a signal during the start is kept for its end, and uvicorn, which raises each signal again when it has drained,
     # finds a handler that does not kill.
     for number in _SIGNALS:
@@ -63,48 +57,6 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         _say_ready(settings, first)
         await server.serve(sockets=[listener])
     log.info("stopped")
-
-
-def _config(app: object, settings: Settings) -> uvicorn.Config:
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    patience = Patience(
-        head_seconds=settings.head_seconds,
-        idle_seconds=settings.body_idle_seconds,
-        bytes_per_second=settings.body_bytes_per_second,
-        connections=settings.connections,
-    )
-    return uvicorn.Config(
-        app,  # type: ignore[arg-type]  # uvicorn's own description of an ASGI app is narrower than Starlette's
-        http=partial(GuardedProtocol, patience=patience),  # type: ignore[arg-type]  # uvicorn calls it; that it is a class is nowhere needed
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=list(settings.trusted_proxies),
-        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
-    )
-
-
-def _bound(settings: Settings) -> contextlib.closing[socket.socket]:
-    """Take the address before anything else is done; nobody is listening yet. Raises `CommandRefused`."""
-    where = f"{settings.host}:{settings.port}"
-    try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _name, address = found[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as fault:
-        raise CommandRefused(
-            f"Sluice cannot listen on {where}: {fault.strerror}. Choose another SLUICE_HOST or SLUICE_PORT.", Exit.FAILED
-        ) from fault
-    return contextlib.closing(listener)
 
 
 async def _first_key(settings: Settings) -> FirstKey | None:

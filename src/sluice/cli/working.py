@@ -1,13 +1,16 @@
 """Running the worker alone, until a signal says stop. What it sweeps is in `worker`."""
 
 import asyncio
+import os
 import signal
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import uvloop
 
 from sluice.cli.environment import bring_up_to_date
 from sluice.kit.clock import utc_now
+from sluice.observe import traces
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring import assembled_for_work
@@ -26,7 +29,13 @@ async def _work(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await bring_up_to_date(settings)
-    async with assembled_for_work(settings) as parts:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(traces.exported(os.environ))
+        parts = await stack.enter_async_context(assembled_for_work(settings))
+        if settings.worker_port is not None:
+            from sluice.cli.watched import watched  # noqa: PLC0415  (a worker without a port loads no HTTP framework)
+
+            await stack.enter_async_context(watched(settings, settings.worker_port, parts))
         keep = timedelta(days=settings.decision_days)
         background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, keep)
         log.info("working", pause_seconds=settings.worker_seconds)

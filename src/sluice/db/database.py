@@ -11,6 +11,7 @@ from sqlalchemy import URL, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from sluice.db.drivers import Driver, Row, SqliteDriver
 from sluice.db.hot import Hot
@@ -18,6 +19,8 @@ from sluice.db.postgres import NoConnection, PostgresTerms, driver_of, engine_of
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
+HEALTH_SECONDS: Final = 5.0
+"""So long a look at the database's health may take: less than a monitor waits."""
 # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
 _PRAGMAS: Final = tuple(
     f"PRAGMA {setting}"
@@ -102,13 +105,21 @@ class Database:
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
         name = "sqlite" if self.is_sqlite else "postgresql"
+        pool = self._pool()
         question = "select sqlite_version()" if self.is_sqlite else "show server_version"
         try:
-            async with self.reading() as connection:
+            async with asyncio.timeout(HEALTH_SECONDS), self.reading() as connection:
                 version = (await connection.execute(text(question))).scalar_one()
         except DatabaseAway as fault:
-            return EngineHealth("database", name, EngineState.DOWN, detail=str(fault))
-        return EngineHealth("database", name, EngineState.UP, version=str(version))
+            return EngineHealth("database", name, EngineState.DOWN, detail=str(fault), limits=pool)
+        except TimeoutError:
+            return EngineHealth("database", name, EngineState.DOWN, detail="the database does not answer in time", limits=pool)
+        return EngineHealth("database", name, EngineState.UP, version=str(version), limits=pool)
+
+    def _pool(self) -> Mapping[str, int]:
+        """Answer how many connections the pool keeps, and how many are in use."""
+        pool = self.engine.pool
+        return {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
 
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""
@@ -148,7 +159,12 @@ def _sqlite_url(text: str) -> URL:
 
 
 def _sqlite(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, connect_args={"isolation_level": None, "timeout": _SQLITE_BUSY_MS / 1000}, pool_size=5)
+    engine = create_async_engine(
+        url,
+        connect_args={"isolation_level": None, "timeout": _SQLITE_BUSY_MS / 1000},
+        pool_size=5,
+        hide_parameters=True,  # their words go to the log: names of files, hashes of keys, sealed secrets
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: object) -> None:

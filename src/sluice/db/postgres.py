@@ -70,6 +70,7 @@ def engine_of(url: str, terms: PostgresTerms) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=terms.wait_seconds,
         pool_recycle=1800,
+        hide_parameters=True,  # their words go to the log: names of files, hashes of keys, sealed secrets
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     event.listen(engine.sync_engine, "handle_error", _leave_after_silence)

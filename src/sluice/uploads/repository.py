@@ -6,9 +6,9 @@ conditional updates, never by a look and a later write.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,6 +21,7 @@ from sluice.contexts.repository import context_of
 from sluice.db.database import Database
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
+from sluice.observe.stages import staged
 from sluice.uploads.months import month_of
 from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
 from sluice.uploads.values import Decision, Look, PendingFile
@@ -28,6 +29,7 @@ from sluice.uploads.values import Decision, Look, PendingFile
 _CONTEXT_COLUMNS = tuple(contexts.c.keys())
 
 
+@staged("look")
 async def look(database: Database, tenant_id: str, context_key: str, now: datetime) -> Look | None:
     """Answer a context with all that an upload into it must know, in one round trip, or None."""
     row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key, "month": month_of(now)})
@@ -51,6 +53,15 @@ async def claim_at_once(database: Database, file: PendingFile) -> bool:
 async def record_at_once(database: Database, decision: Decision, file_id: str, due_at: datetime | None) -> bool:
     """Make a pending file visible and log its decision in one round trip; False when its lease ran out and the worker was there first."""
     return await database.commit(RECORD, _decision_row(decision) | {"stored_id": file_id, "file_due_at": due_at}) is not None
+
+
+WorkQueue = Literal["leases", "purge", "test_files"]
+_QUEUES = {
+    "leases": (("pending",), files.c.lease_until),
+    "purge": (("gone", "deleted"), files.c.due_at),
+    "test_files": (("stored",), files.c.due_at),
+}
+"""What waits for the worker: in which states a row of each queue is, and since when it is due."""
 
 
 async def still_welcome(connection: AsyncConnection, uploader: Principal) -> bool:
@@ -183,14 +194,11 @@ async def forget_decisions(connection: AsyncConnection, before: datetime, most: 
     return len((await connection.execute(statement)).all())
 
 
-async def count_waiting(connection: AsyncConnection, now: datetime) -> AnyRow:
-    """Answer how many rows wait for the worker: `pending` leases in all, `expired` ones, and `due` purges."""
-    query = select(
-        func.count().filter(files.c.state == "pending").label("pending"),
-        func.count().filter(and_(files.c.state == "pending", files.c.lease_until <= now)).label("expired"),
-        func.count().filter(and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)).label("due"),
-    ).select_from(files)
-    return (await connection.execute(query)).one()
+async def longest_waiting(connection: AsyncConnection, queue: WorkQueue, now: datetime, most: int) -> Sequence[datetime]:
+    """Answer since when the rows of `queue` are due, the oldest first, at most `most`: the indexes of leases and due rows hold them."""
+    states, since = _QUEUES[queue]
+    query = select(since).where(files.c.state.in_(states), since <= now).order_by(since)
+    return (await connection.execute(query.limit(most))).scalars().all()
 
 
 def _pending_row(file: PendingFile) -> dict[str, Any]:

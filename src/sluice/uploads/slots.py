@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sluice.errors import TooManyRequests
+from sluice.observe.metrics import UPLOADS_WAITING
 
 
 class TenantSlots:
@@ -23,8 +24,9 @@ class TenantSlots:
         self._users[tenant_id] = self._users.get(tenant_id, 0) + 1
         try:
             try:
-                async with asyncio.timeout(self._wait_seconds):
-                    await slots.acquire()
+                with UPLOADS_WAITING.track_inprogress():
+                    async with asyncio.timeout(self._wait_seconds):
+                        await slots.acquire()
             except TimeoutError as fault:
                 raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
             try:

@@ -11,6 +11,7 @@ from typing import Final
 
 from sluice.errors import StorageFull
 from sluice.kit.sealed import Sealed
+from sluice.observe.metrics import UPLOAD_BYTES
 
 _BATCH_BYTES: Final = 1024 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -24,11 +25,12 @@ class Spool:
         self._memory_bytes = memory_bytes
         self._folder = folder
         self._fd = os.memfd_create("sluice-spool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._in_memory = True
+        self.in_memory = True
         self._digest = hashlib.sha256()
         self._batch: list[bytes] = []
         self._batched = 0
         self.size = 0
+        _open.add(self)
 
     async def write(self, chunk: bytes) -> None:
         """Take the next bytes; raises `StorageFull` when the disk has no room."""
@@ -44,15 +46,17 @@ class Spool:
             await asyncio.to_thread(self._flush)
         else:
             self._flush()
-        if self._in_memory:
+        if self.in_memory:
             fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
         else:
             writable, self._fd = self._fd, os.open(f"/proc/self/fd/{self._fd}", os.O_RDONLY | os.O_CLOEXEC)
             os.close(writable)
+        UPLOAD_BYTES.inc(self.size)
         return Sealed(self._fd, self.size, self._digest.digest())
 
     def close(self) -> None:
         """Let go of the bytes. A second call is a no-op."""
+        _open.discard(self)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -61,7 +65,7 @@ class Spool:
     def _flush(self) -> None:
         batch, self._batch, self._batched = self._batch, [], 0
         try:
-            if self._in_memory and self.size > self._memory_bytes:
+            if self.in_memory and self.size > self._memory_bytes:
                 self._move_to_disk()
             for chunk in batch:
                 self._digest.update(chunk)
@@ -74,12 +78,21 @@ class Spool:
     def _move_to_disk(self) -> None:
         memory, on_disk = self._fd, _unlinked_file(self._folder)
         offset, size = 0, os.fstat(memory).st_size
-        self._fd, self._in_memory = on_disk, False
+        self._fd, self.in_memory = on_disk, False
         try:
             while offset < size:
                 offset += os.sendfile(on_disk, memory, offset, size - offset)
         finally:
             os.close(memory)
+
+
+_open: Final[set[Spool]] = set()
+
+
+def held() -> tuple[int, int]:
+    """Answer the bytes that this process has spooled now, in memory and on disk."""
+    in_memory = sum(spool.size for spool in _open if spool.in_memory)
+    return in_memory, sum(spool.size for spool in _open) - in_memory
 
 
 def _unlinked_file(folder: Path) -> int:

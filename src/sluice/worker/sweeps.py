@@ -12,6 +12,8 @@ from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
 from sluice.kit.clock import Clock
 from sluice.observe.log import log
+from sluice.observe.metrics import WORKER_PUT_OFF
+from sluice.observe.stages import swept
 from sluice.uploads import repository as upload_rows
 
 _BATCH: Final = 100
@@ -32,6 +34,7 @@ class Background:
     keep_decisions: timedelta
 
 
+@swept("settle_leases")
 async def settle_leases(work: Background) -> int:
     """Fence uploads whose lease is over: a crash left them. What they claimed is released, their objects become due to be purged."""
     now = work.clock()
@@ -44,6 +47,7 @@ async def settle_leases(work: Background) -> int:
     return len(expired)
 
 
+@swept("expire_test_files")
 async def expire_test_files(work: Background) -> int:
     """Delete files that were uploaded with test keys and whose day is over."""
     now = work.clock()
@@ -55,6 +59,7 @@ async def expire_test_files(work: Background) -> int:
     return len(expired)
 
 
+@swept("purge_objects")
 async def purge_objects(work: Background) -> int:
     """Remove the objects of files that are gone or deleted long enough, then their rows.
 
@@ -69,6 +74,7 @@ async def purge_objects(work: Background) -> int:
         try:
             await work.stores.of(bucket).delete(row.object_key)
         except StoreFault as fault:
+            WORKER_PUT_OFF.inc()
             log.warning("purge_put_off", file_id=row.file_id, storage_config_id=row.storage_config_id, fault=str(fault))
         else:
             removed.append(row.file_id)
@@ -79,6 +85,7 @@ async def purge_objects(work: Background) -> int:
     return len(due)
 
 
+@swept("sweep_leftovers")
 async def sweep_leftovers(work: Background) -> int:
     """Remove what crashed uploads left unfinished in the platform's store. Answers 0: it never makes the next round come sooner."""
     if isinstance(work.stores.platform, SweepsLeftovers):
@@ -89,6 +96,7 @@ async def sweep_leftovers(work: Background) -> int:
     return 0
 
 
+@swept("forget_takes")
 async def forget_takes(work: Background) -> int:
     """Have the limiter forget what counts in no window any more. Answers 0: it never makes the next round come sooner."""
     if isinstance(work.limiter, ForgetsIdle):
@@ -99,6 +107,7 @@ async def forget_takes(work: Background) -> int:
     return 0
 
 
+@swept("forget_decisions")
 async def forget_decisions(work: Background) -> int:
     """Delete decisions older than the log is kept: they hold personal data."""
     async with work.database.transaction() as connection:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from sluice import errors
+from sluice.api.counting import counted_upload
 from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import Caller, Services
 from sluice.api.route import GuardedRoute
@@ -41,6 +42,7 @@ router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRo
     ),
     openapi_extra=UPLOAD_BODY,
 )
+@counted_upload
 async def upload_file(request: Request, principal: Caller, services: Services) -> Response:
     """Upload a file into a context. It is checked against the context's rules before it is stored; the first rule it breaks is named."""
     boundary = require_acceptable(request)

@@ -7,6 +7,7 @@ from sluice.access import Principal
 from sluice.contexts import Context
 from sluice.engines.limiter import Limiter, LimiterAway, Taken
 from sluice.errors import Unavailable
+from sluice.observe.stages import staged
 from sluice.uploads.months import seconds_to_next_month
 from sluice.uploads.values import Facts, Look, PlanFact, RateFact
 
@@ -19,6 +20,7 @@ class Admission:
     taken: Taken | None
 
 
+@staged("rate")
 async def take_place(facts: Facts, context: Context, limiter: Limiter) -> Admission:
     """Claim a place in the context's rate limit, if it has one; raises `Unavailable` when nobody can tell whether there is one."""
     rate = context.upload_rate_limit

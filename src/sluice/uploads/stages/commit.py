@@ -15,6 +15,7 @@ from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
 from sluice.errors import ContextInactive, NotFound, OutcomeUnknown, StorageFull, Unauthenticated, Unavailable
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
+from sluice.observe.stages import staged
 from sluice.uploads import repository
 from sluice.uploads.reasons import Reason
 from sluice.uploads.values import Decision, PendingFile
@@ -28,6 +29,7 @@ class ClaimLost(Exception):
         self.reason = reason
 
 
+@staged("reserve")
 async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
     """Claim all that the file needs and write its row, or change nothing.
 
@@ -51,6 +53,7 @@ async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> 
         await repository.add_pending(connection, file)
 
 
+@staged("store")
 async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Database, *, seconds: float) -> None:
     """Put the object; raises `StorageFull` or `Unavailable`, with everything released again."""
     try:
@@ -65,6 +68,7 @@ async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Da
         raise Unavailable("storage") from fault
 
 
+@staged("record")
 async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, due_at: datetime | None) -> None:
     """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored.
 

@@ -4,9 +4,11 @@ from sluice.engines.sandbox import Away, Died, Overran, Sandbox
 from sluice.errors import Unavailable
 from sluice.formats.verdict import Report
 from sluice.kit.sealed import Sealed
+from sluice.observe.stages import staged
 from sluice.uploads.values import ExamineFact
 
 
+@staged("examine")
 async def examine(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox) -> ExamineFact:
     """Answer what the checker says of the bytes; raises `Unavailable` when no checker can be had: never a pass, never a rejection."""
     answer = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)

@@ -4,9 +4,11 @@ from sluice.engines.scanner import Clean, Incomplete, Infected, Scanner, Unavail
 from sluice.errors import Unavailable as ServiceUnavailable
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
+from sluice.observe.stages import staged
 from sluice.uploads.values import ScanFact
 
 
+@staged("scan")
 async def scan(sealed: Sealed, tenant_id: str, scanner: Scanner) -> ScanFact:
     """Answer what the scanner says of the bytes; raises the error `Unavailable` when it says nothing: unscanned is never clean."""
     answer = await scanner.scan(sealed, tenant_id=tenant_id)

@@ -1,0 +1,158 @@
+"""Traces by OpenTelemetry, configured by its standard `OTEL_*` variables. Where none asks for traces, nothing of it is imported.
+
+A span says what was done, how long, for which request and tenant. It never holds a file's name, a path with ids, a query or the words of an
+exception: those may hold secrets.
+"""
+
+# ruff: noqa: PLC0415  (a process that sends no traces must not pay for the library)
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from sluice.observe.log import log
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span, Tracer
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_FLUSH_SECONDS: Final = 3.0
+"""So long the end of a process waits for a collector that does not answer."""
+_SERVER_FAULT: Final = 500
+_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
+
+
+class _Tracing:
+    """The tracer of this process, None while nobody asks for traces."""
+
+    tracer: "Tracer | None" = None
+
+
+@contextmanager
+def exported(environment: Mapping[str, str]) -> Iterator[None]:
+    """Send spans to the collector that `environment` names until the block ends; do nothing where it names none.
+
+    A collector that is away costs a line in the log and the spans, never a request.
+    """
+    refusal = _obstacle(environment)
+    if not wanted(environment) or refusal:
+        if refusal:
+            log.warning("traces_off", why=refusal)
+        yield
+        return
+    provider = _provider()
+    _Tracing.tracer = provider.get_tracer("sluice")
+    try:
+        yield
+    finally:
+        _Tracing.tracer = None
+        # In a thread of its own: the library waits longer than told for a collector that does not answer.
+        last = Thread(target=provider.shutdown, daemon=True)
+        last.start()
+        last.join(_FLUSH_SECONDS)
+
+
+def wanted(environment: Mapping[str, str]) -> bool:
+    """Answer whether `environment` asks for traces: an OTLP endpoint or exporter, and nothing that switches them off."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    return exporter == "otlp" or (not exporter and any(environment.get(name) for name in _ENDPOINTS))
+
+
+def _obstacle(environment: Mapping[str, str]) -> str:
+    """Answer why spans that are wanted cannot be sent, or nothing."""
+    if not wanted(environment):
+        return ""
+    protocol = next((environment[name] for name in _PROTOCOLS if environment.get(name)), "http/protobuf")
+    if protocol != "http/protobuf":
+        return f"spans are sent by http/protobuf, not by {protocol}: set OTEL_EXPORTER_OTLP_PROTOCOL"
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        return "OpenTelemetry is not installed: pip install 'sluice[otel]'"
+    return ""
+
+
+def _provider() -> "TracerProvider":
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create()
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):  # the library's word for what nobody named
+        resource = resource.merge(Resource({"service.name": "sluice"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def span(name: str) -> AbstractContextManager[None]:
+    """Open a span below the present one for a block."""
+    return _NOTHING if _Tracing.tracer is None else _span(_Tracing.tracer, name)
+
+
+@contextmanager
+def _span(tracer: "Tracer", name: str) -> Iterator[None]:
+    with tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as opened:
+        opened.set_attributes(_bound())
+        try:
+            yield
+        except BaseException as fault:
+            _failed(opened, type(fault).__name__)
+            raise
+
+
+class RequestSpan:
+    """The outermost span of one HTTP request; `end` names it when its route is known."""
+
+    def __init__(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Begin it, below the caller's span where `traceparent` names one. Without a collector nothing begins."""
+        self._method = method
+        self._span: Span | None = None
+        if _Tracing.tracer is not None:
+            self._begin(_Tracing.tracer, headers)
+
+    def _begin(self, tracer: "Tracer", headers: Iterable[tuple[bytes, bytes]]) -> None:
+        from opentelemetry import context, propagate, trace
+
+        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
+        above = propagate.extract(carrier)
+        self._span = tracer.start_span(self._method, above, kind=trace.SpanKind.SERVER, record_exception=False)
+        self._token = context.attach(trace.set_span_in_context(self._span, above))
+
+    def end(self, route: str, status: int) -> None:
+        """End it; a second call is a no-op."""
+        if self._span is None:
+            return
+        from opentelemetry import context
+
+        self._span.update_name(f"{self._method} {route}")
+        self._span.set_attributes(_bound() | {"http.request.method": self._method, "http.route": route})
+        self._span.set_attribute("http.response.status_code", status)
+        if status >= _SERVER_FAULT:
+            _failed(self._span, str(status))
+        self._span.end()
+        context.detach(self._token)
+        self._span = None
+
+
+_PROPAGATED: Final = frozenset({b"traceparent", b"tracestate"})
+
+
+def _bound() -> dict[str, str]:
+    """Answer what the log's lines of this request say too: its id and its tenant."""
+    said = structlog.contextvars.get_contextvars()
+    return {f"sluice.{name}": str(said[name]) for name in ("request_id", "tenant_id") if name in said}
+
+
+def _failed(opened: "Span", kind: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    opened.set_attribute("error.type", kind)
+    opened.set_status(Status(StatusCode.ERROR))
