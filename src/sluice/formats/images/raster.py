@@ -62,6 +62,15 @@ def decode(source: Source, stream: BinaryIO, plugin: str, limits: Limits, *, sti
     return {"frames": seen.frames} | measures
 
 
+def load_still(stream: BinaryIO, plugin: str, limits: Limits) -> Image.Image:
+    """Decode the first frame with one Pillow plugin. Raises as `decode` does."""
+    with _pixel_cap(limits), warnings.catch_warnings(), _judging():
+        warnings.simplefilter("ignore")
+        picture = Image.open(stream, formats=[plugin])
+        picture.load()
+        return picture
+
+
 @dataclass(slots=True)
 class Seen:
     """What the frames so far were like. A sequence of empty frames in different colours is no blank picture."""

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import pikepdf
-
 from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
+from sluice.formats.images.strict_jpeg import jpeg_complaint
 from sluice.formats.kind import Kind
 from sluice.formats.pieces import open_pieces
 from sluice.formats.source import Source
@@ -85,20 +84,9 @@ def _draw_strictly(source: Source, anatomy: _Anatomy) -> None:
     if anatomy.width * anatomy.height > _STRICT_PIXELS or sum(length for _, length in anatomy.drawn) > _STRICT_BYTES:
         return
     drawn = _START + b"".join(source.read_at(offset, length) for offset, length in anatomy.drawn)
-    complaint = _complaint(drawn + _END)
-    if complaint and not (drawn.endswith(b"\0") and not _complaint(drawn.rstrip(b"\0") + _END)):
+    complaint = jpeg_complaint(drawn + _END)
+    if complaint and not (drawn.endswith(b"\0") and not jpeg_complaint(drawn.rstrip(b"\0") + _END)):
         raise Corrupt(f"the JPEG is damaged: {complaint}")
-
-
-def _complaint(drawn: bytes) -> str:
-    with pikepdf.new() as carrier:
-        stream = pikepdf.Stream(carrier, drawn)
-        stream.Filter = pikepdf.Name.DCTDecode
-        try:
-            stream.get_stream_buffer(pikepdf.StreamDecodeLevel.all)
-        except (pikepdf.DataDecodingError, pikepdf.PdfError, RuntimeError) as error:
-            return str(error) or "no reason given"
-    return ""
 
 
 def _dissect(source: Source) -> _Anatomy:

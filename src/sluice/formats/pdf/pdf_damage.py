@@ -3,8 +3,7 @@
 import re
 from typing import Final
 
-import pikepdf
-
+from sluice.formats.images.strict_jpeg import jpeg_complaint
 from sluice.formats.pdf.pdf_bytes import FLATE, STREAM, dictionary_before, inflate
 
 _SMALL_FILE: Final = 6144
@@ -82,24 +81,12 @@ def _is_hole_in_stream(data: bytes, keyword: int, places: tuple[int, int, int], 
     if FLATE.search(dictionary):
         unpacked = inflate(raw, _INFLATED_MOST)
         return bool(unpacked.error) or (not unpacked.ended and unpacked.size <= _INFLATED_MOST)
-    return _PICTURE.search(dictionary) is not None and not jpeg_decodes(raw)
+    return _PICTURE.search(dictionary) is not None and bool(jpeg_complaint(raw))
 
 
 def _begin(data: bytes, keyword: int) -> int:
     begin = keyword + len(b"stream")
     return begin + (2 if data[begin : begin + 2] == b"\r\n" else 1)
-
-
-def jpeg_decodes(raw: bytes) -> bool:
-    """Whether qpdf's JPEG decoder, which takes every warning for an error, reads a picture to its end."""
-    with pikepdf.new() as carrier:
-        stream = pikepdf.Stream(carrier, raw)
-        stream.Filter = pikepdf.Name.DCTDecode
-        try:
-            stream.get_stream_buffer(pikepdf.StreamDecodeLevel.all)
-        except (pikepdf.PdfError, RuntimeError):
-            return False
-    return True
 
 
 def is_text_transfer(data: bytes) -> bool:
