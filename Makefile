@@ -6,7 +6,7 @@ FOLDER ?= ../shared/corpus
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts docs clean venv venv-dev servers
+.PHONY: help run test check lint types imports format lock verdicts fuzz docs clean venv venv-dev servers
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
 	uv pip compile pyproject.toml --group build --group dev --extra otel --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
 
+fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
+	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
+	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz.py $(ARGS)
+
 verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)
 
@@ -44,7 +48,7 @@ docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py
 
 clean: ## Remove what the other targets made, but never the data in .data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:

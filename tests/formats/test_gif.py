@@ -80,3 +80,8 @@ def test_an_animation_longer_than_the_time_is_judged_by_what_was_seen() -> None:
 @needs_corpus
 def test_the_intact_files_of_the_corpus_pass() -> None:
     assert [path.name for path in corpus("gif", "valid", "not_blank") if not judge(KIND, path.read_bytes()).passes] == []
+
+
+def test_a_frame_without_width_is_not_held_against_the_file() -> None:
+    frame = MOVING.index(b"\x2c", 20)
+    assert judge(KIND, MOVING[: frame + 5] + bytes(2) + MOVING[frame + 7 :]).outcome is Outcome.UNSUPPORTED

@@ -61,6 +61,17 @@ def test_an_archive_behind_a_file_makes_it_two(extension: str, archive: bytes) -
     assert is_polyglot(HOSTS[extension] + archive, extension)
 
 
+@pytest.mark.parametrize("behind", [rar4(), rar5(), seven_zip(), PDF])
+def test_another_archive_or_document_behind_an_archive_makes_it_two(behind: bytes) -> None:
+    assert is_polyglot(zipped() + behind, "zip")
+
+
+def test_an_archive_behind_a_text_document_makes_it_two() -> None:
+    rtf = rb"{\rtf1\ansi{\*\htmltag <html>}words}"
+    assert judged(rtf, "rtf").outcome is Outcome.OK
+    assert is_polyglot(rtf + zipped(), "rtf")
+
+
 @pytest.mark.parametrize("extension", HOSTS)
 def test_a_shifted_directory_is_found_too(extension: str) -> None:
     whole = io.BytesIO(HOSTS[extension])

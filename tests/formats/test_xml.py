@@ -1,5 +1,8 @@
+import io
+
 import pytest
 
+from sluice.formats.check import check_file
 from sluice.formats.kinds.xml_text import KIND
 from sluice.formats.verdict import Finding, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
@@ -36,6 +39,38 @@ def test_entities_that_multiply_are_a_bomb() -> None:
     assert judge(KIND, laughs.encode()).finding is Finding.ARCHIVE_BOMB
 
 
+def test_entities_that_multiply_little_are_a_bomb_too() -> None:
+    laughs = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "{}"><!ENTITY d "{}">]><a>&c;</a>'.format("&b;" * 20, "&c;" * 20)
+    assert judge(KIND, laughs.encode()).finding is Finding.ARCHIVE_BOMB
+    assert judge(KIND, laughs.encode("utf-16")).finding is Finding.ARCHIVE_BOMB
+
+
+@pytest.mark.parametrize(
+    "address", ["file:///etc/passwd", "/etc/passwd", "http://example.org/a", "data://text/plain;base64,YQ==", "C:\\a"]
+)
+@pytest.mark.parametrize("mark", ["", "% "])
+def test_an_entity_that_lies_elsewhere_is_unsafe(address: str, mark: str) -> None:
+    text = f'<!DOCTYPE a [<!ENTITY {mark}b SYSTEM "{address}">]><a>text</a>'
+    assert judge(KIND, text.encode()).finding is Finding.ARCHIVE_UNSAFE
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '<!ENTITY b "words">',
+        '<!ENTITY b "words"><!ENTITY c "&b; and &b;">',
+        '<!ENTITY b SYSTEM "chapter.xml">',
+        '<!ENTITY % b PUBLIC "-//W3C//ENTITIES Latin 1//EN" "http://www.w3.org/lat1.ent">',
+        '<!NOTATION g SYSTEM "gif"><!ENTITY b SYSTEM "file:///a.gif" NDATA g>',
+        '<!-- <!ENTITY b SYSTEM "file:///etc/passwd"> -->',
+        "<!ELEMENT a (#PCDATA)>",
+    ],
+)
+def test_declarations_that_load_nothing_pass(declared: str) -> None:
+    judged = judge(KIND, f"<!DOCTYPE a [{declared}]><a>text</a>".encode())
+    assert (judged.outcome, judged.finding) == (Outcome.OK, None)
+
+
 def test_deep_nesting_is_too_complex() -> None:
     assert judge(KIND, b"<a>" * 300 + b"</a>" * 300).outcome is Outcome.TOO_COMPLEX
 
@@ -45,3 +80,10 @@ def test_the_intact_files_of_the_corpus_pass() -> None:
     assert [
         path.name for path in corpus("xml", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
     ] == []
+
+
+def test_a_document_under_a_name_that_promises_nothing_is_known() -> None:
+    assert check_file(io.BytesIO(b"<?xml version='1.0'?><a>text</a>"), filename="upload").format == "xml"
+    assert check_file(io.BytesIO(b"<?xml version='1.0'?><a>text</b>"), filename="upload").outcome is Outcome.OK
+    laughs = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "{}"><!ENTITY d "{}">]><a/>'.format("&b;" * 20, "&c;" * 20)
+    assert check_file(io.BytesIO(laughs.encode()), filename="upload").finding is Finding.ARCHIVE_BOMB

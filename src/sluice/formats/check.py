@@ -201,11 +201,19 @@ def _type_of(source: Source, extension: str, limits: Limits) -> _Type:
         )
         return _Type(found, found.content_type, f"named .{extension}, but the content is {found.name.upper()}" if broken else "")
     if named is None:
-        return _Type(None, sniff.content_type_of(source))
+        return _Type(None if allowed else _document(source, limits), sniff.content_type_of(source))
     if named.is_text:
         return _Type(named, named.content_type)
     written = _written(source, allowed, limits)
     return _Type(written, written.content_type) if written else _unrecognised(source, named, extension)
+
+
+def _document(source: Source, limits: Limits) -> Kind | None:
+    """Answer XML for a document under a name that promises nothing: of all text, it alone says what it is."""
+    kind = kind_of("xml")
+    if kind is None or not source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<!DOCTYPE")):
+        return None
+    return kind if _look(source, kind, limits).integrity is not Outcome.CORRUPT else None
 
 
 def _may_be_a_page(named: Kind | None, allowed: frozenset[str] | None) -> bool:

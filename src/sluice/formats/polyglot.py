@@ -34,6 +34,8 @@ _TAR_HEADER: Final = 512
 
 def second_format(source: Source, kind: str | None, measures: Mapping[str, Measure]) -> str | None:
     """Answer what else the file is, in words that follow "the file is also", or None. `kind` is the name of what it was judged as."""
+    if kind == "rtf":  # a text, in which pages are quoted
+        return _archive(source)
     if kind not in SEALED:
         return None
     found = _archive(source) or _disk_image(source)

@@ -32,6 +32,7 @@ class Opener(Protocol):
 
 
 Runner = Callable[..., Coroutine[None, None, RunResult]]
+Sealer = Callable[[bytes], Sealed]
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def open_sandbox() -> AsyncIterator[Opener]:
 
 
 @pytest.fixture
-def seal() -> Iterator[Callable[[bytes], Sealed]]:
+def seal() -> Iterator[Sealer]:
     """Make sealed bytes; their descriptors are closed when the test ends."""
     fds: list[int] = []
 
@@ -84,7 +85,7 @@ def seal() -> Iterator[Callable[[bytes], Sealed]]:
 
 
 @pytest.fixture
-def run(seal: Callable[[bytes], Sealed]) -> Runner:
+def run(seal: Sealer) -> Runner:
     """Run any job of a jobs module, by default on a few bytes of one tenant."""
     few_bytes = seal(b"some bytes of a stranger")
 

@@ -25,11 +25,16 @@ def judge_trailing(feed: Feed, name: str, begin: re.Pattern[bytes] | None) -> in
     head = feed.peek(_LOOKED_AT)
     if is_web_page(head):
         raise Corrupt(f"an HTML page is saved behind the {name} data: a web server's answer, not the file itself")
-    for magic, second in _SECOND_FORMATS.items():
-        if head.startswith(magic):
-            raise Unsafe(Finding.POLYGLOT, f"behind the {name} data, at byte {start}, {second} begins")
+    refuse_second_format(head, name, start)
     if begin is not None and (found := begin.search(head)):
         raise Corrupt(f"the {name} data is damaged at byte {start}: it goes on at byte {start + found.start()}")
     while feed.piece():
         pass
     return feed.position - start
+
+
+def refuse_second_format(behind: bytes, name: str, start: int) -> None:
+    """Raise `Unsafe` when what stands behind an archive, from byte `start` on, is an archive or a document that readers find there."""
+    for magic, second in _SECOND_FORMATS.items():
+        if behind.startswith(magic):
+            raise Unsafe(Finding.POLYGLOT, f"behind the {name} data, at byte {start}, {second} begins")

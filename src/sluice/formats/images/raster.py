@@ -153,3 +153,7 @@ def _judging() -> Iterator[None]:
         raise Corrupt(f"the picture does not decode: {error}") from error
     except (SyntaxError, EOFError, struct.error) as error:
         raise Corrupt(f"the picture does not decode: {error}") from error
+    except ValueError as error:
+        if "tile" not in str(error):
+            raise
+        raise Unsupported(f"the reader at hand cannot lay out the picture: {error}") from error

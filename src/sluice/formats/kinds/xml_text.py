@@ -6,6 +6,7 @@ from typing import Final
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
 from sluice.formats.text.plaintext import INVISIBLE
+from sluice.formats.text.xml_entities import refuse_entities
 from sluice.formats.text.xmlsafe import Enough, XmlTarget, external_entities, parse_xml
 from sluice.formats.verdict import Limits, Measure
 
@@ -18,6 +19,7 @@ def _recognises(_source: Source) -> bool:
 
 
 def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
+    refuse_entities(source.head)
     parse_xml(source.open(), limits)
     outside = external_entities(source.head)
     return {"external_entities": len(outside)} if outside else {}

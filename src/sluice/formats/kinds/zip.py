@@ -12,6 +12,7 @@ from typing import Final
 
 from sluice.formats.archives.containers import RandomAccess, Visitor, WholeContainer
 from sluice.formats.archives.nested import blank_archive, check_archive
+from sluice.formats.archives.trailing import refuse_second_format
 from sluice.formats.archives.zip_records import CENTRAL, END, LOCAL, find_end
 from sluice.formats.archives.zip_walk import ZIP, show_members
 from sluice.formats.archives.zipped import Archive, read_archive
@@ -66,6 +67,7 @@ def _refuse_beside(archive: Archive) -> None:
             raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
         if LOCAL in beside:
             raise Unsafe(Finding.ARCHIVE_UNSAFE, "the file holds a second archive beside the one that its directory lists")
+        refuse_second_format(beside if start else b"", "ZIP", start)
     if (
         archive.prefix_bytes
         and begins_otherwise(archive.source.read_at(0, _PADDING_MOST))
