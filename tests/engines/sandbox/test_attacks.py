@@ -43,8 +43,8 @@ def judged(open_sandbox: Opener, run: Runner, seal: Sealer) -> Judged:
             result = await run(sandbox, "check", filename=name, sealed=sealed)
             assert isinstance(result, Ran), (name, result)
             if result.ms <= _MS:
-                break
-        return result
+                return result
+        raise AssertionError(f"{name}: {result.ms:.0f} ms")
 
     async def judge_all(paths: list[Path], count: int) -> Mapping[str, Report]:
         assert len(paths) == count
@@ -52,7 +52,6 @@ def judged(open_sandbox: Opener, run: Runner, seal: Sealer) -> Judged:
         reports = {}
         for path in paths:
             result = await quickest(sandbox, path.name, seal(path.read_bytes()))
-            assert result.ms <= _MS, (path.name, result.ms)
             reports[path.name.partition("-")[2]] = Report.from_json(result.payload)
         return reports
 
