@@ -18,7 +18,7 @@ _SECTIONS = {
     "scanner": "Malware scanner",
     "sandbox": "Sandbox of the checker",
     "spool_memory_kb": "Uploads",
-    "purge_after_days": "Worker and retention",
+    "rescan_per_second": "Worker and retention",
     "jwt_issuer": "Tokens and credentials",
     "drain_seconds": "Stopping",
 }

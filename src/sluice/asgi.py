@@ -26,6 +26,7 @@ from sluice.uploads.slots import TenantSlots
 from sluice.uploads.spool import held
 from sluice.wiring import Services, assembled
 from sluice.worker import loop
+from sluice.worker.rescans import Rescans
 from sluice.worker.sweeps import Background
 
 _LAST_USED_SECONDS = 2.0
@@ -64,6 +65,8 @@ async def _running_tasks(settings: Settings, services: Services) -> AsyncIterato
     if settings.worker_inside:
         work = background(settings, services)
         tasks.append(asyncio.create_task(loop.run(work, pause_seconds=settings.worker_seconds, stop=stop)))
+        if settings.rescan_per_second:
+            tasks.append(asyncio.create_task(rescans(settings, services).run(stop)))
     try:
         yield
     finally:
@@ -76,6 +79,22 @@ def background(settings: Settings, services: Services) -> Background:
     engines = services.engines
     keep = timedelta(days=settings.decision_days)
     return Background(engines.database, services.buckets, engines.stores, engines.limiter, utc_now, keep)
+
+
+def rescans(settings: Settings, services: Services) -> Rescans:
+    """Answer what scans stored files again."""
+    engines = services.engines
+    return Rescans(
+        engines.database,
+        services.buckets,
+        engines.stores,
+        engines.scanner,
+        folder=settings.resolved_spool_dir,
+        memory_bytes=settings.spool_memory_kb * 1024,
+        per_second=settings.rescan_per_second,
+        pause_seconds=settings.worker_seconds,
+        clock=utc_now,
+    )
 
 
 def _api_services(settings: Settings, services: Services) -> ApiServices:

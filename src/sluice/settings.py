@@ -168,6 +168,12 @@ class Settings(BaseSettings):
     )
     free_uploads_per_month: int = Field(500, ge=0, description="Uploads per calendar month (UTC) on the plan `free`.")
 
+    rescan_per_second: float = Field(
+        5.0,
+        ge=0,
+        le=1000,
+        description="Stored files that one worker scans again in a second, one at a time, when the scanner has new signatures. 0: none.",
+    )
     purge_after_days: float = Field(30.0, ge=0, description="Days after which the object of a deleted file is removed.")
     test_file_hours: float = Field(24.0, gt=0, description="Hours after which files uploaded with a test key are removed.")
     decision_days: float = Field(365.0, gt=0, description="Days for which the decision log is kept. It holds file names.")

@@ -107,7 +107,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class WorkerServices:
-    """What a worker alone needs: no checker and no scanner, so that it works on while those are away."""
+    """What a worker alone needs: no checker and no scanner, so that it works on while those are away (see `assembled_scanner`)."""
 
     database: Database
     buckets: Buckets
@@ -134,6 +134,19 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         limiter = make_limiter(settings, database)
         stack.push_async_callback(limiter.aclose)
         yield WorkerServices(database, _buckets(settings, database, stores), stores, limiter)
+
+
+@asynccontextmanager
+async def assembled_scanner(settings: Settings) -> AsyncIterator[Scanner]:
+    """Put together a scanner with a sandbox of its own, and take it apart again. Raises `StartRefused` or `SandboxBroken`."""
+    async with AsyncExitStack() as stack:
+        make_folder(settings.resolved_spool_dir)
+        sandbox = make_sandbox(settings)
+        stack.push_async_callback(sandbox.aclose)
+        await sandbox.start()
+        scanner = await make_scanner(settings, sandbox)
+        stack.push_async_callback(scanner.aclose)
+        yield scanner
 
 
 def make_database(settings: Settings, *, patient: bool = False) -> Database:

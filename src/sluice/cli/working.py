@@ -9,12 +9,14 @@ from datetime import timedelta
 import uvloop
 
 from sluice.cli.environment import bring_up_to_date
+from sluice.engines.sandbox import SandboxBroken
 from sluice.kit.clock import utc_now
 from sluice.observe import traces
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.wiring import assembled_for_work
+from sluice.wiring import StartRefused, WorkerServices, assembled_for_work, assembled_scanner
 from sluice.worker import loop
+from sluice.worker.rescans import Rescans
 from sluice.worker.sweeps import Background
 
 
@@ -39,5 +41,28 @@ async def _work(settings: Settings) -> None:
         keep = timedelta(days=settings.decision_days)
         background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, keep)
         log.info("working", pause_seconds=settings.worker_seconds)
-        await loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
+        sweeping = loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
+        await asyncio.gather(sweeping, _rescan(settings, parts, stop))
     log.info("stopped")
+
+
+async def _rescan(settings: Settings, parts: WorkerServices, stop: asyncio.Event) -> None:
+    """Scan stored files again, with a scanner of its own. Where none can be had, all else goes on."""
+    if not settings.rescan_per_second:
+        return
+    try:
+        async with assembled_scanner(settings) as scanner:
+            rescans = Rescans(
+                parts.database,
+                parts.buckets,
+                parts.stores,
+                scanner,
+                folder=settings.resolved_spool_dir,
+                memory_bytes=settings.spool_memory_kb * 1024,
+                per_second=settings.rescan_per_second,
+                pause_seconds=settings.worker_seconds,
+                clock=utc_now,
+            )
+            await rescans.run(stop)
+    except (StartRefused, SandboxBroken) as fault:
+        log.error("rescans_off", why=str(fault))

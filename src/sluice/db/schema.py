@@ -122,11 +122,19 @@ files = Table(
     Column("created_at", Moment, nullable=False),
     Column("lease_until", Moment, nullable=True),
     Column("due_at", Moment, nullable=True),
+    # The edition of the last scan and its moment; both are null where no scan was asked for.
+    Column("scanned_with", String(160), nullable=True),
+    Column("scanned_at", Moment, nullable=True),
+    # Until then the file is left alone by those who scan again: one of them has it, or failed on it.
+    Column("rescan_at", Moment, nullable=True),
+    # A mark beside the state, so that listings, quota and deletion go on as before: only downloads look at it.
+    Column("quarantined_at", Moment, nullable=True),
     Index("ix_files_listing", "tenant_id", "state", "file_id"),
     Index("ix_files_by_context", "tenant_id", "context_key", "state", "file_id"),
     Index("ix_files_by_uploader", "tenant_id", "uploaded_by", "state", "file_id"),
     Index("ix_files_leases", "state", "lease_until"),
     Index("ix_files_due", "state", "due_at"),
+    Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
 )
 
 api_keys = Table(

@@ -1,8 +1,9 @@
 """All queries of stored files; how rows of files come into being is in `uploads.repository`. Only rows in state `stored` are seen here."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import contexts, files
@@ -20,8 +21,11 @@ async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> Fil
 
 
 async def find_any_tenant(connection: AsyncConnection, file_id: str) -> FileRecord | None:
-    """Answer one stored file of whichever tenant: for signed links, which name no tenant and were given out to one."""
-    query = select(*_SHOWN).where(files.c.file_id == file_id, files.c.state == "stored")
+    """Answer one stored file of whichever tenant: for signed links, which name no tenant and were given out to one.
+
+    One in quarantine is not handed out.
+    """
+    query = select(*_SHOWN).where(files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_(None))
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else _value(row)
 
@@ -44,10 +48,10 @@ async def list_page(
 
 
 async def count_download(connection: AsyncConnection, tenant_id: str, file_id: str, at: datetime) -> FileRecord | None:
-    """Count one download URL given out and answer the file, or None."""
+    """Count one download URL given out and answer the file, or None: also where the file is in quarantine."""
     statement = (
         update(files)
-        .where(*_stored(tenant_id, file_id))
+        .where(*_stored(tenant_id, file_id), files.c.quarantined_at.is_(None))
         .values(download_count=files.c.download_count + 1, last_downloaded_at=at)
         .returning(*_SHOWN)
     )
@@ -72,6 +76,66 @@ async def mark_deleted(connection: AsyncConnection, tenant_id: str, file_id: str
         .values(storage_used_bytes=contexts.c.storage_used_bytes - row.size_bytes)
     )
     return True
+
+
+async def stale_verdicts(
+    connection: AsyncConnection, edition: str, now: datetime, most: int, *, only: str = ""
+) -> list[FileRecord]:
+    """Answer stored files that were last scanned by another edition, oldest verdict first; with `only`, editions that begin so.
+
+    Files that were never scanned, that are in quarantine, or that are put off, are none of them. Editions are few, and each is one
+    descent of an index, so nothing left to do costs next to nothing, however many files there are.
+    """
+    found: list[AnyRow] = []
+    at: str | None = only
+    while at := await _next_edition(connection, at, only):
+        if at != edition:
+            found += await _oldest_of(connection, at, now, most)
+    found.sort(key=lambda row: row.scanned_at)
+    return [FileRecord(**{name: row._mapping[name] for name in FileRecord.__slots__}) for row in found[:most]]  # noqa: SLF001  (as below)
+
+
+async def claim_rescan(connection: AsyncConnection, file_id: str, now: datetime, until: datetime) -> bool:
+    """Claim a stored file to be scanned again, until then; answer whether it was there to be had."""
+    statement = (
+        update(files).where(files.c.file_id == file_id, *_may_be_rescanned(now)).values(rescan_at=until).returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def put_off_rescan(connection: AsyncConnection, file_id: str, until: datetime) -> None:
+    """Give a claimed file back unscanned: it is due again then."""
+    await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=until))
+
+
+async def settle_rescan(
+    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_at: datetime | None, infected: bool
+) -> bool:
+    """Note a later scan of a stored file, which puts an infected one in quarantine; answer False when it was deleted meanwhile."""
+    mark = {"quarantined_at": at} if infected else {}
+    statement = (
+        update(files)
+        .where(files.c.file_id == file_id, files.c.state == "stored")
+        .values(scanned_with=edition, scanned_at=at, rescan_at=again_at, **mark)
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def _next_edition(connection: AsyncConnection, after: str | None, only: str) -> str | None:
+    query = select(func.min(files.c.scanned_with)).where(files.c.state == "stored", files.c.scanned_with > after)
+    found: str | None = (await connection.execute(query)).scalar_one()
+    return found if found is not None and found.startswith(only) else None
+
+
+async def _oldest_of(connection: AsyncConnection, edition: str, now: datetime, most: int) -> Sequence[AnyRow]:
+    query = select(*_SHOWN, files.c.scanned_at).where(files.c.scanned_with == edition, *_may_be_rescanned(now))
+    return (await connection.execute(query.order_by(files.c.scanned_at).limit(most))).all()
+
+
+def _may_be_rescanned(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    not_put_off = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now)
+    return files.c.state == "stored", files.c.quarantined_at.is_(None), not_put_off
 
 
 def _stored(tenant_id: str, file_id: str) -> tuple[ColumnElement[bool], ...]:

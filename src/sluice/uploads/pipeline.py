@@ -188,6 +188,7 @@ class Pipeline:
             report_id=decision.report_id,
             created_at=now,
             lease_until=now + self._terms.lease,
+            scanned_with=None if decision.facts.scanned is None else decision.facts.scanned.edition,
         )
 
     def _decision(

@@ -6,7 +6,7 @@ conditional updates, never by a look and a later write.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
@@ -22,10 +22,18 @@ from sluice.db.database import Database
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
 from sluice.observe.stages import staged
+from sluice.files import FileRecord
 from sluice.uploads.months import month_of
+from sluice.uploads.reasons import Reason
 from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
-from sluice.uploads.values import Decision, Look, PendingFile
+from sluice.uploads.values import Decision, Facts, Look, PendingFile
 
+_RESCANNED: Final = {
+    "clean": ("kept", None),
+    "incomplete": ("kept", Reason.SCAN_INCOMPLETE.value),
+    "infected": ("quarantined", Reason.VIRUS_DETECTED.value),
+}
+"""What becomes of a stored file, and why, by the outcome of a later scan."""
 _CONTEXT_COLUMNS = tuple(contexts.c.keys())
 
 
@@ -149,6 +157,32 @@ async def write_decision(database: Database, decision: Decision) -> None:
     await database.commit(LOG, _decision_row(decision))
 
 
+async def write_rescan(connection: AsyncConnection, file: FileRecord, facts: Facts, report_id: str, at: datetime) -> None:
+    """Append to the decision log what a later scan said of a stored file. It was judged by no rules of its context."""
+    scanned = facts.scanned
+    if scanned is None:
+        raise ValueError("a scan without an answer is none")
+    outcome, reason = _RESCANNED[scanned.outcome]
+    await connection.execute(
+        insert(decisions).values(
+            report_id=report_id,
+            tenant_id=file.tenant_id,
+            file_id=file.file_id,
+            context_key=file.context_key,
+            mode="rescan",
+            rules={},
+            rules_version=0,
+            facts=facts.to_json(),
+            engines={"scanner": scanned.engine, "signatures": scanned.signatures},
+            outcome=outcome,
+            reason=reason,
+            detail=scanned.detail[:1000],
+            actor={"id": "worker", "name": "worker", "via": "worker"},
+            created_at=at,
+        )
+    )
+
+
 async def expired_leases(connection: AsyncConnection, now: datetime, most: int) -> Sequence[str]:
     """Answer ids of pending files whose lease is over, oldest first."""
     query = select(files.c.file_id).where(files.c.state == "pending", files.c.lease_until <= now).order_by(files.c.lease_until)
@@ -222,6 +256,8 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
         "report_id": file.report_id,
         "created_at": file.created_at,
         "lease_until": file.lease_until,
+        "scanned_with": file.scanned_with,
+        "scanned_at": None if file.scanned_with is None else file.created_at,
     }
 
 

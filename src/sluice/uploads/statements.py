@@ -59,6 +59,8 @@ PENDING: Final = [
     "report_id",
     "created_at",
     "lease_until",
+    "scanned_with",
+    "scanned_at",
 ]
 DECISION: Final = [
     "report_id",

@@ -96,6 +96,11 @@ class ScanFact:
     cached: bool = False
     flags: tuple[str, ...] = ()
 
+    @property
+    def edition(self) -> str:
+        """The engine and its signatures, as a file's row names them: `clamd 1.4.6/27500`."""
+        return f"{self.engine}/{self.signatures}"
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -209,6 +214,8 @@ class PendingFile:
     report_id: str
     created_at: datetime
     lease_until: datetime
+    scanned_with: str | None
+    """The edition that scanned it; None where no scan was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

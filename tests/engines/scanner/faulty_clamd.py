@@ -167,11 +167,11 @@ class FaultyClamd:
 
     async def _scan_descriptor(self, peer: Peer) -> None:
         fd = await peer.descriptor()
-        data = os.pread(fd, os.fstat(fd).st_size, 0)
+        start, size = os.pread(fd, 4, 0), os.fstat(fd).st_size
         os.close(fd)
-        if data.startswith(_STARTS_OF_PROBES):
+        if start.startswith(_STARTS_OF_PROBES):
             self.probes.append("FILDES")
-            await peer.say(self._of_probe(data))
+            await peer.say(self._of_probe(start, size))
         else:
             self.commands.append("FILDES")
             await self.fault(peer)
@@ -182,15 +182,26 @@ class FaultyClamd:
         peer.put_back(head)
         if head[4:].startswith(_STARTS_OF_PROBES):
             self.probes.append("INSTREAM")
-            await peer.say(self._of_probe(await take_all(peer)))
+            await self._answer_probe(peer, head[4:])
         else:
             self.commands.append("INSTREAM")
             await self.fault(peer)
 
-    def _of_probe(self, data: bytes) -> bytes:
-        if data.startswith(_STARTS_OF_PROBES[-1]):
+    async def _answer_probe(self, peer: Peer, start: bytes) -> None:
+        """Answer as a real one does past its limit: while bytes still come, and then reset. So probes of hundreds of megabytes are short."""
+        size = 0
+        while length := int.from_bytes(await peer.take(4), "big"):
+            await peer.take(length)
+            size += length
+            if size > self.largest and self.names_limits:
+                await says_limit(peer)
+                return
+        await peer.say(self._of_probe(start, size))
+
+    def _of_probe(self, start: bytes, size: int) -> bytes:
+        if start.startswith(_STARTS_OF_PROBES[-1]):
             return LIMIT if self.names_limits else b"stream: OK\0"
-        if len(data) > self.largest:
+        if size > self.largest:
             return b"stream: Heuristics.Limits.Exceeded.MaxFileSize FOUND\0" if self.names_limits else b"stream: OK\0"
         return FOUND if self.finds_test_virus else b"stream: OK\0"
 
@@ -216,10 +227,10 @@ async def faulty_clamd(fault: Fault, *, socket_path: Path | None = None) -> Asyn
 
 async def take_all(peer: Peer) -> bytes:
     """Read the frames of INSTREAM to their end and answer the bytes in them."""
-    data = b""
+    frames: list[bytes] = []
     while length := int.from_bytes(await peer.take(4), "big"):
-        data += await peer.take(length)
-    return data
+        frames.append(await peer.take(length))
+    return b"".join(frames)
 
 
 def answering(answer: bytes) -> Fault:
@@ -265,6 +276,10 @@ async def dies_mid_scan(peer: Peer) -> None:
 
 async def says_limit_and_resets(peer: Peer) -> None:
     await peer.take(5)
+    await says_limit(peer)
+
+
+async def says_limit(peer: Peer) -> None:
     await peer.say(b"INSTREAM size limit exceeded. ERROR\0")
     peer.reset()
 

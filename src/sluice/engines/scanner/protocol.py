@@ -14,6 +14,9 @@ class Edition:
     engine: str
     signatures: str
 
+    def __str__(self) -> str:
+        return f"{self.engine}/{self.signatures}"
+
 
 @dataclass(frozen=True, slots=True)
 class Clean:
