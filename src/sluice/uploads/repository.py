@@ -21,8 +21,8 @@ from sluice.contexts.repository import context_of
 from sluice.db.database import Database
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
-from sluice.observe.stages import staged
 from sluice.files import FileRecord
+from sluice.observe.stages import staged
 from sluice.uploads.months import month_of
 from sluice.uploads.reasons import Reason
 from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
