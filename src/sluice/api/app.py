@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from sluice import __version__
 from sluice.api import docs, render
 from sluice.api.authenticate import Authenticator
+from sluice.api.express import ExpressApp
 from sluice.api.guards import Guards
 from sluice.api.routes import api_keys, buckets, contexts, downloads, files, health, metrics, upload
 from sluice.api.routes.metrics import MetricsDesk
@@ -27,7 +28,7 @@ _DESCRIPTION = (
 
 def make_app(lifespan: Lifespan | None = None) -> FastAPI:
     """Answer the application; before it serves, `furnish` gives it its services."""
-    app = FastAPI(
+    app = ExpressApp(
         title="Sluice",
         version="0.1.0",
         summary="File upload validation service",

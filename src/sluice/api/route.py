@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES, Principal
+from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES, Principal, Scope
 from sluice.api.authenticate import Authenticator
 from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, UnsupportedBody
 from sluice.kit.strict_json import NotStrictJson, read_json
@@ -32,12 +32,7 @@ class GuardedRoute(APIRoute):
         takes_json = self.body_field is not None
 
         async def handle(request: Request) -> Response:
-            authenticator: Authenticator = request.app.state.authenticator
-            principal = await authenticator.principal_of(request)
-            if scope is not None and not principal.allows(scope):
-                raise ScopeMissing(scope.value)
-            request.state.principal = principal
-            structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+            request.state.principal = await admitted(request, scope)
             if any("\0" in value for value in request.path_params.values()):
                 # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
                 raise NotFound
@@ -46,7 +41,17 @@ class GuardedRoute(APIRoute):
         return handle
 
 
-def caller(request: Request) -> Principal:
+async def admitted(request: Request, scope: Scope | None) -> Principal:
+    """Answer who is asking, if they hold `scope`; raises `Unauthenticated`, `ScopeMissing`, `TooManyRequests`."""
+    authenticator: Authenticator = request.app.state.authenticator
+    principal = await authenticator.principal_of(request)
+    if scope is not None and not principal.allows(scope):
+        raise ScopeMissing(scope.value)
+    structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+    return principal
+
+
+async def caller(request: Request) -> Principal:
     """Answer who is asking, as a dependency of the endpoints."""
     principal: Principal = request.state.principal
     return principal

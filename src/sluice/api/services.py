@@ -36,7 +36,7 @@ class ApiServices:
     upload_desk: UploadDesk
 
 
-def services(request: Request) -> ApiServices:
+async def services(request: Request) -> ApiServices:
     """Answer the services, as a dependency of the endpoints."""
     bundle: ApiServices = request.app.state.services
     return bundle

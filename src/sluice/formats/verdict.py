@@ -5,7 +5,7 @@ replayed over stored reports. What a report means for an upload is decided in `s
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -84,7 +84,7 @@ class Report:
 
     def to_json(self) -> dict[str, object]:
         """Answer the report as plain JSON values, for the way out of the sandbox and into the decision log."""
-        return asdict(replace(self, measures=dict(self.measures)))
+        return {name: getattr(self, name) for name in self.__slots__} | {"measures": dict(self.measures)}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Report":

@@ -1,9 +1,9 @@
 """The upload endpoint: a streaming route. Credentials, scope and Content-Length are judged before the first byte of the body is taken."""
 
 import math
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from sluice import errors
 from sluice.api.counting import counted_upload
@@ -19,7 +19,10 @@ from sluice.uploads.pipeline import refusal_of
 from sluice.uploads.spool import Spool
 from sluice.uploads.values import RateFact
 
-router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
+_PREFIX: Final = "/api/v1/files"
+PATH: Final = f"{_PREFIX}/upload"
+
+router = APIRouter(prefix=_PREFIX, tags=["Files"], route_class=GuardedRoute)
 
 
 @router.post(
@@ -59,7 +62,7 @@ async def upload_file(request: Request, principal: Caller, services: Services) -
         finally:
             intake.close()
     body = Envelope[Uploaded](message="File uploaded", data=Uploaded.model_validate(stored))
-    response = JSONResponse(body.model_dump(mode="json"), status_code=201)
+    response = Response(body.model_dump_json(), status_code=201, media_type="application/json")
     _say_rate(response, arrival.context.upload_rate_limit, stored.rate)
     return response
 
