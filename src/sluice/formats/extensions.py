@@ -13,7 +13,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
         # Office opens web pages and text under these names, as many programs export them; and a page is Markdown.
         "text": "doc dot xls xlt md markdown",
         "pdf text": "ai eps ps",
-        "text xml": "svg tsv ics vcf css js",
+        "text xml": "tsv ics vcf css js",
     }.items()
     for extension in extensions.split()
 }

@@ -1,7 +1,11 @@
 """Looks at a picture that is part of a document. Finding it there is the document's kind; the blank rule is `pictures`."""
 
+import base64
+import binascii
 import io
+import re
 from typing import Final, Protocol
+from urllib.parse import unquote_to_bytes
 
 from PIL import Image
 
@@ -21,11 +25,27 @@ _LIGHT: Final = 200
 _SCAN_SIDE: Final = 300
 
 
+_INLINE: Final = re.compile(r"\s*data:image/[\w.+-]+((?:;[\w=-]+)*),(.*)", re.DOTALL | re.IGNORECASE)
+_INLINE_MOST: Final = 16 * 1024**2
+
+
 class Bytes(Protocol):
     """An opened member of an archive."""
 
     def read(self, size: int, /) -> bytes:
         """Answer up to `size` bytes, none at the end."""
+
+
+def inline_is_blank(address: str, limits: Limits) -> bool:
+    """Whether a reader would see nothing on a picture that stands in its own address (`data:`). Of other addresses the answer is False."""
+    inline = _INLINE.fullmatch(address) if len(address) <= _INLINE_MOST else None
+    if inline is None:
+        return False
+    try:
+        content = base64.b64decode(inline[2]) if ";base64" in inline[1].lower() else unquote_to_bytes(inline[2])
+    except (binascii.Error, ValueError):
+        return False
+    return embedded_is_blank(io.BytesIO(content), limits)
 
 
 def embedded_is_blank(stream: Bytes, limits: Limits) -> bool:

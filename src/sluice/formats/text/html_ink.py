@@ -4,18 +4,14 @@ What a reader sees is text, and elements that draw something by themselves. Hidd
 ground might bring it out. In doubt a page shows something: scripts that may write it, frames, other files that are named as its source.
 """
 
-import base64
-import binascii
-import io
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from lxml import etree
 
 from sluice.formats.budget import Deadline
-from sluice.formats.images.embedded import embedded_is_blank
+from sluice.formats.images.embedded import inline_is_blank
 from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.text.xmlsafe import Enough
 from sluice.formats.verdict import Limits
@@ -69,8 +65,6 @@ _NO_EDGE: Final = re.compile(
     r"\s*(?:none|hidden|0(?:px|em|rem|pt)?|inherit|initial|unset|collapse|separate|0(?:px)?\s+\S+.*|\d+px\s*)\s*", re.IGNORECASE
 )
 _ABROAD: Final = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
-_DATA: Final = re.compile(r"\s*data:image/[\w.+-]+((?:;[\w=-]+)*),(.*)", re.DOTALL | re.IGNORECASE)
-_DATA_MOST: Final = 16 * 1024**2
 _LOOK_AT_CLOCK: Final = 4096
 _CDATA: Final = "<![CDATA["
 """Text where the page is read as XML, and nothing where it is read as HTML."""
@@ -181,14 +175,7 @@ class _Ink:
         source = attributes.get("src") or attributes.get("srcset") or attributes.get("data-src", "")
         if not source.strip() or any(_is_dot(attributes.get(side, "")) for side in ("width", "height")):
             return bool(attributes.get("alt", "").strip(INVISIBLE))
-        data = _DATA.fullmatch(source)
-        if data is None or len(source) > _DATA_MOST:
-            return True
-        try:
-            content = base64.b64decode(data[2]) if ";base64" in data[1].lower() else unquote_to_bytes(data[2])
-        except (binascii.Error, ValueError):
-            return True
-        return not embedded_is_blank(io.BytesIO(content), self._limits)
+        return not inline_is_blank(source, self._limits)
 
 
 def _see_machinery(tag: str, attributes: Mapping[str, str]) -> None:

@@ -1,0 +1,143 @@
+import base64
+
+import pytest
+
+from sluice.formats.check import check_file
+from sluice.formats.images.raster import sample_picture
+from sluice.formats.kinds.svg import KIND
+from sluice.formats.verdict import Finding, Limits, Outcome
+from tests.formats.judging import Judged, corpus, judge, needs_corpus, source_of
+
+DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+PICTURE = base64.b64encode(sample_picture("PNG")).decode()
+
+
+def drawing(body: str, root: str = "", front: str = "") -> bytes:
+    return f'{front}<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100" {root}>{body}</svg>'.encode()
+
+
+def judged(body: str, root: str = "", front: str = "") -> Judged:
+    return judge(KIND, drawing(body, root, front))
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "",
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- made by hand -->\n',
+        '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd" [<!ENTITY ns "http://a">]>',
+    ],
+)
+def test_a_drawing_is_sound_and_not_blank(front: str) -> None:
+    found = judged("<path d='M0 0L9 9' stroke='black'/>", front=front)
+    assert found.outcome is Outcome.OK
+    assert found.blank is None
+
+
+@pytest.mark.parametrize(
+    "data", [drawing("<g>"), drawing("<g></p>"), drawing("a & b"), drawing("")[:-3], b"<svg", b"no drawing", drawing("\0")]
+)
+def test_what_is_not_well_formed_is_corrupt(data: bytes) -> None:
+    assert judge(KIND, data).outcome is Outcome.CORRUPT
+
+
+def test_another_document_is_no_drawing() -> None:
+    found = judge(KIND, b"<?xml version='1.0'?><feed><entry>1</entry></feed>")
+    assert found.outcome is Outcome.CORRUPT
+    assert "its root is feed" in found.detail
+
+
+def test_entities_that_multiply_are_a_bomb() -> None:
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
+    front = f'<!DOCTYPE svg [<!ENTITY l0 "laugh">{entities}]>'
+    assert (
+        judged("<text>&l11;</text>", front=front).finding is Finding.ARCHIVE_BOMB
+        or not judged("<text>&l11;</text>", front=front).passes
+    )
+
+
+def test_what_lies_outside_is_named_and_not_loaded() -> None:
+    with source_of(drawing("<text>&x;</text>", front='<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>')) as source:
+        assert KIND.check(source, Limits())["external_entities"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<title>t</title><desc>nothing</desc><defs/><g></g>",
+        "<metadata><a:Work xmlns:a='http://a'>text</a:Work></metadata>",
+        "<defs><path d='M0 0L9 9'/><text>word</text></defs>",
+        "<clipPath><rect width='9' height='9'/></clipPath>",
+        "<g display='none'><path d='M0 0L9 9' stroke='red'/></g>",
+        "<g style='display:none'><text>word</text></g>",
+        "<g visibility='hidden'><rect width='9' height='9'/></g>",
+        "<rect width='9' height='9' fill='none'/>",
+        "<g fill='none'><rect width='9' height='9'/></g>",
+        "<rect width='9' height='9' style='fill: rgba(0, 0, 0, 0)'/>",
+        "<rect width='9' height='9' opacity='0.0'/>",
+        "<rect width='9' height='9' fill='red' fill-opacity='0'/>",
+        "<rect width='9' height='9' fill='none' stroke='red' stroke-width='0'/>",
+        "<rect width='0' height='9'/><circle r='0'/><path d=''/><path d='M 1 1'/><polygon points='1,1'/>",
+        "<line x2='9'/>",
+        "<text> \u200b\u00a0</text>",
+        "<image href=''/>",
+        f"<image width='9' height='9' href='data:image/gif;base64,{DOT}'/>",
+        "<rect width='100%' height='100%' fill='white'/>",
+        "<rect x='-1' y='-1' width='200' height='200' fill='#123456'/>",
+    ],
+)
+def test_what_leaves_no_ink_is_blank(body: str) -> None:
+    found = judged(body)
+    assert found.outcome is Outcome.OK
+    assert found.blank
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<line x2='9' stroke='black'/>",
+        "<text>word</text>",
+        "<text><tspan>word</tspan></text>",
+        "<circle r='1'/>",
+        "<ellipse rx='1' ry='2'/>",
+        "<polyline points='0,0 9,9' stroke='red'/>",
+        "<path d='M0 0 9 9' stroke='red'/>",
+        "<path d='m1,1,5,5' stroke='red'/>",
+        "<g visibility='hidden'><rect visibility='visible' width='9' height='9'/></g>",
+        "<g fill='none'><rect width='9' height='9' fill='red'/></g>",
+        "<rect width='9' height='9' fill='white'/>",
+        "<rect width='100%' height='100%' fill='url(#a)'/>",
+        "<rect width='100%' height='100%' fill='white' stroke='red'/>",
+        "<rect width='100%' height='100%'/><circle r='1' fill='red'/>",
+        "<symbol id='a'><path d='M0 0L9 9'/></symbol>",
+        "<defs><path id='a' d='M0 0L9 9'/></defs><use href='#a'/>",
+        "<image href='photo.jpg'/>",
+        f"<image href='data:image/png;base64,{PICTURE}'/>",
+        "<script>draw()</script>",
+        "<foreignObject><p xmlns='http://www.w3.org/1999/xhtml'>word</p></foreignObject>",
+        "<g filter='url(#flood)'/>",
+        "<g display='none'><set attributeName='display' to='inline'/></g>",
+        "<style>.a { fill: red }</style><rect class='a' fill='none' width='9' height='9'/>",
+        "<style>.a { stroke: red }</style><line class='a' x2='9'/>",
+        "<defs><font><glyph d='M0 0L9 9'/></font></defs>",
+    ],
+)
+def test_what_leaves_ink_or_may_is_not_blank(body: str) -> None:
+    found = judged(body)
+    assert found.outcome is Outcome.OK, found.detail
+    assert found.blank is None
+
+
+def test_a_page_named_svg_is_a_mismatch() -> None:
+    with source_of(b"<!DOCTYPE html><html><body>Not found</body></html>") as source:
+        assert check_file(source._fd, filename="a.svg").finding is Finding.TYPE_MISMATCH
+
+
+@needs_corpus
+def test_the_files_of_the_corpus_are_judged_right() -> None:
+    assert [
+        path.name for path in corpus("svg", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
+    ] == []
+    assert [path.name for path in corpus("svg", "blank") if not judge(KIND, path.read_bytes()).blank] == []
+    assert [path.name for path in corpus("svg", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
