@@ -1,0 +1,58 @@
+"""A real OIDC issuer (npm's `oidc-provider`) for tests. Its packages are installed by `make servers`, where node and npm are."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.servers import daemon, free_port, listens
+
+_FOLDER = Path(__file__).parent / "oidc"
+AUDIENCE = "urn:sluice:api"
+
+
+@dataclass(frozen=True)
+class OidcProvider:
+    """A running issuer. Its two clients, `first` and `second`, are of the tenants `ten_of_first` and `ten_of_second`."""
+
+    port: int
+    log: Path
+
+    @property
+    def issuer(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of a service that believes it."""
+        return {
+            "OIDC_ISSUER": self.issuer,
+            "OIDC_JWKS_URL": f"{self.issuer}/jwks",
+            "OIDC_ALGORITHMS": "RS256",
+            "OIDC_PROVISION": "true",
+            "JWT_AUDIENCE": AUDIENCE,
+        }
+
+    @property
+    def times_asked(self) -> int:
+        return self.log.read_text().count("keys asked for")
+
+    def token(self, client: str, scope: str) -> str:
+        form = {"grant_type": "client_credentials", "scope": scope}
+        answer = httpx.post(f"{self.issuer}/token", data=form, auth=(client, f"{client}-secret-0123456789"), timeout=20)
+        return str(answer.raise_for_status().json()["access_token"])
+
+
+@contextmanager
+def running_oidc_provider(folder: Path, port: int | None = None) -> Iterator[OidcProvider]:
+    """Run the issuer, with new keys, until the block ends; skips where it cannot be run."""
+    if shutil.which("node") is None or not (_FOLDER / "node_modules").exists():
+        pytest.skip("this setup has no oidc-provider: `make servers` installs it where node and npm are")
+    provider = OidcProvider(port or free_port(), folder / "issuer.log")
+    program = ["node", str(_FOLDER / "issuer.mjs"), str(provider.port)]
+    with daemon(program, provider.log, ready=lambda: listens(provider.port)):
+        yield provider
