@@ -17,6 +17,7 @@ SETUPS = ("sqlite-local", "postgres-s3")
 HASTY = {
     "FREE_UPLOADS_PER_MONTH": "3",
     "PURGE_AFTER_DAYS": "0",
+    "AUDIT_DAYS": "0.00001",
     "BODY_IDLE_SECONDS": "3",
     "UPLOADS_PER_TENANT": "1",
     "UPLOAD_WAIT_SECONDS": "0.3",

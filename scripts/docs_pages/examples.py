@@ -62,6 +62,17 @@ VALUES: Final[Mapping[str, Any]] = {
 """By the name of the field, wherever it stands."""
 
 IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
+    "AuditItem": {
+        "event_id": "aud_01kg8p9b2sf3mw7n5rhq1xkc8d",
+        "action": "file.linked",
+        "target": "file_01kg8p7t4df8hb6cxy2wns0vqz",
+        "actor_id": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
+        "actor_name": "intake form",
+        "via": "api_key",
+        "outcome": "done",
+        "error": None,
+        "request_id": "req_01kg8p9b2re8taz3vd6q0gwy4h",
+    },
     "ContextItem": {"status": "active"},
     "ContextOut": {"status": "active"},
     "KeyCreated": {"name": "intake form"},
@@ -102,6 +113,7 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/api-keys/{api_key_id}"): "API key found",
     ("patch", "/api/v1/api-keys/{api_key_id}"): "API key updated",
     ("delete", "/api/v1/api-keys/{api_key_id}"): "API key revoked",
+    ("get", "/api/v1/audit"): "Audit trail listed",
 }
 """The envelope's message of each success."""
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
 
-Via = Literal["api_key", "jwt"]
+Via = Literal["api_key", "jwt", "command"]
 Route = tuple[str, str]
 
 
@@ -51,10 +51,16 @@ class Principal:
         return all(self.allows(scope) for scope in scopes)
 
 
+def operator(tenant_id: str, user: str) -> Principal:
+    """Answer who acts by a command on the machine itself: nobody's credential, and no bar stands between it and the service's user."""
+    return Principal(tenant_id, f"command|{user}", user, frozenset(), via="command")
+
+
 _CONTEXTS: Final = "/api/v1/contexts"
 _FILES: Final = "/api/v1/files"
 _API_KEYS: Final = "/api/v1/api-keys"
 _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
+_AUDIT: Final = "/api/v1/audit"
 _DOWNLOAD: Final = "/api/v1/downloads/{file_id}"
 
 ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
@@ -79,9 +85,39 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("PATCH", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
         ("POST", f"{_BUCKETS}/{{config_id}}/set-default"): Scope.ADMIN,
         ("DELETE", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
+        ("GET", _AUDIT): Scope.ADMIN,
     }
 )
 """The scope each route asks for, None for any valid credential. A route that stands neither here nor in `SIGNED_ROUTES` is a mistake."""
 
 SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
 """Routes that ask for no credential because their own signature is one (`files.links`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """How a route stands in the audit trail: the word for it, and the field that names its target.
+
+    The target is the path's parameter of that name; where the path has none, the thing is made by the request and named by its answer.
+    """
+
+    action: str
+    target: str
+
+
+AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
+    {
+        ("POST", _CONTEXTS): Audited("context.created", "context_key"),
+        ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Audited("context.changed", "context_key"),
+        ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
+        ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
+        ("POST", _API_KEYS): Audited("api_key.created", "api_key_id"),
+        ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.changed", "api_key_id"),
+        ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.revoked", "api_key_id"),
+        ("POST", _BUCKETS): Audited("bucket.added", "config_id"),
+        ("PATCH", f"{_BUCKETS}/{{config_id}}"): Audited("bucket.changed", "config_id"),
+        ("POST", f"{_BUCKETS}/{{config_id}}/set-default"): Audited("bucket.made_default", "config_id"),
+        ("DELETE", f"{_BUCKETS}/{{config_id}}"): Audited("bucket.deleted", "config_id"),
+    }
+)
+"""Every route that changes something or hands a file out. Uploads are not here: each has a row in the decision log."""

@@ -77,8 +77,8 @@ async def _running_tasks(settings: Settings, services: Services) -> AsyncIterato
 def background(settings: Settings, services: Services) -> Background:
     """Answer what the worker works with."""
     engines = services.engines
-    keep = timedelta(days=settings.decision_days)
-    return Background(engines.database, services.buckets, engines.stores, engines.limiter, utc_now, keep)
+    keep = timedelta(days=settings.decision_days), timedelta(days=settings.audit_days)
+    return Background(engines.database, services.buckets, engines.stores, engines.limiter, utc_now, *keep)
 
 
 def rescans(settings: Settings, services: Services) -> Rescans:
@@ -105,6 +105,7 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
         api_keys=services.api_keys,
         pipeline=services.pipeline,
         signer=services.signer,
+        trail=services.trail,
         upload_desk=UploadDesk(
             TenantSlots(settings.uploads_per_tenant, settings.upload_wait_seconds),
             settings.resolved_spool_dir,

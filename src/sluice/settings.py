@@ -177,6 +177,7 @@ class Settings(BaseSettings):
     purge_after_days: float = Field(30.0, ge=0, description="Days after which the object of a deleted file is removed.")
     test_file_hours: float = Field(24.0, gt=0, description="Hours after which files uploaded with a test key are removed.")
     decision_days: float = Field(365.0, gt=0, description="Days for which the decision log is kept. It holds file names.")
+    audit_days: float = Field(365.0, gt=0, description="Days for which the audit trail is kept. It holds names of users and keys.")
     worker_seconds: float = Field(5.0, gt=0, description="Pause of the worker when nothing was due.")
     worker_inside: bool = Field(True, description="Run the worker inside the server. Switch off where `sluice work` runs.")
 

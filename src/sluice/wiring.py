@@ -52,6 +52,7 @@ from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
 from sluice.threats import RULES_VERSION
+from sluice.trail.service import Trail
 from sluice.uploads.pipeline import Pipeline, Terms
 
 _MB = 1024 * 1024
@@ -91,6 +92,7 @@ class Services:
     api_keys: ApiKeys
     pipeline: Pipeline
     signer: LinkSigner
+    trail: Trail
 
     async def healths(self) -> Sequence[EngineHealth]:
         """Ask every engine how it is, all at once."""
@@ -338,6 +340,7 @@ def _services(settings: Settings, engines: Engines) -> Services:
         api_keys=ApiKeys(database),
         pipeline=_pipeline(settings, engines),
         signer=signer,
+        trail=Trail(database),
     )
 
 

@@ -30,6 +30,7 @@ TABLE = [
     ("PATCH", "{buckets}/bkt_unknown", ADMIN),
     ("POST", "{buckets}/bkt_unknown/set-default", ADMIN),
     ("DELETE", "{buckets}/bkt_unknown", ADMIN),
+    ("GET", "/audit", ADMIN),
 ]
 
 

@@ -12,7 +12,7 @@ from sluice.api import docs, render
 from sluice.api.authenticate import Authenticator
 from sluice.api.express import ExpressApp
 from sluice.api.guards import Guards
-from sluice.api.routes import api_keys, buckets, contexts, downloads, files, health, metrics, upload
+from sluice.api.routes import api_keys, audit, buckets, contexts, downloads, files, health, metrics, upload
 from sluice.api.routes.metrics import MetricsDesk
 from sluice.api.services import ApiServices
 from sluice.engines.health import EngineHealth
@@ -39,7 +39,7 @@ def make_app(lifespan: Lifespan | None = None) -> FastAPI:
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )
-    for module in (contexts, upload, files, downloads, buckets, api_keys, health, metrics, docs):
+    for module in (contexts, upload, files, downloads, buckets, api_keys, audit, health, metrics, docs):
         app.include_router(module.router)
     render.install(app)
     app.add_middleware(Guards)

@@ -36,6 +36,7 @@ class Guards:
         request_id = new_id("req")
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
+        scope.setdefault("state", {})["request_id"] = request_id
         started = False
         count = RequestCount(scope)
 

@@ -1,6 +1,8 @@
 """The route class of the API: who is asking and what for is judged before a byte of the body is read; then the body is read strictly."""
 
+import json
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
@@ -8,10 +10,12 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES, Principal, Scope
+from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, Audited, Principal, Scope
 from sluice.api.authenticate import Authenticator
+from sluice.api.services import ApiServices
 from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, UnsupportedBody
 from sluice.kit.strict_json import NotStrictJson, read_json
+from sluice.trail.service import Trail
 
 JSON_BODY_BYTES: Final = 64 * 1024
 
@@ -28,15 +32,21 @@ class GuardedRoute(APIRoute):
         if routes <= SIGNED_ROUTES:
             return inner
         (route,) = routes
-        scope = ROUTE_SCOPES[route]
+        scope, audited = ROUTE_SCOPES[route], AUDITED_ROUTES.get(route)
         takes_json = self.body_field is not None
 
         async def handle(request: Request) -> Response:
-            request.state.principal = await admitted(request, scope)
-            if any("\0" in value for value in request.path_params.values()):
-                # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
-                raise NotFound
-            return await inner(await _read(request) if takes_json else request)
+            try:
+                await admitted(request, scope)
+                if any("\0" in value for value in request.path_params.values()):
+                    # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
+                    raise NotFound
+                response = await inner(await _read(request) if takes_json else request)
+            except ScopeMissing:
+                await _note_refusal(request, audited)
+                raise
+            await _note_done(request, audited, response)
+            return response
 
         return handle
 
@@ -44,11 +54,33 @@ class GuardedRoute(APIRoute):
 async def admitted(request: Request, scope: Scope | None) -> Principal:
     """Answer who is asking, if they hold `scope`; raises `Unauthenticated`, `ScopeMissing`, `TooManyRequests`."""
     authenticator: Authenticator = request.app.state.authenticator
-    principal = await authenticator.principal_of(request)
+    principal: Principal = await authenticator.principal_of(request)
+    request.state.principal = principal
+    structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     if scope is not None and not principal.allows(scope):
         raise ScopeMissing(scope.value)
-    structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     return principal
+
+
+async def _note_refusal(request: Request, audited: Audited | None) -> None:
+    if audited is not None:
+        target = request.path_params.get(audited.target)
+        state = request.state
+        await _trail(request).refused(state.principal, audited.action, target, ScopeMissing.code, state.request_id)
+
+
+async def _note_done(request: Request, audited: Audited | None, response: Response) -> None:
+    if audited is None or not response.status_code < HTTPStatus.BAD_REQUEST:
+        return
+    target = request.path_params.get(audited.target)
+    if target is None:
+        target = json.loads(bytes(response.body))["data"][audited.target]
+    await _trail(request).done(request.state.principal, audited.action, target, request.state.request_id)
+
+
+def _trail(request: Request) -> Trail:
+    services: ApiServices = request.app.state.services
+    return services.trail
 
 
 async def caller(request: Request) -> Principal:

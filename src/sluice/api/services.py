@@ -10,6 +10,7 @@ from sluice.buckets.service import Buckets
 from sluice.contexts.service import Contexts
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files
+from sluice.trail.service import Trail
 from sluice.uploads.pipeline import Pipeline
 from sluice.uploads.slots import TenantSlots
 
@@ -33,6 +34,7 @@ class ApiServices:
     api_keys: ApiKeys
     pipeline: Pipeline
     signer: LinkSigner
+    trail: Trail
     upload_desk: UploadDesk
 
 

@@ -8,7 +8,7 @@ from sluice.api_keys.api_key import ApiKey, KeyStatus
 from sluice.api_keys.service import ApiKeys, Issued
 from sluice.cli.environment import on_database, settings_for_a_task
 from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.cli.tenants import existing
+from sluice.cli.tenants import existing, noted
 from sluice.db.database import Database
 from sluice.errors import NotFound
 from sluice.kit.clock import utc_now
@@ -23,9 +23,11 @@ def create(tenant_id: str, name: str, scopes: Sequence[str], *, test: bool, expi
 
     async def act(database: Database) -> Issued:
         await existing(database, tenant_id)
-        return await ApiKeys(database).create(
+        issued = await ApiKeys(database).create(
             tenant_id, name, scopes, mode="test" if test else "live", expires_in_days=expires_in_days
         )
+        await noted(database, tenant_id, "api_key.created", issued.key.api_key_id)
+        return issued
 
     return on_database(act)
 
@@ -56,6 +58,7 @@ def revoke(tenant_id: str, api_key_id: str) -> None:
             raise CommandRefused(
                 f"The tenant {tenant_id} has no key {api_key_id}: `sluice keys list --tenant {tenant_id}` names them all."
             ) from fault
+        await noted(database, tenant_id, "api_key.revoked", api_key_id)
 
     on_database(act)
 

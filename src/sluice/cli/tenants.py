@@ -1,8 +1,11 @@
 """What the commands for tenants do with the database."""
 
+import getpass
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from sluice.access import operator
 from sluice.cli.environment import on_database
 from sluice.cli.outcomes import CommandRefused
 from sluice.db.database import Database
@@ -10,13 +13,16 @@ from sluice.errors import NotFound
 from sluice.tenants import Plan, Tenant
 from sluice.tenants.service import Tenants
 from sluice.tenants.tenant import TenantStatus
+from sluice.trail.service import Trail
 
 
 def create(name: str, plan: Plan) -> Tenant:
     """Make an active tenant."""
 
     async def act(database: Database) -> Tenant:
-        return await Tenants(database).create(name, plan)
+        tenant = await Tenants(database).create(name, plan)
+        await noted(database, tenant.tenant_id, "tenant.created", tenant.tenant_id)
+        return tenant
 
     return on_database(act)
 
@@ -36,8 +42,18 @@ def set_status(tenant_id: str, status: TenantStatus) -> None:
     async def act(database: Database) -> None:
         await existing(database, tenant_id)
         await Tenants(database).set_status(tenant_id, status)
+        await noted(database, tenant_id, "tenant.suspended" if status == "suspended" else "tenant.resumed", tenant_id)
 
     on_database(act)
+
+
+async def noted(database: Database, tenant_id: str, action: str, target: str) -> None:
+    """Note in the tenant's audit trail what a command did, under the name of the machine's user that ran it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name; KeyError until Python 3.12
+        user = str(os.getuid())
+    await Trail(database).done(operator(tenant_id, user), action, target, None)
 
 
 async def existing(database: Database, tenant_id: str) -> Tenant:

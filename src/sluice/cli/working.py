@@ -38,8 +38,8 @@ async def _work(settings: Settings) -> None:
             from sluice.cli.watched import watched  # noqa: PLC0415  (a worker without a port loads no HTTP framework)
 
             await stack.enter_async_context(watched(settings, settings.worker_port, parts))
-        keep = timedelta(days=settings.decision_days)
-        background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, keep)
+        keep = timedelta(days=settings.decision_days), timedelta(days=settings.audit_days)
+        background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, *keep)
         log.info("working", pause_seconds=settings.worker_seconds)
         sweeping = loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
         await asyncio.gather(sweeping, _rescan(settings, parts, stop))

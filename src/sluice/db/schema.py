@@ -174,6 +174,25 @@ rate_takes = Table(
     Index("ix_rate_takes_age", "taken_us"),
 )
 
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("event_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("actor_id", String(255), nullable=False),
+    Column("actor_name", String(255), nullable=False),
+    Column("via", String(16), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", String(255), nullable=True),
+    Column("outcome", String(16), nullable=False),
+    Column("error", String(64), nullable=True),
+    Column("request_id", String(64), nullable=True),
+    Column("created_at", Moment, nullable=False),
+    Index("ix_audit_events_listing", "tenant_id", "event_id"),
+    Index("ix_audit_events_age", "created_at"),
+)
+"""Append-only: a trigger of the migration refuses every change of a row; only age removes one."""
+
 decisions = Table(
     "decisions",
     metadata,

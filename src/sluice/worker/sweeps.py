@@ -14,6 +14,7 @@ from sluice.kit.clock import Clock
 from sluice.observe.log import log
 from sluice.observe.metrics import WORKER_PUT_OFF
 from sluice.observe.stages import swept
+from sluice.trail import repository as trail_rows
 from sluice.uploads import repository as upload_rows
 
 _BATCH: Final = 100
@@ -32,6 +33,7 @@ class Background:
     limiter: Limiter
     clock: Clock
     keep_decisions: timedelta
+    keep_audit: timedelta
 
 
 @swept("settle_leases")
@@ -114,4 +116,11 @@ async def forget_decisions(work: Background) -> int:
         return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
 
 
-SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_takes, forget_decisions)
+@swept("forget_audit")
+async def forget_audit(work: Background) -> int:
+    """Delete entries of the audit trail older than it is kept: they name people."""
+    async with work.database.transaction() as connection:
+        return await trail_rows.forget(connection, work.clock() - work.keep_audit, _BATCH)
+
+
+SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_takes, forget_decisions, forget_audit)

@@ -1,0 +1,44 @@
+"""All queries of the audit trail: it is added to and read, and forgotten by age. Nothing changes an entry; the database refuses that."""
+
+from datetime import datetime
+
+from sqlalchemy import delete, func, insert, select
+
+from sluice.db.schema import audit_events
+from sluice.db.types import AnyRow, Connection
+from sluice.kit.paging import Page, PageRequest
+from sluice.trail.event import Event
+
+
+async def add(connection: Connection, event: Event) -> None:
+    """Insert one entry."""
+    await connection.execute(insert(audit_events).values({name: getattr(event, name) for name in Event.__slots__}))
+
+
+async def list_page(
+    connection: Connection, tenant_id: str, actor_id: str | None, action: str | None, request: PageRequest
+) -> Page[Event]:
+    """Answer one page, newest first."""
+    wanted = [audit_events.c.tenant_id == tenant_id]
+    if actor_id is not None:
+        wanted.append(audit_events.c.actor_id == actor_id)
+    if action is not None:
+        wanted.append(audit_events.c.action == action)
+    total = (await connection.execute(select(func.count()).select_from(audit_events).where(*wanted))).scalar_one()
+    if request.offset >= total:
+        return Page((), request, total)
+    newest = audit_events.c.event_id.desc()
+    query = select(audit_events).where(*wanted).order_by(newest).offset(request.offset).limit(request.page_size)
+    rows = (await connection.execute(query)).all()
+    return Page(tuple(_value(row) for row in rows), request, total)
+
+
+async def forget(connection: Connection, before: datetime, most: int) -> int:
+    """Remove the oldest entries made before `before`, at most `most`; answer how many."""
+    old = select(audit_events.c.event_id).where(audit_events.c.created_at < before).limit(most)
+    statement = delete(audit_events).where(audit_events.c.event_id.in_(old)).returning(audit_events.c.event_id)
+    return len((await connection.execute(statement)).all())
+
+
+def _value(row: AnyRow) -> Event:
+    return Event(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
