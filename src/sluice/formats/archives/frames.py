@@ -126,13 +126,10 @@ def _skip(feed: Feed) -> bool:
     return True
 
 
-ZSTANDARD: Final = container(
-    "zst",
-    Codec(name="Zstandard", begin=_ZSTD_MAGIC, again=_ZSTD_MAGIC, unpack=_unpack_zstd, skip=_skip, is_strict=True),
-    begins=lambda head: _ZSTD_MAGIC.match(_behind_skipped(head)) is not None,
+ZSTANDARD_CODEC: Final = Codec(
+    name="Zstandard", begin=_ZSTD_MAGIC, again=_ZSTD_MAGIC, unpack=_unpack_zstd, skip=_skip, is_strict=True
 )
-LZ4: Final = container(
-    "lz4",
-    Codec(name="LZ4", begin=_LZ4_MAGIC, again=_LZ4_MAGIC, unpack=_unpack_lz4, skip=_skip),
-    begins=lambda head: _LZ4_MAGIC.match(_behind_skipped(head)) is not None,
-)
+LZ4_CODEC: Final = Codec(name="LZ4", begin=_LZ4_MAGIC, again=_LZ4_MAGIC, unpack=_unpack_lz4, skip=_skip)
+
+ZSTANDARD: Final = container("zst", ZSTANDARD_CODEC, begins=lambda head: _ZSTD_MAGIC.match(_behind_skipped(head)) is not None)
+LZ4: Final = container("lz4", LZ4_CODEC, begins=lambda head: _LZ4_MAGIC.match(_behind_skipped(head)) is not None)

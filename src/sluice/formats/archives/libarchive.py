@@ -7,6 +7,7 @@ calls it has judged names, links and sizes by headers of his own reading.
 import contextlib
 import ctypes
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -50,6 +51,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ),
         ("archive_error_string", (pointer,), ctypes.c_char_p),
         ("archive_entry_pathname", (pointer,), ctypes.c_char_p),
+        ("archive_entry_filetype", (pointer,), ctypes.c_uint),
         *((f"archive_read_support_format_{each}", (pointer,), ctypes.c_int) for each in _FORMATS),
     ):
         function = getattr(library, name)
@@ -66,7 +68,14 @@ def is_installed() -> bool:
 
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
-    """Show every member of a RAR or 7z archive to the visitor, by its data's own checksum.
+    """Show every member of a RAR or 7z archive to the visitor. Raises as `members` does."""
+    for name, pieces in members(archive, budget):
+        visitor.member(name, pieces)
+    return {"read_with": "libarchive"}
+
+
+def members(archive: RandomAccess, budget: Budget) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield name and content of every member of a RAR or 7z archive, by its data's own checksum; what was not read of one is skipped.
 
     Raises `Corrupt`, `Encrypted`, and `Unsupported` without the library, for what it cannot read, and where there is no room for the file.
     """
@@ -83,11 +92,10 @@ def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
             getattr(_LIBRARY, f"archive_read_support_format_{each}")(handle)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory)) if memory else None
         reader.checked(_LIBRARY.archive_read_open_memory(handle, start, len(memory)))
-        for name in reader.members():
-            visitor.member(name, reader.pieces())
+        for name, is_folder in reader.members():
+            yield name, iter(()) if is_folder else reader.pieces()
     finally:
         _LIBRARY.archive_read_free(handle)
-    return {"read_with": "libarchive"}
 
 
 class _Reader:
@@ -96,11 +104,12 @@ class _Reader:
         self._handle = handle
         self._budget = budget
 
-    def members(self) -> Iterator[str]:
+    def members(self) -> Iterator[tuple[str, bool]]:
+        """Yield the name of each member, and whether it is a folder: libarchive has no data of those to read."""
         entry = ctypes.c_void_p()
         while self.checked(self._library.archive_read_next_header(self._handle, ctypes.byref(entry))) != _END:
             name: bytes = self._library.archive_entry_pathname(entry) or b""
-            yield name.decode("utf-8", "replace")
+            yield name.decode("utf-8", "replace"), stat.S_ISDIR(self._library.archive_entry_filetype(entry))
 
     def pieces(self) -> Iterator[bytes]:
         start, size, offset = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int64()

@@ -45,8 +45,7 @@ _REPARSE_POINT: Final = 0x0400
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     """Show every file to the visitor. Raises as `WholeContainer` says."""
-    raw, trailing = _read_raw_header(archive)
-    streams, files = _read_header(archive, raw, budget)
+    streams, files, trailing = read_directory(archive, budget)
     budget.count(len(files))
     for file in files:
         _refuse_unsafe(file)
@@ -61,6 +60,12 @@ def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
         raise
     _show(archive, streams, files, budget, visitor)
     return measures
+
+
+def read_directory(archive: RandomAccess, budget: Budget) -> tuple[Streams, list[File], int]:
+    """Answer the tables of streams and files, and how many bytes follow the archive. Raises as `WholeContainer` says."""
+    raw, trailing = _read_raw_header(archive)
+    return *_read_header(archive, raw, budget), trailing
 
 
 def _read_raw_header(archive: RandomAccess) -> tuple[bytes, int]:
@@ -101,7 +106,7 @@ def _unpack_header(archive: RandomAccess, streams: Streams, budget: Budget) -> b
         raise Corrupt("the archive's header is damaged: it is packed in an impossible way")
     _refuse_declared(streams, budget)
     folder = streams.folders[0]
-    raw = b"".join(_content(archive, streams, 0, budget))
+    raw = b"".join(content(archive, streams, 0, budget))
     if folder.crc is not None and zlib.crc32(raw) != folder.crc:
         raise Corrupt("the archive's packed header is damaged: its checksum does not fit")
     return raw
@@ -144,11 +149,11 @@ def _refuse_declared(streams: Streams, budget: Budget) -> None:
 def _show(archive: RandomAccess, streams: Streams, files: list[File], budget: Budget, visitor: Visitor) -> None:
     named = (file for file in files if file.has_stream)
     for index, substreams in enumerate(streams.substreams):
-        content = Feed(_content(archive, streams, index, budget))
+        feed = Feed(content(archive, streams, index, budget))
         for substream in substreams:
             file = next(named, None)
             name = file.name if file else ""
-            visitor.member(name, _checked(content.pieces(substream.size), substream.crc, name))
+            visitor.member(name, _checked(feed.pieces(substream.size), substream.crc, name))
 
 
 def _checked(pieces: Iterator[bytes], crc: int | None, name: str) -> Iterator[bytes]:
@@ -160,7 +165,7 @@ def _checked(pieces: Iterator[bytes], crc: int | None, name: str) -> Iterator[by
         raise Corrupt(f"member {name!r} is damaged: its checksum does not fit its content")
 
 
-def _content(archive: RandomAccess, streams: Streams, index: int, budget: Budget) -> Iterator[bytes]:
+def content(archive: RandomAccess, streams: Streams, index: int, budget: Budget) -> Iterator[bytes]:
     """Yield what a folder unpacks to."""
     folder = streams.folders[index]
     first = sum(len(each.packed_inputs) for each in streams.folders[:index])

@@ -105,27 +105,22 @@ def _unpack_xz(feed: Feed) -> Iterator[bytes]:
     return unpack_stream(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY_MOST), feed, "the XZ data")
 
 
-GZIP: Final = container(
-    "gz",
-    Codec(
-        name="GZIP",
-        begin=re.compile(rb"\x1f\x8b\x08"),
-        again=re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL),
-        unpack=lambda feed: unpack_stream(Inflate(GZIP_BITS), feed, "the GZIP data"),
-        skip=skip_zeros,
-    ),
+GZIP_CODEC: Final = Codec(
+    name="GZIP",
+    begin=re.compile(rb"\x1f\x8b\x08"),
+    again=re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL),
+    unpack=lambda feed: unpack_stream(Inflate(GZIP_BITS), feed, "the GZIP data"),
+    skip=skip_zeros,
 )
-BZIP2: Final = container(
-    "bz2",
-    Codec(
-        name="bzip2",
-        begin=re.compile(rb"BZh[1-9]"),
-        again=re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
-        unpack=lambda feed: unpack_stream(bz2.BZ2Decompressor(), feed, "the bzip2 data"),
-        skip=skip_zeros,
-    ),
+BZIP2_CODEC: Final = Codec(
+    name="bzip2",
+    begin=re.compile(rb"BZh[1-9]"),
+    again=re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
+    unpack=lambda feed: unpack_stream(bz2.BZ2Decompressor(), feed, "the bzip2 data"),
+    skip=skip_zeros,
 )
-XZ: Final = container(
-    "xz",
-    Codec(name="XZ", begin=_XZ_MAGIC, again=_XZ_MAGIC, unpack=_unpack_xz, skip=_skip_xz_padding, is_strict=True),
-)
+XZ_CODEC: Final = Codec(name="XZ", begin=_XZ_MAGIC, again=_XZ_MAGIC, unpack=_unpack_xz, skip=_skip_xz_padding, is_strict=True)
+
+GZIP: Final = container("gz", GZIP_CODEC)
+BZIP2: Final = container("bz2", BZIP2_CODEC)
+XZ: Final = container("xz", XZ_CODEC)
