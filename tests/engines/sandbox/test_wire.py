@@ -17,9 +17,22 @@ def test_a_request_arrives_with_its_descriptor() -> None:
         received = wire.receive(theirs)
         assert received is not None
         assert received[0] == request
-        assert os.fstat(received[1]).st_ino == os.fstat(fd).st_ino
-        os.close(received[1])
+        (given,) = received[1]
+        assert os.fstat(given).st_ino == os.fstat(fd).st_ino
+        os.close(given)
         os.close(fd)
+
+
+def test_a_request_may_bring_a_tray_along() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        fds = [os.memfd_create("file"), os.memfd_create("tray")]
+        socket.send_fds(ours, [wire.pack_request(wire.Request(1, "uncover", "a", 1))], fds)
+        received = wire.receive(theirs)
+        assert received is not None
+        assert [os.fstat(fd).st_ino for fd in received[1]] == [os.fstat(fd).st_ino for fd in fds]
+        for fd in fds + received[1]:
+            os.close(fd)
 
 
 def test_the_end_of_the_server_is_no_request() -> None:

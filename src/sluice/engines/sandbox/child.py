@@ -11,15 +11,16 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Final, Protocol, cast
 
 from sluice.engines.sandbox import lock, wire
 from sluice.engines.sandbox.protocol import Level
+from sluice.engines.sandbox.tray import TrayWriter
 
-JobFunction = Callable[[int, str], Mapping[str, object]]
-"""Takes a descriptor, which it leaves open, and the file's name; answers JSON values."""
+JobFunction = Callable[..., Mapping[str, object]]
+"""Takes a descriptor, which it leaves open, the file's name and, where one was lent, a `TrayWriter`; answers JSON values."""
 
 SampleMaker = tuple[str, str, Callable[[], bytes]]
 """The name of a format, a file name, and what makes a small good file of it."""
@@ -57,9 +58,12 @@ def work(sock: socket.socket, jobs: Jobs, *, level: Level, address_space: int) -
     wire.send(sock, wire.pack(wire.HELLO, {"level": level, "pid": os.getpid()}))
     rested = _peak_bytes()
     while (received := wire.receive(sock)) is not None:
-        request, fd = received
+        request, (fd, *lent) = received
         lock.allow_cpu(request.cpu_seconds)
-        answer = _answer(jobs, request, fd)
+        trays = [TrayWriter(tray) for tray in lent]
+        answer = _answer(jobs, request, fd, trays)
+        for tray in trays:
+            tray.close()
         with contextlib.suppress(OSError):  # a parser that closed it has done no harm
             os.close(fd)
         worn = "raised" in answer or "overran" in answer or _peak_bytes() - rested > _WORN_AFTER_BYTES
@@ -117,9 +121,9 @@ def hush() -> None:
     os.close(nowhere)
 
 
-def _answer(jobs: Jobs, request: wire.Request, fd: int) -> dict[str, object]:
+def _answer(jobs: Jobs, request: wire.Request, fd: int, trays: Sequence[TrayWriter]) -> dict[str, object]:
     try:
-        return {"ran": jobs.JOBS[request.job](fd, request.filename)}
+        return {"ran": jobs.JOBS[request.job](fd, request.filename, *trays)}
     except MemoryError:
         return {"overran": "memory"}
     except BaseException as fault:  # noqa: BLE001  (a job that raises is reported, whatever it is)

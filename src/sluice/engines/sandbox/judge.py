@@ -8,6 +8,7 @@ from typing import Final
 from sluice.engines.sandbox.link import Answered, Babbled, Gone, Late, Reply, Unread
 from sluice.engines.sandbox.program import Ending
 from sluice.engines.sandbox.protocol import Away, Died, Overran, Ran, RunResult
+from sluice.engines.sandbox.tray import Tray
 
 _MB: Final = 1024**2
 _WHY_MAX: Final = 300
@@ -47,6 +48,16 @@ def judge(reply: Reply, ending: Ending | None, *, memory_bytes: int, ms: float) 
             return Away("the child was stuck before it took the file")
         case Gone():
             return _from_ending(ending, memory_bytes, ms)
+
+
+def took_its_hands_off(reply: Reply, tray: Tray | None) -> Reply:
+    """Answer the reply, or that the child babbled when it answered and kept hold of the memory that it was lent.
+
+    An answer other than `ran` leaves the tray open: the file may be tried again in another child.
+    """
+    if tray is None or not isinstance(reply, Answered) or "ran" not in reply.body or tray.seal():
+        return reply
+    return Babbled("it kept hold of the memory that it was lent")
 
 
 def is_worn(reply: Reply) -> bool:

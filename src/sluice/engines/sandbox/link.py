@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import termios
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,15 +68,15 @@ class Link:
         """Wait for the child's first frame."""
         return await self._reply(seconds)
 
-    async def ask(self, job: str, filename: str, fd: int, *, cpu_seconds: int, wall_seconds: float) -> Reply:
-        """Hand the file `fd` over and wait for the answer. `fd` stays the caller's to close."""
+    async def ask(self, job: str, filename: str, fds: Sequence[int], *, cpu_seconds: int, wall_seconds: float) -> Reply:
+        """Hand over the descriptors of the file and, where one is lent, of a tray; wait for the answer. They stay the caller's to close."""
         if not self.open:
             return Unread()
         self._number += 1
         self._waiting = self._loop.create_future()
         frame = wire.pack_request(wire.Request(self._number, job, filename, cpu_seconds))
         try:
-            sent = socket.send_fds(self._sock, [frame], [fd])
+            sent = socket.send_fds(self._sock, [frame], fds)
         except OSError:
             sent = 0
         if sent != len(frame):

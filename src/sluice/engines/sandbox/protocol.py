@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from sluice.engines.health import EngineHealth
+from sluice.engines.sandbox.tray import Tray
 from sluice.kit.sealed import Sealed
 
-Job = Literal["check", "scan"]
-"""What a child can be asked: `check` judges the format (`sluice.formats`), `scan` looks for known threats (`sluice.threats`)."""
+Job = Literal["check", "scan", "uncover", "unpack"]
+"""What a child can be asked: `check` judges the format (`sluice.formats`), the others look for known threats (`sluice.threats`).
+
+`uncover` also lays out what clamd does not see, and `unpack` everything that is packed in the file: both are lent a tray.
+"""
 
 Level = Literal["strict", "seccomp", "limits-only"]
 """How firmly children are held: `strict` by rlimits, no_new_privs, seccomp and Landlock, `seccomp` without Landlock, `limits-only` by rlimits."""
@@ -62,9 +66,10 @@ class Sandbox(Protocol):
         """Start the children and check one good file of every format inside; raises `SandboxBroken` with the format that failed."""
         ...
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
         """Run `job` on a read-only descriptor of the bytes. A child is only ever reused for files of the same tenant.
 
+        What it lays on `tray`, which stays the caller's to close, is sealed once the answer is `Ran`, and of no meaning otherwise.
         Never raises for anything that the file or the child does. Cancelling the call stops the child.
         """
         ...

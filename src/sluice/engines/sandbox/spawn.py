@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.engines.health import EngineHealth, EngineState
-from sluice.engines.sandbox.judge import Budget, judge
+from sluice.engines.sandbox.judge import Budget, judge, took_its_hands_off
 from sluice.engines.sandbox.link import Answered, Gone, Link
 from sluice.engines.sandbox.nursery import NoChild
 from sluice.engines.sandbox.program import Ending, Program
 from sluice.engines.sandbox.protocol import Away, Job, Level, RunResult, SandboxBroken
 from sluice.engines.sandbox.selftest import self_test
+from sluice.engines.sandbox.tray import Tray
 from sluice.engines.sandbox.turns import Turn, Turns
 from sluice.engines.sandbox.zygote import DEFAULT_JOBS
 from sluice.kit.sealed import Sealed
@@ -75,13 +76,13 @@ class SpawnSandbox:
             maker.kill()
             await maker.ended()
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
         """Run one job in a process of its own; see `Sandbox.run`."""
         turn = Turn(tenant_id, small=True)
         if not await self._turns.take(turn, self._wait_seconds):
             return Away(f"no child was free for {self._wait_seconds:.0f} s")
         try:
-            return await self._in_a_task(job, sealed, filename)
+            return await self._in_a_task(job, sealed, filename, tray)
         finally:
             self._turns.give(turn)
 
@@ -109,11 +110,11 @@ class SpawnSandbox:
                 run.cancel()
             await asyncio.wait(self._runs)
 
-    async def _in_a_task(self, job: Job, sealed: Sealed, filename: str) -> RunResult:
+    async def _in_a_task(self, job: Job, sealed: Sealed, filename: str, tray: Tray | None) -> RunResult:
         """Run where `aclose` can stop it without cancelling the caller, who is answered `Away` then."""
         if self._closed:
             return Away("the sandbox is closed")
-        task = asyncio.get_running_loop().create_task(self._examine(job, sealed, filename))
+        task = asyncio.get_running_loop().create_task(self._examine(job, sealed, filename, tray))
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
         try:
@@ -124,10 +125,10 @@ class SpawnSandbox:
             raise
         return Away("the sandbox is closing") if task.cancelled() else task.result()
 
-    async def _examine(self, job: Job, sealed: Sealed, filename: str) -> RunResult:
+    async def _examine(self, job: Job, sealed: Sealed, filename: str, tray: Tray | None) -> RunResult:
         try:
             async with self._child() as child:
-                return await self._ask(child, job, sealed, filename)
+                return await self._ask(child, job, sealed, filename, tray)
         except (NoChild, OSError) as fault:
             return Away(str(fault))
 
@@ -152,16 +153,17 @@ class SpawnSandbox:
             program.kill()
             await program.ended()
 
-    async def _ask(self, child: _Child, job: Job, sealed: Sealed, filename: str) -> RunResult:
+    async def _ask(self, child: _Child, job: Job, sealed: Sealed, filename: str, tray: Tray | None = None) -> RunResult:
         cpu_seconds = self._budget.cpu_for(sealed.size)
         began = time.perf_counter()
         fd = sealed.reopen()
         try:
-            reply = await child.link.ask(
-                job, filename, fd, cpu_seconds=cpu_seconds, wall_seconds=self._budget.wall_for(sealed.size)
-            )
+            fds = [fd] if tray is None else [fd, tray.fd]
+            wall_seconds = self._budget.wall_for(sealed.size)
+            reply = await child.link.ask(job, filename, fds, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds)
         finally:
             os.close(fd)
+        reply = took_its_hands_off(reply, tray)
         ms = (time.perf_counter() - began) * 1000
         ending: Ending | None = None
         if isinstance(reply, Gone):

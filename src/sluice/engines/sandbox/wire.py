@@ -1,4 +1,4 @@
-"""Frames between the server and a child: JSON on a stream socket, a descriptor beside each request. Who says what lives in `link` and `child`.
+"""Frames between the server and a child: JSON on a stream socket, one or two descriptors beside each request. Who says what lives in `link` and `child`.
 
 A frame is a header of two big-endian 32-bit numbers (bytes that follow, number of the request) and one JSON object. A child says
 hello in frame 0, once it is locked; every later frame answers the request of its number.
@@ -17,6 +17,7 @@ HEADER: Final = struct.Struct("!II")
 HELLO: Final = 0
 ANSWER_MAX: Final = 256 * 1024
 REQUEST_MAX: Final = 16 * 1024
+_MOST_FDS: Final = 2
 FILENAME_MAX: Final = 1024
 """Characters, counted from the end: the extension is what a job looks at."""
 
@@ -62,9 +63,12 @@ def parse(raw: bytes) -> dict[str, object]:
     return body
 
 
-def receive(sock: socket.socket) -> tuple[Request, int] | None:
-    """Child side: wait for the next request. Answers it with its descriptor, which the caller closes; None when the server is gone."""
-    space = socket.CMSG_SPACE(array.array("i").itemsize)
+def receive(sock: socket.socket) -> tuple[Request, list[int]] | None:
+    """Child side: wait for the next request. Answers it with the descriptors of the file and, where one is lent, of a tray.
+
+    The caller closes them. None when the server is gone.
+    """
+    space = socket.CMSG_SPACE(_MOST_FDS * array.array("i").itemsize)
     head, ancillary, _flags, _address = sock.recvmsg(HEADER.size, space)
     if not head:
         return None
@@ -76,10 +80,10 @@ def receive(sock: socket.socket) -> tuple[Request, int] | None:
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(data)
-    if len(fds) != 1:
+    if not fds:
         raise Nonsense("a request without its file")
     request = Request(number, str(body["job"]), str(body["filename"]), int(str(body["cpu_seconds"])))
-    return request, fds[0]
+    return request, list(fds)
 
 
 def send(sock: socket.socket, frame: bytes) -> None:

@@ -5,16 +5,18 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from sluice.engines.health import EngineHealth, EngineState
-from sluice.engines.sandbox.judge import Budget, is_worn, judge
+from sluice.engines.sandbox.judge import Budget, is_worn, judge, took_its_hands_off
 from sluice.engines.sandbox.link import Gone, Reply, Unread
 from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
 from sluice.engines.sandbox.pool import Pool
 from sluice.engines.sandbox.program import Ending
 from sluice.engines.sandbox.protocol import Away, Died, Job, Level, Overran, RunResult, SandboxBroken
 from sluice.engines.sandbox.selftest import self_test
+from sluice.engines.sandbox.tray import Tray
 from sluice.engines.sandbox.turns import Turn, Turns
 from sluice.kit.sealed import Sealed
 
@@ -28,6 +30,17 @@ _SELF_TEST_TENANT: Final = "self-test"
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SETTLED_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One file for one child."""
+
+    job: Job
+    sealed: Sealed
+    filename: str
+    tenant_id: str
+    tray: Tray | None
 
 
 class ZygoteSandbox:
@@ -88,16 +101,17 @@ class ZygoteSandbox:
         if self._pool is not None:
             self._pool.discard_idle()
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
         """Run one job; see `Sandbox.run`. A failure in a used child is tried again in a fresh one: an earlier file may be to blame."""
         deadline = time.monotonic() + self._wait_seconds
         turn = Turn(tenant_id, small=sealed.size <= _SMALL_BYTES)
         if not await self._turns.take(turn, self._wait_seconds):
             return Away(f"no child was free for {self._wait_seconds:.0f} s")
         try:
-            result, again = await self._attempt(job, sealed, filename, tenant_id, deadline)
+            work = _Work(job, sealed, filename, tenant_id, tray)
+            result, again = await self._attempt(work, deadline)
             if again:
-                result, _again = await self._attempt(job, sealed, filename, tenant_id, deadline, fresh=True)
+                result, _again = await self._attempt(work, deadline, fresh=True)
         except (NoChild, OSError) as fault:
             return Away(str(fault))
         finally:
@@ -142,14 +156,12 @@ class ZygoteSandbox:
             await self._nurseries[-1].aclose()
             self._nurseries.pop()
 
-    async def _attempt(
-        self, job: Job, sealed: Sealed, filename: str, tenant_id: str, deadline: float, *, fresh: bool = False
-    ) -> tuple[RunResult, bool]:
+    async def _attempt(self, work: _Work, deadline: float, *, fresh: bool = False) -> tuple[RunResult, bool]:
         """Answer the result in one child, and whether an earlier file in that child may be to blame for it."""
         pool = await self._living_pool(deadline)
-        child = await pool.lease(tenant_id, fresh=fresh)
+        child = await pool.lease(work.tenant_id, fresh=fresh)
         used = child.served > 0
-        reply, ending, ms = await self._ask(pool, child, job, sealed, filename)
+        reply, ending, ms = await self._ask(pool, child, work)
         result = judge(
             reply,
             ending,
@@ -161,12 +173,12 @@ class ZygoteSandbox:
                 return result, used
         return result, used and isinstance(reply, Unread)
 
-    async def _ask(self, pool: Pool, child: Child, job: Job, sealed: Sealed, filename: str) -> tuple[Reply, Ending | None, float]:
+    async def _ask(self, pool: Pool, child: Child, work: _Work) -> tuple[Reply, Ending | None, float]:
         """Answer the child's reply, how it ended if it did, and the milliseconds; keep the child only when it did its work well."""
         keep = False
         began = time.perf_counter()
         try:
-            reply = await self._hand_over(child, job, sealed, filename)
+            reply = took_its_hands_off(await self._hand_over(child, work), work.tray)
             ms = (time.perf_counter() - began) * 1000
             keep = not is_worn(reply)
             ending = await pool.nursery.ending(child) if isinstance(reply, Gone) else None
@@ -177,11 +189,15 @@ class ZygoteSandbox:
                 pool.discard(child)
         return reply, ending, ms
 
-    async def _hand_over(self, child: Child, job: Job, sealed: Sealed, filename: str) -> Reply:
-        fd = sealed.reopen()
+    async def _hand_over(self, child: Child, work: _Work) -> Reply:
+        fd = work.sealed.reopen()
         try:
             return await child.link.ask(
-                job, filename, fd, cpu_seconds=self._budget.cpu_for(sealed.size), wall_seconds=self._budget.wall_for(sealed.size)
+                work.job,
+                work.filename,
+                [fd] if work.tray is None else [fd, work.tray.fd],
+                cpu_seconds=self._budget.cpu_for(work.sealed.size),
+                wall_seconds=self._budget.wall_for(work.sealed.size),
             )
         finally:
             os.close(fd)
