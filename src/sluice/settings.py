@@ -116,6 +116,12 @@ class Settings(BaseSettings):
         description="What a password-protected file is to the scanner, which cannot look inside: let in as an intact file, or "
         "refused as `scan_incomplete`.",
     )
+    scanner_unpacked_mb: int = Field(
+        256,
+        ge=1,
+        le=2048,
+        description="Memory, for each scan, for what clamd does not see and is unpacked for it: PDF attachments, for one.",
+    )
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once at each clamd.")
     clamd_probe_seconds: float = Field(
         300.0, gt=0, description="How often each clamd is tried on the EICAR test virus and on what it must not call clean."

@@ -213,7 +213,7 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
         return NoScanner()
     if settings.scanner == "builtin":
         return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
-    clamd = _make_clamd(settings)
+    clamd = _make_clamd(settings, sandbox)
     await clamd.start()
     health = await clamd.health()
     if settings.scanner == "clamd" or (health.state is not EngineState.DOWN and clamd.tells_limits):
@@ -227,11 +227,12 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
 
 
-def _make_clamd(settings: Settings) -> ClamdScanner:
+def _make_clamd(settings: Settings, sandbox: Sandbox) -> ClamdScanner:
     make_folder(settings.resolved_spool_dir)
     with _refusing("SLUICE_CLAMD"):
         return ClamdScanner(
             settings.clamd,
+            sandbox,
             connect_seconds=settings.clamd_connect_seconds,
             stall_seconds=settings.clamd_stall_seconds,
             scan_seconds=settings.clamd_scan_seconds,
@@ -240,6 +241,7 @@ def _make_clamd(settings: Settings) -> ClamdScanner:
             encrypted=settings.scanner_encrypted,
             signature_age=timedelta(days=settings.signature_days),
             folder=settings.resolved_spool_dir,
+            tray_bytes=settings.scanner_unpacked_mb * _MB,
         )
 
 

@@ -8,7 +8,7 @@ from tests.api.samples import sound
 from tests.gate import Service
 
 # Without zstandard, which httpx loads by itself for the answers of servers; that we use it in the checks alone is an import contract.
-PARSERS = {"PIL", "av", "lxml", "lz4", "magic", "numpy", "pikepdf", "pypdfium2", "pypdfium2_raw"}
+PARSERS = {"PIL", "av", "lxml", "lz4", "magic", "numpy", "pikepdf", "pypdfium2", "pypdfium2_raw", "yara_x"}
 OURS = {"sluice.formats.check", "sluice.formats.registry", "sluice.threats.scan", "sluice.engines.sandbox.jobs"}
 
 LOADED = """

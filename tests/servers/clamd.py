@@ -59,16 +59,22 @@ class Clamd:
 
 
 @contextmanager
-def running_clamd(folder: Path, options: Mapping[str, str] | None = None, *, port: int | None = None) -> Iterator[Clamd]:
+def running_clamd(
+    folder: Path,
+    options: Mapping[str, str] | None = None,
+    *,
+    port: int | None = None,
+    signatures: Mapping[str, str] | None = None,
+) -> Iterator[Clamd]:
     """Run a daemon in `folder` until the block ends; 0.8 s to start. Skips the test where clamd is not installed.
 
-    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}`.
+    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}`; `signatures` are further files of the database.
     """
     require("ClamAV", "clamd", apt="clamav-daemon")
     for part in ("db", "tmp"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    for name, signatures in _DATABASE.items():
-        (folder / "db" / name).write_text(signatures)
+    for name, lines in {**_DATABASE, **(signatures or {})}.items():
+        (folder / "db" / name).write_text(lines)
     socket_path, tcp_port = folder / "clamd.sock", port or free_port()
     places = {
         "DatabaseDirectory": folder / "db",
@@ -76,8 +82,8 @@ def running_clamd(folder: Path, options: Mapping[str, str] | None = None, *, por
         "LocalSocket": socket_path,
         "TCPSocket": tcp_port,
     }
-    lines = (f"{name} {value}\n" for name, value in {**_OPTIONS, **places, **(options or {})}.items())
-    (folder / "clamd.conf").write_text("".join(lines))
+    settings = (f"{name} {value}\n" for name, value in {**_OPTIONS, **places, **(options or {})}.items())
+    (folder / "clamd.conf").write_text("".join(settings))
     command = ["clamd", "-c", str(folder / "clamd.conf")]
     with daemon(command, folder / "clamd.log", ready=lambda: _answers(socket_path)) as process:
         yield Clamd(socket_path, tcp_port, process.pid)

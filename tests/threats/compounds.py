@@ -93,7 +93,7 @@ def _child(entries: list[_Entry], parent: _Entry, name: str, kind: int, data: by
     return parent.children[name]
 
 
-def ole_package(data: bytes, name: bytes = b"e.exe") -> bytes:
+def ole_package(data: bytes, name: bytes = b"e.txt") -> bytes:
     """Answer the stream `\\x01Ole10Native` of a packaged file, as Windows' Object Packager writes it."""
     where = b"C:\\" + name + b"\0"
     body = struct.pack("<H", 2) + name + b"\0" + where + struct.pack("<HH", 0, 3)
@@ -101,6 +101,6 @@ def ole_package(data: bytes, name: bytes = b"e.exe") -> bytes:
     return struct.pack("<L", len(body)) + body
 
 
-def packaged(data: bytes, name: bytes = b"e.exe") -> bytes:
+def packaged(data: bytes, name: bytes = b"e.txt") -> bytes:
     """Answer a compound file as Office embeds a packaged file: `oleObject1.bin`."""
     return compound({"\x01CompObj": bytes(100), "\x01Ole10Native": ole_package(data, name)})

@@ -19,9 +19,14 @@ def scanned(data: bytes, filename: str = "", budget: Budget | None = None) -> di
     fd = os.memfd_create("scanned")
     try:
         os.write(fd, data)
-        return scan_source(fd, filename) if budget is None else scan_source(fd, filename, budget)
+        return scan_source(fd, filename, budget=budget or Budget())
     finally:
         os.close(fd)
+
+
+def verdict(answer: Mapping[str, object]) -> dict[str, object]:
+    """Answer what the scan job decides, without the facts beside it."""
+    return {name: answer[name] for name in ("threat", "complete", "why", "signatures", "encrypted")}
 
 
 def threat_in(data: bytes, filename: str = "") -> object:

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.threats.packing import scanned, threat_in, zipped
+from tests.threats.packing import scanned, threat_in, verdict, zipped
 
 PE = b"MZ" + bytes(58) + struct.pack("<L", 64) + b"PE\0\0" + bytes(200)
 ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
@@ -49,4 +49,4 @@ def test_a_program_under_the_name_of_a_document_is_a_threat(data: bytes, filenam
     ],
 )
 def test_an_honest_file_is_none(data: bytes, filename: str) -> None:
-    assert scanned(data, filename) == scanned(b"")
+    assert verdict(scanned(data, filename)) == verdict(scanned(b""))

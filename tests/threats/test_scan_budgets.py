@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.threats.budget import Budget
-from sluice.threats.eicar import EICAR_NAME
 from tests.threats.packing import EICAR, scanned, tarred, zipped
 
 SMALL = Budget(
@@ -85,14 +84,14 @@ def test_what_is_large_and_within_the_budget_is_wholly_looked_at(data: bytes) ->
     ],
 )
 def test_a_threat_in_what_is_too_large_to_hold_is_found(data: bytes) -> None:
-    assert scanned(data, budget=SMALL)["threat"] == EICAR_NAME
+    assert scanned(data, budget=SMALL)["threat"] == "Eicar-Test-File"
 
 
 def test_a_dictionary_larger_than_memory_is_incomplete() -> None:
     data = bytearray(zipped({"a": b"x" * 1000}, zipfile.ZIP_LZMA))
     prefix = data.index(b"a", 30) + 1
     data[prefix + 5 : prefix + 9] = b"\xff\xff\xff\xff"
-    assert scanned(bytes(data))["why"] == "unpacking needs more than 134217728 bytes of memory"
+    assert "needs more memory to unpack than is allowed" in str(scanned(bytes(data))["why"])
 
 
 def test_overlapping_members_are_counted_each_time() -> None:
@@ -136,4 +135,4 @@ def test_a_thousand_small_members_are_looked_at() -> None:
         for number in range(1000):
             archive.writestr(f"{number}.txt", str(number))
         archive.writestr("last", EICAR, zipfile.ZIP_DEFLATED)
-    assert scanned(out.getvalue())["threat"] == EICAR_NAME
+    assert scanned(out.getvalue())["threat"] == "Eicar-Test-File"

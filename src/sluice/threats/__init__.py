@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES_VERSION", "scan_source"]
 
-RULES_VERSION: Final = "1"
+RULES_VERSION: Final = "2"
 """Raised with every change of what is found or how deep is looked: recorded verdicts then tell old rules from new."""
 
 

@@ -18,8 +18,8 @@ class Budget:
     max_ratio: int = 200
     """Unpacked to packed bytes, judged only from `ratio_floor_bytes` of output on: small files compress well honestly."""
     ratio_floor_bytes: int = 64 * _MIB
-    max_members: int = 50_000
-    max_depth: int = 8
+    max_members: int = 100_000
+    max_depth: int = 16
     max_held_bytes: int = 128 * _MIB
 
 
@@ -32,6 +32,22 @@ class Meter:
         self._unpacked_bytes = 0
         self._members = 0
         self._held_bytes = 0
+        self._deepest = 0
+
+    @property
+    def members(self) -> int:
+        """Unpacked members so far."""
+        return self._members
+
+    @property
+    def total_bytes(self) -> int:
+        """Unpacked bytes so far."""
+        return self._unpacked_bytes
+
+    @property
+    def depth(self) -> int:
+        """The deepest level so far."""
+        return self._deepest
 
     def member(self) -> None:
         """Count one unpacked member; raises `OverBudget`."""
@@ -52,6 +68,7 @@ class Meter:
         """Answer the level below `depth`; raises `OverBudget`."""
         if depth >= self.budget.max_depth:
             raise OverBudget(f"nested more than {self.budget.max_depth} levels deep")
+        self._deepest = max(self._deepest, depth + 1)
         return depth + 1
 
     def may_hold(self, count: int) -> bool:

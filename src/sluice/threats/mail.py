@@ -7,10 +7,10 @@ own header, also one that a lying structure would hide.
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from sluice.threats.bytesview import View, pieces
+from sluice.threats.part import Part
 
 _FIRST_FIELD: Final = re.compile(rb"\s*(?:From [^\n]{1,998}\n)?[!-9;-~]{1,76}:[ \t\r\n]")
 _ENCODING: Final = re.compile(rb"(?i)content-transfer-encoding[ \t]*:(?:[^\n]|\n[ \t]){0,80}?(base64|quoted-printable)")
@@ -20,15 +20,6 @@ _NAME: Final = re.compile(rb"(?i)name\*?=[ \t]*(?:\"([^\"\n]{1,255})|([^\s;\"]{1
 _HEADERS_BYTES: Final = 16 * 1024
 _NOT_BASE64: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
 _IN_BYTES: Final = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An encoded part: the name of the attachment (empty when it has none), and where its encoded bytes begin."""
-
-    name: str
-    start: int
-    is_base64: bool
 
 
 def is_mail(head: bytes) -> bool:
@@ -42,7 +33,7 @@ def has_encoding(window: bytes) -> bool:
 
 
 def parts(view: View) -> Iterator[Part]:
-    """Iterate over the encoded parts in the order in which they stand."""
+    """Iterate over the encoded parts in the order in which they stand, each up to the line that ends it."""
     offset, carry = 0, b""
     reached = 0
     for piece in pieces(view):
@@ -57,10 +48,15 @@ def parts(view: View) -> Iterator[Part]:
         carry = window[-_LONGEST_ENCODING:]
 
 
-def decoded(view: View, part: Part) -> Iterator[bytes]:
-    """Iterate over the decoded bytes of a part, up to the line that ends it."""
-    encoded = _body(view, part.start)
-    yield from _from_base64(encoded) if part.is_base64 else _from_quoted_printable(encoded)
+def from_base64(encoded: Iterator[bytes]) -> Iterator[bytes]:
+    """Decode pieces of base64: every run of letters between padding, since some readers go on after it, and what they see must be looked at."""
+    carry = b""
+    for piece in encoded:
+        *runs, last = (carry + piece.translate(None, _NOT_BASE64)).split(b"=")
+        whole = len(last) // 4 * 4
+        carry = last[whole:]
+        yield b"".join(map(_a2b, [*runs, last[:whole]]))
+    yield _a2b(carry)
 
 
 def _part(view: View, at: int, *, is_base64: bool) -> Iterator[Part]:
@@ -72,7 +68,9 @@ def _part(view: View, at: int, *, is_base64: bool) -> Iterator[Part]:
     own = [match.end() for match in _BLANK_LINE.finditer(before)]
     headers = before[own[-1] if own else 0 :] + after[: blank.start()]
     name = _NAME.search(headers)
-    yield Part((name[1] or name[2]).decode("utf-8", "replace") if name else "", at + blank.end(), is_base64)
+    encoded = _body(view, at + blank.end())
+    content = from_base64(encoded) if is_base64 else _from_quoted_printable(encoded)
+    yield Part((name[1] or name[2]).decode("utf-8", "replace") if name else "", content)
 
 
 def _body(view: View, start: int) -> Iterator[bytes]:
@@ -84,17 +82,6 @@ def _body(view: View, start: int) -> Iterator[bytes]:
             return
         yield piece
         last = piece[-2:]
-
-
-def _from_base64(encoded: Iterator[bytes]) -> Iterator[bytes]:
-    """Decode every run of letters between padding: some readers go on after it, and what they see must be looked at."""
-    carry = b""
-    for piece in encoded:
-        *runs, last = (carry + piece.translate(None, _NOT_BASE64)).split(b"=")
-        whole = len(last) // 4 * 4
-        carry = last[whole:]
-        yield b"".join(map(_a2b, [*runs, last[:whole]]))
-    yield _a2b(carry)
 
 
 def _a2b(letters: bytes) -> bytes:

@@ -1,153 +1,131 @@
-"""Compressed streams: deflate, gzip, bzip2, xz and the LZMA of zip members, unpacked piece by piece. Budgets are counted by whoever reads.
+"""Compressed streams as the walk reads them: gzip, bzip2, xz, lzma, Zstandard, LZ4, deflate. Budgets are counted by whoever reads.
 
-Reading is lenient: what comes before damage is handed out, and the damage itself only ends the stream. Whether a file is sound is
-judged in `sluice.formats`.
+The decompressors are those of `sluice.formats.archives`. Reading is lenient here: what comes before damage is handed out, and the damage
+itself only ends the stream. Whether a file is sound is judged in `sluice.formats`.
 """
 
 import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
+from sluice.formats.archives import frames, streams
+from sluice.formats.archives.decompress import MEMORY_MOST, RAW, Decompressor, Inflate, unpack_stream
+from sluice.formats.archives.feed import Feed
+from sluice.formats.archives.streams import Codec
+from sluice.formats.verdict import Corrupt, Unsupported
 from sluice.threats.budget import OverBudget
 
-_OUT_BYTES: Final = 256 * 1024
-_LZMA_MEMORY_BYTES: Final = 128 * 1024**2  # `xz -9` asks for 65 MiB
-_LZMA_PREFIX_BYTES: Final = 9  # version (2), length of the properties (2), the properties (5): APPNOTE 5.8.8
+_BEGIN_BYTES: Final = 512
+_ZIP_LZMA_HEAD: Final = 9  # version (2), length of the properties (2), the properties (5): APPNOTE 5.8.8
+_ZIP_LZMA_VERSION: Final = 4
+_UNKNOWN_SIZE: Final = b"\xff" * 8
+_LZMA_BEGIN: Final = b"]\0\0"
+
+Unpack = Callable[[Feed], Iterator[bytes]]
+"""Unpacks one stream. Raises `Corrupt` and `Unsupported`, as `unpack_stream` does."""
 
 
-class Unpacker(Protocol):
-    """One stream being unpacked. `unused_data` is what follows its end in the pieces given so far."""
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How the compressed streams of one file are told and read; `is_unseen`: clamd opens none of this kind (measured, 1.4.6)."""
 
-    @property
-    def eof(self) -> bool:
-        """Whether the end of the stream was reached."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """What follows the end of the stream."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Answer at most `max_length` bytes; called again with no data it goes on with what it was given before."""
+    begins: Callable[[bytes], bool]
+    codec: Codec
+    is_unseen: bool = False
 
 
-class _Deflate:
-    """`zlib` in the manners of its two siblings: input that did not fit stays inside."""
-
-    def __init__(self, window_bits: int) -> None:
-        self._stream = zlib.decompressobj(window_bits)
-
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._stream.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
-
-
-class _ZipLzma:
-    """LZMA as zip members carry it: a prefix with the properties, then a raw stream."""
-
-    def __init__(self) -> None:
-        self._prefix = b""
-        self._stream: lzma.LZMADecompressor | None = None
-
-    @property
-    def eof(self) -> bool:
-        return self._stream is not None and self._stream.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return b"" if self._stream is None else self._stream.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        if self._stream is None:
-            self._prefix += data
-            if len(self._prefix) < _LZMA_PREFIX_BYTES:
-                return b""
-            self._stream, data = _raw_lzma(self._prefix), self._prefix[_LZMA_PREFIX_BYTES:]
-        return self._stream.decompress(data, max_length)
-
-
-def _raw_lzma(prefix: bytes) -> lzma.LZMADecompressor:
-    dict_bytes = int.from_bytes(prefix[5:9], "little")
-    if dict_bytes > _LZMA_MEMORY_BYTES:
-        raise OverBudget(f"unpacking needs more than {_LZMA_MEMORY_BYTES} bytes of memory")
-    rest, lc = divmod(prefix[4], 9)
-    pb, lp = divmod(rest, 5)
-    return lzma.LZMADecompressor(
-        lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA1, "dict_size": dict_bytes, "lc": lc, "lp": lp, "pb": pb}]
-    )
-
-
-def raw_deflate() -> Unpacker:
-    """Answer an unpacker of deflate without any wrapping, as zip members have it."""
-    return _Deflate(-zlib.MAX_WBITS)
-
-
-def zip_lzma() -> Unpacker:
-    """Answer an unpacker of LZMA as zip members have it."""
-    return _ZipLzma()
-
-
-def bzip2() -> Unpacker:
-    """Answer an unpacker of bzip2."""
-    return bz2.BZ2Decompressor()
-
-
-def gzip() -> Unpacker:
-    """Answer an unpacker of gzip."""
-    return _Deflate(zlib.MAX_WBITS | 16)
-
-
-def xz() -> Unpacker:
-    """Answer an unpacker of xz."""
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_LZMA_MEMORY_BYTES)
-
-
-_BY_MAGIC: Final[Mapping[bytes, Callable[[], Unpacker]]] = MappingProxyType(
-    {b"\x1f\x8b\x08": gzip, b"BZh": bzip2, b"\xfd7zXZ\0": xz}
+_PACKINGS: Final = (
+    Packing(streams.GZIP.begins, streams.GZIP_CODEC),
+    Packing(streams.BZIP2.begins, streams.BZIP2_CODEC),
+    Packing(streams.XZ.begins, streams.XZ_CODEC),
+    Packing(frames.ZSTANDARD.begins, frames.ZSTANDARD_CODEC, is_unseen=True),
+    Packing(frames.LZ4.begins, frames.LZ4_CODEC, is_unseen=True),
 )
 
 
-def unpacker_for(head: bytes) -> Callable[[], Unpacker] | None:
+def packing_of(head: bytes) -> Packing | None:
     """Answer how to unpack a file that begins with `head`, or None when it is no compressed stream that is known here."""
-    return next((new for magic, new in _BY_MAGIC.items() if head.startswith(magic)), None)
+    return next((packing for packing in _PACKINGS if packing.begins(head)), None)
 
 
-def unpacked(packed: Iterator[bytes], new: Callable[[], Unpacker], *, on_next: Callable[[], None] | None = None) -> Iterator[bytes]:
-    """Unpack `packed` into pieces of at most 256 KiB: one stream or, with `on_next`, several in a row; it is called before each further one.
+class Streams:
+    """The compressed streams of one file, one behind another. `count` is called for each further one."""
 
-    Raises `OverBudget` when the unpacker itself would need too much memory. Damage ends the iteration quietly.
-    """
+    def __init__(self, packing: Packing, packed: Iterator[bytes], count: Callable[[], None]) -> None:
+        self._packing = packing
+        self._feed = Feed(packed)
+        self._count = count
+        self._found = 0
+
+    def are_unseen(self) -> bool:
+        """Answer whether clamd does not see all that was read so far: of several streams, it reads the first alone or all, by their kind."""
+        return self._packing.is_unseen or self._found > 1
+
+    def pieces(self) -> Iterator[bytes]:
+        """Iterate over what they unpack to. Raises `OverBudget` for what cannot be unpacked here though others may."""
+        try:
+            yield from self._pieces()
+        except Corrupt:
+            return  # all that any reader could get out of it was handed out
+        except Unsupported as lacking:
+            raise OverBudget(str(lacking)) from lacking
+
+    def _pieces(self) -> Iterator[bytes]:
+        codec = self._packing.codec
+        while head := self._feed.peek(_BEGIN_BYTES):
+            if codec.begin.match(head):
+                self._found += 1
+                if self._found > 1:
+                    self._count()
+                yield from codec.unpack(self._feed)
+            elif not codec.skip(self._feed):
+                return
+
+
+def unpacked(packed: Iterator[bytes], unpack: Unpack) -> Iterator[bytes]:
+    """Iterate over what one stream unpacks to. Raises `OverBudget` for what cannot be unpacked here though others may."""
     try:
-        yield from _unpacked(packed, new, on_next)
-    except lzma.LZMAError as damage:
-        if "limit" in str(damage).lower():
-            raise OverBudget(f"unpacking needs more than {_LZMA_MEMORY_BYTES} bytes of memory") from damage
-    except (zlib.error, OSError, EOFError, ValueError):
-        return  # all that any reader could get out of it was handed out
+        yield from unpack(Feed(packed))
+    except Corrupt:
+        return
+    except Unsupported as lacking:
+        raise OverBudget(str(lacking)) from lacking
 
 
-def _unpacked(packed: Iterator[bytes], new: Callable[[], Unpacker], on_next: Callable[[], None] | None) -> Iterator[bytes]:
-    stream = new()
-    for piece in packed:
-        rest = piece
-        while True:
-            out = stream.decompress(rest, _OUT_BYTES)
-            rest = b""
-            if out:
-                yield out
-            if stream.eof:
-                if on_next is None:
-                    return
-                on_next()
-                rest, stream = stream.unused_data, new()
-            elif not out:
-                break
+def inflate(raw: bytes, *, times: int = 1) -> Iterator[bytes]:
+    """Iterate over what `raw` unpacks to by the filter of PDF, applied as often as said."""
+    content: Iterator[bytes] = iter((raw,))
+    for _ in range(times):
+        content = unpacked(content, _by(partial(Inflate, zlib.MAX_WBITS)))
+    return content
+
+
+def is_lzma(head: bytes) -> bool:
+    """Answer whether `head` begins as the old `.lzma` files usually do."""
+    return head.startswith(_LZMA_BEGIN)
+
+
+def _by(new: Callable[[], Decompressor]) -> Unpack:
+    return lambda feed: unpack_stream(new(), feed, "the packed data")
+
+
+def _lzma_of_zip(feed: Feed) -> Iterator[bytes]:
+    feed.give_back(feed.take(_ZIP_LZMA_HEAD)[_ZIP_LZMA_VERSION:] + _UNKNOWN_SIZE)
+    return lzma_alone(feed)
+
+
+lzma_alone: Final[Unpack] = _by(partial(lzma.LZMADecompressor, lzma.FORMAT_ALONE, memlimit=MEMORY_MOST))
+
+BY_ZIP_METHOD: Final[Mapping[int, Unpack]] = MappingProxyType({
+    8: _by(partial(Inflate, RAW)),
+    12: _by(bz2.BZ2Decompressor),
+    14: _lzma_of_zip,
+    93: _by(frames.zstd_decompressor),
+    95: _by(partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=MEMORY_MOST)),
+})  # fmt: skip
+"""How the members of zip archives are unpacked (APPNOTE 4.4.5)."""

@@ -6,19 +6,16 @@ archive, a member that the directory hides and one whose local header lies. Whet
 Layout: PKWARE APPNOTE 6.3.10, sections 4.3.7 and 4.3.12.
 """
 
-import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
-from sluice.threats.bytesview import View, pieces
-from sluice.threats.unpack import Unpacker, bzip2, raw_deflate, unpacked, xz, zip_lzma
+from sluice.threats.bytesview import View, pieces, places
+from sluice.threats.unpack import BY_ZIP_METHOD, unpacked
 
-RECORD: Final = re.compile(rb"PK(?:\x03\x04|\x01\x02)")
-RECORD_BYTES: Final = 4
+RECORDS: Final = (b"PK\x03\x04", b"PK\x01\x02")
 
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
@@ -30,7 +27,7 @@ _FULL_32: Final = 0xFFFFFFFF
 _STORED: Final = 0
 _AES: Final = 99
 _IN_BYTES: Final = 64 * 1024
-_UNPACKERS: Final[Mapping[int, Callable[[], Unpacker]]] = MappingProxyType({8: raw_deflate, 12: bzip2, 14: zip_lzma, 95: xz})
+_OPENED_BY_CLAMD: Final = frozenset((8, 12))
 _METHODS: Final = frozenset((_STORED, *range(1, 21), *range(93, 100)))  # all that APPNOTE 4.4.5 assigns: tells records from chance
 
 
@@ -52,7 +49,12 @@ class Member:
     @property
     def is_packed(self) -> bool:
         """Whether `content` can unpack it: by a known method, and not behind a password."""
-        return self.method in _UNPACKERS and not self.encrypted
+        return self.method in BY_ZIP_METHOD and not self.encrypted
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether clamd does not open such packed members (measured, 1.4.6)."""
+        return self.method not in _OPENED_BY_CLAMD
 
 
 def members(view: View, records: list[int]) -> Iterator[Member]:
@@ -69,7 +71,7 @@ def members(view: View, records: list[int]) -> Iterator[Member]:
 
 def has_record(window: bytes) -> bool:
     """Answer whether a whole record of an archive lies in `window`."""
-    return any(_is_record(window[found.start() : found.start() + _CENTRAL.size]) for found in RECORD.finditer(window))
+    return any(_is_record(window[at : at + _CENTRAL.size]) for at in places(window, *RECORDS))
 
 
 def _is_record(head: bytes) -> bool:
@@ -84,7 +86,7 @@ def content(view: View, member: Member) -> Iterator[bytes]:
 
     The stream is followed to its own end, past the `end` that a record claims: a shorter claim would hide the rest.
     """
-    return unpacked(pieces(view, member.start, size=_IN_BYTES), _UNPACKERS[member.method])
+    return unpacked(pieces(view, member.start, size=_IN_BYTES), BY_ZIP_METHOD[member.method])
 
 
 def _described(view: View, at: int, records: list[int], shift: int) -> Iterator[Member]:

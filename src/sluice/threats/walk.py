@@ -1,92 +1,161 @@
 """The way through one file: every level of packing is opened in turn, and each level's bytes are looked at.
 
-How levels open lives in `unzip`, `untar`, `unpack` and `mail`; what is looked for, in `eicar` and `programs`. Packings that are not known
-here (7z, rar, streams inside PDF) are looked at as the bytes that they are.
+How levels open lives in `unzip`, `untar`, `unpack`, `mail`, `unpdf`, `unole`, `unrtf`, `encoded`, `un7z`; what is looked for, in `rulebook`. A
+packing that is not known here (rar, cab) is looked at as the bytes that it is, and noted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
-from sluice.threats import mail, untar, unzip
+from sluice.formats.archives.nested import Held
+from sluice.threats import encoded, kinds, mail, rulebook, un7z, unole, unpdf, unrtf, untar, unzip
 from sluice.threats.budget import Meter, OverBudget
-from sluice.threats.bytesview import Held, Slice, View, pieces
-from sluice.threats.eicar import EICAR_NAME, EicarFinder
-from sluice.threats.programs import disguised_program
-from sluice.threats.unpack import unpacked, unpacker_for
+from sluice.threats.bytesview import Slice, View, pieces, places
+from sluice.threats.findings import Findings
+from sluice.threats.part import Locked, Part, Unknown
+from sluice.threats.unpack import Streams, is_lzma, lzma_alone, packing_of, unpacked
 
 _HEAD_BYTES: Final = 64 * 1024
 _IN_BYTES: Final = 64 * 1024
-_SEAM_BYTES: Final = 256  # longer than a zip record or an encoding header
+_WINDOW_BYTES: Final = 8 * 1024**2
+"""So much is looked at at once: a rule that needs two signs finds them within one window."""
+_SEAM_BYTES: Final = 1024  # longer than a zip record, an encoding header, and what a rule's strings span
+_OPENERS: Final[Mapping[str, Callable[[View], Iterator[Part]]]] = MappingProxyType({
+    "pdf": unpdf.parts,
+    "compound": unole.parts,
+    "rtf": unrtf.parts,
+    **dict.fromkeys(encoded.KINDS, encoded.parts),
+    "7z": un7z.sevenzip_parts,
+    "rar": un7z.rar_parts,
+    "mail": mail.parts,
+    "ole1": unole.embedded,
+})  # fmt: skip
+_WHOLLY_OPENED: Final = frozenset({"pdf", "7z", "rar"})
+"""Of the others, clamd may open more than is opened here: messages have further encodings, for one."""
+_ANY_ORDER: Final = frozenset({"pdf", "compound", "rtf", "7z", "rar"})
+"""What must be read in any order to be opened."""
+_FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType({
+    b"MSCF": "cab", b"\x60\xea": "arj", b"ITSF": "chm", b"xar!": "xar", b"07070": "cpio", b"\xc7\x71": "cpio",
+    b"SZDD": "szdd", b"KWAJ": "kwaj", b"MZ": "program", b"CWS": "swf", b"ZWS": "swf", b"\x78\x9f\x3e\x22": "tnef", b"EGGA": "egg",
+    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote", b"!<arch>": "ar",
+})  # fmt: skip
+_UNOPENED: Final[Mapping[bytes, str]] = MappingProxyType({
+    b"\x1f\x9d": "compress", b"LZIP": "lzip", b"\x89LZO": "lzop", b"RE\x7e\x5e": "rar 1.4",
+})  # fmt: skip
+_ISO_AT: Final = 0x8001
+_LHA_AT: Final = slice(2, 5)
 
 
-class ThreatFound(Exception):
-    """A known threat. `name` is what it is called."""
+class Lay(Protocol):
+    """Where what clamd does not see is laid out for it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    @property
+    def at(self) -> int:
+        """Where the next byte will lie."""
+
+    def lay(self, data: bytes | bytearray | memoryview) -> bool:
+        """Lay bytes down; answers False when there is no room."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Walk:
-    """One look through one file. `encrypted` tells afterwards whether a zip member behind a password was met."""
+    """One look through one file. With `lay`, what clamd does not see is laid out, or with `everything` every part there is."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, lay: Lay | None = None, *, everything: bool = False) -> None:
         self._meter = meter
-        self.encrypted = False
+        self._lay = lay
+        self._everything = everything
+        self.findings = Findings()
 
-    def look_at(self, view: View, name: str, depth: int = 0, *, records_known: bool = False) -> None:
+    def look_at(self, view: View, name: str, depth: int = 0, *, kind: str = "", records_known: bool = False) -> bool:
         """Look at bytes that can be read in any order, and into whatever is packed in them.
 
+        Answers whether they begin as something that is opened here in full, as far as anybody knows: then its parts stand for the whole of it.
         `records_known`: the zip records in these bytes were followed already, as part of the archive around them.
         Raises `ThreatFound`, or `OverBudget` when not all of it was looked at.
         """
         head = view.read_at(0, _HEAD_BYTES)
-        _refuse_disguise(name, head)
-        records = self._look_at_bytes(view)
+        forms = [kind] if kind in _OPENERS else kinds.kinds_of(head)
+        self._note_packing(head)
+        records = self._look_at_bytes(view, name, kind or next(iter(forms), ""))
         if records and not records_known:
-            self._look_into_zip(view, records, depth)
-        if mail.is_mail(head):
-            for part in mail.parts(view):
-                self._look_at_member(mail.decoded(view, part), part.name, depth)
+            self._look_into_zip(view, records, depth, hidden=packing_of(head) is not None)
+        for form in forms:
+            if form in _OPENERS:
+                self._look_at_parts(_OPENERS[form](view), depth)
         self._look_into_stream(pieces(view, size=_IN_BYTES), head, name, depth, records_known=True)
+        return _is_opened_in_full(head, forms)
 
-    def _look_at_bytes(self, view: View) -> list[int]:
-        """Look for threats in the bytes as they stand; answers where zip records are."""
-        finder = EicarFinder()
+    def _look_at_bytes(self, view: View, name: str, kind: str) -> list[int]:
+        """Apply the rules to the bytes as they stand; answers where zip records are."""
         records: list[int] = []
         offset, carry = 0, b""
-        for piece in pieces(view):
-            _refuse_eicar(finder, piece)
+        for piece in pieces(view, size=_WINDOW_BYTES):
             window = carry + piece
-            records += [offset - len(carry) + found.start() for found in unzip.RECORD.finditer(window)]
-            if len(records) > 2 * self._meter.budget.max_members:  # a local header and a directory entry each
+            begin = offset - len(carry)
+            self._apply(window, name, kind, begin)
+            records += [begin + at for at in places(window, *unzip.RECORDS)]
+            if len(records) > 3 * self._meter.budget.max_members:  # a local header and a directory entry each
                 raise OverBudget(f"more than {self._meter.budget.max_members} members")
             offset += len(piece)
-            carry = window[-(unzip.RECORD_BYTES - 1) :]
-        return records
+            carry = window[-_SEAM_BYTES:]
+        return sorted(set(records))
 
-    def _look_into_zip(self, view: View, records: list[int], depth: int) -> None:
+    def _apply(self, window: bytes, name: str, kind: str, offset: int) -> None:
+        says, extension = kinds.says(name), kinds.extension_of(name)
+        rulebook.apply(window, self.findings, kind=kind, says=says, extension=extension, offset=offset)
+
+    def _look_into_zip(self, view: View, records: list[int], depth: int, *, hidden: bool) -> None:
         for member in unzip.members(view, records):
-            self.encrypted = self.encrypted or member.encrypted
+            self.findings.encrypted = self.findings.encrypted or member.encrypted
             if member.is_packed:
-                self._look_at_member(unzip.content(view, member), member.name, depth)
+                self._look_at_member(unzip.content(view, member), member.name, depth, unseen=_same(hidden or member.is_unseen))
             elif member.is_stored:
                 stored = Slice(view, member.start, member.end)
                 self._meter.member()
                 self._meter.unpacked(stored.size)
-                self.look_at(stored, member.name, self._meter.deeper(depth), records_known=True)
+                opened = self.look_at(stored, member.name, self._meter.deeper(depth), records_known=True)
+                self._finish(stored, unseen=hidden, opened=opened)
+            elif not member.encrypted:
+                self.findings.unopened.add(f"zip method {member.method}")
+
+    def _look_at_parts(self, parts: Iterator[Part], depth: int) -> None:
+        try:
+            for part in parts:
+                if part.is_picture and not self._everything:
+                    continue
+                self._look_at_member(part.content, part.name, depth, kind=part.kind, unseen=_same(part.unseen))
+        except Locked:
+            self.findings.encrypted = True
+        except Unknown as packing:
+            self.findings.unopened.add(str(packing))
 
     def _look_into_stream(self, content: Iterator[bytes], head: bytes, name: str, depth: int, *, records_known: bool) -> None:
         """Look into compressed streams and tar archives, which are read in order."""
-        if new := unpacker_for(head):
-            inner = name.rpartition(".")[0]
-            self._look_at_member(unpacked(content, new, on_next=self._meter.member), inner, depth)
+        if packing := packing_of(head):
+            streams = Streams(packing, content, self._meter.member)
+            self._look_at_member(streams.pieces(), _without_extension(name), depth, unseen=streams.are_unseen)
+        elif is_lzma(head):
+            self._look_at_member(unpacked(content, lzma_alone), _without_extension(name), depth, unseen=_same(True))
         elif untar.is_tar(head):
             for member_name, member in untar.members(content):
                 self._look_at_member(member, member_name, depth, records_known=records_known)
 
-    def _look_at_member(self, content: Iterator[bytes], name: str, depth: int, *, records_known: bool = False) -> None:
+    def _look_at_member(
+        self,
+        content: Iterator[bytes],
+        name: str,
+        depth: int,
+        *,
+        kind: str = "",
+        unseen: Callable[[], bool] = _never,
+        records_known: bool = False,
+    ) -> None:
         """Look at bytes that come once and in order: held in memory where they fit, so that they can be read in any order."""
         self._meter.member()
         deeper = self._meter.deeper(depth)
@@ -100,47 +169,83 @@ class Walk:
             if not self._meter.may_hold(len(held) - claimed):
                 self._meter.let_go(claimed)
                 self._look_at_large(held, counted, name, deeper, records_known=records_known)
+                if self._lay is not None and (unseen() or self._everything):
+                    raise OverBudget(f"a part of more than {self._meter.budget.max_held_bytes} bytes that clamd does not see")
                 return
             claimed = len(held)
-        self.look_at(Held(held), name, deeper, records_known=records_known)
+        view = Held(held)
+        opened = self.look_at(view, name, deeper, kind=kind, records_known=records_known)
+        self._finish(view, unseen=unseen(), opened=opened)
         self._meter.let_go(claimed)
 
     def _look_at_large(self, held: bytearray, rest: Iterator[bytes], name: str, depth: int, *, records_known: bool) -> None:
         """Look at bytes that come in order and are too many to be held: what must be read in any order cannot be looked into."""
         head = bytes(held[:_HEAD_BYTES])
-        _refuse_disguise(name, head)
+        forms = kinds.kinds_of(head)
+        self._note_packing(head)
+        if not _ANY_ORDER.isdisjoint(forms):
+            raise OverBudget(f"a document of more than {self._meter.budget.max_held_bytes} bytes in an archive")
         content = self._watched(
             chain(pieces(Held(held)), rest),
+            name,
+            forms,
             zip_matters=not records_known and not untar.is_tar(head),
-            mail_matters=mail.is_mail(head),
         )
         self._look_into_stream(content, head, name, depth, records_known=False)
         for _ in content:
             pass  # what a stream or archive left over passes the watch, too
 
+    def _finish(self, view: View, *, unseen: bool, opened: bool) -> None:
+        """Note a part that was looked at, and lay it out where clamd is to look at it as well."""
+        self.findings.largest = max(self.findings.largest, view.size)
+        if self._lay is None or not (unseen or self._everything) or not view.size:
+            return
+        start = self._lay.at
+        if not all(self._lay.lay(piece) for piece in pieces(view)):
+            raise OverBudget("more parts that clamd does not see than there is room for")
+        self.findings.laid.append((start, view.size, opened))
+
     def _counted(self, content: Iterator[bytes]) -> Iterator[bytes]:
+        size = 0
         for piece in content:
             self._meter.unpacked(len(piece))
+            size += len(piece)
             yield piece
+        self.findings.largest = max(self.findings.largest, size)
 
-    def _watched(self, content: Iterator[bytes], *, zip_matters: bool, mail_matters: bool) -> Iterator[bytes]:
+    def _watched(self, content: Iterator[bytes], name: str, forms: Sequence[str], *, zip_matters: bool) -> Iterator[bytes]:
         """Pass bytes on and look at them on their way; raises `OverBudget` for what should be looked into and cannot be."""
-        finder = EicarFinder()
-        carry = b""
+        offset, carry = 0, b""
         for piece in content:
-            _refuse_eicar(finder, piece)
             window = carry + piece
-            if (zip_matters and unzip.has_record(window)) or (mail_matters and mail.has_encoding(window)):
+            self._apply(window, name, next(iter(forms), ""), offset - len(carry))
+            if (zip_matters and unzip.has_record(window)) or _is_encoded(window, forms):
                 raise OverBudget(f"an archive or message of more than {self._meter.budget.max_held_bytes} bytes in an archive")
+            offset += len(piece)
             carry = window[-_SEAM_BYTES:]
             yield piece
 
+    def _note_packing(self, head: bytes) -> None:
+        for magics, noted in ((_FOREIGN, self.findings.foreign), (_UNOPENED, self.findings.unopened)):
+            noted |= {packing for magic, packing in magics.items() if head.startswith(magic)}
+        if head[_ISO_AT : _ISO_AT + 5] == b"CD001":
+            self.findings.foreign.add("iso")
+        if head[_LHA_AT] == b"-lh":
+            self.findings.foreign.add("lha")
 
-def _refuse_disguise(name: str, head: bytes) -> None:
-    if kind := disguised_program(name, head):
-        raise ThreatFound(f"Disguised-Program.{kind}")
+
+def _is_encoded(window: bytes, forms: Sequence[str]) -> bool:
+    return ("mail" in forms and mail.has_encoding(window)) or (not encoded.KINDS.isdisjoint(forms) and encoded.has_mark(window))
 
 
-def _refuse_eicar(finder: EicarFinder, piece: bytes) -> None:
-    if finder.finds(piece):
-        raise ThreatFound(EICAR_NAME)
+def _is_opened_in_full(head: bytes, forms: Sequence[str]) -> bool:
+    is_packed = head.startswith(unzip.RECORDS) or packing_of(head) is not None or untar.is_tar(head) or is_lzma(head)
+    return is_packed or not _WHOLLY_OPENED.isdisjoint(forms[:1])
+
+
+def _without_extension(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _same(answer: bool) -> Callable[[], bool]:  # noqa: FBT001  (what is to be answered)
+    return lambda: answer

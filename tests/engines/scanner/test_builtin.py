@@ -20,7 +20,21 @@ from tests.servers import run
 from tests.threats.packing import EICAR, tarred, zipped
 from tests.threats.test_known_threats import mail_with
 
-GOOD: dict[str, object] = {"threat": None, "complete": True, "why": "", "signatures": RULES_VERSION, "encrypted": False}
+GOOD: dict[str, object] = {
+    "threat": None,
+    "complete": True,
+    "why": "",
+    "signatures": RULES_VERSION,
+    "encrypted": False,
+    "opened": False,
+    "flags": [],
+    "unopened": [],
+    "foreign": [],
+    "largest": 0,
+    "unpacked": 0,
+    "members": 0,
+    "depth": 0,
+}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +43,11 @@ GOOD: dict[str, object] = {"threat": None, "complete": True, "why": "", "signatu
         (Ran(GOOD, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
         (Ran(GOOD | {"threat": "Bad", "complete": False}, 2.0), Infected("Bad", "builtin", RULES_VERSION, 2.0)),
         (Ran(GOOD | {"complete": False, "why": "too deep"}, 2.0), Incomplete("too deep", "builtin", RULES_VERSION, 2.0)),
-        (Ran(GOOD | {"encrypted": True}, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
+        (Ran(GOOD | {"encrypted": True}, 2.0), Clean("builtin", RULES_VERSION, 2.0, flags=("encrypted",))),
+        (
+            Ran(GOOD | {"flags": ["macro"], "foreign": ["cab"]}, 2.0),
+            Clean("builtin", RULES_VERSION, 2.0, flags=("macro", "unopened.cab")),
+        ),
         (Died("killed", 3.0), Incomplete("the scan ended early: killed", "builtin", RULES_VERSION, 3.0)),
         (Overran("cpu", 4.0), Incomplete("the scan was stopped at its cpu limit", "builtin", RULES_VERSION, 4.0)),
         (Away("no child"), Unavailable("no child", "builtin")),
@@ -54,6 +72,13 @@ async def test_what_the_sandbox_says_becomes_a_result(answers: RunResult, expect
         pytest.param(GOOD | {"threat": "a\nb", "complete": False}, id="a name over two lines"),
         pytest.param(GOOD | {"threat": "a" * 501, "complete": False}, id="a name without end"),
         pytest.param(GOOD | {"why": ["x"], "complete": False}, id="a list for a reason"),
+        pytest.param(GOOD | {"threat": "", "complete": False}, id="no name for a threat"),
+        pytest.param(GOOD | {"flags": "macro"}, id="a text for names"),
+        pytest.param(GOOD | {"flags": ["a"] * 101}, id="names without end"),
+        pytest.param(GOOD | {"foreign": [1]}, id="a number for a packing"),
+        pytest.param(GOOD | {"largest": -1}, id="a size below zero"),
+        pytest.param(GOOD | {"members": True}, id="a flag for a number"),
+        pytest.param(GOOD | {"laid": []}, id="places without a tray"),
     ],
 )
 async def test_a_lying_child_is_never_believed(lie: dict[str, object], seal: Seal) -> None:
@@ -64,7 +89,7 @@ async def test_a_lying_child_is_never_believed(lie: dict[str, object], seal: Sea
 async def test_members_behind_a_password_are_incomplete_where_the_policy_says_so(seal: Seal) -> None:
     scanner = BuiltinScanner(InProcessSandbox(Ran(GOOD | {"encrypted": True}, 1.0)), encrypted="incomplete")
     result = await scanner.scan(seal(b"x"), tenant_id="ten_1")
-    assert result == Incomplete("a member behind a password", "builtin", RULES_VERSION, 1.0)
+    assert result == Incomplete("a part behind a password", "builtin", RULES_VERSION, 1.0)
 
 
 async def test_the_sandbox_learns_the_tenant_and_no_name(seal: Seal) -> None:

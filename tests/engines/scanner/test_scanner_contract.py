@@ -27,7 +27,7 @@ async def scanner(request: pytest.FixtureRequest) -> AsyncIterator[Scanner]:
             opened = BuiltinScanner(InProcessSandbox())
         else:
             server = request.getfixturevalue("clamd")
-            opened = ClamdScanner([server.address if request.param == "clamd, unix" else server.tcp_address])
+            opened = ClamdScanner([server.address if request.param == "clamd, unix" else server.tcp_address], InProcessSandbox())
         ends.push_async_callback(opened.aclose)
         yield opened
 

@@ -5,12 +5,13 @@ import os
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.sandbox import Level, Ran, RunResult
 from sluice.engines.sandbox.protocol import Job
+from sluice.engines.sandbox.tray import Tray, TrayWriter
 from sluice.kit.sealed import Sealed
-from sluice.threats import scan_source
+from sluice.threats.scan import scan_source
 
 
 class InProcessSandbox:
-    """Runs `scan` jobs here; with `answers`, says that instead."""
+    """Looks for threats here; with `answers`, says that instead."""
 
     level: Level = "limits-only"
 
@@ -22,15 +23,18 @@ class InProcessSandbox:
     async def start(self) -> None:
         """Nothing to start."""
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str) -> RunResult:
+    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
         self.asked.append((job, filename, tenant_id))
         if self.answers is not None:
             return self.answers
         fd = sealed.reopen()
+        writer = None if tray is None else TrayWriter(os.dup(tray.fd))
         try:
-            return Ran(scan_source(fd, filename), ms=1.0)
+            return Ran(scan_source(fd, filename, writer, everything=job == "unpack"), ms=1.0)
         finally:
             os.close(fd)
+            if writer is not None:
+                writer.close()
 
     async def health(self) -> EngineHealth:
         return EngineHealth("sandbox", "twin", self.state, detail="in process", limits={"level": self.level})

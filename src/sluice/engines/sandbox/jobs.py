@@ -1,4 +1,4 @@
-"""What a child can be asked of the product: `check` and `scan`. Imported in children only; the judging lives in `formats` and `threats`."""
+"""What a child can be asked of the product: `check`, `scan`, `uncover`, `unpack`. Imported in children only; the judging lives in `formats` and `threats`."""
 
 import encodings
 import importlib
@@ -6,9 +6,10 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from sluice.engines.sandbox.tray import TrayWriter
 from sluice.formats import check as formats_check
 from sluice.formats.registry import KINDS
-from sluice.threats import scan_source
+from sluice.threats import scan as threats
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
@@ -18,10 +19,22 @@ def check(fd: int, filename: str) -> Mapping[str, object]:
 
 def scan(fd: int, filename: str) -> Mapping[str, object]:
     """Look for known threats in the file behind `fd`."""
-    return scan_source(fd, filename)
+    return threats.scan_source(fd, filename)
 
 
-JOBS: Final[Mapping[str, Callable[[int, str], Mapping[str, object]]]] = {"check": check, "scan": scan}
+def uncover(fd: int, filename: str, tray: TrayWriter) -> Mapping[str, object]:
+    """Look for known threats, and lay out what clamd does not see."""
+    return threats.scan_source(fd, filename, tray)
+
+
+def unpack(fd: int, filename: str, tray: TrayWriter) -> Mapping[str, object]:
+    """Look for known threats, and lay out everything that is packed in the file."""
+    return threats.scan_source(fd, filename, tray, everything=True)
+
+
+JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
+    "check": check, "scan": scan, "uncover": uncover, "unpack": unpack,
+}  # fmt: skip
 
 
 def preload() -> None:
@@ -30,6 +43,7 @@ def preload() -> None:
         if module.name not in {"cp65001", "mbcs", "oem"}:  # of Windows alone
             importlib.import_module(f"encodings.{module.name}")
     formats_check.preload()
+    threats.preload()
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:

@@ -1,33 +1,59 @@
-"""The scanner engine `clamd`: what one or several ClamAV daemons say, as results. Which of them is asked is decided in `clamd_pool`."""
+"""The scanner engine `clamd`: ClamAV daemons look at a file while we look at what they do not see. What follows is decided in `clamd_verdict`.
+
+Which daemon is asked is decided in `clamd_pool`; what is packed where they do not look is unpacked in the sandbox, and handed to them in turn.
+"""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from sluice.engines.health import EngineHealth, EngineState
-from sluice.engines.scanner.clamd_answers import Verdict, Version
+from sluice.engines.sandbox import Sandbox
+from sluice.engines.sandbox.protocol import Job
+from sluice.engines.sandbox.tray import Tray
+from sluice.engines.scanner import clamd_verdict
+from sluice.engines.scanner.clamd_answers import Version
 from sluice.engines.scanner.clamd_member import Care, Member
 from sluice.engines.scanner.clamd_pool import ClamdPool, Deadlines, Heard, NoVerdict
 from sluice.engines.scanner.clamd_talk import Patience
+from sluice.engines.scanner.clamd_verdict import Scope
+from sluice.engines.scanner.own_look import LookAway, OwnLook, laid_out, own_look
 from sluice.engines.scanner.policy import EncryptedPolicy
-from sluice.engines.scanner.protocol import Clean, Edition, Incomplete, Infected, ScanResult, Unavailable
+from sluice.engines.scanner.protocol import Edition, ScanResult, Unavailable
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.sealed import Sealed
 
 _NAME: Final = "clamd"
 _LARGEST_BYTES: Final = 500 * 1024**2
 """The largest file that any context takes."""
+_TRAY_BYTES: Final = 256 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One file to be scanned, and when that began."""
+
+    sealed: Sealed
+    tenant_id: str
+    began: float
+
+    @property
+    def ms(self) -> float:
+        return (time.perf_counter() - self.began) * 1000
 
 
 class ClamdScanner:
-    """Scans with several clamds. A scan may be repeated, so a fault of one costs time, not the upload.
+    """Scans with several clamds, and with a child of `sandbox`, which is lent. A scan may be repeated: a fault of one costs time, not the upload.
 
     `addresses` are `unix:/path` or `tcp:host:port`; `concurrency` scans are under way at each. A verdict takes at most `base_seconds` plus the
     size divided by `bytes_per_second`, never more than `scan_seconds`, all waiting included. One that shows no sign of life for
-    `stall_seconds` is left for another that does. `encrypted` says what becomes of `Heuristics.Encrypted.*`. Signatures older than
-    `signature_age` are told by `health`. Raises `ValueError` for an address that is none, and for no address.
+    `stall_seconds` is left for another that does. What clamd does not see is unpacked into at most `tray_bytes` of memory a scan. `encrypted`
+    says what becomes of what is behind a password. Signatures older than `signature_age` are told by `health`. Raises `ValueError` for an address that is none, and for no address.
     """
 
     name = _NAME
@@ -35,6 +61,7 @@ class ClamdScanner:
     def __init__(
         self,
         addresses: Sequence[str],
+        sandbox: Sandbox,
         *,
         connect_seconds: float = 2.0,
         stall_seconds: float = 10.0,
@@ -45,10 +72,13 @@ class ClamdScanner:
         care: Care | None = None,
         encrypted: EncryptedPolicy = "allow",
         largest_bytes: int = _LARGEST_BYTES,
+        tray_bytes: int = _TRAY_BYTES,
         signature_age: timedelta = timedelta(days=7),
         folder: Path | None = None,
         clock: Clock = utc_now,
     ) -> None:
+        self._sandbox = sandbox
+        self._tray_bytes = tray_bytes
         self._pool = ClamdPool(
             addresses,
             Patience(connect_seconds, stall_seconds),
@@ -69,7 +99,7 @@ class ClamdScanner:
         """The newest signatures of those in service, None where none has a number."""
         versions = [version for version in self._versions() if version.signatures]
         newest = max(versions, key=lambda version: int(version.signatures), default=None)
-        return None if newest is None else Edition(_engine(newest), newest.signatures)
+        return None if newest is None else Edition(f"{_NAME} {newest.engine}", newest.signatures)
 
     @property
     def reach(self) -> int | None:
@@ -80,12 +110,12 @@ class ClamdScanner:
         return min(known.reach for known in found)
 
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
-        """Scan all of the bytes; `Unavailable` when no daemon gave an answer that can be understood in time."""
+        """Scan all of the bytes; `Unavailable` when no daemon gave an answer that can be understood in time, or no child could be had."""
         try:
-            heard = await self._pool.ask(sealed, tenant_id=tenant_id)
-        except NoVerdict as none:
+            with closing(Tray(self._tray_bytes)) as tray:
+                return await self._scan(_Work(sealed, tenant_id, time.perf_counter()), tray)
+        except (NoVerdict, LookAway) as none:
             return Unavailable(str(none), _NAME)
-        return self._result(heard)
 
     async def start(self) -> None:
         """Look at every clamd, and watch them from now on. Returns when it is known which are well, at the latest after some seconds."""
@@ -142,19 +172,50 @@ class ClamdScanner:
         """Refuse further scans and end the watches. A second call is a no-op."""
         await self._pool.aclose()
 
-    def _result(self, heard: Heard) -> ScanResult:
-        said, version, by = heard.said, heard.known.version, heard.address
-        engine, signatures = _engine(version), version.signatures
-        if said.verdict is Verdict.INFECTED:
-            return Infected(said.detail, engine, signatures, heard.ms, member=by)
-        may_pass = said.verdict is Verdict.CLEAN or (said.verdict is Verdict.ENCRYPTED and self._encrypted == "allow")
-        if not may_pass:
-            return Incomplete(said.detail, engine, signatures, heard.ms, member=by)
-        if not heard.known.names_limits:
-            return Incomplete(
-                "this clamd does not tell what it skips: set AlertExceedsMax yes", engine, signatures, heard.ms, member=by
-            )
-        return Clean(engine, signatures, heard.ms, member=by)
+    async def _scan(self, work: _Work, tray: Tray) -> ScanResult:
+        looking = asyncio.create_task(self._look("uncover", work, tray))
+        try:
+            heard = await self._pool.ask(work.sealed, tenant_id=work.tenant_id)
+            if found := clamd_verdict.threat(heard, None):
+                return found
+            look = await looking
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)  # it writes to the tray
+        if found := clamd_verdict.threat(None, look):
+            return found
+        if not clamd_verdict.can_be_rescued(heard):
+            return await self._judge(work, heard, look, tray)
+        with closing(Tray(self._tray_bytes)) as all_parts:
+            return await self._judge(work, heard, await self._look("unpack", work, all_parts), all_parts)
+
+    async def _look(self, job: Job, work: _Work, tray: Tray) -> OwnLook:
+        return await own_look(self._sandbox, job, work.sealed, tenant_id=work.tenant_id, tray=tray)
+
+    async def _judge(self, work: _Work, heard: Heard, look: OwnLook, tray: Tray) -> ScanResult:
+        """Answer for the file when its parts that lie on the tray have been scanned as well."""
+        scope = Scope(self._encrypted, await self._reach_for(heard, look))
+        in_parts = clamd_verdict.can_be_rescued(heard)
+        if gap := clamd_verdict.gap(heard, look, scope, in_parts=in_parts):
+            return clamd_verdict.incomplete(heard, gap, work.ms)
+        for part in look.laid:
+            with laid_out(tray, part) as alone:
+                said = await self._pool.ask(alone, tenant_id=work.tenant_id)
+            if found := clamd_verdict.threat(said, None):
+                return found
+            if gap := clamd_verdict.gap_in_part(said, scope, opened=part.opened and in_parts):
+                return clamd_verdict.incomplete(said, gap, work.ms)
+        return clamd_verdict.clean(heard, look, work.ms)
+
+    async def _reach_for(self, heard: Heard, look: OwnLook) -> int:
+        """Answer how many bytes the clamd that spoke is known to scan to the end. Where a larger part decides, the search is waited for."""
+        known = heard.known
+        if known.reach_is_found or look.largest <= known.reach:
+            return known.reach
+        await self.find_reach(self._find_out_seconds)
+        if self.reach is None:
+            raise NoVerdict(f"{heard.address}: how large files it scans is still being found out")
+        return self.reach
 
     def _versions(self) -> list[Version]:
         return [member.known.version for member in self._pool.members if member.known is not None]
@@ -181,10 +242,6 @@ class ClamdScanner:
             )
             if applies
         )
-
-
-def _engine(version: Version) -> str:
-    return f"{_NAME} {version.engine}"
 
 
 def _full(version: Version) -> str:

@@ -47,7 +47,7 @@ class Known:
     names_limits: bool
     """It is set to `AlertExceedsMax yes`: most of what it did not scan, it does not call OK (see `unpacked`)."""
     reach: int = 0
-    """Bytes of the largest file that it was seen to scan to its end."""
+    """Bytes of the largest file that it was seen to scan to its end so far."""
     reach_is_found: bool = False
     """Whether `reach` is final: the largest file it scans, or the largest that is asked for."""
 
@@ -61,13 +61,15 @@ class Probe:
         self._largest = largest
 
     async def look(self, version: Version) -> Known:
-        """Answer what a handful of tiny scans show; raises `ClamdUnfit` when the test virus is not found, plain or inside a zip."""
+        """Answer what a handful of small scans show; raises `ClamdUnfit` when the test virus is not found, plain or inside a zip."""
         by_descriptor = self._scans.address.is_local and await self._finds_behind_descriptors()
         for what, data in (("the EICAR test virus", EICAR), ("the EICAR test virus inside a zip", _zip(EICAR))):
             if await self._says(data, by_descriptor=by_descriptor) is not Verdict.INFECTED:
                 raise ClamdUnfit(f"it does not find {what}: its signatures are not of use")
         limits = await self._says(_deeply_packed(), by_descriptor=by_descriptor)
-        return Known(version, takes_descriptors=by_descriptor, names_limits=limits is Verdict.INCOMPLETE)
+        known = Known(version, takes_descriptors=by_descriptor, names_limits=limits is Verdict.INCOMPLETE)
+        finds = await self._says_behind(MIB, await self._layout(known), known) is Verdict.INFECTED
+        return replace(known, reach=MIB if finds else 0)
 
     async def find_reach(self, known: Known) -> Known:
         """Answer how large a file is scanned to its end, to the megabyte: by the test virus behind ever other sizes of padding.
@@ -75,7 +77,7 @@ class Probe:
         Costs up to some seconds of clamd's time. One that calls a file clean that it did not scan to the end names no limits.
         """
         layout = await self._layout(known)
-        enough, too_much = 0, self._largest // MIB + 1
+        enough, too_much = known.reach // MIB, max(self._largest, MIB) // MIB + 1
         middle = too_much - 1
         names_limits = known.names_limits
         while too_much - enough > 1:
@@ -90,7 +92,7 @@ class Probe:
 
     async def _layout(self, known: Known) -> Layout:
         """Answer how padding is made behind which this clamd looks for the test virus: its signature may hold for whole files only."""
-        plain = await self._says_behind(len(EICAR), _plain_behind, known)
+        plain = await self._says_behind(2 * len(EICAR), _plain_behind, known)
         return _plain_behind if plain is Verdict.INFECTED else _zipped_behind
 
     async def _finds_behind_descriptors(self) -> bool:

@@ -5,14 +5,16 @@ from typing import Protocol, runtime_checkable
 
 from sluice.engines.health import EngineHealth
 from sluice.kit.sealed import Sealed
+from sluice.threats import RULES_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """What a verdict holds for: an engine with its version, and the version of its signatures."""
+    """What a verdict holds for: an engine with its version, the version of its signatures, and that of our own rules beside it."""
 
     engine: str
     signatures: str
+    rules: str = RULES_VERSION
 
     def __str__(self) -> str:
         return f"{self.engine}/{self.signatures}"

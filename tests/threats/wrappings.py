@@ -1,0 +1,194 @@
+"""Wrappings for a file that a scanner must look into, each made in memory: those that ClamAV opens, and those that it does not."""
+
+import base64
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from email.message import EmailMessage
+from types import MappingProxyType
+from typing import Any, Final
+
+import lz4.frame
+import pikepdf
+import zstandard
+
+from tests.threats.compounds import compound, ole_package, packaged
+from tests.threats.packing import tarred, zipped
+
+Wrap = Callable[[bytes], bytes]
+
+
+def docx(data: bytes, name: str = "word/media/image1.png") -> bytes:
+    """Answer the least that is told for a document, with `data` as one of its parts."""
+    return zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w:document/>", name: data})
+
+
+def docx_with_package(data: bytes, name: bytes = b"e.txt") -> bytes:
+    return docx(packaged(data, name), "word/embeddings/oleObject1.bin")
+
+
+def pdf_with(data: bytes, name: str = "e.com", **saving: Any) -> bytes:
+    """Answer a PDF of one page with an attachment, as pikepdf writes it."""
+    document = pikepdf.new()
+    document.add_blank_page()
+    document.attachments[name] = pikepdf.AttachedFileSpec(
+        document, data, filename=name, description="", mime_type="", creation_date="", mod_date=""
+    )
+    return _saved(document, **saving)
+
+
+def pdf_hiding(data: bytes) -> bytes:
+    """Answer a PDF whose attachment says of itself that it is a picture."""
+    document = pikepdf.new()
+    document.add_blank_page()
+    stream = pikepdf.Stream(document, data)
+    stream["/Subtype"] = pikepdf.Name("/Image")
+    stream["/Params"] = pikepdf.Dictionary(Size=len(data), CheckSum=pikepdf.String("x"))
+    document.Root["/Open"] = pikepdf.Dictionary(Type=pikepdf.Name("/Filespec"), EF=pikepdf.Dictionary(F=stream))
+    return _saved(document)
+
+
+def pdf_content(data: bytes) -> bytes:
+    """Answer a PDF with `data` as the drawing of its page."""
+    document = pikepdf.new()
+    document.add_blank_page()
+    document.pages[0].obj["/Contents"] = pikepdf.Stream(document, data)
+    return _saved(document)
+
+
+def pdf_script(script: str) -> bytes:
+    document = pikepdf.new()
+    document.add_blank_page()
+    document.Root["/OpenAction"] = pikepdf.Dictionary(S=pikepdf.Name("/JavaScript"), JS=pikepdf.String(script))
+    return _saved(document)
+
+
+def pdf_launch(target: str, holder: str = "/F") -> bytes:
+    """Answer a PDF that starts something when it is opened; `holder` `/Win` tells it to Windows alone."""
+    document = pikepdf.new()
+    document.add_blank_page()
+    where = pikepdf.Dictionary(F=pikepdf.String(target)) if holder == "/Win" else pikepdf.String(target)
+    document.Root["/OpenAction"] = pikepdf.Dictionary({"/S": pikepdf.Name("/Launch"), holder: where})
+    return _saved(document, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+
+
+def _saved(document: pikepdf.Pdf, **saving: Any) -> bytes:
+    out = io.BytesIO()
+    document.save(out, **saving)
+    return out.getvalue()
+
+
+def seven_zipped(data: bytes, coder: bytes = b"\x00", name: str = "b.com") -> bytes:
+    """Answer a 7z archive of one file by one coder: `00` copies, `040202` is bzip2, `040108` deflate, `030401` names PPMd."""
+    packed = {b"\x04\x02\x02": bz2.compress, b"\x04\x01\x08": _deflated}.get(coder, bytes)(data)
+    names = b"\0" + name.encode("utf-16-le") + b"\0\0"
+    header = b"\x01\x04\x06" + _number(0) + b"\x01\x09" + _number(len(packed)) + b"\0"
+    header += b"\x07\x0b\x01\0\x01" + bytes((len(coder),)) + coder + b"\x0c" + _number(len(data)) + b"\0\0"
+    header += b"\x05\x01\x11" + _number(len(names)) + names + b"\0\0"
+    start = struct.pack("<QQL", len(packed), len(header), zlib.crc32(header))
+    return b"7z\xbc\xaf\x27\x1c\0\x04" + struct.pack("<L", zlib.crc32(start)) + start + packed + header
+
+
+def _number(value: int) -> bytes:
+    return b"\xff" + struct.pack("<Q", value)
+
+
+def _deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def mail_with(data: bytes, *, encoding: str = "base64") -> bytes:
+    message = EmailMessage()
+    message["Subject"] = "two attachments"
+    message.set_content("see attachments")
+    message.add_attachment(b"harmless", maintype="application", subtype="octet-stream", filename="first.bin")
+    message.add_attachment(data, maintype="application", subtype="octet-stream", filename="second.bin", cte=encoding)
+    return message.as_bytes()
+
+
+def rtf_object(data: bytes, between: bytes = b"", name: bytes = b"e.txt") -> bytes:
+    """Answer an RTF document with a packaged file; `between` stands between every two digits."""
+    body = ole_package(data, name)
+    object1 = struct.pack("<LLL", 0x501, 2, 8) + b"Package\0" + bytes(8) + body
+    digits = object1.hex().encode()
+    spread = between.join(digits[at : at + 2] for at in range(0, len(digits), 2))
+    return b"{\\rtf1 hello {\\object\\objemb{\\*\\objclass Package}{\\*\\objdata " + spread + b"}}}"
+
+
+def svg_with(data: bytes) -> bytes:
+    return (
+        b'<svg xmlns="http://www.w3.org/2000/svg"><image href="data:application/zip;base64,' + base64.b64encode(data) + b'"/></svg>'
+    )
+
+
+def word_xml(data: bytes) -> bytes:
+    return (
+        b'<?xml version="1.0"?><w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml">'
+        b'<w:binData w:name="oledata.mso">' + base64.b64encode(data) + b"</w:binData></w:wordDocument>"
+    )
+
+
+def polyglot(data: bytes) -> bytes:
+    """Answer a GIF that is an archive as well."""
+    return b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;" + zipped({"b.com": data})
+
+
+TWELVE: Final[Mapping[str, tuple[str, Wrap]]] = MappingProxyType({
+    "plain": ("e.com", bytes),
+    "with text": ("e.txt", lambda data: b"some text\n" + data + b"\nmore text\n"),
+    "zip": ("e.zip", lambda data: zipped({"a.txt": b"a", "b.com": data})),
+    "zip in zip": ("e.zip", lambda data: zipped({"in.zip": zipped({"b.com": data})})),
+    "tar.gz": ("e.tar.gz", lambda data: tarred({"a": b"a", "b.com": data}, "w:gz")),
+    "docx": ("e.docx", docx),
+    "eml, base64": ("e.eml", mail_with),
+    "PDF attachment": ("e.pdf", pdf_with),
+    "7z": ("e.7z", seven_zipped),
+    "gz": ("e.gz", gzip.compress),
+    "OLE package": ("e.docx", docx_with_package),
+    "polyglot": ("e.gif", polyglot),
+})  # fmt: skip
+"""Those that the scanner must be shown to open, with a file name for each."""
+
+UNSEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
+    "PDF attachment": pdf_with,
+    "PDF attachment, objects in streams": lambda data: pdf_with(data, object_stream_mode=pikepdf.ObjectStreamMode.generate),
+    "PDF attachment, empty password": lambda data: pdf_with(data, encryption=pikepdf.Encryption(owner="x", user="", R=6)),
+    "PDF attachment that says it is a picture": pdf_hiding,
+    "zip in PDF attachment": lambda data: pdf_with(zipped({"b.com": data})),
+    "PDF attachment in zip": lambda data: zipped({"a.pdf": pdf_with(data)}),
+    "PDF in PDF attachment": lambda data: pdf_with(pdf_with(data), "a.pdf"),
+    "PDF attachment in mail": lambda data: mail_with(pdf_with(data)),
+    "PDF attachment in OLE package": lambda data: docx_with_package(pdf_with(data)),
+    "zip, lzma": lambda data: zipped({"b.com": data}, zipfile.ZIP_LZMA),
+    "lzma alone": lambda data: lzma.compress(data, format=lzma.FORMAT_ALONE),
+    "second stream of bzip2": lambda data: bz2.compress(b"first") + bz2.compress(data),
+    "zip behind gzip": lambda data: gzip.compress(b"first") + zipped({"b.com": data}),
+    "Zstandard": lambda data: zstandard.compress(data + bytes(9999)),
+    "second frame of Zstandard": lambda data: zstandard.compress(b"first") + zstandard.compress(data),
+    "LZ4": lambda data: bytes(lz4.frame.compress(data + bytes(9999))),
+    "tar.zst": lambda data: zstandard.compress(tarred({"b.com": data})),
+    "7z, bzip2": lambda data: seven_zipped(data, b"\x04\x02\x02"),
+    "7z, deflate": lambda data: seven_zipped(data, b"\x04\x01\x08"),
+    "RTF object, digits apart": lambda data: rtf_object(data, b"{\\x}"),
+    "RTF object, digits between control words": lambda data: rtf_object(data, b"\\par "),
+    "picture in SVG": svg_with,
+    "object in a Word document as XML": lambda data: word_xml(packaged(data)),
+})  # fmt: skip
+"""Those that clamd 1.4.6 calls OK: we open them for it."""
+
+SEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
+    "compound file, stream": lambda data: compound({"Contents": data}),
+    "compound file, large stream": lambda data: compound({"Contents": bytes(9000) + data}),
+    "OLE package": packaged,
+    "zip in OLE package": lambda data: packaged(zipped({"b.com": data})),
+    "RTF object": rtf_object,
+    "attachment of a message of Outlook": lambda data: compound({"__attach_version1.0_#00000000/__substg1.0_37010102": data}),
+    "PDF, content of a page": pdf_content,
+})  # fmt: skip
+"""Further ones that both open."""
