@@ -120,7 +120,8 @@ class Settings(BaseSettings):
         256,
         ge=1,
         le=2048,
-        description="Memory, for each scan, for what clamd does not see and is unpacked for it: PDF attachments, for one.",
+        description="Memory for what clamd does not see and is unpacked for it, attachments of PDFs for one. At most two scans at once "
+        "take so much; the others take up to 8 MB each.",
     )
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans under way at once at each clamd.")
     clamd_probe_seconds: float = Field(

@@ -10,6 +10,10 @@ class OverBudget(Exception):
     """Looking at all of it would cost more than the budget. `str()` is one sentence that names the limit."""
 
 
+class NoRoom(OverBudget):
+    """There is no room left to lay parts out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits of one scan. `max_held_bytes` is memory for what must be read in any order: archives within archives."""

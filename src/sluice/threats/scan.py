@@ -5,7 +5,7 @@ from typing import Final
 from sluice.formats.archives.nested import Held
 from sluice.formats.source import Source
 from sluice.threats import RULES_VERSION, unpdf
-from sluice.threats.budget import Budget, Meter, OverBudget
+from sluice.threats.budget import Budget, Meter, NoRoom, OverBudget
 from sluice.threats.findings import ThreatFound
 from sluice.threats.walk import Lay, Walk
 
@@ -22,7 +22,8 @@ def scan_source(
 
     Answers plain JSON values: `threat` (a name, or null), `complete` (all of it was looked at; false beside a threat, where
     looking ends), `why` it is not complete (empty beside a threat), `signatures` (the version of the rules), `encrypted` (a part behind a
-    password was met and could not be opened), `opened` (the file is packed in ways that are all opened here), `flags`, `unopened` and `foreign` (see `Findings`), `largest` (bytes of the largest part),
+    password was met and could not be opened), `opened` (the file is packed in ways that are all opened here), `crowded` (there was no room to lay
+    all parts out), `flags`, `unopened` and `foreign` (see `Findings`), `largest` (bytes of the largest part),
     `unpacked` (bytes of all parts), `members` and `depth`. With `lay`, parts are laid out as `Walk` says, and `laid` tells where: start,
     length, and whether the part was opened here as well.
     """
@@ -31,7 +32,7 @@ def scan_source(
     walk = Walk(meter, lay, everything=everything)
     threat: str | None = None
     why = ""
-    opened = False
+    opened = crowded = False
     try:
         opened = walk.look_at(source, filename)
         if len(walk.findings.laid) > _MOST_LAID:
@@ -39,7 +40,7 @@ def scan_source(
     except ThreatFound as found:
         threat = found.name
     except OverBudget as limit:
-        why = str(limit)
+        why, crowded = str(limit), isinstance(limit, NoRoom)
     facts = walk.findings
     answer: dict[str, object] = {
         "threat": threat,
@@ -48,6 +49,7 @@ def scan_source(
         "signatures": RULES_VERSION,
         "encrypted": facts.encrypted,
         "opened": opened,
+        "crowded": crowded,
         "flags": sorted(facts.flags),
         "unopened": sorted(facts.unopened)[:_MOST_NAMED],
         "foreign": sorted(facts.foreign)[:_MOST_NAMED],

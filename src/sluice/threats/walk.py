@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from sluice.formats.archives.nested import Held
 from sluice.threats import encoded, kinds, mail, rulebook, un7z, unole, unpdf, unrtf, untar, unzip
-from sluice.threats.budget import Meter, OverBudget
+from sluice.threats.budget import Meter, NoRoom, OverBudget
 from sluice.threats.bytesview import Slice, View, pieces, places
 from sluice.threats.findings import Findings
 from sluice.threats.part import Locked, Part, Unknown
@@ -202,7 +202,7 @@ class Walk:
             return
         start = self._lay.at
         if not all(self._lay.lay(piece) for piece in pieces(view)):
-            raise OverBudget("more parts that clamd does not see than there is room for")
+            raise NoRoom("more parts that clamd does not see than there is room for")
         self.findings.laid.append((start, view.size, opened))
 
     def _counted(self, content: Iterator[bytes]) -> Iterator[bytes]:

@@ -27,6 +27,7 @@ GOOD: dict[str, object] = {
     "signatures": RULES_VERSION,
     "encrypted": False,
     "opened": False,
+    "crowded": False,
     "flags": [],
     "unopened": [],
     "foreign": [],

@@ -1,5 +1,6 @@
 """What a real clamd does not see by itself, or not past its limits: found all the same, or never called clean."""
 
+import asyncio
 import gzip
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -64,6 +65,17 @@ def deep(levels: int, core: bytes) -> bytes:
 
 def many(count: int, last: bytes) -> bytes:
     return zipped({**{f"{number}.txt": b"%d" % number * 20 for number in range(count)}, "last": last})
+
+
+def cpio(*files: bytes) -> bytes:
+    """Answer an archive in the "newc" form of cpio(5), which is not opened here."""
+
+    def entry(name: bytes, content: bytes) -> bytes:
+        numbers = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % number for number in numbers) + name + b"\0"
+        return b"".join(part + bytes(-len(part) % 4) for part in (head, content))
+
+    return b"".join(entry(b"%d" % number, data) for number, data in enumerate(files)) + entry(b"TRAILER!!!", b"")
 
 
 def large(members: int, last: bytes) -> bytes:
@@ -134,6 +146,20 @@ async def test_what_nobody_could_look_at_is_never_clean(scanner: ClamdScanner, s
     result = await scanner.scan(seal(data), tenant_id="ten_1")
     assert isinstance(result, Incomplete)
     assert why in result.why
+
+
+async def test_a_limit_met_in_what_only_clamd_opens_is_never_rescued(scanner: ClamdScanner, seal: Seal) -> None:
+    for archive in (cpio(deep(9, MARK)), cpio(zipped({"a": CLEAN}), deep(9, MARK)), zipped({"a.cpio": cpio(deep(9, MARK))})):
+        assert isinstance(await scanner.scan(seal(archive), tenant_id="ten_1"), Incomplete)
+
+
+async def test_parts_that_need_much_memory_are_looked_at_a_few_scans_at_a_time(scanner: ClamdScanner, seal: Seal) -> None:
+    fill = random.Random(3).randbytes(30_000) * 100
+    wrapped = {
+        marked: zipped({f"{number}.pdf": pdf_with(fill[number:] + marked) for number in range(4)}) for marked in (MARK, CLEAN)
+    }
+    results = await asyncio.gather(*(scanner.scan(seal(data), tenant_id="ten_1") for data in [*wrapped.values()] * 3))
+    assert [type(result) for result in results] == [Infected, Clean] * 3
 
 
 async def test_parts_that_do_not_fit_into_memory_are_never_clean(knowing: Clamd, seal: Seal) -> None:

@@ -22,7 +22,7 @@ from sluice.engines.scanner.clamd_member import Care, Member
 from sluice.engines.scanner.clamd_pool import ClamdPool, Deadlines, Heard, NoVerdict
 from sluice.engines.scanner.clamd_talk import Patience
 from sluice.engines.scanner.clamd_verdict import Scope
-from sluice.engines.scanner.own_look import LookAway, OwnLook, laid_out, own_look
+from sluice.engines.scanner.own_look import NOT_LOOKED, LookAway, OwnLook, laid_out, own_look
 from sluice.engines.scanner.policy import EncryptedPolicy
 from sluice.engines.scanner.protocol import Edition, ScanResult, Unavailable
 from sluice.kit.clock import Clock, utc_now
@@ -32,6 +32,9 @@ _NAME: Final = "clamd"
 _LARGEST_BYTES: Final = 500 * 1024**2
 """The largest file that any context takes."""
 _TRAY_BYTES: Final = 256 * 1024**2
+_SMALL_TRAY_BYTES: Final = 8 * 1024**2
+"""Each scan may lay out so much. What needs more is unpacked again, by `_LARGE_AT_ONCE` scans at a time: memory stays bounded."""
+_LARGE_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class _Work:
 class ClamdScanner:
     """Scans with several clamds, and with a child of `sandbox`, which is lent. A scan may be repeated: a fault of one costs time, not the upload.
 
-    `addresses` are `unix:/path` or `tcp:host:port`; `concurrency` scans are under way at each. A verdict takes at most `base_seconds` plus the
-    size divided by `bytes_per_second`, never more than `scan_seconds`, all waiting included. One that shows no sign of life for
+    `addresses` are `unix:/path` or `tcp:host:port`; `concurrency` scans are under way at each. An answer of clamd takes at most `base_seconds` plus
+    the size divided by `bytes_per_second`, a verdict on the file and its parts never more than `scan_seconds`, all waiting included. One that shows no sign of life for
     `stall_seconds` is left for another that does. What clamd does not see is unpacked into at most `tray_bytes` of memory a scan. `encrypted`
     says what becomes of what is behind a password. Signatures older than `signature_age` are told by `health`. Raises `ValueError` for an address that is none, and for no address.
     """
@@ -79,6 +82,8 @@ class ClamdScanner:
     ) -> None:
         self._sandbox = sandbox
         self._tray_bytes = tray_bytes
+        self._large_trays = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._scan_seconds = scan_seconds
         self._pool = ClamdPool(
             addresses,
             Patience(connect_seconds, stall_seconds),
@@ -112,8 +117,10 @@ class ClamdScanner:
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
         """Scan all of the bytes; `Unavailable` when no daemon gave an answer that can be understood in time, or no child could be had."""
         try:
-            with closing(Tray(self._tray_bytes)) as tray:
-                return await self._scan(_Work(sealed, tenant_id, time.perf_counter()), tray)
+            async with asyncio.timeout(self._scan_seconds):
+                return await self._scan(_Work(sealed, tenant_id, time.perf_counter()))
+        except TimeoutError:
+            return Unavailable(f"no verdict on the file and all of its parts within {self._scan_seconds:g} s", _NAME)
         except (NoVerdict, LookAway) as none:
             return Unavailable(str(none), _NAME)
 
@@ -172,38 +179,45 @@ class ClamdScanner:
         """Refuse further scans and end the watches. A second call is a no-op."""
         await self._pool.aclose()
 
-    async def _scan(self, work: _Work, tray: Tray) -> ScanResult:
+    async def _scan(self, work: _Work) -> ScanResult:
+        with closing(Tray(min(_SMALL_TRAY_BYTES, self._tray_bytes))) as tray:
+            heard, look = await self._ask_and_look(work, tray)
+            if found := clamd_verdict.threat(heard, look):
+                return found
+            in_parts = clamd_verdict.can_be_rescued(heard)
+            if not (in_parts or look.crowded):
+                return await self._judge(work, heard, look, tray)
+        async with self._large_trays:
+            with closing(Tray(self._tray_bytes)) as tray:
+                look = await self._look("unpack" if in_parts else "uncover", work, tray)
+                return clamd_verdict.threat(None, look) or await self._judge(work, heard, look, tray)
+
+    async def _ask_and_look(self, work: _Work, tray: Tray) -> tuple[Heard, OwnLook]:
+        """Answer what clamd says and what we see, both at once; what we see is not waited for where clamd names a threat."""
         looking = asyncio.create_task(self._look("uncover", work, tray))
         try:
             heard = await self._pool.ask(work.sealed, tenant_id=work.tenant_id)
-            if found := clamd_verdict.threat(heard, None):
-                return found
-            look = await looking
+            return heard, NOT_LOOKED if clamd_verdict.threat(heard, None) else await looking
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)  # it writes to the tray
-        if found := clamd_verdict.threat(None, look):
-            return found
-        if not clamd_verdict.can_be_rescued(heard):
-            return await self._judge(work, heard, look, tray)
-        with closing(Tray(self._tray_bytes)) as all_parts:
-            return await self._judge(work, heard, await self._look("unpack", work, all_parts), all_parts)
 
     async def _look(self, job: Job, work: _Work, tray: Tray) -> OwnLook:
         return await own_look(self._sandbox, job, work.sealed, tenant_id=work.tenant_id, tray=tray)
 
     async def _judge(self, work: _Work, heard: Heard, look: OwnLook, tray: Tray) -> ScanResult:
         """Answer for the file when its parts that lie on the tray have been scanned as well."""
-        scope = Scope(self._encrypted, await self._reach_for(heard, look))
         in_parts = clamd_verdict.can_be_rescued(heard)
+        scope = Scope(self._encrypted, await self._reach_for(heard, look))
         if gap := clamd_verdict.gap(heard, look, scope, in_parts=in_parts):
             return clamd_verdict.incomplete(heard, gap, work.ms)
         for part in look.laid:
-            with laid_out(tray, part) as alone:
+            async with laid_out(tray, part) as alone:
                 said = await self._pool.ask(alone, tenant_id=work.tenant_id)
             if found := clamd_verdict.threat(said, None):
                 return found
-            if gap := clamd_verdict.gap_in_part(said, scope, opened=part.opened and in_parts):
+            scope = Scope(self._encrypted, await self._reach_for(said, look))
+            if gap := clamd_verdict.gap_in_part(said, look, scope, opened=part.opened and in_parts):
                 return clamd_verdict.incomplete(said, gap, work.ms)
         return clamd_verdict.clean(heard, look, work.ms)
 

@@ -18,6 +18,7 @@ from sluice.threats import RULES_VERSION
 
 _RESCUED: Final = frozenset(f"Heuristics.Limits.Exceeded.Max{limit}" for limit in ("Recursion", "Files", "ScanSize"))
 """Limits on what is packed in a file, past which clamd still looks at the file's own bytes (measured): its parts can be scanned one by one."""
+_TELLS_NOTHING: Final = "this clamd does not tell what it skips: set AlertExceedsMax yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def can_be_rescued(heard: Heard) -> bool:
 def gap(heard: Heard, look: OwnLook, scope: Scope, *, in_parts: bool = False) -> str:
     """Answer what nobody looked at, in one sentence; nothing where all was looked at. `in_parts`: limits are met part by part, then."""
     if not heard.known.names_limits:
-        return "this clamd does not tell what it skips: set AlertExceedsMax yes"
+        return _TELLS_NOTHING
     if heard.said.verdict is Verdict.INCOMPLETE and not (in_parts and look.opened):
         return heard.said.detail
     if look.why:
@@ -60,16 +61,21 @@ def gap(heard: Heard, look: OwnLook, scope: Scope, *, in_parts: bool = False) ->
         return f"packed in a way that nothing here can open: {', '.join(look.unopened)}"
     if (heard.said.verdict is Verdict.ENCRYPTED or look.encrypted) and scope.encrypted != "allow":
         return heard.said.detail or "a part behind a password"
-    return "" if look.largest <= scope.reach else f"a part of {look.largest} bytes; clamd scans {scope.reach}"
+    return _beyond_reach(look, scope)
 
 
-def gap_in_part(heard: Heard, scope: Scope, *, opened: bool) -> str:
-    """Answer what clamd did not look at in a part that it was handed alone; `opened`: what is packed in the part is handed to it, too."""
+def gap_in_part(heard: Heard, look: OwnLook, scope: Scope, *, opened: bool) -> str:
+    """Answer what clamd did not look at in a part that it was handed alone; `opened`: what is packed in the part is handed to it, too.
+
+    Another clamd than that which was asked about the file may have been asked, with other limits.
+    """
+    if not heard.known.names_limits:
+        return _TELLS_NOTHING
     if heard.said.verdict is Verdict.INCOMPLETE and not (opened and can_be_rescued(heard)):
         return heard.said.detail
     if heard.said.verdict is Verdict.ENCRYPTED and scope.encrypted != "allow":
         return heard.said.detail
-    return ""
+    return _beyond_reach(look, scope)
 
 
 def clean(heard: Heard, look: OwnLook, ms: float) -> ScanResult:
@@ -83,3 +89,7 @@ def incomplete(heard: Heard, why: str, ms: float) -> Incomplete:
     """Answer that not all of it was looked at."""
     engine, signatures = engine_of(heard)
     return Incomplete(why, engine, signatures, ms, member=heard.address)
+
+
+def _beyond_reach(look: OwnLook, scope: Scope) -> str:
+    return "" if look.largest <= scope.reach else f"a part of {look.largest} bytes; clamd scans {scope.reach}"

@@ -3,9 +3,10 @@
 What follows from it for an upload is decided in `builtin` and in `clamd_verdict`.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +16,10 @@ from sluice.engines.sandbox.tray import Tray
 from sluice.kit.sealed import Sealed
 from sluice.threats import RULES_VERSION
 
+_COPIED_AT_ONCE: Final = 1024**2
 _MOST_TEXT: Final = 500
 _MOST_NAMES: Final = 100
-_FLAGS: Final = ("complete", "encrypted", "opened")
+_FLAGS: Final = ("complete", "encrypted", "opened", "crowded")
 _FIELDS: Final = frozenset({
     "threat", "why", "signatures", *_FLAGS, "flags", "unopened", "foreign", "largest", "unpacked", "members", "depth",
 })  # fmt: skip
@@ -50,6 +52,7 @@ class OwnLook:
     ms: float
     encrypted: bool = False
     opened: bool = False
+    crowded: bool = False
     flags: tuple[str, ...] = ()
     unopened: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
@@ -58,6 +61,9 @@ class OwnLook:
     members: int = 0
     depth: int = 0
     laid: tuple[Laid, ...] = ()
+
+
+NOT_LOOKED: Final = OwnLook(None, "we did not look", 0.0)
 
 
 async def own_look(sandbox: Sandbox, job: Job, sealed: Sealed, *, tenant_id: str, tray: Tray | None = None) -> OwnLook:
@@ -78,17 +84,24 @@ async def own_look(sandbox: Sandbox, job: Job, sealed: Sealed, *, tenant_id: str
         return OwnLook(None, str(lie), ran.ms)
 
 
-@contextmanager
-def laid_out(tray: Tray, part: Laid) -> Iterator[Sealed]:
+@asynccontextmanager
+async def laid_out(tray: Tray, part: Laid) -> AsyncIterator[Sealed]:
     """Answer a part on its own, copied into memory that only this process can write to."""
     fd = os.memfd_create("sluice-part", os.MFD_CLOEXEC)
     try:
-        at, end = part.start, part.start + part.size
-        while at < end:
-            at += os.sendfile(fd, tray.fd, at, end - at)
+        if part.size <= _COPIED_AT_ONCE:
+            _copy(tray, part, fd)
+        else:
+            await asyncio.to_thread(_copy, tray, part, fd)
         yield Sealed(fd, part.size, b"")
     finally:
         os.close(fd)
+
+
+def _copy(tray: Tray, part: Laid, fd: int) -> None:
+    at, end = part.start, part.start + part.size
+    while at < end:
+        at += os.sendfile(fd, tray.fd, at, end - at)
 
 
 def _checked(ran: Ran, tray: Tray | None) -> OwnLook:
@@ -109,6 +122,7 @@ def _checked(ran: Ran, tray: Tray | None) -> OwnLook:
         ran.ms,
         encrypted=payload["encrypted"] is True,
         opened=payload["opened"] is True,
+        crowded=payload["crowded"] is True,
         flags=_names(payload["flags"]),
         unopened=_names(payload["unopened"]),
         foreign=_names(payload["foreign"]),
