@@ -111,6 +111,10 @@ def test_an_archive_that_leaves_its_folder_is_unsafe(gate: Gate, member: str) ->
     _is_rejected(gate, "archive_unsafe", "a.zip", zip_of((member, TEXT)))
 
 
+def test_a_document_too_complex_to_follow_passes_a_limit(gate: Gate) -> None:
+    rejected(gate.upload("deep.json", b"[" * 100_000 + b"]" * 100_000, context=gate.context()), "validation_limits_exceeded")
+
+
 def test_a_picture_of_billions_of_pixels_is_too_large(gate: Gate) -> None:
     _is_rejected(gate, "image_too_large", "a.png", samples.vast_picture())
 

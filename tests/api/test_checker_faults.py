@@ -1,0 +1,51 @@
+"""What an upload is answered when the checker of its file dies: a reason, never a pass. Its levels are in tests/engines."""
+
+import bz2
+import os
+import random
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.api.answers import rejected
+from tests.api.places import Places
+from tests.gate import Service, running_service
+
+# Half a second of unpacking and more, in a few megabytes.
+_SLOW = bz2.compress(random.Random(1).randbytes(6 * 2**20))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+def _busy_checker(service: Service) -> int:
+    """Answer the checker process that works, once there is one; the zygote is the server's child, the checkers are the zygote's."""
+    deadline = time.monotonic() + 60
+    checkers = lambda: [pid for zygote in _children(service.process.pid) for pid in _children(zygote)]  # noqa: E731  (asked again and again)
+    idle = {pid: _cpu_ticks(pid) for pid in checkers()}
+    while time.monotonic() < deadline:
+        for pid in checkers():
+            if _cpu_ticks(pid) - idle.get(pid, 0) >= 10:
+                return pid
+    raise AssertionError("no checker worked")
+
+
+def test_a_file_whose_checker_crashes_is_unprocessable_and_the_next_one_passes(places: Places) -> None:
+    with running_service(places.fresh("sqlite-local")) as service, ThreadPoolExecutor(1) as client:
+        gate = service.new_gate()
+        context = gate.context(scan_for_viruses=False)
+        answer = client.submit(gate.upload, "slow.bz2", _SLOW, context=context)
+        os.kill(_busy_checker(service), signal.SIGSEGV)
+        rejected(answer.result(60), "unprocessable_file")
+        assert gate.used(context) == 0
+        gate.store("slow.bz2", _SLOW, context=context)
