@@ -4,9 +4,10 @@ export PYTHON
 BIN := .venv/bin
 FOLDER ?= ../shared/corpus
 WORKERS ?= 2
+KILLS ?= 9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz docs clean venv venv-dev servers
+.PHONY: help run test check lint types imports format lock verdicts fuzz docs clean venv venv-dev servers kill-sweep
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +44,9 @@ fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes ea
 
 verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)
+
+kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
+	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/recovery/test_kill_sweep.py
 
 docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py

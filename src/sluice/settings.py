@@ -206,6 +206,11 @@ class Settings(BaseSettings):
     )
     failed_logins: int = Field(1000, ge=1, description="Failed credentials per address and minute; beyond them 429.")
 
+    failpoint: str | None = Field(
+        None,
+        description="For tests of recovery alone: the process kills itself at this point, `NAME` or `NAME:N` for the N-th time it gets there.",
+    )
+
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for uploads under way when the server stops.")
 
     @field_validator("clamd", "trusted_proxies", "bucket_endpoint_hosts", "jwt_default_scopes", "oidc_algorithms", mode="before")

@@ -47,6 +47,7 @@ from sluice.engines.verdicts.redis import RedisVerdicts
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files
 from sluice.kit.clock import utc_now
+from sluice.kit.failpoints import arm
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
@@ -120,6 +121,7 @@ class WorkerServices:
 @asynccontextmanager
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
     """Put the service together, and take it apart again. Raises `StartRefused` when an engine that is needed cannot be had."""
+    _arm(settings)
     async with AsyncExitStack() as stack:
         engines = await _engines(settings, stack)
         yield _services(settings, engines)
@@ -128,6 +130,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
 @asynccontextmanager
 async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices]:
     """Put together what `sluice work` needs, and take it apart again. Raises `StartRefused`."""
+    _arm(settings)
     async with AsyncExitStack() as stack:
         database = make_database(settings)
         stack.push_async_callback(database.aclose)
@@ -135,7 +138,18 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         stack.push_async_callback(stores.aclose)
         limiter = make_limiter(settings, database)
         stack.push_async_callback(limiter.aclose)
-        yield WorkerServices(database, _buckets(settings, database, stores), stores, limiter)
+        yield WorkerServices(database, make_buckets(settings, database, stores), stores, limiter)
+
+
+def _arm(settings: Settings) -> None:
+    """Arm the failpoint that these settings name; in production there is none."""
+    if settings.failpoint is None:
+        return
+    if settings.production:
+        raise StartRefused("SLUICE_FAILPOINT kills the service and has no place in production.")
+    with _refusing("SLUICE_FAILPOINT"):
+        arm(settings.failpoint)
+    log.warning("failpoint_armed", failpoint=settings.failpoint)
 
 
 @asynccontextmanager
@@ -331,7 +345,7 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
 def _services(settings: Settings, engines: Engines) -> Services:
     make_folder(settings.resolved_spool_dir)
     database, stores = engines.database, engines.stores
-    buckets = _buckets(settings, database, stores)
+    buckets = make_buckets(settings, database, stores)
     signer = LinkSigner(load_signing_secret(_secret_file(settings, _LINK_SECRET)).value, settings.resolved_public_url)
     return Services(
         engines=engines,
@@ -362,7 +376,8 @@ def _pipeline(settings: Settings, engines: Engines) -> Pipeline:
     )
 
 
-def _buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:
+def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:
+    """Answer the buckets of all tenants."""
     return Buckets(
         database,
         stores,

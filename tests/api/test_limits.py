@@ -175,6 +175,13 @@ def test_a_quota_may_be_filled_to_the_last_byte(gate: Gate) -> None:
     assert gate.used(context) == MB
 
 
+def test_the_largest_quota_takes_files(gate: Gate) -> None:
+    """Ten terabytes are more bytes than an integer of a database may have."""
+    context = gate.context(storage_quota_mb=10_485_760)
+    gate.store(context=context)
+    assert gate.used(context) == len(TEXT)
+
+
 def test_a_byte_more_than_the_quota_is_rejected(gate: Gate) -> None:
     context = gate.context(storage_quota_mb=1)
     gate.store("a.zzz", noise(MB - 1), context=context)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import sluice.cli.auditing
 import sluice.cli.checking
 import sluice.cli.diagnosing
 import sluice.cli.faults
@@ -27,6 +28,8 @@ _PARENT.set_forkserver_preload([__name__])
 
 def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
     """Run `sluice` with `words` in `folder`, its output in files, and answer its exit code."""
+    for path in (out, err):
+        path.unlink(missing_ok=True)
     process = _PARENT.Process(target=_become, args=(words, dict(environment), folder, out, err))
     process.start()
     process.join(_SECONDS)
@@ -37,12 +40,38 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Pat
     return process.exitcode
 
 
+class ForkedServer:
+    """`sluice serve` forked from a process that has loaded it, which is most of its start. Ended by `kill` and by the end of the tests."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path, log: Path) -> None:
+        self._process = _PARENT.Process(target=_become, args=(["serve"], dict(environment), folder, log, log), daemon=True)
+        self._process.start()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for its end, at most so long."""
+        self._process.join(seconds)
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it, however it is."""
+        self._process.kill()
+        self._process.join()
+
+
 def _become(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
     for number, path in ((1, out), (2, err)):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(fd, number)
         os.close(fd)
     sys.exit(run(words))

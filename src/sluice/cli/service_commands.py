@@ -1,4 +1,4 @@
-"""The commands that run and set up the service: serve, work, init, migrate, doctor. Their words and options only; each loads what it runs."""
+"""The commands that run and set up the service: serve, work, init, migrate, doctor, audit. Their words and options only; each loads what it runs."""
 
 # ruff: noqa: PLC0415  (commands load their work when asked: `--help` must not wait for every engine's library)
 
@@ -13,7 +13,7 @@ _SERVICE = "Service"
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `app`."""
-    for command in (serve, work, init, migrate, doctor):
+    for command in (serve, work, init, migrate, doctor, audit):
         app.command(rich_help_panel=_SERVICE)(command)
 
 
@@ -73,6 +73,37 @@ def migrate() -> int:
     from sluice.cli.initialising import migrate
 
     return migrate(settings_for_a_task())
+
+
+def audit(
+    *,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Check besides what must never be: quotas that do not add up, work that no worker did, no default."
+        ),
+    ] = False,
+    contents: Annotated[
+        bool, typer.Option("--contents", help="Read every object and compare its SHA-256, not only its size.")
+    ] = False,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="Delete objects that no file has. Never where two installations share a bucket's folder.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the last audit was interrupted.")] = False,
+    json: Json = False,
+) -> int:
+    """Compare the records of files with the objects in every bucket, in both directions.
+
+    It reads along beside a running service, store by store, in bounded memory, and changes nothing unless **--mend** is given. Only objects
+    are looked at whose keys hold the id of a file; what else lies in a bucket is not ours. Every difference is one line: `missing` and
+    `changed` objects of stored files, `stray` objects without a file, `unreachable` stores.
+
+    Ends with 0 when all is well, with 1 when there is a difference. With --json: one line per difference, then one with the sums.
+    """
+    from sluice.cli.auditing import audit
+    from sluice.cli.environment import settings_for_a_task
+
+    return audit(settings_for_a_task(), strict=strict, contents=contents, mend=mend, resume=resume, json=json)
 
 
 def doctor(*, json: Json = False) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from sluice.db.hot import Compiled
+from sluice.kit.failpoints import reach
 
 Row = Mapping[str, Any]
 
@@ -134,6 +135,7 @@ class _SqliteThread:
         if found is None:
             connection.rollback()
         else:
+            reach("unit.open")
             connection.commit()
         return found
 

@@ -12,6 +12,7 @@ from sluice.files import repository
 from sluice.files.links import LinkSigner
 from sluice.files.record import FileRecord
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.failpoints import reach
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 
@@ -93,6 +94,8 @@ class Files:
         """Hide the file at once; its object is purged later. Raises `NotFound`."""
         async with self._database.transaction() as connection:
             deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._clock() + self._purge_after)
+            reach("delete.open")
+        reach("delete.done")
         if not deleted:
             raise NotFound
 

@@ -6,6 +6,7 @@ from typing import Final
 from sluice.access import Principal
 from sluice.contexts import Context
 from sluice.errors import ContextInactive, Invalid
+from sluice.kit.failpoints import reach
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.uploads.decide import decide
 from sluice.uploads.names import FileName, read_name
@@ -92,6 +93,7 @@ class Intake:
             raise Invalid(*self._problems)
         self._judge()
         sealed = await self._spool.seal()
+        reach("receive.sealed")
         return Arrival(self._principal, self._look, self._name, sealed, self._metadata)
 
     def close(self) -> None:

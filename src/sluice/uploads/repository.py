@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import BigInteger, cast, delete, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -91,12 +91,13 @@ async def context_usage(connection: AsyncConnection, context_id: str) -> AnyRow 
 async def claim_bytes(connection: AsyncConnection, context_id: str, size_bytes: int) -> bool:
     """Claim room in an active context's quota; answer whether there was room."""
     after = contexts.c.storage_used_bytes + size_bytes
+    quota = cast(contexts.c.storage_quota_mb, BigInteger) * BYTES_PER_MB  # 2 GB and more are beyond an integer of PostgreSQL
     statement = (
         update(contexts)
         .where(
             contexts.c.context_id == context_id,
             contexts.c.status == "active",
-            or_(contexts.c.storage_quota_mb.is_(None), after <= contexts.c.storage_quota_mb * BYTES_PER_MB),
+            or_(contexts.c.storage_quota_mb.is_(None), after <= quota),
         )
         .values(storage_used_bytes=after)
         .returning(contexts.c.context_id)

@@ -11,6 +11,7 @@ from sluice.engines.limiter import ForgetsIdle, Limiter, LimiterAway
 from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
 from sluice.kit.clock import Clock
+from sluice.kit.failpoints import reach
 from sluice.observe.log import log
 from sluice.observe.metrics import WORKER_PUT_OFF
 from sluice.observe.stages import swept
@@ -46,6 +47,8 @@ async def settle_leases(work: Background) -> int:
         async with work.database.transaction() as connection:
             if await upload_rows.abandon(connection, file_id, now):
                 log.warning("lease_expired", file_id=file_id)
+            reach("settle.open")
+        reach("settle.done")
     return len(expired)
 
 
@@ -71,6 +74,8 @@ async def purge_objects(work: Background) -> int:
     async with work.database.transaction() as connection:
         due = await upload_rows.claim_purges(connection, now, now + _TRY_AGAIN, _BATCH)
     removed: list[str] = []
+    if due:
+        reach("purge.claimed")
     for row in due:
         bucket = await work.buckets.for_file(row.tenant_id, row.storage_config_id)
         try:
@@ -80,9 +85,11 @@ async def purge_objects(work: Background) -> int:
             log.warning("purge_put_off", file_id=row.file_id, storage_config_id=row.storage_config_id, fault=str(fault))
         else:
             removed.append(row.file_id)
+            reach("purge.removed")
     if removed:
         async with work.database.transaction() as connection:
             await upload_rows.forget(connection, removed)
+        reach("purge.done")
         log.info("purged", files=len(removed))
     return len(due)
 

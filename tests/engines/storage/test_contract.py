@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.engines.health import EngineState
-from sluice.engines.storage import ObjectStore, StoreFault
+from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
 from tests.engines.storage.conftest import Seal, content
 
 KEYS = [
@@ -218,3 +218,35 @@ async def test_closing_twice_is_closing_once_and_afterwards_every_call_is_a_faul
         with pytest.raises(StoreFault, match="closed"):
             await call
     assert (await store.health()).state is EngineState.DOWN
+
+
+async def _keys(store: ObjectStore, prefix: str = "", after: str = "") -> list[str]:
+    assert isinstance(store, ListsObjects)
+    return [found.key async for batch in store.listed(prefix, after=after) for found in batch]
+
+
+async def test_objects_are_listed_in_the_order_of_their_keys_from_any_key_on(store: ObjectStore, seal: Seal) -> None:
+    keys = ["a-b", "a.b/c", "a/b", "a/b-c", "a/c/d", "a0", "b/é", "b/ü/x", "c"]
+    for key in keys:
+        await store.put(key, seal(key.encode()), content_type="text/plain")
+    in_order = sorted(keys, key=str.encode)
+    assert await _keys(store) == in_order
+    for number, key in enumerate(in_order):
+        assert await _keys(store, after=key) == in_order[number + 1 :]
+    assert await _keys(store, after="a/b0") == [key for key in in_order if key.encode() > b"a/b0"]
+
+
+async def test_a_folder_is_listed_alone_and_with_sizes(store: ObjectStore, seal: Seal) -> None:
+    for key in ("a/b/c", "a/b/d", "a/bc", "a/b.d"):
+        await store.put(key, seal(b"x" * len(key)), content_type="text/plain")
+    assert isinstance(store, ListsObjects)
+    found = [one async for batch in store.listed("a/b") for one in batch]
+    assert found == [Listed("a/b/c", 5), Listed("a/b/d", 5)]
+    assert await _keys(store, "a/b", "a/b/c") == ["a/b/d"]
+    assert await _keys(store, "nowhere") == []
+
+
+async def test_what_was_put_is_known_as_ours(store: ObjectStore, seal: Seal) -> None:
+    await store.put("a/b", seal(b"x"), content_type="text/plain")
+    assert isinstance(store, ListsObjects)
+    assert (await store.is_ours("a/b"), await store.is_ours("a/c")) == (True, False)

@@ -1,5 +1,13 @@
 """Object stores: a tenant's own buckets and the platform's store. Which store a file belongs to is decided in `buckets`."""
 
-from sluice.engines.storage.protocol import ObjectStore, PresignsDownloads, StoreFault, StoreFull, SweepsLeftovers
+from sluice.engines.storage.protocol import (
+    Listed,
+    ListsObjects,
+    ObjectStore,
+    PresignsDownloads,
+    StoreFault,
+    StoreFull,
+    SweepsLeftovers,
+)
 
-__all__ = ["ObjectStore", "PresignsDownloads", "StoreFault", "StoreFull", "SweepsLeftovers"]
+__all__ = ["Listed", "ListsObjects", "ObjectStore", "PresignsDownloads", "StoreFault", "StoreFull", "SweepsLeftovers"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sluice.engines.storage.protocol import StoreFault, StoreFull
+from sluice.kit.failpoints import reach
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # what `copy_file_range` answers where it cannot work between these two files: another file system, or one without it
@@ -78,7 +79,9 @@ def store_new(source: int, size: int, draft: Path, target: Path, folders: Folder
     """
     try:
         _write(source, size, draft)
+        reach("local.drafted")
         _link(draft, target, folders)
+        reach("local.linked")
     finally:
         draft.unlink(missing_ok=True)
     try:

@@ -2,11 +2,12 @@
 
 import asyncio
 import hashlib
+import itertools
 import os
 import secrets
 import stat
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Final, TypeVar
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.storage.disk import Folders, as_store_fault, make_root, store_new, sync_folder
 from sluice.engines.storage.keys import checked_key
+from sluice.engines.storage.local_walk import walked
 from sluice.engines.storage.probing import probed
-from sluice.engines.storage.protocol import StoreFault
+from sluice.engines.storage.protocol import Listed, StoreFault
 from sluice.engines.storage.settled import settled
 from sluice.kit.sealed import Sealed
 
 T = TypeVar("T")
 _CHUNK_BYTES: Final = 1024 * 1024
+_BATCH: Final = 1000
 _NAME_BYTES: Final = 255  # NAME_MAX of every usual Linux file system
 
 
@@ -87,6 +90,20 @@ class LocalStore:
         path = self._path(key)
         with as_store_fault("delete the object"):
             await self._run(partial(_remove, path))
+
+    async def listed(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Listed]]:
+        """Answer the objects below `prefix` after `after`, a thousand at a time; see the protocol.
+
+        Those with a part too long for a file name are left out: their keys cannot be told from their names.
+        """
+        walk = walked(self._objects, prefix, after)
+        with as_store_fault("list its objects"):
+            while batch := await self._run(lambda: list(itertools.islice(walk, _BATCH))):
+                yield batch
+
+    async def is_ours(self, key: str) -> bool:
+        """Say whether the object is there: the directory belongs to this service alone."""
+        return await self.size(key) is not None
 
     async def sweep(self, *, older_than_seconds: float) -> int:
         """Remove what puts cut off by a crash left half-written and untouched for that long; answer how many files went.

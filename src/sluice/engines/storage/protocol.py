@@ -3,7 +3,8 @@
 Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.` or `..` segment, and are never reused.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from sluice.engines.health import EngineHealth
@@ -59,6 +60,30 @@ class SweepsLeftovers(Protocol):
 
     async def sweep(self, *, older_than_seconds: float) -> int:
         """Remove what was begun longer ago than that and never finished; answer how many. Raises `StoreFault`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One object of a listing; `size` is in bytes."""
+
+    key: str
+    size: int
+
+
+@runtime_checkable
+class ListsObjects(Protocol):
+    """A store that can say what it holds, for comparing it with what it should hold."""
+
+    def listed(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Listed]]:
+        """Answer the objects below the folder `prefix` (empty: all) whose keys come after `after`, in the order of their UTF-8, batch by batch.
+
+        Objects that come or go meanwhile may be in it or not. Iterating raises `StoreFault`.
+        """
+        ...
+
+    async def is_ours(self, key: str) -> bool:
+        """Say whether this service has put the object there; False for a missing one. Raises `StoreFault`."""
         ...
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -13,7 +13,7 @@ from obstore.store import S3Store as Client
 from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.probing import probed
-from sluice.engines.storage.protocol import StoreFault
+from sluice.engines.storage.protocol import Listed, StoreFault
 from sluice.engines.storage.s3_address import address_of
 from sluice.engines.storage.s3_client import Patience, client_of
 from sluice.engines.storage.s3_faults import FOREIGN, answer_in, cause_of, fault_of
@@ -26,6 +26,7 @@ _MIB: Final = 1024 * 1024
 _CHUNK_BYTES: Final = _MIB
 _READ_BYTES: Final = 4 * _MIB
 _INLINE_BYTES: Final = 256 * 1024  # read at once on the loop: 30 µs, less than a thread takes to begin
+_BATCH: Final = 1000
 _HEALTH_SECONDS: Final = 5.0
 
 
@@ -127,6 +128,26 @@ class S3Store:
     async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
         """Answer a URL that downloads the object as an attachment named `filename` for `expires_in` seconds. Asks nobody."""
         return self._links.sign(checked_key(key), expires_in=expires_in, filename=filename, content_type=content_type)
+
+    async def listed(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Listed]]:
+        """Answer the objects below `prefix` after `after`, a thousand at a time; see the protocol. Needs the right ListBucket."""
+        client = self._open_client()
+        try:
+            async for batch in client.list(prefix or None, offset=after or None, chunk_size=_BATCH):
+                yield [Listed(found["path"], found["size"]) for found in batch]
+        except FOREIGN as error:
+            raise fault_of(error, "list the bucket") from cause_of(error)
+
+    async def is_ours(self, key: str) -> bool:
+        """Say whether the object bears the mark of a put of this service."""
+        client = self._open_client()
+        try:
+            found = await client.get_async(checked_key(key), options={"head": True})
+        except FileNotFoundError:
+            return False
+        except FOREIGN as error:
+            raise fault_of(error, "read objects") from cause_of(error)
+        return "sluice-put" in found.attributes
 
     async def probe(self) -> None:
         """Put, read and delete one small object below the probe folder."""

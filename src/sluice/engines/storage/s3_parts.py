@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from sluice.engines.storage.protocol import StoreFault
+from sluice.kit.failpoints import reach
 
 
 class Parts:
@@ -32,6 +33,8 @@ class Parts:
             raise StoreFault("The upload was cancelled.")
         if self._offset == self._size:
             raise StopIteration
+        if self._offset:
+            reach("parts.read")
         part = read_exactly(self._fd, min(self._part_bytes, self._size - self._offset), self._offset)
         self._offset += len(part)
         return part

@@ -13,6 +13,7 @@ from datetime import datetime
 from sluice.db.database import Database, DatabaseAway
 from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
 from sluice.errors import ContextInactive, NotFound, OutcomeUnknown, StorageFull, Unauthenticated, Unavailable
+from sluice.kit.failpoints import reach
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.observe.stages import staged
@@ -36,8 +37,12 @@ async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> 
     Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile. One statement is enough when
     all is well; otherwise each claim is asked for by itself, to learn which was lost.
     """
-    if file.plan_month is None and await repository.claim_at_once(database, file):
-        return
+    if file.plan_month is not None or not await repository.claim_at_once(database, file):
+        await _claim_one_by_one(file, database, free_limit=free_limit)
+    reach("reserve.done")
+
+
+async def _claim_one_by_one(file: PendingFile, database: Database, *, free_limit: int) -> None:
     async with database.transaction() as connection:
         if not await repository.still_welcome(connection, file.uploader):
             raise Unauthenticated
@@ -59,6 +64,7 @@ async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Da
     try:
         async with asyncio.timeout(seconds):
             await to.put(file.object_key, sealed, content_type=file.content_type)
+        reach("store.done")
     except StoreFull as fault:
         await _release(file, to, database)
         raise StorageFull from fault
@@ -76,6 +82,7 @@ async def record(decision: Decision, file: PendingFile, to: ObjectStore, databas
     """
     try:
         kept = await repository.record_at_once(database, decision, file.file_id, due_at)
+        reach("record.done")
     except DatabaseAway as fault:
         raise OutcomeUnknown from fault
     if not kept:
