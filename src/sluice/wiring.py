@@ -316,6 +316,13 @@ def make_key_files(settings: Settings) -> Sequence[Path]:
     return [path for path, is_new in made.items() if is_new]
 
 
+def keyring_path(settings: Settings) -> Path:
+    """Answer where the keyring is; made when missing, except in production."""
+    path = _secret_file(settings, _KEYRING)
+    load_keyring(path)
+    return path
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder that only its owner can enter."""
     try:

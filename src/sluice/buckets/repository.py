@@ -41,6 +41,23 @@ async def list_all(connection: AsyncConnection, tenant_id: str) -> tuple[Bucket,
     return tuple(bucket_of(row) for row in rows)
 
 
+async def list_of_everybody(connection: AsyncConnection, after: str, most: int) -> tuple[Bucket, ...]:
+    """Answer buckets of all tenants by id, from the one behind `after` on: for the rotation of keys, which is nobody's request."""
+    query = select(storage_configs).where(storage_configs.c.config_id > after).order_by(storage_configs.c.config_id).limit(most)
+    return tuple(bucket_of(row) for row in (await connection.execute(query)).mappings().all())
+
+
+async def replace_secret(connection: AsyncConnection, bucket: Bucket, sealed: str) -> bool:
+    """Write a secret sealed anew; answer False, and change nothing, when it is not the one that was read any more."""
+    statement = (
+        update(storage_configs)
+        .where(storage_configs.c.config_id == bucket.config_id, storage_configs.c.secret_sealed == bucket.secret_sealed)
+        .values(secret_sealed=sealed)
+        .returning(storage_configs.c.config_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
 async def add(connection: AsyncConnection, bucket: Bucket) -> None:
     """Insert one bucket; a constraint refuses it (`Conflict`) when its name is taken. Says nothing of the default."""
     values = {name: getattr(bucket, name) for name in Bucket.__slots__ if name != "is_default"}

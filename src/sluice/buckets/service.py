@@ -1,8 +1,8 @@
 """What may be done with buckets: add, list, read, change, make default, delete; and which bucket an upload or a file resolves to."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from sluice.buckets import repository
 from sluice.buckets.bucket import Bucket
@@ -15,6 +15,8 @@ from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBuck
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
+
+_BATCH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,40 @@ class Buckets:
     async def _count_bound(self, tenant_id: str, config_id: str) -> int:
         async with self._database.reading() as connection:
             return await repository.count_contexts(connection, await _require(connection, tenant_id, config_id))
+
+
+class Secrets:
+    """The sealed secrets of all tenants' buckets, for the rotation of the keys that seal them. Each call may be cut off and repeated."""
+
+    def __init__(self, database: Database, keyring: Sealer) -> None:
+        self._database = database
+        self._keyring = keyring
+
+    async def old(self) -> int:
+        """Answer how many secrets another key than the one that seals now has sealed."""
+        return len([bucket async for bucket in self._sealed_by_others()])
+
+    async def seal_again(self) -> int:
+        """Seal those anew, one by one, and answer how many. Credentials that change meanwhile are sealed with the new key already."""
+        done = 0
+        async for bucket in self._sealed_by_others():
+            plain = self._keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket))
+            sealed = self._keyring.seal(plain, bound_to=secret_binding(bucket))
+            async with self._database.transaction() as connection:
+                done += await repository.replace_secret(connection, bucket, sealed)
+        return done
+
+    async def _sealed_by_others(self) -> AsyncIterator[Bucket]:
+        after = ""
+        while True:
+            async with self._database.reading() as connection:
+                buckets = await repository.list_of_everybody(connection, after, _BATCH)
+            for bucket in buckets:
+                if not self._keyring.is_current(bucket.secret_sealed):
+                    yield bucket
+            if len(buckets) < _BATCH:
+                return
+            after = buckets[-1].config_id
 
 
 def secret_binding(bucket: Bucket) -> tuple[str, ...]:

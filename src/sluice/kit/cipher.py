@@ -44,6 +44,10 @@ class Sealer(Protocol):
         """Answer what was sealed; raises `CannotOpen`."""
         ...
 
+    def is_current(self, blob: str) -> bool:
+        """Tell whether the key that seals now sealed `blob`; what another sealed is to be sealed again after a rotation."""
+        ...
+
 
 class Keyring:
     """Keys by id, one of which seals; the others open what they sealed earlier. Immutable, and its repr shows no key."""
