@@ -65,10 +65,12 @@ def running_clamd(
     *,
     port: int | None = None,
     signatures: Mapping[str, str] | None = None,
+    base: Mapping[str, str] = _OPTIONS,
 ) -> Iterator[Clamd]:
     """Run a daemon in `folder` until the block ends; 0.8 s to start. Skips the test where clamd is not installed.
 
-    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}`; `signatures` are further files of the database.
+    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}`; `signatures` are further files of the database. `base` is all
+    else that stands in clamd.conf.
     """
     require("ClamAV", "clamd", apt="clamav-daemon")
     for part in ("db", "tmp"):
@@ -82,7 +84,7 @@ def running_clamd(
         "LocalSocket": socket_path,
         "TCPSocket": tcp_port,
     }
-    settings = (f"{name} {value}\n" for name, value in {**_OPTIONS, **places, **(options or {})}.items())
+    settings = (f"{name} {value}\n" for name, value in {**base, **places, **(options or {})}.items())
     (folder / "clamd.conf").write_text("".join(settings))
     command = ["clamd", "-c", str(folder / "clamd.conf")]
     with daemon(command, folder / "clamd.log", ready=lambda: _answers(socket_path)) as process:
