@@ -99,7 +99,7 @@ def test_every_engine_tells_its_state_and_every_pool_its_places(service: Service
         for state in ("up", "degraded", "down"):
             told = page("sluice_engine_state", kind=engine["kind"], engine=engine["name"], state=state)
             assert told == (engine["state"] == state), engine
-    for pool in ("database", "sandbox", "scanner"):
+    for pool in ("database", "database_uploads", "sandbox", "scanner"):
         assert page("sluice_pool_size", pool=pool) >= 1, pool
         assert ("sluice_pool_in_use", frozenset({("pool", pool)})) in page.series
 

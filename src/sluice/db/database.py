@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final
 
 import asyncpg
@@ -60,6 +60,7 @@ class Database:
         self.is_sqlite = not is_postgres(url)
         terms = postgres or PostgresTerms()
         self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, terms)
+        self._hot = 0
         self._driver: Driver = _sqlite_driver(_sqlite_url(url)) if self.is_sqlite else driver_of(url, terms)
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
         self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
@@ -88,19 +89,18 @@ class Database:
 
     async def fetch(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path that only reads, and answer its row. Raises `DatabaseAway`."""
-        async with _faults_named():
-            return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=False)
+        with self._counted():
+            async with _faults_named():
+                return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=False)
 
     async def commit(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path in a transaction of its own and answer its row; None when it changed nothing.
 
         Raises `Conflict`, `DatabaseAway`.
         """
-        if self._writer is None:
-            async with _faults_named():
+        with self._counted():
+            async with self._writer or nullcontext(), _faults_named():
                 return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=True)
-        async with self._writer, _faults_named():
-            return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=True)
 
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
@@ -117,9 +117,20 @@ class Database:
         return EngineHealth("database", name, EngineState.UP, version=str(version), limits=pool)
 
     def _pool(self) -> Mapping[str, int]:
-        """Answer how many connections the pool keeps, and how many are in use."""
+        """Answer how many connections are kept and in use: by uploads, and by everything else."""
         pool = self.engine.pool
-        return {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
+        kept = {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
+        driver = {"upload_connections": self._driver.size, "upload_running": min(self._hot, self._driver.size)}
+        return kept | driver | {"upload_waiting": max(0, self._hot - self._driver.size)}
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count the units of the hot path that are under way or wait for a connection."""
+        self._hot += 1
+        try:
+            yield
+        finally:
+            self._hot -= 1
 
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""

@@ -18,6 +18,10 @@ Row = Mapping[str, Any]
 class Driver(Protocol):
     """Runs the compiled statements of one unit of work, in one transaction."""
 
+    @property
+    def size(self) -> int:
+        """How many units it runs at once; further ones wait."""
+
     async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:
         """Answer the one row of the last statement, or None when one of them answered none: then nothing was changed."""
         ...
@@ -33,7 +37,7 @@ class PostgresDriver:
     def __init__(self, connect: Callable[[], Awaitable[Any]], *, size: int, wait_seconds: float, before: str | None) -> None:
         """`connect` makes a connection; `before` is a statement to run first, in one transaction with the unit; None needs neither."""
         self._connect = connect
-        self._size = size
+        self.size = size
         self._wait_seconds = wait_seconds
         self._before = before
         self._pool: asyncpg.Pool | None = None
@@ -71,7 +75,7 @@ class PostgresDriver:
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
-                    min_size=0, max_size=self._size, connect=self._connected, init=_read_json, reset=_nothing_to_reset
+                    min_size=0, max_size=self.size, connect=self._connected, init=_read_json, reset=_nothing_to_reset
                 )
             return self._pool
 
@@ -82,6 +86,8 @@ class PostgresDriver:
 
 class SqliteDriver:
     """Two connections of the standard library, each on a thread of its own: readers never wait for a writer's flush to disk."""
+
+    size = 2
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._reader = _SqliteThread(connect)

@@ -21,7 +21,9 @@ class Number:
 STATE: Final = Number(
     "sluice_engine_state", ("kind", "engine", "state"), "1 for the state in which the engine is, 0 for the others."
 )
-POOL_SIZE: Final = Number("sluice_pool_size", ("pool",), "Places of a pool of this process: connections, checkers, scans.")
+POOL_SIZE: Final = Number(
+    "sluice_pool_size", ("pool",), "Places of a pool of this process: connections (uploads have their own), checkers, scans."
+)
 POOL_IN_USE: Final = Number("sluice_pool_in_use", ("pool",), "Places that are taken. Small files may have places beyond the size.")
 POOL_WAITING: Final = Number("sluice_pool_waiting", ("pool",), "Callers in line for a place.")
 DAEMONS: Final = Number("sluice_scanner_daemons", ("state",), "Scanner daemons `in_service` and `away`.")
@@ -33,6 +35,7 @@ FREE: Final = Number("sluice_storage_free_bytes", (), "Free bytes where the plat
 NUMBERS: Final = (STATE, POOL_SIZE, POOL_IN_USE, POOL_WAITING, DAEMONS, SIGNATURE_AGE, RESTARTS, FREE)
 
 _HOUR: Final = 3600
+_UPLOADS: Final = "upload_"
 _Limits = Mapping[str, int | str]
 
 
@@ -56,7 +59,7 @@ def families(healths: Sequence[EngineHealth]) -> Iterator[Metric]:
 
 def _pools(said: Mapping[str, _Limits]) -> Iterator[Metric]:
     size, in_use, waiting = _gauge(POOL_SIZE), _gauge(POOL_IN_USE), _gauge(POOL_WAITING)
-    for pool, limits in said.items():
+    for pool, limits in {**said, "database_uploads": _uploads(said.get("database", {}))}.items():
         for family, value in (
             (size, _size(limits)),
             (in_use, _number(limits, "running")),
@@ -65,6 +68,11 @@ def _pools(said: Mapping[str, _Limits]) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric((pool,), value)
     yield from (size, in_use, waiting)
+
+
+def _uploads(limits: _Limits) -> _Limits:
+    """Answer what a database says of the connections that uploads have for themselves."""
+    return {name.removeprefix(_UPLOADS): value for name, value in limits.items() if name.startswith(_UPLOADS)}
 
 
 def _size(limits: _Limits) -> float | None:

@@ -34,6 +34,9 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    log_level = logging.getLevelName(level.upper())
+    logging.getLogger("sluice").setLevel(log_level)
+    # What libraries say at `debug` holds values of SQL statements, headers and bodies: nobody may read those, whatever is set.
+    root.setLevel(max(logging.INFO, log_level))
     for chatty in ("uvicorn.access", "botocore", "alembic", "asyncio"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))

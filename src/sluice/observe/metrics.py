@@ -54,7 +54,7 @@ UPLOADS_WAITING: Final = Gauge(
 STAGE_SECONDS: Final = Histogram(
     "sluice_stage_seconds",
     "Seconds by stage of an upload; `upload` is all of it but `authenticate`, which every request has. `examine` and `scan` run at "
-    "the same time.",
+    "the same time; `scan` has the scans of stored files too.",
     ("stage",),
     buckets=_FINE,
     registry=REGISTRY,
@@ -98,6 +98,14 @@ WORKER_SECONDS: Final = Histogram(
 WORKER_PUT_OFF: Final = Counter(
     "sluice_worker_put_off_total", "Objects whose removal was put off because their store is away.", registry=REGISTRY
 )
+RESCANS: Final = Counter(
+    "sluice_rescans_total",
+    "Stored files that were scanned again: `clean`, `infected` (they are in quarantine now), `incomplete`.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+for _outcome in ("clean", "infected", "incomplete"):
+    RESCANS.labels(_outcome)  # a first `infected` must be seen as one more than none
 WORKER_DUE: Final = Gauge(
     "sluice_worker_due",
     "Rows that wait for the worker, counted to 10,000: `leases` that ran out, objects to `purge`, `test_files` whose day is over.",

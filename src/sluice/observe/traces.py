@@ -6,6 +6,7 @@ exception: those may hold secrets.
 
 # ruff: noqa: PLC0415  (a process that sends no traces must not pay for the library)
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
@@ -103,6 +104,10 @@ def _span(tracer: "Tracer", name: str) -> Iterator[None]:
         opened.set_attributes(_bound())
         try:
             yield
+        except asyncio.CancelledError:
+            # What was called off has not failed: the scan of a file that the checker refuses meanwhile.
+            opened.set_attribute("sluice.cancelled", True)
+            raise
         except BaseException as fault:
             _failed(opened, type(fault).__name__)
             raise

@@ -8,6 +8,7 @@ from sluice.contexts import Context
 from sluice.errors import ContextInactive, Invalid
 from sluice.kit.failpoints import reach
 from sluice.kit.strict_json import NotStrictJson, read_json
+from sluice.observe.metrics import UPLOAD_BYTES
 from sluice.uploads.decide import decide
 from sluice.uploads.names import FileName, read_name
 from sluice.uploads.spool import Spool
@@ -93,6 +94,7 @@ class Intake:
             raise Invalid(*self._problems)
         self._judge()
         sealed = await self._spool.seal()
+        UPLOAD_BYTES.inc(sealed.size)
         reach("receive.sealed")
         return Arrival(self._principal, self._look, self._name, sealed, self._metadata)
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from sluice.errors import StorageFull
 from sluice.kit.sealed import Sealed
-from sluice.observe.metrics import UPLOAD_BYTES
 
 _BATCH_BYTES: Final = 1024 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -51,7 +50,6 @@ class Spool:
         else:
             writable, self._fd = self._fd, os.open(f"/proc/self/fd/{self._fd}", os.O_RDONLY | os.O_CLOEXEC)
             os.close(writable)
-        UPLOAD_BYTES.inc(self.size)
         return Sealed(self._fd, self.size, self._digest.digest())
 
     def close(self) -> None:

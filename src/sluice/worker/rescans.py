@@ -21,6 +21,7 @@ from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
+from sluice.observe.metrics import RESCANS
 from sluice.uploads import repository as upload_rows
 from sluice.uploads.names import read_name
 from sluice.uploads.spool import Spool
@@ -150,6 +151,7 @@ class Rescans:
             if not kept:
                 return
             await upload_rows.write_rescan(connection, file, facts, new_id("rep"), now)
+        RESCANS.labels(scanned.outcome).inc()
         if infected:
             log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=scanned.threat)
         elif scanned.outcome == "incomplete":

@@ -1,0 +1,44 @@
+"""The alerts: promtool finds that each fires where it should and nowhere else, and each has a section of the runbook."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import anchors
+from tests.servers import require, run
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "sluice.rules.yml"
+CASES = Path(__file__).parent / "sluice.rules.test.yml"
+ALERTS = re.findall(r"- alert: (\w+)\n", RULES.read_text())
+
+
+def test_each_alert_fires_where_it_should_and_nowhere_else(tmp_path: Path) -> None:
+    require("Prometheus", "promtool", apt="prometheus")
+    for file in (RULES, CASES):
+        shutil.copy(file, tmp_path)
+    assert "SUCCESS" in run(["promtool", "test", "rules", str(tmp_path / CASES.name)])
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_each_alert_is_shown_to_fire_and_to_be_silent(alert: str) -> None:
+    cases = CASES.read_text()
+    assert f"alertname: {alert}}}" in cases, "silent where all is well"
+    assert f"alertname: {alert}\n        exp_alerts:\n          - exp_labels" in cases, "fires where it should"
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_each_alert_has_a_section_of_the_runbook(alert: str) -> None:
+    page = ROOT / "docs" / "operations.md"
+    assert f"runbook: docs/operations.md#{alert.lower()}\n" in RULES.read_text()
+    assert alert.lower() in anchors(page.read_text())
+    section = re.search(rf"^### {alert}$(.*?)(?=^#|\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert section, alert
+    for part in ("**Seen from outside.**", "**Look.**", "**Do.**"):
+        assert part in section[1], f"{alert} has no {part}"
+
+
+def test_the_runbook_has_no_section_of_an_alert_that_there_is_not() -> None:
+    assert re.findall(r"^### (Sluice\w+)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE) == ALERTS

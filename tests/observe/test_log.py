@@ -1,0 +1,76 @@
+"""The log: lines of a request say whose it is, and no line holds a secret, even at `debug` and even of a fault that nobody expected."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.answers import data, rejected
+from tests.api.places import Places
+from tests.gate import API, Service, unguarded_service
+from tests.observe.numbers import until
+from tests.servers.postgres import Postgres
+from tests.servers.radosgw import RadosGateway
+
+CANARY = "canary-of-this-test"
+
+
+def lines(log: Path, request_id: str) -> list[dict[str, Any]]:
+    found = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
+    return [line for line in found if line.get("request_id") == request_id]
+
+
+def test_a_line_of_a_request_names_the_request_and_the_tenant(sqlite_local: Service) -> None:
+    gate = sqlite_local.new_gate()
+    answer = gate.upload("a.txt", b"", context=gate.context())
+    rejected(answer, "blank_document")
+    (line,) = until(lambda: lines(sqlite_local.log, answer.headers["request-id"]), bool)
+    assert (line["event"], line["tenant_id"], line["level"]) == ("upload_rejected", gate.tenant_id, "info")
+
+
+@pytest.fixture
+def talkative(places: Places) -> Iterator[Service]:
+    """A server in production's setup that logs all that it can."""
+    with unguarded_service(places.fresh("postgres-s3"), LOG_LEVEL="debug") as service:
+        yield service
+        service.stop()
+
+
+def test_the_most_talkative_log_holds_no_secret(talkative: Service, gateway: RadosGateway) -> None:
+    gate = talkative.new_gate().with_store()
+    key = gate.key("admin")
+    gate.bucket(name="second")
+    context = gate.context(description=CANARY, metadata={"of": CANARY})
+    file_id = gate.as_(key).store(context=context, metadata={"of": CANARY})
+    link = data(gate.get(f"/files/{file_id}"))["download_url"]
+    gate.as_(f"sl_live_{CANARY}").get("/files")
+    gate.with_header(f"Bearer {gate.token()}x").get("/files")
+    said = talkative.log.read_text()
+    assert '"event": "serving"' in said
+    secrets = (key.text, key.text.rpartition("_")[2], gateway.secret_key, link.partition("?")[2], gate.token()[:40], CANARY)
+    assert [secret for secret in secrets if secret in said] == []
+
+
+@pytest.fixture
+def spoilt(postgres: Postgres, places: Places, tmp_path: Path) -> Iterator[Service]:
+    """A server of which a test may spoil the tables."""
+    place = replace(places.fresh("sqlite-local"), database_url=postgres.createdb().replace("+asyncpg", ""))
+    with unguarded_service(place) as service:
+        yield service
+
+
+def test_an_unexpected_fault_is_logged_whole_but_for_the_values(spoilt: Service) -> None:
+    gate = spoilt.new_gate()
+    gate.sql("ALTER TABLE contexts RENAME COLUMN description TO something_else")
+    body = {"context_key": "spoilt", "display_name": CANARY, "description": CANARY}
+    answer = httpx.post(spoilt.url + API + "/contexts", json=body, headers={"Authorization": str(gate.authorization)}, timeout=30)
+    assert (answer.status_code, answer.json()["message"]) == (500, "Internal error")
+    (line,) = until(lambda: lines(spoilt.log, answer.headers["request-id"]), bool)
+    assert (line["event"], line["tenant_id"]) == ("unexpected_fault", gate.tenant_id)
+    assert "Traceback" in line["exception"]
+    assert "UndefinedColumn" in line["exception"]
+    assert CANARY not in spoilt.log.read_text()
