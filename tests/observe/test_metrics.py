@@ -44,10 +44,13 @@ def test_every_stage_of_an_upload_has_its_seconds(sqlite_local: Service) -> None
 
 def test_requests_are_counted_by_route_and_status(sqlite_local: Service) -> None:
     gate, name = sqlite_local.new_gate(), "sluice_http_requests_total"
-    before = numbers(sqlite_local.url)
+    context, before = gate.context(), numbers(sqlite_local.url)
+    gate.store(context=context)
     for _ in range(3):
         assert gate.get("/files/file_unknown/metadata").status_code == 404
     after = numbers(sqlite_local.url)
+    uploaded = {"method": "POST", "route": "/api/v1/files/upload", "status": "201"}
+    assert after(name, **uploaded) - before(name, **uploaded) == 1
     labels = {"method": "GET", "route": "/api/v1/files/{file_id}/metadata", "status": "404"}
     assert after(name, **labels) - before(name, **labels) == 3
 

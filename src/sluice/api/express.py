@@ -15,11 +15,13 @@ from sluice.access import ROUTE_SCOPES
 from sluice.api.guards import Guards
 from sluice.api.render import render
 from sluice.api.route import admitted
-from sluice.api.routes.upload import PATH, upload_file
+from sluice.api.routes.upload import PATH, router, upload_file
 from sluice.db.database import DatabaseAway
 from sluice.errors import Unavailable
 
 _ROUTE: Final = ("POST", PATH)
+(_DECLARED,) = router.routes
+"""The route as the framework knows it, under whose path requests are counted."""
 
 
 class ExpressApp(FastAPI):
@@ -30,7 +32,7 @@ class ExpressApp(FastAPI):
         if scope["type"] != "http" or (scope["method"], scope["path"]) != _ROUTE:
             await super().__call__(scope, receive, send)
             return
-        scope["app"] = self
+        scope["app"], scope["route"] = self, _DECLARED
         await _GUARDED(scope, receive, send)
 
 
