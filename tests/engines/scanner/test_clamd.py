@@ -132,6 +132,16 @@ async def test_a_clamd_that_is_silent_about_its_limits_is_not_believed_alone(sil
     assert not scanner.tells_limits
 
 
+async def test_a_clamd_that_does_not_look_into_archives_is_of_no_use(tmp_path: Path, seal: Seal) -> None:
+    with running_clamd(tmp_path, {"ScanArchive": "no"}) as blind:
+        scanner = ClamdScanner([blind.address], InProcessSandbox())
+        result = await scanner.scan(seal(b"x"), tenant_id="ten_1")
+        assert isinstance(result, Unavailable)
+        assert "does not find the EICAR test virus inside a zip" in result.why
+        assert (await scanner.health()).state is EngineState.DOWN
+        await scanner.aclose()
+
+
 async def test_another_daemon_is_asked_when_one_is_away(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:
     away = [f"unix:{tmp_path}/none.sock", f"tcp:127.0.0.1:{free_port()}"]
     scanner = ClamdScanner([*away, clamd.address], InProcessSandbox())
