@@ -3,11 +3,8 @@
 The configuration is the one of `deploy/`, with its example addresses and intervals replaced.
 """
 
-import asyncio
 import json
-import queue
 import re
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +19,7 @@ from tests.gate import Place, Service, environment_of, module, running_service
 from tests.observe.numbers import until
 from tests.servers import daemon, free_port, listens
 from tests.servers.prometheus import Prometheus, running_prometheus
+from tests.servers.threads import in_a_thread
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "sluice.json").read_text())
@@ -44,20 +42,9 @@ def production(places: Places) -> Place:
 @pytest.fixture(scope="module")
 def dated_clamd() -> Iterator[str]:
     """The address of a clamd whose signatures have a date, as bought ones have and those of the tests' real clamd have not."""
-    loop, addresses, stop = asyncio.new_event_loop(), queue.Queue[str](), asyncio.Event()
-
-    async def serve() -> None:
-        async with faulty_clamd(hearing_out(b"stream: OK\0")) as clamd:
-            clamd.version = f"ClamAV 1.4.6/27500/{time.strftime('%a %b %e %H:%M:%S %Y', time.gmtime())}".encode()
-            addresses.put(clamd.address)
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    yield addresses.get(timeout=30)
-    loop.call_soon_threadsafe(stop.set)
-    thread.join()
-    loop.close()
+    with in_a_thread(faulty_clamd(hearing_out(b"stream: OK\0"))) as clamd:
+        clamd.version = f"ClamAV 1.4.6/27500/{time.strftime('%a %b %e %H:%M:%S %Y', time.gmtime())}".encode()
+        yield clamd.address
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,31 @@
+"""A loopback server of asyncio for tests that are not: it runs on a loop and a thread of its own. The servers have modules of their own."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+_START_SECONDS = 30
+
+
+@contextmanager
+def in_a_thread(server: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Run `server` until the block ends, and answer what it answers."""
+    loop, running, stop = asyncio.new_event_loop(), queue.Queue[T](), asyncio.Event()
+
+    async def serve() -> None:
+        async with server as started:
+            running.put(started)
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        yield running.get(timeout=_START_SECONDS)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
