@@ -31,7 +31,10 @@ def _cpu_ticks(pid: int) -> int:
 def _busy_checker(service: Service) -> int:
     """Answer the checker process that works, once there is one; the zygote is the server's child, the checkers are the zygote's."""
     deadline = time.monotonic() + 60
-    checkers = lambda: [pid for zygote in _children(service.process.pid) for pid in _children(zygote)]  # noqa: E731  (asked again and again)
+
+    def checkers() -> list[int]:
+        return [pid for zygote in _children(service.process.pid) for pid in _children(zygote)]
+
     idle = {pid: _cpu_ticks(pid) for pid in checkers()}
     while time.monotonic() < deadline:
         for pid in checkers():
