@@ -9,7 +9,7 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
     extension: frozenset(kinds.split())
     for kinds, extensions in {
         # Content of these formats is never one of our kinds: a PNG named .mp4 is a mismatch.
-        "": "jxl psd wma mid midi wmv flv mpg mpeg cab iso parquet exe dll msi",
+        "": "jxl psd wma mid midi wmv flv mpg mpeg cab iso exe dll msi",
         # Office opens web pages and text under these names, as many programs export them; and a page is Markdown.
         "text": "doc dot xls xlt md markdown",
         "pdf text": "ai eps ps",
