@@ -78,14 +78,14 @@ def check_file(file: File, *, filename: str | None = None, limits: Limits = _NO_
 def preload() -> None:
     """Load now all that a check loads when it first needs it, so that later checks need no file system.
 
-    Checks the sample of every kind; raises `RuntimeError` when one of them is not found good.
+    Checks the sample of every kind whose reader is installed; raises `RuntimeError` when one of them is not found good.
     """
     sniff.preload()
     for name in _LATE_MODULES:
         importlib.import_module(name)
     for name in _CODECS:
         codecs.lookup(name)
-    for kind in KINDS:
+    for kind in (kind for kind in KINDS if not kind.lacks):
         with _scratch() as file:
             file.write(kind.sample())
             file.flush()

@@ -31,5 +31,7 @@ class Kind:
     blank: Callable[[Source, Limits], str | None] = never_blank
     also_named: frozenset[str] = frozenset()
     """Names that promise another kind, under which this content is no mismatch either: .mkv for WebM."""
+    lacks: str = ""
+    """The optional library that reads this content and is not installed: it is `unsupported` then, and its sample cannot be judged."""
     is_text: bool = False
     """Text kinds are told apart by their extension, since their bytes have no signature."""

@@ -47,6 +47,6 @@ def preload() -> None:
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    """Answer for each format its name, a file name, and what makes a small good file of it."""
-    for kind in KINDS:
+    """Answer for each format whose reader is installed its name, a file name, and what makes a small good file of it."""
+    for kind in (kind for kind in KINDS if not kind.lacks):
         yield kind.name, f"sample.{min(kind.extensions)}", kind.sample

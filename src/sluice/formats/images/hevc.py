@@ -117,7 +117,7 @@ def decode(units: Iterable[bytes], shown: tuple[int, int]) -> Image.Image:
     Raises `Corrupt` for what does not decode or makes the decoder complain, `Unsupported` without libde265 or for what it lacks.
     """
     if _LIBRARY is None:
-        raise Unsupported("HEIC pictures cannot be judged: pillow-heif is not installed")
+        raise Unsupported("HEIC pictures cannot be judged: pillow-heif (or libde265) is not installed")
     decoder = _LIBRARY.de265_new_decoder()
     if not decoder:
         raise TooComplex("there is no room for an HEVC decoder")

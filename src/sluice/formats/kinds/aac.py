@@ -8,6 +8,7 @@ from sluice.formats.kind import Kind
 from sluice.formats.media import audio_tags, media, media_samples
 from sluice.formats.media.adts import ADIF, GRAMMAR, is_aac
 from sluice.formats.media.frame_walk import Frames, require_complete
+from sluice.formats.media.media import LACKS
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 
@@ -34,4 +35,5 @@ KIND: Final = Kind(
     check=_check,
     blank=media.blank_media,
     sample=lambda: media_samples.sound("adts", "aac", fractions=True),
+    lacks=LACKS,
 )

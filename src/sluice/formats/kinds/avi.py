@@ -7,6 +7,7 @@ from sluice.formats import riff
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
 from sluice.formats.media import media, media_samples
+from sluice.formats.media.media import LACKS
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
 
@@ -78,4 +79,5 @@ KIND: Final = Kind(
     check=_check,
     blank=media.blank_media,
     sample=lambda: media_samples.video("avi", "mpeg4"),
+    lacks=LACKS,
 )

@@ -9,6 +9,7 @@ from sluice.formats.kind import Kind
 from sluice.formats.media import audio_tags, media, media_samples
 from sluice.formats.media.flac_frames import FrameHeader, Run, ends_whole, follow, header_at
 from sluice.formats.media.flac_samples import Listener
+from sluice.formats.media.media import LACKS
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 
@@ -125,4 +126,5 @@ KIND: Final = Kind(
     check=_check,
     blank=media.blank_media,
     sample=lambda: media_samples.sound("flac", "flac"),
+    lacks=LACKS,
 )

@@ -154,4 +154,5 @@ KIND: Final = Kind(
     check=_check,
     blank=_blank,
     sample=sample_heic,
+    lacks="" if hevc.INSTALLED else "pillow-heif",
 )

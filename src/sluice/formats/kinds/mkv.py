@@ -4,6 +4,7 @@ from typing import Final
 
 from sluice.formats.kind import Kind
 from sluice.formats.media import matroska, media, media_samples
+from sluice.formats.media.media import LACKS
 from sluice.formats.media.media_checks import check_segment
 from sluice.formats.source import Source
 
@@ -20,4 +21,5 @@ KIND: Final = Kind(
     check=check_segment,
     blank=media.blank_media,
     sample=lambda: media_samples.video("matroska", "mpeg4"),
+    lacks=LACKS,
 )

@@ -5,6 +5,7 @@ from typing import Final
 from sluice.formats import isobmff
 from sluice.formats.kind import Kind
 from sluice.formats.media import media, media_samples
+from sluice.formats.media.media import LACKS
 from sluice.formats.media.media_checks import MP4_NAMES, QUICKTIME_NAMES, check_movie
 from sluice.formats.source import Source
 
@@ -22,4 +23,5 @@ KIND: Final = Kind(
     check=check_movie,
     blank=media.blank_media,
     sample=lambda: media_samples.video("mov", "mpeg4"),
+    lacks=LACKS,
 )

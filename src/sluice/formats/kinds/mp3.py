@@ -9,6 +9,7 @@ from sluice.formats.kind import Kind
 from sluice.formats.media import audio_tags, media, media_samples
 from sluice.formats.media.adts import is_aac
 from sluice.formats.media.frame_walk import Frames, Grammar, Header, require_complete
+from sluice.formats.media.media import LACKS
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 
@@ -122,4 +123,5 @@ KIND: Final = Kind(
     check=_check,
     blank=media.blank_media,
     sample=lambda: media_samples.sound("mp2", "mp2"),
+    lacks=LACKS,
 )

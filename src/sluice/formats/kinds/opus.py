@@ -4,6 +4,7 @@ from typing import Final
 
 from sluice.formats.kind import Kind
 from sluice.formats.media import media, media_samples, ogg
+from sluice.formats.media.media import LACKS
 from sluice.formats.media.media_checks import check_pages
 from sluice.formats.source import Source
 
@@ -21,4 +22,5 @@ KIND: Final = Kind(
     check=check_pages,
     blank=media.blank_media,
     sample=lambda: media_samples.sound("ogg", "libopus"),
+    lacks=LACKS,
 )

@@ -12,6 +12,7 @@ from sluice.formats import riff
 from sluice.formats.budget import Deadline
 from sluice.formats.kind import Kind
 from sluice.formats.media import media
+from sluice.formats.media.media import LACKS
 from sluice.formats.media.media_samples import tone
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
@@ -78,4 +79,5 @@ KIND: Final = Kind(
     check=_check,
     blank=media.blank_media,
     sample=_sample,
+    lacks=LACKS,
 )

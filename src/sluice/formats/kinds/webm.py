@@ -4,6 +4,7 @@ from typing import Final
 
 from sluice.formats.kind import Kind
 from sluice.formats.media import matroska, media, media_samples
+from sluice.formats.media.media import LACKS
 from sluice.formats.media.media_checks import check_segment
 
 KIND: Final = Kind(
@@ -16,4 +17,5 @@ KIND: Final = Kind(
     check=check_segment,
     blank=media.blank_media,
     sample=lambda: media_samples.video("webm", "libvpx"),
+    lacks=LACKS,
 )

@@ -28,6 +28,9 @@ try:
 except ImportError:  # an optional library
     INSTALLED = False
 
+LACKS: Final = "" if INSTALLED else "PyAV"
+"""What the kinds that are played lack."""
+
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
