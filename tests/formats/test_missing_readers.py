@@ -54,7 +54,9 @@ def test_here_every_reader_is_installed() -> None:
 
 
 def test_the_formats_say_what_they_lack(without: dict[str, dict[str, list[object]]]) -> None:
-    assert without["lacks"] == {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}
+    assert sorted(map(str, without["lacks"].items())) == sorted(
+        map(str, {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}.items())
+    )
     assert set(without["samples"]) == {kind.name for kind in KINDS} - PLAYED - {"heic"}
 
 

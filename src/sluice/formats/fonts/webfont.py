@@ -3,7 +3,6 @@
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import brotli
@@ -30,22 +29,7 @@ _GLYPHS_HEADER: Final = struct.Struct(">HHHH7L")
 _HAS_OVERLAPS: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    """The tables of a font that was packed. Glyphs may be in another form than in a font that is not."""
-
-    tables: Mapping[bytes, bytes]
-    has_other_glyphs: bool = False
-
-    def __contains__(self, tag: bytes) -> bool:
-        return tag in self.tables
-
-    def read(self, tag: bytes) -> bytes:
-        """Answer a table."""
-        return self.tables[tag]
-
-
-def unpack_woff(source: Source, limits: Limits) -> Unpacked:
+def unpack_woff(source: Source, limits: Limits) -> Mapping[bytes, bytes]:
     """Answer the tables of a WOFF file, each compared with its checksum. Raises `Corrupt`, and `Unsafe` for a bomb."""
     header = source.head[: _WOFF_HEADER.size]
     if len(header) < _WOFF_HEADER.size:
@@ -64,10 +48,10 @@ def unpack_woff(source: Source, limits: Limits) -> Unpacked:
         if len(table) != size or table_checksum(tag, table) != checksum:
             raise Corrupt(f"the web font is damaged: its table {tag!r} is not what its checksum says")
         tables[tag] = table
-    return Unpacked(tables)
+    return tables
 
 
-def unpack_woff2(source: Source, limits: Limits) -> Unpacked:
+def unpack_woff2(source: Source, limits: Limits) -> Mapping[bytes, bytes]:
     """Answer the tables of a WOFF2 file. Raises `Corrupt`, `Unsupported` for a collection, `Unsafe` for a bomb."""
     header = source.head[: _WOFF2_HEADER.size]
     if len(header) < _WOFF2_HEADER.size:
@@ -86,14 +70,7 @@ def unpack_woff2(source: Source, limits: Limits) -> Unpacked:
         place += size
     has_other_glyphs = any(tag == b"glyf" and is_other for tag, _, is_other in entries)
     _check_woff2(tables, has_other_glyphs=has_other_glyphs)
-    return Unpacked(tables, has_other_glyphs)
-
-
-def has_other_outline(glyphs: bytes) -> bool:
-    """Whether a glyph beside the first has an outline in the form that WOFF2 gives glyphs: one number of contours for each."""
-    count: int = _GLYPHS_HEADER.unpack_from(glyphs)[2]
-    contours = glyphs[_GLYPHS_HEADER.size : _GLYPHS_HEADER.size + 2 * count]
-    return any(contours[2:])
+    return tables
 
 
 def _check_length(source: Source, length: int, extras: list[int]) -> None:

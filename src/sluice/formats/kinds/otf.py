@@ -3,7 +3,7 @@
 from typing import Final
 
 from sluice.formats.fonts.font_sample import make_font
-from sluice.formats.fonts.sfnt import OPENTYPE, begins_font, blank_fonts, check_fonts
+from sluice.formats.fonts.sfnt import OPENTYPE, begins_font, check_fonts
 from sluice.formats.kind import Kind
 
 KIND: Final = Kind(
@@ -14,5 +14,4 @@ KIND: Final = Kind(
     recognises=lambda source: begins_font(source.head, [OPENTYPE]),
     check=check_fonts,
     sample=lambda: make_font(postscript=True),
-    blank=blank_fonts,
 )

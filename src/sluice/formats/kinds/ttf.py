@@ -1,9 +1,9 @@
-"""TrueType fonts and collections (.ttf, .ttc): tables lie in the file and have their checksums. Blank without an outline beside `.notdef`."""
+"""TrueType fonts and collections (.ttf, .ttc): tables lie in the file and have their checksums."""
 
 from typing import Final
 
 from sluice.formats.fonts.font_sample import make_font
-from sluice.formats.fonts.sfnt import COLLECTION, TRUETYPE, begins_font, blank_fonts, check_fonts
+from sluice.formats.fonts.sfnt import COLLECTION, TRUETYPE, begins_font, check_fonts
 from sluice.formats.kind import Kind
 
 KIND: Final = Kind(
@@ -14,5 +14,4 @@ KIND: Final = Kind(
     recognises=lambda source: source.head.startswith(COLLECTION) or begins_font(source.head, TRUETYPE),
     check=check_fonts,
     sample=make_font,
-    blank=blank_fonts,
 )

@@ -1,10 +1,9 @@
-"""Web fonts (.woff): every table inflates to its length and has its checksum. Blank without an outline beside `.notdef`."""
+"""Web fonts (.woff): every table inflates to its length and has its checksum."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats.fonts.font_sample import make_font, make_woff
-from sluice.formats.fonts.sfnt import NO_OUTLINE, has_outline
 from sluice.formats.fonts.webfont import WOFF, unpack_woff
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
@@ -12,11 +11,7 @@ from sluice.formats.verdict import Limits, Measure
 
 
 def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
-    return {"tables": len(unpack_woff(source, limits).tables)}
-
-
-def _blank(source: Source, limits: Limits) -> str | None:
-    return None if has_outline(unpack_woff(source, limits)) else NO_OUTLINE
+    return {"tables": len(unpack_woff(source, limits))}
 
 
 KIND: Final = Kind(
@@ -26,5 +21,4 @@ KIND: Final = Kind(
     recognises=lambda source: source.head.startswith(WOFF),
     check=_check,
     sample=lambda: make_woff(make_font()),
-    blank=_blank,
 )

@@ -1,4 +1,4 @@
-"""Web fonts packed by Brotli (.woff2): all tables unpack to the lengths stated. Blank without an outline beside `.notdef`.
+"""Web fonts packed by Brotli (.woff2): all tables unpack to the lengths stated.
 
 The format has no checksums: damage shows where it does not unpack, or no longer adds up.
 """
@@ -7,21 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats.fonts.font_sample import make_font, make_woff2
-from sluice.formats.fonts.sfnt import NO_OUTLINE, has_outline
-from sluice.formats.fonts.webfont import WOFF2, has_other_outline, unpack_woff2
+from sluice.formats.fonts.webfont import WOFF2, unpack_woff2
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
 from sluice.formats.verdict import Limits, Measure
 
 
 def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
-    return {"tables": len(unpack_woff2(source, limits).tables)}
-
-
-def _blank(source: Source, limits: Limits) -> str | None:
-    font = unpack_woff2(source, limits)
-    shows = has_other_outline(font.read(b"glyf")) if font.has_other_glyphs else has_outline(font)
-    return None if shows else NO_OUTLINE
+    return {"tables": len(unpack_woff2(source, limits))}
 
 
 KIND: Final = Kind(
@@ -31,5 +24,4 @@ KIND: Final = Kind(
     recognises=lambda source: source.head.startswith(WOFF2),
     check=_check,
     sample=lambda: make_woff2(make_font()),
-    blank=_blank,
 )
