@@ -7,7 +7,7 @@ WORKERS ?= 2
 KILLS ?= 9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz docs clean venv venv-dev servers kill-sweep matrix
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,21 @@ lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
 	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
 	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz.py $(ARGS)
+
+fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS="multipart --seconds 10")
+	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
+	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz_edge.py $(ARGS)
+
+security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
+	$(BIN)/ruff check --select S src
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/engines/identity tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+
+audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
+	@scripts/audit_dependencies.sh
+
+sbom: venv-dev ## Write the bill of materials as CycloneDX (build/sbom.json)
+	@$(BIN)/python scripts/sbom.py build/sbom.json
 
 verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)

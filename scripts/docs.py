@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from docs_pages.asvs import asvs_page
 from docs_pages.cli import cli_page
 from docs_pages.errors import errors_page
 from docs_pages.metrics import metrics_page
@@ -23,6 +24,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "cli.md": cli_page,
+    "security/asvs.md": asvs_page,
     "reference/api.md": api_page,
     "reference/openapi.json": openapi_page,
 }

@@ -20,7 +20,7 @@ for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon cl
     have "$package" || missing+=("$package")
 done
 # The OIDC issuer of the tests is a program of npm's; where node or the registry is missing, its tests are skipped.
-issuer=$(dirname "$0")/../tests/servers/oidc
+issuer=${0%/*}/../tests/servers/oidc
 if command -v npm >/dev/null && [ ! -d "$issuer/node_modules" ]; then
     npm ci --prefix "$issuer" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$issuer/node_modules"
 fi

@@ -40,6 +40,7 @@ def test_every_route_that_changes_something_is_audited() -> None:
     assert changes <= AUDITED_ROUTES.keys() <= ROUTE_SCOPES.keys()
 
 
+@pytest.mark.asvs("16.3.2")
 def test_what_is_done_is_noted_in_order(gate: Gate) -> None:
     context = gate.context()
     gate.patch(f"/contexts/{context}", {"display_name": "Other"})
@@ -70,6 +71,7 @@ def test_an_entry_says_who_and_when_and_in_which_request(gate: Gate) -> None:
     assert entry["request_id"] == answer.headers["request-id"]
 
 
+@pytest.mark.asvs("16.3.2")
 def test_what_was_refused_for_want_of_a_scope_is_noted(gate: Gate) -> None:
     key = gate.key("metadata")
     assert gate.as_(key).delete("/files/file_1").status_code == 403
@@ -132,6 +134,7 @@ def test_the_trail_is_listed_in_pages_and_by_action(gate: Gate) -> None:
     assert page(gate.get("/audit", action="\0"))[0] == []
 
 
+@pytest.mark.asvs("16.4.2")
 def test_the_database_itself_refuses_to_change_an_entry(gate: Gate) -> None:
     gate.context()
 

@@ -80,6 +80,7 @@ def test_a_header_that_is_not_ascii_is_refused(lobby: Gate) -> None:
     unauthenticated(answer)
 
 
+@pytest.mark.asvs("14.2.1")
 def test_a_credential_in_the_query_is_none(lobby: Gate, key: Key) -> None:
     for name in ("api_key", "access_token", "key", "token"):
         unauthenticated(lobby.as_(None).get("/contexts", **{name: key.text}))
@@ -105,6 +106,7 @@ def _path(route: str, gate: Gate) -> str:
 
 
 @pytest.mark.parametrize(("method", "route"), ROUTE_SCOPES, ids=" ".join)
+@pytest.mark.asvs("8.3.1", "8.2.1")
 def test_every_route_asks_for_a_credential(lobby: Gate, method: str, route: str) -> None:
     unauthenticated(lobby.as_(None).ask(method, _path(route, lobby)))
     unauthenticated(lobby.as_("wrong").ask(method, _path(route, lobby)))
@@ -163,6 +165,7 @@ def test_an_expired_key_is_refused(newcomer: Gate) -> None:
     unauthenticated(newcomer.as_(key).get("/contexts"))
 
 
+@pytest.mark.asvs("7.4.1")
 def test_a_suspended_tenant_is_refused_until_it_is_let_in_again(newcomer: Gate) -> None:
     user = newcomer.as_(newcomer.token())
     newcomer.set_status("suspended")
@@ -210,6 +213,7 @@ WRONG_CLAIMS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("claims", WRONG_CLAIMS, ids=" ".join)
+@pytest.mark.asvs("9.2.1", "9.2.3", "9.2.4", "10.3.1")
 def test_a_token_with_a_wrong_claim_is_refused(lobby: Gate, claims: dict[str, Any]) -> None:
     unauthenticated(lobby.as_(_signed(lobby, claims)).get("/contexts"))
 
@@ -241,6 +245,7 @@ def test_a_token_of_another_key_is_refused(lobby: Gate) -> None:
     unauthenticated(lobby.as_(lobby.token(key=Ed25519PrivateKey.generate())).get("/contexts"))
 
 
+@pytest.mark.asvs("9.1.1", "9.1.2")
 def test_an_unsigned_token_is_refused(lobby: Gate) -> None:
     head, body, _ = lobby.token().split(".")
     for algorithm in ("none", "None", "NONE", ""):
@@ -250,6 +255,7 @@ def test_an_unsigned_token_is_refused(lobby: Gate) -> None:
     unauthenticated(lobby.as_(f"{head}.{body}").get("/contexts"))
 
 
+@pytest.mark.asvs("9.1.2")
 def test_a_token_signed_with_the_public_key_as_a_password_is_refused(lobby: Gate) -> None:
     public = lobby.service.issuer.key.public_key()
     _, body, _ = lobby.token().split(".")
@@ -263,12 +269,14 @@ def test_a_token_signed_with_the_public_key_as_a_password_is_refused(lobby: Gate
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.asvs("9.1.1")
 def test_a_changed_token_is_refused(lobby: Gate, part: int) -> None:
     parts = lobby.token(scope="metadata").split(".")
     parts[part] = _other_letter(parts[part], 10)
     unauthenticated(lobby.as_(".".join(parts)).get("/contexts"))
 
 
+@pytest.mark.asvs("9.1.3")
 def test_a_token_that_brings_its_own_key_is_refused(lobby: Gate) -> None:
     key = Ed25519PrivateKey.generate()
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": _b64(key.public_key().public_bytes_raw())}

@@ -98,18 +98,21 @@ def _with_buckets(gate: Gate) -> None:
     gate.upload(context=gate.context(storage_config_id=config_id))
 
 
+@pytest.mark.asvs("14.2.6", "16.2.5")
 def test_no_answer_holds_a_secret(watched: Watched) -> None:
     said = b"\n".join(watched.answers)
     assert len(watched.answers) > 10
     assert found(watched, said) == []
 
 
+@pytest.mark.asvs("16.2.5")
 def test_no_line_of_the_log_holds_a_secret(watched: Watched) -> None:
     log = watched.service.log.read_bytes()
     assert len(log) > 1000
     assert found(watched, log) == []
 
 
+@pytest.mark.asvs("16.2.5")
 def test_no_row_of_the_database_holds_a_secret(watched: Watched) -> None:
     async def rows(database: Database) -> bytes:
         async with database.reading() as connection:

@@ -87,6 +87,7 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=show)
+@pytest.mark.asvs("15.3.3")
 def test_a_bad_value_is_refused_on_create(lobby: Gate, field: str, value: Any, named: str) -> None:
     invalid(lobby.post("/contexts", MINIMAL | {"context_key": "refused", field: value}), named)
     not_found(lobby.get("/contexts/refused"))
@@ -98,6 +99,7 @@ def papers(lobby: Gate) -> str:
 
 
 @pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=show)
+@pytest.mark.asvs("15.3.5")
 def test_a_bad_value_is_refused_on_change(lobby: Gate, papers: str, field: str, value: Any, named: str) -> None:
     before = data(lobby.get(f"/contexts/{papers}"))
     invalid(lobby.patch(f"/contexts/{papers}", {field: value}), named)

@@ -57,6 +57,7 @@ def test_a_server_killed_within_a_body_leaves_nothing(place: Place) -> None:
         assert (gate.used(context), gate.objects(), _spooled(place)) == (0, set(), [])
 
 
+@pytest.mark.asvs("2.3.3")
 def test_a_server_killed_between_uploads_keeps_what_it_acknowledged_and_nothing_else(place: Place) -> None:
     acknowledged: list[str] = []
     with unguarded_service(place, **LEASE) as service:

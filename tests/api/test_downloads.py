@@ -60,6 +60,7 @@ def test_the_link_gives_the_bytes_that_were_sent(link: str) -> None:
     assert answer.content == BYTES
 
 
+@pytest.mark.asvs("5.3.1")
 def test_the_link_gives_a_file_to_keep_and_not_to_show(gate: Gate) -> None:
     answer = fetch(_link(gate, gate.store("Hopper.png", picture(), context=gate.context())))
     assert answer.headers["content-disposition"].startswith("attachment")
@@ -68,6 +69,7 @@ def test_the_link_gives_a_file_to_keep_and_not_to_show(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
+@pytest.mark.asvs("5.4.1", "5.4.2", "1.2.1")
 def test_the_link_names_the_file_in_the_standards_form(gate: Gate, name: str) -> None:
     """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the true one."""
     disposition = fetch(_link(gate, gate.store(name, context=gate.context()))).headers["content-disposition"]
@@ -229,6 +231,7 @@ def test_a_local_link_answers_to_no_other_method(local_link: str) -> None:
     assert fetch(local_link, "DELETE").status_code == 405
 
 
+@pytest.mark.asvs("4.1.3")
 def test_a_link_is_not_led_astray_by_the_host_asked(gate: Gate) -> None:
     file_id = gate.store(context=gate.context())
     answer = gate.ask("GET", f"/files/{file_id}", headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})

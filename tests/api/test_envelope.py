@@ -100,6 +100,7 @@ def test_a_method_that_the_path_lacks_answers_in_the_envelope(lobby: Gate, metho
         ("/downloads/any", {"GET", "HEAD"}),
     ],
 )
+@pytest.mark.asvs("4.1.4")
 def test_a_wrong_method_is_answered_with_the_right_ones(lobby: Gate, path: str, methods: set[str]) -> None:
     answer = lobby.ask("PUT", path)
     assert answer.status_code == 405
@@ -178,6 +179,7 @@ def test_the_service_says_that_it_lives_and_is_ready(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])
+@pytest.mark.asvs("13.4.6")
 def test_no_answer_names_the_server_or_lets_a_browser_guess(service: Service, path: str) -> None:
     headers = httpx.get(service.url + path).headers
     assert "server" not in headers

@@ -3,6 +3,7 @@
 import time
 
 import httpx
+import pytest
 
 from tests.api.answers import data, rejected
 from tests.api.places import Places
@@ -113,6 +114,7 @@ def test_a_lifted_rate_counts_at_once(gate: Gate) -> None:
 # plan
 
 
+@pytest.mark.asvs("5.2.4")
 def test_a_free_tenant_stores_so_many_files_a_month(hasty: Service) -> None:
     gate = hasty.new_gate("free").with_store()
     context, other = gate.context(), gate.context()
@@ -182,6 +184,7 @@ def test_the_largest_quota_takes_files(gate: Gate) -> None:
     assert gate.used(context) == len(TEXT)
 
 
+@pytest.mark.asvs("5.2.4")
 def test_a_byte_more_than_the_quota_is_rejected(gate: Gate) -> None:
     context = gate.context(storage_quota_mb=1)
     gate.store("a.zzz", noise(MB - 1), context=context)
@@ -219,6 +222,7 @@ def test_the_used_bytes_of_a_context_are_those_of_its_files(gate: Gate) -> None:
 # everything else that is limited
 
 
+@pytest.mark.asvs("6.1.1", "6.3.1")
 def test_too_many_failed_credentials_are_slowed_down(places: Places) -> None:
     with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="5") as service:
         gate = service.new_gate().as_("wrong")
@@ -233,6 +237,7 @@ def _fail_as(service: Service, address: str, times: int) -> list[int]:
     return [gate.ask("GET", "/contexts", headers={"X-Forwarded-For": address}).status_code for _ in range(times)]
 
 
+@pytest.mark.asvs("4.1.3", "15.3.4")
 def test_failed_credentials_are_counted_by_the_address_that_a_trusted_proxy_names(places: Places) -> None:
     with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="2", TRUSTED_PROXIES="127.0.0.1") as service:
         assert _fail_as(service, "192.0.2.1", 3) == [401, 401, 429]
@@ -241,6 +246,7 @@ def test_failed_credentials_are_counted_by_the_address_that_a_trusted_proxy_name
         assert _fail_as(service, "192.0.2.9, 192.0.2.1", 1) == [429]
 
 
+@pytest.mark.asvs("4.1.3", "15.3.4")
 def test_an_address_that_no_trusted_proxy_names_counts_for_nothing(places: Places) -> None:
     with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="2") as service:
         assert [*_fail_as(service, "192.0.2.1", 2), *_fail_as(service, "192.0.2.2", 1)] == [401, 401, 429]

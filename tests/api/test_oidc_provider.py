@@ -52,6 +52,7 @@ def test_the_tenants_of_two_clients_see_nothing_of_each_other(trusting: Trusting
     assert second.get(first.buckets).status_code == 404
 
 
+@pytest.mark.asvs("10.3.3")
 def test_one_subject_of_two_issuers_is_two_users(trusting: Trusting) -> None:
     first = trusting.client("first", "admin")
     context = first.context()

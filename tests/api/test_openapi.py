@@ -173,6 +173,7 @@ def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> Non
     assert "//cdn" not in answer.text
 
 
+@pytest.mark.asvs("2.2.1", "15.3.1", "8.2.3")
 def test_the_service_is_as_described(gate: Gate, tmp_path: Path) -> None:
     """Schemathesis asks every operation with good and with bad input: no fault, nothing that is not described, no bad input taken."""
     data(gate.get(f"/contexts/{gate.context()}"))

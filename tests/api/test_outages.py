@@ -42,6 +42,7 @@ def _nothing_happened(gate: Gate, context: str) -> None:
     assert gate.used(context) == 0
 
 
+@pytest.mark.asvs("5.4.3", "16.5.3", "16.5.2")
 def test_without_a_scanner_an_upload_is_told_to_come_back(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
     clamd = neighbours.enter_context(running_clamd(tmp_path / "clamd"))
     place = replace(places.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
@@ -84,6 +85,7 @@ def test_a_file_that_the_scanner_can_not_look_through_is_rejected(places: Places
         gate.store(context=context)
 
 
+@pytest.mark.asvs("16.5.2")
 def test_without_a_database_every_answer_is_to_come_back(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
     postgres = neighbours.enter_context(running_postgres(tmp_path / "postgres"))
     url = postgres.createdb().replace("+asyncpg", "")
@@ -116,6 +118,7 @@ def test_without_its_bucket_an_upload_is_told_to_come_back(places: Places, tmp_p
         assert len(data(gate.get(gate.buckets))) == 1
 
 
+@pytest.mark.asvs("16.5.3")
 def test_without_its_limiter_an_upload_is_told_to_come_back(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
     redis = neighbours.enter_context(running_redis(tmp_path / "redis"))
     embedded = places.fresh("sqlite-local")
@@ -137,6 +140,7 @@ def test_without_its_limiter_an_upload_is_told_to_come_back(places: Places, tmp_
             rejected(gate.upload(context=context), "rate_limit_exceeded", 429)
 
 
+@pytest.mark.asvs("2.4.1")
 def test_one_tenants_uploads_at_once_are_bounded(hasty: Service) -> None:
     """One at a time here: the second waits its turn for a third of a second, and is then told to come back."""
     gate = hasty.new_gate().with_store()

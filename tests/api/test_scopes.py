@@ -88,6 +88,7 @@ def test_each_scope_does_its_own_work(gate: Gate) -> None:
     [{"scope": "metadata"}, {"scope": "openid metadata profile"}, {"scopes": ["metadata"]}, {"scopes": ["x", "metadata"]}],
     ids=str,
 )
+@pytest.mark.asvs("10.3.2")
 def test_a_tokens_scopes_come_from_its_claim(lobby: Gate, claim: dict[str, object]) -> None:
     user = lobby.as_(lobby.token(**claim))
     assert user.get("/files").status_code == 200

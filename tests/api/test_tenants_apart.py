@@ -69,6 +69,7 @@ def callers(lobby: Gate) -> dict[tuple[str, str], Gate]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("route", WITH_IDS, ids=" ".join)
+@pytest.mark.asvs("8.2.2", "8.4.1")
 def test_another_tenants_id_answers_byte_for_byte_as_an_unknown_one(
     callers: dict[tuple[str, str], Gate], owner: Owner, route: tuple[str, str], kind: str
 ) -> None:
@@ -107,6 +108,7 @@ def test_no_list_shows_another_tenants_things(lobby: Gate, owner: Owner, path: s
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("held", [scope.value for scope in Scope])
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@pytest.mark.asvs("8.2.1")
 def test_every_route_opens_to_its_scope_alone(
     callers: dict[tuple[str, str], Gate], route: tuple[str, str], held: str, kind: str
 ) -> None:
@@ -120,6 +122,7 @@ def test_every_route_opens_to_its_scope_alone(
         refused(answer, 403, f"{needed.value.capitalize()} scope required", "Insufficient permissions")
 
 
+@pytest.mark.asvs("10.3.3")
 def test_two_issuers_that_name_one_subject_name_two_users(gate: Gate) -> None:
     """The other issuer's file is put there by hand: a service with two issuers is run in `test_oidc_provider`."""
     context = gate.context()
@@ -141,6 +144,7 @@ def test_a_subject_shaped_like_a_keys_id_is_not_taken_for_that_key(gate: Gate) -
     assert data_names(gate, key.api_key_id) == []
 
 
+@pytest.mark.asvs("7.4.1")
 def test_a_revoked_key_is_refused_at_once_by_every_process(gate: Gate, second: Service) -> None:
     elsewhere = Gate(second, gate.tenant_id, gate.authorization)
     key = gate.key("metadata")

@@ -83,6 +83,7 @@ def test_a_truncated_file_is_corrupt(gate: Gate, extension: str) -> None:
 
 
 @pytest.mark.parametrize("extension", [name for name in samples.sound() if name not in {"csv", "txt"}])
+@pytest.mark.asvs("5.2.2")
 def test_a_file_of_another_format_is_a_mismatch(gate: Gate, extension: str) -> None:
     other = PNG if extension != "png" else samples.pdf()
     _is_rejected(gate, "type_mismatch", f"a.{extension}", other)
@@ -102,11 +103,13 @@ def test_a_document_that_is_an_archive_too_is_a_polyglot(gate: Gate) -> None:
     _is_rejected(gate, "polyglot_file", "a.pdf", samples.pdf() + zip_of(("evil.txt", TEXT)))
 
 
+@pytest.mark.asvs("5.2.3")
 def test_an_archive_that_unpacks_to_gigabytes_is_a_bomb(gate: Gate) -> None:
     _is_rejected(gate, "archive_bomb", "a.zip", samples.zip_bomb())
 
 
 @pytest.mark.parametrize("member", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt"])
+@pytest.mark.asvs("5.3.3")
 def test_an_archive_that_leaves_its_folder_is_unsafe(gate: Gate, member: str) -> None:
     _is_rejected(gate, "archive_unsafe", "a.zip", zip_of((member, TEXT)))
 
@@ -115,6 +118,7 @@ def test_a_document_too_complex_to_follow_passes_a_limit(gate: Gate) -> None:
     rejected(gate.upload("deep.json", b"[" * 100_000 + b"]" * 100_000, context=gate.context()), "validation_limits_exceeded")
 
 
+@pytest.mark.asvs("5.2.6")
 def test_a_picture_of_billions_of_pixels_is_too_large(gate: Gate) -> None:
     _is_rejected(gate, "image_too_large", "a.png", samples.vast_picture())
 

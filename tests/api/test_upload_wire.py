@@ -28,6 +28,7 @@ def _body(context: str, content: bytes = TEXT, name: str = "data.zzz") -> bytes:
 
 
 @pytest.mark.parametrize("size", [500 * MB + 64 * 1024 + 1, 10**12, 10**18])
+@pytest.mark.asvs("5.2.1")
 def test_a_body_too_large_is_refused_before_its_first_byte(lobby: Gate, size: int) -> None:
     answer = raw.ask(lobby, FORM, f"Content-Length: {size}")
     assert answer.status == 413
@@ -35,6 +36,7 @@ def test_a_body_too_large_is_refused_before_its_first_byte(lobby: Gate, size: in
     assert answer.said["status"] == "ERROR"
 
 
+@pytest.mark.asvs("8.3.1")
 def test_no_credential_is_refused_before_the_first_byte(lobby: Gate) -> None:
     answer = raw.ask(lobby.as_(None), FORM, "Content-Length: 100000000")
     assert (answer.status, answer.said["errors"]) == (401, ["Authentication required"])
@@ -71,6 +73,7 @@ def test_a_client_that_waits_for_continue_is_let_go_on(gate: Gate, context: str)
 # in the middle of the body
 
 
+@pytest.mark.asvs("5.2.1")
 def test_a_file_too_large_for_its_known_context_is_refused_before_its_end(gate: Gate) -> None:
     context = gate.context(max_file_size_mb=1)
     start = forms.encode([field("context", context)])[: -len(forms.tail())] + forms.head(file("data.zzz", b""))
@@ -80,6 +83,7 @@ def test_a_file_too_large_for_its_known_context_is_refused_before_its_end(gate: 
     assert (answer.status, answer.said["errors"]) == (400, ["file_too_large"])
 
 
+@pytest.mark.asvs("5.2.2")
 def test_an_extension_not_allowed_is_refused_before_the_content(gate: Gate) -> None:
     context = gate.context(allowed_extensions=["pdf"])
     start = forms.encode([field("context", context)])[: -len(forms.tail())] + forms.head(file("data.zzz", b""))
@@ -89,6 +93,7 @@ def test_an_extension_not_allowed_is_refused_before_the_content(gate: Gate) -> N
     assert (answer.status, answer.said["errors"]) == (400, ["extension_not_allowed"])
 
 
+@pytest.mark.asvs("5.2.1")
 def test_a_chunked_body_is_refused_at_the_limit_and_not_after(lobby: Gate) -> None:
     """The file comes first, so only the service's own bound is known: 500 MB and 64 KiB, and no byte is sent beyond it."""
     chunk = b"%x\r\n%b\r\n" % (MB, noise(MB))
@@ -168,6 +173,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.asvs("1.5.3")
 def test_a_form_that_can_be_read_in_two_ways_is_malformed(gate: Gate, context: str, name: str) -> None:
     body = MALFORMED[name].replace(b"{context}", context.encode())
     answer = raw.ask(gate, "Content-Type: multipart/form-data; boundary=B", f"Content-Length: {len(body)}", body=body)

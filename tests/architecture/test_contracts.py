@@ -83,6 +83,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.asvs("1.2.4")
 def test_the_code_keeps_every_contract(package: Path) -> None:
     done = lint(package)
     assert done.returncode == 0, done.stdout

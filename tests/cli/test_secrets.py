@@ -86,6 +86,7 @@ def assert_all_open_with(sluice: Sluice, buckets: list[Bucket]) -> None:
         assert ring.is_current(sealed[bucket.config_id])
 
 
+@pytest.mark.asvs("13.3.4")
 def test_a_rotation_seals_everything_with_a_new_key(own: Sluice) -> None:
     buckets, before = keep_buckets(own, 3), ring_of(own)
     ended = own("secrets", "rotate")
@@ -107,6 +108,7 @@ def test_the_old_keys_go_when_they_are_told_to(own: Sluice) -> None:
         keyring(own).open(old, bound_to=secret_binding(buckets[0]))
 
 
+@pytest.mark.asvs("13.3.4")
 def test_a_rotation_that_was_cut_off_is_finished_without_another_key(own: Sluice) -> None:
     buckets = keep_buckets(own, 120)
     add_key(own.data_dir / "keys" / "buckets.json")  # as a command that died after its first step has left it

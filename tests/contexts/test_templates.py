@@ -60,6 +60,7 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
         "{context_key}/" * 8 + "{file_id}",
     ],
 )
+@pytest.mark.asvs("1.3.7")
 def test_what_is_not_of_the_language_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         validate(template)
@@ -75,11 +76,13 @@ def test_an_unknown_placeholder_is_answered_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("extension", ["", "p df", "../x", "é", "x" * 17])
+@pytest.mark.asvs("5.3.2")
 def test_what_a_stranger_named_the_file_never_shapes_the_path(extension: str) -> None:
     assert key("{file_id}{extension}", extension=extension) == "file_1"
 
 
 @given(st.text(alphabet="ab./{} file_idextenson-", max_size=40), st.text(max_size=20))
+@pytest.mark.asvs("5.3.2")
 def test_every_key_of_a_valid_template_is_clean_and_unique(template: str, extension: str) -> None:
     try:
         validate(template)

@@ -49,6 +49,7 @@ TWO_READINGS = {
 
 
 @pytest.mark.parametrize("name", TWO_READINGS)
+@pytest.mark.asvs("4.2.1")
 def test_a_request_that_can_be_read_in_two_ways_is_refused_in_the_envelope(sqlite_local: Service, name: str) -> None:
     received = exchange(sqlite_local, TWO_READINGS[name])
     assert statuses(received) == [400], received
@@ -86,6 +87,7 @@ def test_a_head_just_within_bounds_is_read(sqlite_local: Service) -> None:
     assert statuses(received) == [200]
 
 
+@pytest.mark.asvs("4.2.1")
 def test_what_follows_a_refusal_is_never_read_as_a_request(sqlite_local: Service) -> None:
     smuggled = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     received = exchange(sqlite_local, TWO_READINGS["length and coding"] + smuggled)
@@ -131,6 +133,7 @@ def test_another_protocol_is_not_spoken(sqlite_local: Service) -> None:
         (b"OPTIONS *", 404),
     ],
 )
+@pytest.mark.asvs("4.1.1", "14.3.2", "13.4.4", "4.1.4")
 def test_every_refusal_is_an_envelope_with_the_protecting_headers(sqlite_local: Service, line: bytes, status: int) -> None:
     received = exchange(sqlite_local, line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", half_close=False)
     assert statuses(received) == [status], received

@@ -21,6 +21,7 @@ pytestmark = beside
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
+@pytest.mark.asvs("4.2.1")
 def test_a_malformed_request_is_refused_once_and_the_connection_closed(sqlite_local: Service, name: str) -> None:
     answered = statuses(exchange(sqlite_local, request_bytes(REQUESTS[name])))
     if name in NEVER_WHOLE:

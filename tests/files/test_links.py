@@ -52,6 +52,7 @@ def test_the_expiry_cannot_be_moved(file_id: str, expires_at: int, other: int) -
 
 
 @given(file_id=file_ids, expires_at=moments, data=st.data())
+@pytest.mark.asvs("11.4.1")
 def test_any_changed_character_of_the_signature_is_refused(file_id: str, expires_at: int, data: st.DataObject) -> None:
     _, expires, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
     place = data.draw(st.integers(0, len(signature) - 1))

@@ -66,6 +66,7 @@ def test_one_other_byte_at_the_end_is_no_fill() -> None:
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
+@pytest.mark.asvs("5.2.2")
 def test_another_format_under_a_known_name_is_a_mismatch(extension: str) -> None:
     other = JPEG if extension in {"png", "apng"} else PNG
     report = judged(other, f"a.{extension}")
@@ -306,6 +307,7 @@ def test_every_attack_gets_a_report_in_bounded_time(family: str) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize("name", ["lottapixel.jpg", "uber.gif", "decompression_bomb_extents.gif"])
+@pytest.mark.asvs("5.2.6")
 def test_picture_bombs_are_refused_for_their_size(name: str) -> None:
     (path,) = (path for path in ATTACKS.rglob(f"*-{name}"))
     assert check_file(path).finding is Finding.IMAGE_TOO_LARGE

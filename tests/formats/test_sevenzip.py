@@ -148,6 +148,7 @@ def test_a_name_that_leaves_the_folder_is_unsafe(name: str) -> None:
 
 
 @pytest.mark.parametrize("attributes", [0x8000 | 0o120777 << 16, 0x0400, 0x8000 | 0o020666 << 16])
+@pytest.mark.asvs("5.2.5")
 def test_links_and_devices_are_unsafe(attributes: int) -> None:
     sample = KIND.sample()
     header = sample[52:-2] + b"\x15\x06\x01\x00" + struct.pack("<L", attributes) + sample[-2:]

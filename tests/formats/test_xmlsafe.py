@@ -72,6 +72,7 @@ def test_a_doctype_is_damage_where_it_is_forbidden(document: str) -> None:
         read(document, doctype=Doctype.FORBIDDEN)
 
 
+@pytest.mark.asvs("1.5.1")
 def test_entities_that_multiply_are_a_bomb() -> None:
     levels = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
     with pytest.raises(Unsafe) as caught:
@@ -84,6 +85,7 @@ def test_an_entity_that_contains_itself_is_a_bomb() -> None:
         read('<!DOCTYPE a [<!ENTITY b "&c;"><!ENTITY c "&b;">]><a>&b;</a>')
 
 
+@pytest.mark.asvs("1.5.1")
 def test_external_entities_are_named_and_never_loaded() -> None:
     document = '<!DOCTYPE a [<!ENTITY secret SYSTEM "file:///etc/hostname">]><a>&secret;</a>'
     words = Words()

@@ -29,6 +29,7 @@ def attributed(name: str, mode: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", "\\a"])
+@pytest.mark.asvs("5.3.3")
 def test_a_name_that_leaves_the_folder_is_unsafe(name: str) -> None:
     assert judged(archive((name, b"x"))).finding is Finding.ARCHIVE_UNSAFE
 
@@ -39,6 +40,7 @@ def test_odd_but_harmless_names_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666])
+@pytest.mark.asvs("5.2.5")
 def test_links_and_devices_are_unsafe(mode: int) -> None:
     assert judged(attributed("a", mode)).finding is Finding.ARCHIVE_UNSAFE
 
@@ -93,10 +95,12 @@ def test_much_from_little_is_a_bomb_once_it_is_much() -> None:
     assert judged(archive(("a", bytes(1_100_000))), limits).finding is Finding.ARCHIVE_BOMB
 
 
+@pytest.mark.asvs("5.2.3")
 def test_an_archive_that_unpacks_to_too_much_is_a_bomb() -> None:
     assert judged(archive(("a", b"ab" * 600)), replace(Limits(), max_unpacked_bytes=1000)).finding is Finding.ARCHIVE_BOMB
 
 
+@pytest.mark.asvs("5.2.3")
 def test_too_many_members_are_a_bomb() -> None:
     many = archive(*((str(number), b"") for number in range(12)))
     assert judged(many, replace(Limits(), max_members=10)).finding is Finding.ARCHIVE_BOMB

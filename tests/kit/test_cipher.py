@@ -27,6 +27,7 @@ def test_what_is_sealed_opens_again_in_its_place(plaintext: str, place: tuple[st
 
 
 @given(place=places, other=places)
+@pytest.mark.asvs("11.3.3")
 def test_a_secret_opens_in_no_other_place(place: tuple[str, ...], other: tuple[str, ...]) -> None:
     blob = RING.seal("s", bound_to=place)
     if other != place:
@@ -43,6 +44,7 @@ def test_places_that_look_alike_when_joined_are_told_apart(other: tuple[str, ...
 
 
 @given(data=st.data(), plaintext=st.text(max_size=20))
+@pytest.mark.asvs("11.3.3")
 def test_any_changed_bit_is_refused(data: st.DataObject, plaintext: str) -> None:
     blob = RING.seal(plaintext, bound_to=PLACE)
     raw = bytearray(decoded(blob))
@@ -83,6 +85,7 @@ def test_stray_bits_in_the_last_character_are_refused(plaintext: str) -> None:
             RING.open(other, bound_to=PLACE)
 
 
+@pytest.mark.asvs("11.3.2", "11.5.1")
 def test_the_same_secret_never_seals_alike() -> None:
     assert len({RING.seal("secret", bound_to=PLACE) for _ in range(500)}) == 500
 
@@ -151,6 +154,7 @@ def vectors() -> list[Any]:
 
 @pytest.mark.skipif(VECTORS is None, reason="../shared/attacks/aead is absent")
 @pytest.mark.parametrize("vector", vectors())
+@pytest.mark.asvs("11.3.2")
 def test_wycheproof_aes_gcm(vector: dict[str, str]) -> None:
     key, nonce, aad, plain = (bytes.fromhex(vector[name]) for name in ("key", "iv", "aad", "msg"))
     sealed = bytes.fromhex(vector["ct"] + vector["tag"])

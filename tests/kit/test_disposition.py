@@ -21,6 +21,7 @@ def read(header: str) -> str:
 
 
 @given(st.text(max_size=255))
+@pytest.mark.asvs("5.4.2")
 def test_any_name_makes_one_line_of_plain_ascii_with_two_parameters_at_most(filename: str) -> None:
     header = attachment(filename)
     assert header.startswith('attachment; filename="')
@@ -49,12 +50,14 @@ def test_a_name_outside_ascii_has_a_fallback() -> None:
 
 
 @pytest.mark.parametrize("filename", ["a\r\nSet-Cookie: x=1", "a\x00b", "a\u2028b", "a\x85b", "a\ud800b"])
+@pytest.mark.asvs("5.4.2", "1.2.1")
 def test_control_characters_do_not_reach_the_header(filename: str) -> None:
     assert "_" in read(attachment(filename))
     assert "\n" not in attachment(filename)
 
 
 @pytest.mark.parametrize("filename", ["../../etc/passwd", "..\\..\\boot.ini"])
+@pytest.mark.asvs("5.4.1")
 def test_a_name_holds_no_path(filename: str) -> None:
     assert not set(read(attachment(filename))) & {"/", "\\"}
 

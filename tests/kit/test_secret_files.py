@@ -20,6 +20,7 @@ def test_a_missing_file_is_made_once_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.asvs("13.3.1")
 def test_only_the_owner_may_read_and_write_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:

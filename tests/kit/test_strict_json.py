@@ -41,6 +41,7 @@ def test_what_a_strict_writer_wrote_is_read_back(value: object) -> None:
         (b"[" * 100_000, "deeper"),
     ],
 )
+@pytest.mark.asvs("1.5.3")
 def test_what_parsers_read_differently_is_refused_with_its_reason(raw: bytes, problem: str) -> None:
     with pytest.raises(NotStrictJson, match=problem):
         read_json(raw)

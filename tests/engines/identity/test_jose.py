@@ -68,6 +68,7 @@ def test_arbitrary_text_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512", "RS1", "RS512", "ES384", "eddsa", "ES256K"]
 )
+@pytest.mark.asvs("9.1.2")
 def test_every_other_algorithm_is_refused(name: str) -> None:
     refused(f"{b64(json.dumps({'alg': name}).encode())}.{b64(json.dumps(CLAIMS).encode())}.{b64(b'x')}", "algorithm")
 
@@ -126,6 +127,7 @@ def test_a_header_without_type_is_accepted() -> None:
 @pytest.mark.parametrize(
     "kind", ["", "JWS", "JOSE", "dpop+jwt", "secevent+jwt", "logout+jwt", "application/jwt", "JWT ", None, 1, ["JWT"]]
 )
+@pytest.mark.asvs("9.2.2")
 def test_any_other_type_is_refused(kind: object) -> None:
     refused(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS), "typ")
 

@@ -86,6 +86,7 @@ async def test_an_attackers_key_under_a_known_id_is_refused() -> None:
         await refused(verifier, token("RS256", key="two", header={"kid": "rsa"}), "signature")
 
 
+@pytest.mark.asvs("9.1.3")
 async def test_a_key_that_the_token_brings_along_is_refused_without_asking_the_issuer() -> None:
     brought = {"alg": "RS256", "kid": "rsa", "jwk": jwk(rsa_key("two"))}
     async with serving() as server, verifying(server) as verifier:

@@ -14,6 +14,7 @@ LOCKED: list[Level] = ["strict", "seccomp"]
 
 @pytest.mark.parametrize("level", LOCKED)
 @pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.asvs("15.2.5")
 async def test_a_locked_child_is_refused(open_sandbox: Opener, run: Runner, level: Level, action: str) -> None:
     sandbox = await open_sandbox(level=level)
     result = await run(sandbox, "action", filename=action)

@@ -55,6 +55,7 @@ async def test_clean_bytes_are_clean(scanner: Scanner, seal: Seal) -> None:
         pytest.param(bytes(3_000_000) + EICAR, id="at the end of many bytes"),
     ],
 )
+@pytest.mark.asvs("5.4.3")
 async def test_the_test_virus_is_infected(scanner: Scanner, seal: Seal, data: bytes) -> None:
     result = await scanner.scan(seal(data), tenant_id="ten_1")
     assert isinstance(result, Infected)

@@ -132,6 +132,7 @@ async def test_a_read_that_is_cut_off_is_a_fault(make_s3: MakeS3) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.asvs("15.3.2", "1.3.6")
 async def test_a_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: int) -> None:
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         head = f"{status} Elsewhere\r\nLocation: {inside.url}/secret"

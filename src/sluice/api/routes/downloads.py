@@ -23,7 +23,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """The bytes that are asked for; `partial` when a range said so."""
 
     start: int
@@ -48,7 +48,7 @@ async def download(
     if _names(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     try:
-        span = _span(request, file.size_bytes, etag)
+        span = span_of(request, file.size_bytes, etag)
     except RangeUnsatisfiable as fault:
         refusal = render(fault)
         refusal.headers["Content-Range"] = f"bytes */{file.size_bytes}"  # so that a client can ask again (RFC 9110 section 15.5.17)
@@ -79,23 +79,23 @@ def _names(header: str | None, etag: str) -> bool:
     return header is not None and (header.strip() == "*" or etag in {part.strip().removeprefix("W/") for part in header.split(",")})
 
 
-def _span(request: Request, size: int, etag: str) -> _Span:
+def span_of(request: Request, size: int, etag: str) -> Span:
     """Answer what a Range header asks for. Several ranges, other units and a changed If-Range are answered with the whole file."""
     match = _RANGE.fullmatch(request.headers.get("range", ""))
     if_range = request.headers.get("if-range")
     if match is None or match.group() == "bytes=-" or (if_range is not None and if_range != etag):
-        return _Span(0, size, partial=False)
+        return Span(0, size, partial=False)
     first, last = match.groups()
     start = int(first) if first else max(0, size - int(last))
     end = min(int(last), size - 1) if first and last else size - 1
     if first and last and int(last) < int(first):
-        return _Span(0, size, partial=False)
+        return Span(0, size, partial=False)
     if start >= size or (not first and int(last) == 0):
         raise RangeUnsatisfiable
-    return _Span(start, end - start + 1, partial=True)
+    return Span(start, end - start + 1, partial=True)
 
 
-async def _opened(store: ObjectStore, file: FileRecord, span: _Span) -> AsyncIterator[bytes]:
+async def _opened(store: ObjectStore, file: FileRecord, span: Span) -> AsyncIterator[bytes]:
     """Read the first chunk before the status is sent, so that a missing object is a 404 and a store that is away a 503."""
     chunks = aiter(store.read(file.object_key, start=span.start, length=span.length))
     try:

@@ -1,0 +1,49 @@
+"""Writes the bill of materials of what `requirements.lock` pins, as CycloneDX 1.6 JSON: `python scripts/sbom.py build/sbom.json`."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+_LOCK: Final = Path(__file__).parents[1] / "requirements.lock"
+_PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
+_HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+def bill_of_materials(lock: str) -> dict[str, Any]:
+    """Answer the bill: a component for each pinned library, with the hashes of the files that may be installed for it.
+
+    Written here and not by a library: a lock says all of it, and the tool that reads locks drops their hashes.
+    """
+    components: list[dict[str, Any]] = []
+    for line in lock.splitlines():
+        if pin := _PIN.match(line):
+            name, version = pin[1].lower(), pin[2]
+            purl = f"pkg:pypi/{name}@{version}"
+            components.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "hashes": []})
+        elif (found := _HASH.search(line)) and components:
+            components[-1]["hashes"].append({"alg": "SHA-256", "content": found[1]})
+    root = {"type": "application", "bom-ref": "sluice", "name": "sluice", "licenses": [{"license": {"id": "Apache-2.0"}}]}
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": root},
+        "components": components,
+        "dependencies": [{"ref": "sluice", "dependsOn": [component["bom-ref"] for component in components]}],
+    }
+
+
+def main() -> None:
+    """Write the bill to the file that the first argument names."""
+    target = Path(sys.argv[1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    bill = bill_of_materials(_LOCK.read_text(encoding="utf-8"))
+    target.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
+    print(f"{target}: {len(bill['components'])} libraries")
+
+
+if __name__ == "__main__":
+    main()

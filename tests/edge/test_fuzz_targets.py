@@ -1,0 +1,28 @@
+"""The fuzz targets, each for a moment: on its seeds, on seeds that were damaged, and on bytes at random. `make fuzz-edge` takes a minute for each."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.edge.fuzz_targets import SEEDS, TARGETS
+
+
+def test_every_target_has_seeds() -> None:
+    assert SEEDS.keys() == TARGETS.keys()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_takes_its_seeds(name: str) -> None:
+    for seed in SEEDS[name]:
+        TARGETS[name](seed)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_target_refuses_by_its_own_error_alone(name: str, data: st.DataObject) -> None:
+    seed = data.draw(st.sampled_from(SEEDS[name]))
+    at = data.draw(st.integers(0, len(seed)))
+    gone = data.draw(st.integers(0, 8))
+    TARGETS[name](seed[:at] + data.draw(st.binary(max_size=16)) + seed[at + gone :])
+    TARGETS[name](data.draw(st.binary(max_size=200)))
