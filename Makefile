@@ -7,7 +7,7 @@ WORKERS ?= 2
 KILLS ?= 9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint 
 
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)
 	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py $(ARGS)
+
+bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
+	@$(BIN)/python -m bench $(ARGS)
 
 docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py

@@ -1,0 +1,151 @@
+"""The afternoon baseline: FastAPI, UploadFile, hashlib, Pillow, clamd's INSTREAM, SQLAlchemy. What Sluice's figures are divided by.
+
+Written as such services are: correct on its happy path, with a key, a context, a size, a blank check, a look at the content, a scan, a
+file in a folder and a row. It has no rate limit, no plan, no sandbox, no recovery, and does not wait for the disk.
+"""
+
+import hashlib
+import io
+import json
+import os
+import socket
+import struct
+import uuid
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Form, Header, HTTPException, UploadFile
+from fastapi.concurrency import run_in_threadpool
+from PIL import Image
+from sqlalchemy import BigInteger, select, update
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from bench.baseline_key import CONTEXT, KEY
+
+_FOLDER = Path(os.environ["BASELINE_FOLDER"])
+_CLAMD = os.environ.get("BASELINE_CLAMD", "")
+
+engine = create_async_engine(os.environ["BASELINE_DATABASE"], pool_size=10, max_overflow=20)
+Session = async_sessionmaker(engine, expire_on_commit=False)
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+
+class Key(Base):
+    """A key and its tenant."""
+
+    __tablename__ = "keys"
+    hash: Mapped[bytes] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    revoked: Mapped[bool]
+
+
+class Context(Base):
+    """Rules and use."""
+
+    __tablename__ = "contexts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    key: Mapped[str]
+    extensions: Mapped[str]
+    max_mb: Mapped[int]
+    used: Mapped[int] = mapped_column(BigInteger)
+
+
+class StoredFile(Base):
+    """One file."""
+
+    __tablename__ = "files"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    context: Mapped[str]
+    name: Mapped[str]
+    content_type: Mapped[str]
+    size: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str]
+    meta: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+@asynccontextmanager
+async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    async with Session() as session, session.begin():
+        session.add(Key(hash=_hash(KEY), tenant="t", revoked=False))
+        session.add(Context(id=1, tenant="t", key=CONTEXT, extensions="png,zip,bin", max_mb=500, used=0))
+    yield
+    await engine.dispose()
+
+
+app = FastAPI(lifespan=_lifespan)
+
+
+@app.get("/health/live")
+async def health() -> dict[str, str]:
+    """Answer that it runs."""
+    return {"status": "ok"}
+
+
+@app.post("/api/v1/files/upload", status_code=201)
+async def upload(
+    file: UploadFile,
+    context: Annotated[str, Form()],
+    metadata: Annotated[str, Form()] = "{}",
+    authorization: Annotated[str, Header()] = "",
+) -> dict[str, Any]:
+    """Check one file and keep it."""
+    async with Session() as session:
+        key = await session.scalar(
+            select(Key).where(Key.hash == _hash(authorization.removeprefix("Bearer ")), Key.revoked.is_(False))
+        )
+    if key is None:
+        raise HTTPException(401, "Invalid or missing API key")
+    async with Session() as session:
+        rules = await session.scalar(select(Context).where(Context.tenant == key.tenant, Context.key == context))
+    if rules is None:
+        raise HTTPException(404, "Resource not found")
+    meta = json.loads(metadata)
+    data = await file.read()
+    name = file.filename or ""
+    if name.rpartition(".")[2] not in rules.extensions.split(",") or len(data) > rules.max_mb << 20 or not data.strip(b"\0 \r\n"):
+        raise HTTPException(422, "File rejected")
+    digest = hashlib.sha256(data).hexdigest()
+    await run_in_threadpool(_look, name, data)
+    if _CLAMD and await run_in_threadpool(_scan, data) != "OK":
+        raise HTTPException(422, "File rejected")
+    file_id = uuid.uuid4().hex
+    await run_in_threadpool((_FOLDER / file_id).write_bytes, data)
+    async with Session() as session, session.begin():
+        await session.execute(update(Context).where(Context.id == rules.id).values(used=Context.used + len(data)))
+        row = {"id": file_id, "tenant": key.tenant, "context": context, "name": name, "size": len(data), "sha256": digest}
+        session.add(StoredFile(**row, content_type=file.content_type or "", meta=meta))
+    return {"status": "SUCCESS", "data": {"file_id": file_id, "size_bytes": len(data)}}
+
+
+def _hash(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _look(name: str, data: bytes) -> None:
+    if name.endswith(".png"):
+        Image.open(io.BytesIO(data)).load()
+    elif name.endswith(".zip") and zipfile.ZipFile(io.BytesIO(data)).testzip() is not None:
+        raise HTTPException(422, "File rejected")
+
+
+def _scan(data: bytes) -> str:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(_CLAMD)
+        connection.sendall(b"zINSTREAM\0")
+        for start in range(0, len(data), 65536):
+            chunk = data[start : start + 65536]
+            connection.sendall(struct.pack("!I", len(chunk)) + chunk)
+        connection.sendall(struct.pack("!I", 0))
+        return connection.recv(4096).rstrip(b"\0").decode().rpartition(" ")[2]
