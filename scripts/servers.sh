@@ -9,6 +9,8 @@ have() {
     radosgw | ceph-mon | ceph-osd) command -v "$1" >/dev/null ;;
     ceph-common) command -v ceph >/dev/null && command -v radosgw-admin >/dev/null ;;
     clamav-daemon) command -v clamd >/dev/null ;;
+    nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
+    pgbouncer | haproxy) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
@@ -16,7 +18,7 @@ have() {
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer libarchive13 curl prometheus; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 curl prometheus; do
     have "$package" || missing+=("$package")
 done
 # The OIDC issuer of the tests is a program of npm's; where node or the registry is missing, its tests are skipped.

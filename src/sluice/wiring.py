@@ -394,6 +394,11 @@ def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buck
     )
 
 
+def make_local_store(folder: Path) -> ObjectStore:
+    """Answer the local store in a folder, which is made when missing: the service's own, or a backup's."""
+    return LocalStore(folder)
+
+
 def make_stores(settings: Settings) -> Stores:
     """Answer the stores of these settings: the platform's own, and how to reach a tenant's bucket. Raises `StoreFault`."""
     keyring_path = _secret_file(settings, _KEYRING)

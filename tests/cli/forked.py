@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Final
 
 import sluice.cli.auditing
+import sluice.cli.backing_up
 import sluice.cli.checking
 import sluice.cli.diagnosing
 import sluice.cli.faults
 import sluice.cli.initialising
 import sluice.cli.keys
+import sluice.cli.moving
 import sluice.cli.serving
 import sluice.cli.uploading
 import sluice.cli.working  # noqa: F401  (all of these are loaded for the children)

@@ -1,20 +1,22 @@
-"""The commands that run and set up the service: serve, work, init, migrate, doctor, audit. Their words and options only; each loads what it runs."""
+"""The commands that run and set up the service: serve, work, init, migrate, doctor, audit, backup, restore, migrate-bucket. Their words and options only; each loads what it runs."""
 
 # ruff: noqa: PLC0415  (commands load their work when asked: `--help` must not wait for every engine's library)
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from sluice.cli.options import Json, NameOrNone
+from sluice.cli.options import Json, NameOrNone, Tenant
 
 _SERVICE = "Service"
 
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `app`."""
-    for command in (serve, work, init, migrate, doctor, audit):
+    for command in (serve, work, init, migrate, doctor, audit, backup, restore):
         app.command(rich_help_panel=_SERVICE)(command)
+    app.command("migrate-bucket", rich_help_panel=_SERVICE)(migrate_bucket)
 
 
 def serve() -> None:
@@ -104,6 +106,49 @@ def audit(
     from sluice.cli.environment import settings_for_a_task
 
     return audit(settings_for_a_task(), strict=strict, contents=contents, mend=mend, resume=resume, json=json)
+
+
+def backup(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the backup is, or will be.")]) -> int:
+    """Back up the embedded database and the local store into a folder, while the service runs.
+
+    The database first, by SQLite's online backup, then every object that it names, held to its SHA-256. Into the same folder again, only what
+    is new is copied. Neither the key files nor tenants' own buckets are part of it.
+    """
+    from sluice.cli.backing_up import backup
+    from sluice.cli.environment import settings_for_a_task
+
+    return backup(settings_for_a_task(), folder.absolute())
+
+
+def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the backup is.")]) -> int:
+    """Restore a backup into an empty SLUICE_DATA_DIR, every object held to its SHA-256.
+
+    Uploads that were under way when the backup was made are cleaned up by the worker. Put the key files back besides.
+    """
+    from sluice.cli.backing_up import restore
+    from sluice.cli.environment import settings_for_a_task
+
+    return restore(settings_for_a_task(), folder.absolute())
+
+
+def migrate_bucket(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="Id of the bucket (bkt_…), or `platform` for the service's own store.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Id of another bucket of the tenant, or `platform`.")],
+    *,
+    tenant: Tenant,
+) -> int:
+    """Move a tenant's stored files from one bucket to another, while the service runs.
+
+    Each object is copied, held to its SHA-256, and only then is its file switched; run it again for those that failed. Bind the contexts to
+    the new bucket first, or later uploads go to the old one. The old objects stay, since links that were given out lead there: an hour later
+    **sluice audit --mend** deletes them.
+    """
+    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.moving import migrate_bucket
+
+    return migrate_bucket(settings_for_a_task(), tenant, source, target)
 
 
 def doctor(*, json: Json = False) -> int:

@@ -1,9 +1,9 @@
-"""All queries of the audit, over all tenants. What a difference means is decided in `audit`."""
+"""All queries of the audit, over all tenants, and of moving files between buckets. What they are for is in `audit` and `moving`."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import contexts, default_buckets, files, storage_configs
@@ -71,3 +71,34 @@ async def without_default(connection: AsyncConnection) -> Sequence[AnyRow]:
         .distinct()
     )
     return (await connection.execute(query)).all()
+
+
+async def stored_in(connection: AsyncConnection, tenant_id: str, config_id: str | None, after: str, most: int) -> Sequence[AnyRow]:
+    """Answer a tenant's stored files in a bucket (None: the platform's store) whose id comes after `after`, in the order of ids."""
+    query = (
+        select(
+            files.c.file_id,
+            files.c.storage_config_id,
+            files.c.object_key,
+            files.c.size_bytes,
+            files.c.sha256,
+            files.c.content_type,
+        )
+        .where(files.c.tenant_id == tenant_id, files.c.state == "stored", files.c.file_id > after)
+        .where(files.c.storage_config_id.is_(None) if config_id is None else files.c.storage_config_id == config_id)
+        .order_by(files.c.file_id)
+        .limit(most)
+    )
+    return (await connection.execute(query)).all()
+
+
+async def switch(connection: AsyncConnection, file_id: str, old: str | None, new: str | None, key: str) -> bool:
+    """Let a stored file be in another bucket from now on; False when it was deleted, or moved by another, meanwhile."""
+    here = files.c.storage_config_id.is_(None) if old is None else files.c.storage_config_id == old
+    statement = (
+        update(files)
+        .where(files.c.file_id == file_id, files.c.state == "stored", here)
+        .values(storage_config_id=new, object_key=key)
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
