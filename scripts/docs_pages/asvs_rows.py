@@ -30,7 +30,7 @@ V5: Final[Mapping[str, str]] = {
 MORE: Final[Mapping[str, str]] = {
     "1.2.1": "Answers are JSON by a library; header values are checked for line ends; no HTML is made of what was sent.",
     "1.2.4": "Every query is built by SQLAlchemy with bound parameters, in repositories alone; import rules hold it to that.",
-    "1.3.6": "A tenant may name an endpoint only where its host is on the operator's list, as a bare origin; redirects are not followed.",
+    "1.3.6": "A tenant may name an endpoint only where its host is on the operator's list, as a bare origin that leads to public or listed addresses; redirects are not followed.",
     "1.3.7": "The path template is a closed language of eight words, not `str.format`.",
     "1.5.1": "No DTD, no entities, no network in any XML that is read.",
     "1.5.3": "One strict JSON reader (no duplicate names, no NaN, depth 32); one strict multipart reader.",

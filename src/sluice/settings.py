@@ -92,7 +92,8 @@ class Settings(BaseSettings):
     bucket_probe: bool = Field(True, description="Write, read and delete one small object before a bucket is added.")
     bucket_endpoint_hosts: Names = Field(
         (),
-        description="Hosts (or host:port), comma-separated, that a tenant may name in `endpoint_url`. Empty: AWS only.",
+        description="Hosts (or host:port), comma-separated, that a tenant may name in `endpoint_url`. Empty: AWS only. A name must lead to "
+        "public addresses, or into a network that is listed too (`10.0.0.0/8`).",
     )
     s3_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a connection to a bucket.")
     s3_request_seconds: float = Field(60.0, gt=0, description="Longest single request to a bucket.")

@@ -1,8 +1,10 @@
 """Which S3 endpoints a tenant may name: those on the operator's list, as bare origins, and no other."""
 
+from collections.abc import Collection
+
 import pytest
 
-from sluice.buckets.endpoints import EndpointRefused, require_allowed
+from sluice.buckets.endpoints import EndpointRefused, Resolve, require_allowed, require_public
 
 LISTED = ("s3.example.org", "minio.example.org:9000")
 
@@ -50,3 +52,50 @@ def test_any_other_is_refused(endpoint: str) -> None:
 def test_without_a_list_there_is_none() -> None:
     with pytest.raises(EndpointRefused):
         require_allowed("https://s3.example.org", ())
+
+
+def leading_to(*addresses: str) -> Resolve:
+    """A resolver that answers the same to everybody, in place of a name server that turns."""
+
+    async def resolve(_host: str) -> Collection[str]:
+        return addresses
+
+    return resolve
+
+
+@pytest.mark.asvs("1.3.6")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "::1",
+        "fe80::1",
+        "fd00::1",
+        "::ffff:10.0.0.1",
+    ],
+)
+async def test_a_listed_name_that_leads_into_a_private_network_is_refused(address: str) -> None:
+    with pytest.raises(EndpointRefused):
+        await require_public("https://s3.example.org", LISTED, leading_to("93.184.216.34", address))
+
+
+async def test_a_listed_network_lets_a_name_lead_into_it() -> None:
+    listed = (*LISTED, "10.0.0.0/8", "fd00::/8")
+    await require_public("https://s3.example.org", listed, leading_to("10.1.2.3", "fd00::1", "93.184.216.34"))
+    with pytest.raises(EndpointRefused):
+        await require_public("https://s3.example.org", listed, leading_to("192.168.1.1"))
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"])
+async def test_an_address_that_is_listed_itself_says_where_it_leads(endpoint: str) -> None:
+    await require_public(endpoint, LISTED, leading_to("127.0.0.1"))
+
+
+async def test_a_name_without_an_address_is_left_to_the_probe() -> None:
+    await require_public("https://s3.example.org", LISTED, leading_to())

@@ -1,7 +1,13 @@
 """Which S3 endpoints a tenant may name: only hosts on the operator's list, since the service calls them from inside its own network."""
 
-from collections.abc import Collection
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import urlsplit
+
+Resolve = Callable[[str], Awaitable[Collection[str]]]
+"""Answers the addresses of a host; none when it has none."""
 
 
 class EndpointRefused(ValueError):
@@ -23,3 +29,43 @@ def require_allowed(endpoint_url: str, allowed_hosts: Collection[str]) -> None:
     listed = {entry.lower() for entry in allowed_hosts}
     if host not in listed and named not in listed:
         raise EndpointRefused("this host is not among those that the operator allows; leave endpoint_url out for AWS")
+
+
+async def addresses_of(host: str) -> Collection[str]:
+    """Answer the addresses that this machine knows for `host`, none when it knows none."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return {str(address[0]).partition("%")[0] for *_, address in found}
+
+
+async def require_public(endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> None:
+    """Raise `EndpointRefused` when an allowed host leads into a private network that the operator did not list (`10.0.0.0/8`).
+
+    A host that is listed as an address, or as `localhost`, says where it leads. Of names, whoever answers for them decides: at this moment,
+    and again at each connection.
+    """
+    host = urlsplit(endpoint_url).hostname or ""
+    if host == "localhost" or _address(host) is not None:
+        return
+    networks = list(_networks(allowed))
+    for text in await resolve(host):
+        address = _address(text)
+        if address is None or not (address.is_global or any(address in network for network in networks)):
+            raise EndpointRefused("this host leads to an address that the operator does not allow")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _networks(allowed: Iterable[str]) -> Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    for entry in allowed:
+        try:
+            yield ipaddress.ip_network(entry)
+        except ValueError:
+            continue

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sluice.buckets import repository
 from sluice.buckets.bucket import Bucket
-from sluice.buckets.endpoints import EndpointRefused, require_allowed
+from sluice.buckets.endpoints import EndpointRefused, require_allowed, require_public
 from sluice.buckets.stores import Stores
 from sluice.db.database import Conflict, Database
 from sluice.db.types import Connection
@@ -70,6 +70,7 @@ class Buckets:
         async with self._database.reading() as connection:
             if any(other.name == new.name for other in await repository.list_all(connection, tenant_id)):
                 raise BucketExists(new.name)
+        await self._require_public(bucket)
         await self._try_out(bucket)
         try:
             async with self._database.transaction() as connection:
@@ -143,6 +144,13 @@ class Buckets:
             return None
         async with self._database.reading() as connection:
             return await _resolve(connection, tenant_id, storage_config_id)
+
+    async def _require_public(self, bucket: Bucket) -> None:
+        if bucket.endpoint_url is not None:
+            try:
+                await require_public(bucket.endpoint_url, self._allowed_endpoints)
+            except EndpointRefused as fault:
+                raise Invalid(f"endpoint_url: {fault}") from fault
 
     def _bucket(self, tenant_id: str, new: NewBucket) -> Bucket:
         if new.endpoint_url is not None:
