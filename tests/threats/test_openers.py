@@ -94,6 +94,16 @@ def test_a_packing_that_only_clamd_opens_is_noted(start: bytes, name: str) -> No
     assert scanned(zipped({"a": start + HARMLESS}))["foreign"] == [name]
 
 
+@pytest.mark.parametrize(("method", "most"), [(6, 160), (9, 30_000)])
+def test_a_member_that_only_clamd_opens_counts_as_the_most_that_it_may_come_to(method: int, most: int) -> None:
+    odd = bytearray(zipped({"b": HARMLESS}))
+    packed = int.from_bytes(odd[18:22], "little")
+    for at in (8, odd.index(b"PK\x01\x02") + 10):
+        odd[at] = method
+    answer = scanned(bytes(odd))
+    assert (answer["foreign"], answer["unopened"], answer["largest"]) == ([f"zip method {method}"], [], most * packed)
+
+
 def test_sizes_are_measured() -> None:
     answer = scanned(zipped({"a": bytes(5000), "in.zip": zipped({"b": bytes(9000)})}))
     assert (answer["largest"], answer["members"], answer["depth"]) == (9000, 3, 2)

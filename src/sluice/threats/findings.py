@@ -24,6 +24,6 @@ class Findings:
     flags: set[str] = field(default_factory=set)
     """What is no threat and yet worth knowing."""
     largest: int = 0
-    """The largest unpacked part."""
+    """The largest unpacked part; of one that only clamd unpacks, what it may come to."""
     laid: list[tuple[int, int, bool]] = field(default_factory=list)
     """What was laid out for clamd: where it starts, its length, and whether all that is packed in it was opened here as well."""

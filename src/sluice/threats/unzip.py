@@ -8,8 +8,9 @@ Layout: PKWARE APPNOTE 6.3.10, sections 4.3.7 and 4.3.12.
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from sluice.threats.bytesview import View, pieces, places
@@ -28,6 +29,8 @@ _STORED: Final = 0
 _AES: Final = 99
 _IN_BYTES: Final = 64 * 1024
 _OPENED_BY_CLAMD: Final = frozenset((8, 12))
+_MOST_BY_CLAMD_ALONE: Final[Mapping[int, int]] = MappingProxyType({1: 8_000, 6: 160, 9: 30_000})
+"""How many bytes one packed byte can stand for, by the longest match and the shortest codes that say it, of what only clamd opens."""
 _METHODS: Final = frozenset((_STORED, *range(1, 21), *range(93, 100)))  # all that APPNOTE 4.4.5 assigns: tells records from chance
 
 
@@ -50,6 +53,12 @@ class Member:
     def is_packed(self) -> bool:
         """Whether `content` can unpack it: by a known method, and not behind a password."""
         return self.method in BY_ZIP_METHOD and not self.encrypted
+
+    @property
+    def most_by_clamd(self) -> int | None:
+        """How many bytes it unpacks to at most, where clamd can unpack it and nothing here can."""
+        most = _MOST_BY_CLAMD_ALONE.get(self.method)
+        return None if most is None else most * max(0, self.end - self.start)
 
     @property
     def is_unseen(self) -> bool:

@@ -122,7 +122,9 @@ class Walk:
                 opened = self.look_at(stored, member.name, self._meter.deeper(depth), records_known=True)
                 self._finish(stored, unseen=hidden, opened=opened)
             elif not member.encrypted:
-                self.findings.unopened.add(f"zip method {member.method}")
+                most = member.most_by_clamd
+                self.findings.largest = max(self.findings.largest, most or 0)
+                (self.findings.unopened if most is None else self.findings.foreign).add(f"zip method {member.method}")
 
     def _look_at_parts(self, parts: Iterator[Part], depth: int) -> None:
         try:
