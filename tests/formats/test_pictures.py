@@ -48,6 +48,12 @@ def test_the_shading_of_a_scanned_page_is_blank() -> None:
     assert picture_is_blank(shaded(827, 1170, 250, 25, 2))
 
 
+def test_soft_and_faint_shapes_are_content_though_they_have_no_edge() -> None:
+    hills = 12 * np.sin(np.arange(800, dtype=np.float32) / 60)[None, :]
+    assert not picture_is_blank(grey(grainy(800, 600, 200, 1.5) + hills))
+    assert not picture_is_blank(through(grey(grainy(800, 600, 200, 1.5) + hills), "JPEG", 70))
+
+
 def test_specks_of_dust_are_blank() -> None:
     page = grainy(827, 1170, 248, 1.5)
     for number in range(12):

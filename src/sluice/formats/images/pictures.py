@@ -174,9 +174,12 @@ def _without_shading(means: Levels) -> Levels:
 
 
 def _unlikeness(grid: Levels) -> float:
-    """Answer how much neighbours in a grid differ by chance, as a standard deviation."""
-    steps = np.abs(np.diff(grid, axis=1)) if grid.shape[1] > 1 else np.abs(np.diff(grid, axis=0))
-    return float(1.4826 * np.median(steps, axis=(0, 1)).max() / np.sqrt(2)) if steps.size else 0.0
+    """Answer how much neighbours in a grid differ by chance, as a standard deviation. A slope is no chance: steps are held against the next."""
+    along = 1 if grid.shape[1] >= grid.shape[0] else 0
+    order = min(2, grid.shape[along] - 1)
+    steps = np.abs(np.diff(grid, n=order, axis=along))
+    spread = (1.0, 2.0, 6.0)[order]
+    return float(1.4826 * np.median(steps, axis=(0, 1)).max() / np.sqrt(spread)) if order > 0 else 0.0
 
 
 def _stands_out(view: View, ground: _Ground) -> bool:

@@ -1,4 +1,4 @@
-"""PNG and APNG: every chunk up to IEND stands in the file, the critical ones with their check sums, and every frame decodes.
+"""PNG and APNG: every chunk up to IEND stands in the file, the drawn ones with their check sums, and every frame decodes.
 
 Readers skip ancillary chunks (text, colour profiles, times) that are damaged, so those are left out before decoding, not judged; and of a
 broken animation they show the still picture.
@@ -73,7 +73,7 @@ def _open_chunks(source: Source, chunks: list[_Chunk]) -> BinaryIO:
 
 
 def _chunks(source: Source) -> Iterator[_Chunk]:
-    """Answer the chunks up to IEND. Raises `Corrupt` where one passes the end of the file or a critical one has a wrong check sum, `TooComplex` for too many."""
+    """Answer the chunks up to IEND. Raises `Corrupt` where one passes the end of the file or one with pixels has a wrong check sum, `TooComplex` for too many."""
     offset = len(_SIGNATURE)
     for _ in range(_CHUNKS_MAX):
         head = source.read_at(offset, 8)
@@ -85,7 +85,7 @@ def _chunks(source: Source) -> Iterator[_Chunk]:
             raise Corrupt(f"there is no PNG chunk at byte {offset}, where one must be")
         if chunk.end > source.size:
             raise Corrupt(f"the PNG ends at byte {source.size}, inside the {name.decode('ascii')} chunk from byte {offset} on")
-        if _is_critical(name) and not _has_its_sum(source, chunk):
+        if (_is_critical(name) or name == b"fdAT") and not _has_its_sum(source, chunk):
             raise Corrupt(f"the {name.decode('ascii')} chunk at byte {offset} of the PNG is damaged: its check sum is another")
         yield chunk
         if name == b"IEND":
