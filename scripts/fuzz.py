@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,26 +61,18 @@ def _fuzz(name: str, seconds: float, folder: Path, *, plain: bool) -> Outcome:
 
 
 def _run(name: str, seconds: float, folder: Path, start: int, *, plain: bool) -> Outcome:
-    report = folder / f"{name}.{start}.json"
-    report.unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "fuzzing.entry",
-        name,
-        str(seconds),
-        str(folder),
-        str(report),
-        str(start),
-        "plain" if plain else "atheris",
-    ]
-    log = (folder / f"{name}.log").open("wb")
-    with log:
+    log, how = folder / f"{name}.log", "plain" if plain else "atheris"
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch, log.open("wb") as written:
+        report = Path(scratch) / "outcome.json"
+        command = [sys.executable, "-m", "fuzzing.entry", name, str(seconds), str(folder), scratch, str(start), how]
         try:
-            subprocess.run(command, cwd=_ROOT / "scripts", stdout=log, stderr=log, check=False, timeout=seconds + _GRACE)
+            done = subprocess.run(
+                command, cwd=_ROOT / "scripts", stdout=written, stderr=written, check=False, timeout=seconds + _GRACE
+            )
         except subprocess.TimeoutExpired:
             return Outcome.read(report).with_found(f"hung: see {log.name}")
-    return Outcome.read(report) if report.exists() else Outcome(found=[f"died: see {log.name}"])
+        outcome = Outcome.read(report)
+    return outcome.with_found(f"died with status {done.returncode}: see {log.name}") if done.returncode else outcome
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """The process of one entry: runs inputs until the time is over and keeps what was found. Called by `scripts/fuzz.py`, never by hand.
 
-python -m fuzzing.entry KIND SECONDS FOLDER REPORT SEED atheris|plain
+python -m fuzzing.entry KIND SECONDS FOLDER SCRATCH SEED atheris|plain
 """
 
 import hashlib
 import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ _INPUT_MOST: Final = 64 * 1024
 _REPORT_EACH: Final = 500
 
 
-def main(name: str, seconds: float, folder: Path, report: Path, seed: int, *, plain: bool) -> None:
+def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, plain: bool) -> None:
     """Fuzz the kind of this name."""
     sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests, which make some of the corpus
     if not plain:
@@ -32,6 +31,7 @@ def main(name: str, seconds: float, folder: Path, report: Path, seed: int, *, pl
     from sluice.formats.registry import KINDS  # noqa: PLC0415
 
     preload()
+    report = scratch / "outcome.json"
     kind = next(kind for kind in KINDS if kind.name == name)
     outcome = Outcome()
 
@@ -54,15 +54,19 @@ def main(name: str, seconds: float, folder: Path, report: Path, seed: int, *, pl
         import atexit  # noqa: PLC0415
 
         atexit.register(lambda: outcome.write(report))
-        _let_atheris_change(one, corpus, seconds, seed, folder / f"{name}-")
+        _let_atheris_change(one, _written(corpus, scratch / "corpus"), seconds, seed, folder / f"{name}-")
 
 
-def _let_atheris_change(one: Callable[[bytes], None], corpus: list[bytes], seconds: float, seed: int, artifacts: Path) -> None:
-    import atheris  # noqa: PLC0415  (an extra of this script alone)
-
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+def _written(corpus: list[bytes], folder: Path) -> Path:
+    folder.mkdir()
     for number, data in enumerate(corpus):
         (folder / str(number)).write_bytes(data)
+    return folder
+
+
+def _let_atheris_change(one: Callable[[bytes], None], corpus: Path, seconds: float, seed: int, artifacts: Path) -> None:
+    import atheris  # noqa: PLC0415  (an extra of this script alone)
+
     options = [
         f"-max_total_time={max(1, int(seconds))}",
         f"-max_len={_INPUT_MOST}",
@@ -70,7 +74,7 @@ def _let_atheris_change(one: Callable[[bytes], None], corpus: list[bytes], secon
         "-timeout=60",
         "-rss_limit_mb=2048",
         f"-artifact_prefix={artifacts}",
-        str(folder),
+        str(corpus),
     ]
     atheris.Setup([sys.argv[0], *options], one)
     atheris.Fuzz()

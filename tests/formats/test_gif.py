@@ -85,3 +85,9 @@ def test_the_intact_files_of_the_corpus_pass() -> None:
 def test_a_frame_without_width_is_not_held_against_the_file() -> None:
     frame = MOVING.index(b"\x2c", 20)
     assert judge(KIND, MOVING[: frame + 5] + bytes(2) + MOVING[frame + 7 :]).outcome is Outcome.UNSUPPORTED
+
+
+def test_a_frame_laid_far_outside_of_the_screen_is_too_large_for_its_bytes() -> None:
+    frame = GOOD.index(b"\x2c", 13)
+    far = GOOD[: frame + 1] + struct.pack("<HH", 9000, 9000) + GOOD[frame + 5 :]
+    assert judge(KIND, far).finding is Finding.IMAGE_TOO_LARGE

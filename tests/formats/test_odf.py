@@ -152,6 +152,7 @@ def test_a_text_that_shows_nothing_is_blank(body: str, styles: str) -> None:
         ('<text:p><draw:frame><draw:image xlink:href="http://example.org/a.png"/></draw:frame></text:p>', ""),
         (TABLE, LINED),
         (paragraph("", "P"), style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>')),
+        (paragraph("", "Horizontal_20_Line"), ""),
         (SPAN, WHITE + YELLOW),
         (SPAN + paragraph("x"), HIDDEN),
     ],

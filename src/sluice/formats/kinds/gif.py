@@ -9,13 +9,17 @@ from typing import Final
 from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
+from sluice.formats.verdict import Corrupt, Finding, Limits, Measure, TooComplex, Unsafe
 
 _SIGNATURES: Final = (b"GIF87a", b"GIF89a")
 _EXTENSION: Final = 0x21
 _IMAGE: Final = 0x2C
 _TRAILER: Final = 0x3B
 _WINDOW: Final = 256 * 1024
+_PIXELS_PER_BYTE: Final = 2731
+"""At most: a code of 12 bits stands for a string of up to 4096 pixels."""
+_HOLLOW_PIXELS: Final = 4_000_000
+"""Pixels up to which it does not matter."""
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ def _walk(source: Source, limits: Limits) -> _Walk:
         elif introducer == _IMAGE:
             _step_over_frame(data, walk)
             keep_within(limits, walk.width, walk.height, walk.frames)
+            _refuse_hollow(walk, source.size)
         elif introducer == 0:
             walk.offset += 1
         elif walk.frames:
@@ -83,6 +88,13 @@ def _walk(source: Source, limits: Limits) -> _Walk:
     if not walk.frames:
         raise Corrupt("the GIF holds no picture")
     return walk
+
+
+def _refuse_hollow(walk: _Walk, size: int) -> None:
+    """Refuse a picture that costs its reader far more memory than its bytes can fill: frames that are laid far outside of the screen, mostly."""
+    pixels = walk.width * walk.height
+    if pixels > max(_HOLLOW_PIXELS, _PIXELS_PER_BYTE * size):
+        raise Unsafe(Finding.IMAGE_TOO_LARGE, f"{walk.width} x {walk.height} pixels are more than {size} bytes of GIF can hold")
 
 
 def _step_over_frame(data: _Bytes, walk: _Walk) -> None:

@@ -30,6 +30,8 @@ _SHAPES: Final = frozenset({
     "draw:connector", "draw:caption", "draw:measure", "draw:custom-shape",
 })  # fmt: skip
 _INSIDE: Final = "office:body"
+_RULE: Final = "Horizontal_20_Line"
+"""The style of the lines across the page that LibreOffice and its kin insert: one of the common styles, which are not read here."""
 _LOOK_AT_CLOCK: Final = 10_000
 
 
@@ -128,7 +130,7 @@ class Ink(XmlTarget):
             return hidden or attributes.get(TEXT + "display") == "none", white
         look = self.styles.look("text" if name == "text:span" else "paragraph", attributes.get(TEXT + "style-name"))
         if name in _PARAGRAPHS:
-            if look.has_border:
+            if look.has_border or attributes.get(TEXT + "style-name") == _RULE:
                 self.object_seen(name)
             return hidden or bool(look.is_hidden), bool(look.is_white)
         return (hidden if look.is_hidden is None else look.is_hidden), (white if look.is_white is None else look.is_white)
