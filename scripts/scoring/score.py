@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from scoring.damage import damaged
 from scoring.labelled import Labelled
 from sluice.formats.check import check_file
-from sluice.formats.verdict import Outcome, Report
+from sluice.formats.verdict import Finding, Outcome, Report
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -36,7 +37,7 @@ class Score:
     milliseconds: list[float] = field(default_factory=list)
     peak_mib: int = 0
     bombs: list[tuple[float, int]] = field(default_factory=list)
-    """Milliseconds and MiB of each bomb."""
+    """Milliseconds of processor time and MiB of each bomb."""
 
     def count(self, question: str, *, hit: bool, note: str = "") -> None:
         """Count one answer to a question, and keep the note when there is one."""
@@ -117,6 +118,7 @@ def _score_file(labelled: Labelled, score: Score) -> None:
         score.count("locked", hit=refused, note=note if refused else "")
     elif labelled.is_intact:
         score.count("quirky" if labelled.is_quirky else "clean", hit=refused, note=note if refused else "")
+        score.count("unsafe", hit=report.finding is Finding.ARCHIVE_UNSAFE)
     elif labelled.label == "corrupt":
         score.count("corrupt", hit=refused, note="" if refused else note)
     else:
@@ -126,19 +128,19 @@ def _score_file(labelled: Labelled, score: Score) -> None:
 def _score_bomb(labelled: Labelled, score: Score) -> None:
     """Check a bomb in a child of its own, since its memory is the question. Contained is one that is judged within the bounds."""
 
-    def check() -> tuple[Report, int]:
-        return check_file(labelled.path), _peak_mib()
+    def check() -> tuple[Report, float, int]:
+        began = time.process_time()
+        report = check_file(labelled.path)
+        return report, 1000 * (time.process_time() - began), _peak_mib()
 
-    report, mib = _apart(check, _BOMB_SECONDS) or (None, 0)
+    report, ms, mib = _apart(check, _BOMB_SECONDS) or (None, 0.0, 0)
     caught = report is not None and (_is_refused(report) or report.integrity is Outcome.TOO_COMPLEX)
-    said = (
-        f"{report.outcome} {report.finding or ''} {report.detail}, {report.ms:.0f} ms, {mib} MiB" if report else "the checker died"
-    )
-    contained = report is not None and report.ms <= _MOST_MS and mib <= _MOST_MIB
+    said = f"{report.outcome} {report.finding or ''} {report.detail}, {ms:.0f} ms, {mib} MiB" if report else "the checker died"
+    contained = report is not None and ms <= _MOST_MS and mib <= _MOST_MIB
     score.count("bomb", hit=caught, note="" if caught else f"{labelled.path.name}: {said}")
     score.count("contained", hit=contained, note="" if contained else f"{labelled.path.name}: {said}")
     if report is not None:
-        score.bombs.append((report.ms, mib))
+        score.bombs.append((ms, mib))
 
 
 def _is_refused(report: Report) -> bool:

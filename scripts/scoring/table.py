@@ -33,6 +33,7 @@ def print_figures(scores: Mapping[str, Score]) -> None:
     print()
     _figure("intact, clean: wrongly refused", total, "clean")
     _figure("intact, quirky (PDFs that viewers open too): wrongly refused", total, "quirky")
+    _figure("of these, not for damage but as archives that lead outside", total, "unsafe")
     _figure("protected by a password: wrongly refused", total, "locked")
     _figure("cut, binary formats: found", binary, "trunc50", "trunc95")
     _figure("wrong type: found", total, "wrongtype")
@@ -45,7 +46,7 @@ def print_figures(scores: Mapping[str, Score]) -> None:
     _figure("blank: found", total, "blank")
     _figure("not blank: flagged", total, "twin")
     _figure("bombs: refused", total, "bomb")
-    _figure("bombs: judged within 1 s and 256 MiB", total, "contained")
+    _figure("bombs: judged within 1 s of processor time and 256 MiB", total, "contained")
     if total.bombs:
         print(f"slowest bomb {max(ms for ms, _ in total.bombs):.0f} ms, largest {max(mib for _, mib in total.bombs)} MiB")
 

@@ -217,3 +217,12 @@ def test_no_good_file_of_the_corpus_is_refused(kind: str) -> None:
 def test_the_blank_files_of_the_corpus_are_found_and_no_others(kind: str) -> None:
     assert all(named(path.read_bytes(), kind).blank for path in corpus(kind, "blank"))
     assert not any(named(path.read_bytes(), kind).blank for path in corpus(kind, "not_blank"))
+
+
+def test_a_flac_without_a_count_of_samples_is_not_held_to_the_sum_in_its_header() -> None:
+    flac = bytearray(sound("flac", tone(0.3)))
+    flac[26] ^= 0xFF
+    assert check_file(io.BytesIO(bytes(flac)), filename="a.flac").outcome is Outcome.CORRUPT
+    flac[21] &= 0xF0
+    flac[22:26] = bytes(4)
+    assert check_file(io.BytesIO(bytes(flac)), filename="a.flac").outcome is Outcome.OK

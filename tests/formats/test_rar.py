@@ -136,6 +136,8 @@ def test_one_volume_of_several_is_judged_as_far_as_it_goes() -> None:
     assert judged(archive5(file5("a", flags=0x10), main=b"\x01")).outcome is Outcome.UNSUPPORTED
     assert judged(archive4(file4(b"a", flags=0x8002), main=1)).outcome is Outcome.UNSUPPORTED
     assert judged(archive4(file4(b"a"), main=1)).outcome is Outcome.OK
+    whole = replace(Limits(), ratio_floor_bytes=100)
+    assert judged(archive5(file5("a", flags=0x10, stated=10**6), main=b"\x01"), whole).outcome is Outcome.UNSUPPORTED
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])

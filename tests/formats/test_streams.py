@@ -17,8 +17,10 @@ from lz4 import frame as lz4_frame
 
 from sluice.formats.kind import Kind
 from sluice.formats.kinds import bzip2, gz, lz4, xz, zst
+from sluice.formats.kinds import zip as zip_archive
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
+from tests.formats.zips import archive
 
 TEXT = b"".join(b"line %d of a text\n" % number for number in range(3000))
 SKIPPED = b"\x50\x2a\x4d\x18\x04\0\0\0skip"
@@ -219,3 +221,9 @@ def test_corpus_good_files_pass_and_broken_ones_do_not(packed: Format) -> None:
 @each_format
 def test_corpus_blank_files_are_found(packed: Format) -> None:
     assert [path.name for path in corpus(packed.kind.name, "blank") if not judge(packed.kind, path.read_bytes()).blank] == []
+
+
+@pytest.mark.parametrize("size", [256 * 1024, 256 * 1024 + 1, 1024 * 1024, 1024 * 1024 + 200, 3_000_000])
+def test_what_unpacks_to_whole_pieces_from_its_last_bytes_is_sound(size: int) -> None:
+    assert judge(gz.KIND, gzip.compress(bytes(size))).outcome is Outcome.OK
+    assert judge(zip_archive.KIND, archive(("zeros", bytes(size)))).outcome is Outcome.OK

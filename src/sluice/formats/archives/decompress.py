@@ -49,6 +49,8 @@ class Inflate:
 
     def __init__(self, bits: int = RAW) -> None:
         self._inner = zlib.decompressobj(bits)
+        self._is_full = False
+        """Whether the last answer was as long as it might be: then more may come of what was already read."""
 
     @property
     def eof(self) -> bool:
@@ -58,7 +60,7 @@ class Inflate:
     @property
     def needs_input(self) -> bool:
         """Whether it can give nothing without more input."""
-        return not self._inner.unconsumed_tail
+        return not self._inner.unconsumed_tail and not self._is_full
 
     @property
     def unused_data(self) -> bytes:
@@ -67,7 +69,9 @@ class Inflate:
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
         """Answer up to `max_length` bytes."""
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        unpacked = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        self._is_full = len(unpacked) == max_length
+        return unpacked
 
 
 def unpack_stream(decompressor: Decompressor, feed: Feed, what: str) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
         raise Encrypted("the archive is protected by a password, the names of its members too")
     budget.count(len(layout.members))
     _refuse_unsafe(archive, layout.members)
-    replace(budget).spend(sum(member.unpacked or 0 for member in layout.members))
+    replace(budget).spend(sum(member.unpacked or 0 for member in layout.members if not member.is_split))
     trailing = judge_trailing(Feed(pieces_of(archive, layout.end, archive.size - layout.end), layout.end), "RAR", None)
     measures: dict[str, Measure] = {"members": len(layout.members), "trailing_bytes": trailing}
     return {**measures, **_show(archive, layout, budget, visitor)}
