@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _INPUT_MOST: Final = 64 * 1024
-_REPORT_EACH: Final = 500
+_REPORT_EACH: Final = 50
 
 
 def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, plain: bool) -> None:
