@@ -98,6 +98,11 @@ class Settings(BaseSettings):
     s3_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a connection to a bucket.")
     s3_request_seconds: float = Field(60.0, gt=0, description="Longest single request to a bucket.")
     s3_retries: int = Field(3, ge=0, le=10, description="Retries of one request to a bucket.")
+    s3_rest_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="For so long a bucket that failed three times in a row is left alone: requests to it are refused at once.",
+    )
     s3_multipart_mb: int = Field(8, ge=5, le=512, description="Objects larger than this go to a bucket in parts of this size.")
 
     scanner: Literal["auto", "clamd", "builtin", "off"] = Field(

@@ -416,6 +416,7 @@ def make_stores(settings: Settings) -> Stores:
             endpoint_url=bucket.endpoint_url,
             patience=patience,
             part_bytes=settings.s3_multipart_mb * _MB,
+            rest_seconds=settings.s3_rest_seconds,
             probe_folder=bucket.key_for(".sluice-probe"),
         )
 
@@ -438,6 +439,7 @@ def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
         endpoint_url=None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
         patience=patience,
         part_bytes=settings.s3_multipart_mb * _MB,
+        rest_seconds=settings.s3_rest_seconds,
     )
 
 

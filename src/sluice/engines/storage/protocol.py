@@ -15,6 +15,10 @@ class StoreFault(Exception):
     """The store did not do what was asked, and may do so later: away, refused, timed out. `str()` is one safe sentence."""
 
 
+class StoreAway(StoreFault):
+    """The store does not answer, or refuses everything that is asked of it: the next request is likely to fare no better."""
+
+
 class StoreFull(StoreFault):
     """The store has no room left."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from obstore.store import S3Store as Client
 
 from sluice.engines.health import EngineHealth, EngineState
+from sluice.engines.storage.breaker import Breaker
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.probing import probed
 from sluice.engines.storage.protocol import Listed, StoreFault
@@ -38,6 +39,8 @@ class S3Store:
     memory; S3 takes 10,000 parts of at least 5 MiB. `sign_payload` has the server check the SHA-256 of each request body, for
     0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
+    A store that does not carry out three puts or deletions in a row is left alone for `rest_seconds`.
+
     The credentials need PutObject, GetObject, DeleteObject, AbortMultipartUpload and, to tell a missing object from a forbidden
     one, ListBucket. Raises `StoreFault` for names that can be no bucket, region or endpoint.
     """
@@ -55,6 +58,7 @@ class S3Store:
         part_concurrency: int = 2,
         sign_payload: bool = True,
         probe_folder: str = ".sluice-probe",
+        rest_seconds: float = 10.0,
     ) -> None:
         self._address = address_of(bucket, region, endpoint_url)
         self._client: Client | None = client_of(
@@ -64,6 +68,7 @@ class S3Store:
         self._part_bytes = part_bytes
         self._part_concurrency = part_concurrency
         self._probe_folder = probe_folder
+        self._breaker = Breaker(rest_seconds=rest_seconds)
 
     def __repr__(self) -> str:
         return f"S3Store({self._address.bucket!r}, {self._address.endpoint!r})"
@@ -75,6 +80,10 @@ class S3Store:
         for want of an answer the object may still appear: whoever reserved the key deletes it later.
         """
         checked_key(key)
+        with self._breaker.passing():
+            await self._put(key, sealed, content_type)
+
+    async def _put(self, key: str, sealed: Sealed, content_type: str) -> None:
         mark = secrets.token_hex(8)  # tells this put's object from another under the same key
         attributes = {"Content-Type": content_type, "sha256": sealed.sha256.hex(), "sluice-put": mark}
         source = _reopened(sealed)
@@ -118,12 +127,13 @@ class S3Store:
     async def delete(self, key: str) -> None:
         """Remove the object. A missing object is a no-op; a missing bucket is not."""
         client = self._open_client()
-        try:
-            await client.delete_async(checked_key(key))
-        except FOREIGN as error:
-            if answer_in(error).code == "NoSuchKey":
-                return
-            raise fault_of(error, "delete objects") from cause_of(error)
+        with self._breaker.passing():
+            try:
+                await client.delete_async(checked_key(key))
+            except FOREIGN as error:
+                if answer_in(error).code == "NoSuchKey":
+                    return
+                raise fault_of(error, "delete objects") from cause_of(error)
 
     async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
         """Answer a URL that downloads the object as an attachment named `filename` for `expires_in` seconds. Asks nobody."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from sluice.engines.storage.protocol import StoreFault, StoreFull
+from sluice.engines.storage.protocol import StoreAway, StoreFault, StoreFull
 
 # everything that obstore raises: its own, FileNotFoundError for 404, ValueError for a key, OSError of a source
 FOREIGN: Final = (BaseError, OSError, ValueError)
@@ -95,7 +95,7 @@ def fault_of(error: BaseException, doing: str) -> StoreFault:
         return StoreFull("The store has no room left.")
     if answer.taken:
         return StoreFault("There is an object under this key already.")
-    return StoreFault(_sentence(answer).format(doing=doing))
+    return StoreAway(_sentence(answer).format(doing=doing))
 
 
 def cause_of(error: BaseException) -> BaseException | None:
