@@ -1,19 +1,22 @@
 """What holds on one server holds on three with two workers behind a proxy: counts are exact, and servers come and go unnoticed."""
 
+import asyncio
 import hashlib
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
+from tests.api import forms
 from tests.api import test_concurrency as at_once
 from tests.api.answers import data, page
 from tests.api.places import Places
 from tests.api.samples import noise
 from tests.fleet import Fleet, running_fleet
-from tests.gate import Gate
+from tests.gate import API, Gate
 from tests.servers.proxies import running_nginx
 from tests.servers.redis import RedisServer
 
@@ -74,6 +77,28 @@ def test_there_is_one_default_bucket_across_servers(promise: Callable[[Gate], No
 @pytest.mark.parametrize("attempt", range(4))
 def test_a_bound_bucket_is_never_deleted_across_servers(fleet: Fleet, attempt: int) -> None:
     at_once.test_a_bound_bucket_is_never_deleted(fleet.service.new_gate(), attempt)
+
+
+@pytest.mark.timeout(900)
+async def test_of_a_thousand_uploads_at_once_those_that_fit_are_stored(gate: Gate) -> None:
+    context = gate.context(storage_quota_mb=3, scan_for_viruses=False)
+    body = forms.encode([forms.file("a.zzz", noise(SIZE)), forms.field("context", context)])
+    headers = {"Content-Type": forms.content_type(), "Authorization": str(gate.authorization)}
+    limits = httpx.Limits(max_connections=1000)
+    async with httpx.AsyncClient(base_url=gate.service.url, timeout=800, limits=limits) as client:
+
+        async def upload() -> int:
+            """A client that is told to come back comes back."""
+            answer = await client.post(f"{API}/files/upload", content=body, headers=headers)
+            if answer.status_code != 503:
+                return answer.status_code
+            await asyncio.sleep(int(answer.headers["retry-after"]))
+            return await upload()
+
+        statuses = await asyncio.gather(*(upload() for _ in range(1000)))
+    assert Counter(statuses) == {201: 300, 400: 700}
+    assert gate.used(context) == 300 * SIZE
+    assert page(gate.get("/files"))[1]["total"] == 300
 
 
 def test_what_was_acknowledged_outlives_a_server_that_is_killed_and_one_that_drains(
