@@ -1,18 +1,29 @@
 """Every wrapping is opened, whatever lies in it, and what clamd does not see is laid out for it."""
 
+import gzip
+import lzma
 import os
 import random
 from collections.abc import Mapping
 
+import lz4.block
 import pytest
+import zstandard
 
 from sluice.engines.sandbox.tray import Tray, TrayWriter
+from sluice.formats.archives import libarchive
+from sluice.formats.kinds import rar
 from sluice.threats.scan import scan_source
 from tests.threats.packing import EICAR, scanned, threat_in, verdict, zipped
 from tests.threats.wrappings import SEEN, TWELVE, UNSEEN, Wrap, pdf_with, seven_zipped
 
 HARMLESS = random.Random(1).randbytes(3000)
 WRAPPINGS: Mapping[str, Wrap] = {name: wrap for name, (_, wrap) in TWELVE.items()} | dict(UNSEEN) | dict(SEEN)
+
+
+def block(data: bytes) -> bytes:
+    packed: bytes = lz4.block.compress(data, store_size=False)
+    return len(packed).to_bytes(4, "little") + packed
 
 
 def laid_for(data: bytes, *, everything: bool = False, room: int = 2**20) -> tuple[dict[str, object], list[bytes]]:
@@ -86,6 +97,38 @@ def test_a_packing_that_nothing_here_opens_is_noted() -> None:
         odd[at] = 98
     assert scanned(bytes(odd))["unopened"] == ["zip method 98"]
     assert scanned(b"LZIP\x01" + HARMLESS)["unopened"] == ["lzip"]
+
+
+def test_the_members_of_a_rar_archive_are_laid_out_where_libarchive_is_there() -> None:
+    archive = rar.sample()
+    answer, parts = laid_for(archive)
+    if libarchive.is_installed():
+        assert parts == [b"A sluice is a gate.\n"]
+    else:
+        assert answer["unopened"] == ["rar"]
+
+
+def test_a_rar_archive_that_ends_early_is_incomplete() -> None:
+    assert "rar archive that cannot be unpacked to its end" in str(scanned(rar.sample()[:30])["why"])
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pytest.param(b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(EICAR), id="Zstandard behind a frame to be skipped"),
+        pytest.param(b"\x02\x21\x4c\x18" + block(EICAR), id="LZ4 of the oldest kind"),
+        pytest.param(gzip.compress(b"first") + bytes(512) + gzip.compress(EICAR), id="gzip behind padding"),
+        pytest.param(lzma.compress(b"first") + bytes(8) + lzma.compress(EICAR), id="xz behind padding"),
+    ],
+)
+def test_unusual_streams_are_read_as_their_tools_read_them(packed: bytes) -> None:
+    assert threat_in(packed) == "Eicar-Test-File"
+
+
+def test_a_stream_that_needs_much_memory_is_incomplete() -> None:
+    packer = zstandard.ZstdCompressor(compression_params=zstandard.ZstdCompressionParameters(window_log=28)).compressobj()
+    packed = packer.compress(HARMLESS) + packer.flush()
+    assert "needs more memory to unpack than is allowed" in str(scanned(packed)["why"])
 
 
 @pytest.mark.parametrize(("start", "name"), [(b"MSCF\0\0\0\0", "cab"), (b"ITSF", "chm")])
