@@ -5,12 +5,14 @@ import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import asyncpg
 
 from sluice.db.hot import Compiled
 from sluice.kit.failpoints import reach
+
+_CLOSE_SECONDS: Final = 5.0
 
 Row = Mapping[str, Any]
 
@@ -57,10 +59,15 @@ class PostgresDriver:
         return None if found is None else statement.row(found)
 
     async def aclose(self) -> None:
-        """Close the pool."""
+        """Close the pool; what a silent server keeps busy is dropped."""
         pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.close()
+        if pool is None:
+            return
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await pool.close()
+        except TimeoutError:
+            pool.terminate()
 
     async def _run(self, connection: Any, text: str, values: Sequence[Any]) -> Sequence[Any] | None:
         if self._before is None:
