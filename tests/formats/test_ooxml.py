@@ -101,6 +101,13 @@ def test_entities_that_multiply_in_a_part_are_a_bomb() -> None:
     assert judge(word.KIND, package_of(parts_of(MADE["docx"]) | {"word/document.xml": bomb})).finding is Finding.ARCHIVE_BOMB
 
 
+@pytest.mark.parametrize("part", ["[Content_Types].xml", "_rels/.rels"])
+def test_a_list_of_parts_that_is_nearly_all_padding_is_a_bomb(part: str) -> None:
+    parts = parts_of(MADE["xlsx"])
+    data = package_of(parts | {part: parts[part] + b" " * 4_000_000})
+    assert judge(excel.KIND, data).finding is Finding.ARCHIVE_BOMB
+
+
 def test_a_sheet_that_unpacks_to_too_much_is_a_bomb() -> None:
     limits = replace(Limits(), ratio_floor_bytes=2_000_000)
     data = package_of(parts_of(MADE["xlsx"]) | {"xl/worksheets/sheet1.xml": b"<a>" + b" " * 3_000_000 + b"</a>"})

@@ -18,7 +18,7 @@ from sluice.formats.images.embedded import embedded_is_blank
 from sluice.formats.office.encrypted_package import check_encrypted_package, names_encrypted_package
 from sluice.formats.source import Source
 from sluice.formats.text.xmlsafe import Doctype, XmlTarget, parse_xml
-from sluice.formats.verdict import Corrupt, Encrypted, Judgement, Limits, Measure, TooComplex
+from sluice.formats.verdict import Corrupt, Encrypted, Finding, Judgement, Limits, Measure, TooComplex, Unsafe
 
 _TYPES_PART: Final = "[content_types].xml"
 _RELATIONS_MOST: Final = 200_000
@@ -29,6 +29,8 @@ _FAMILIES: Final = {
 }
 """What the content type of a main part contains, by family; templates and variants with macros included."""
 _FOLDERS: Final = {"docx": b"word/", "xlsx": b"xl/", "pptx": b"ppt/"}
+_LIST_BYTES: Final = 1024 * 1024
+"""Of a list of parts: documents of thousands of parts have less."""
 _DRAINED: Final = 256 * 1024
 
 
@@ -126,6 +128,7 @@ def check_package(source: Source, limits: Limits, family: str) -> Mapping[str, M
         raise Corrupt("there are foreign bytes in front of the document: Office refuses to open it")
     package = Package(archive, limits, Budget(limits, packed_bytes=source.size))
     package.budget.count(len(archive.members))
+    _refuse_hollow_lists(package)
     for name, index in package.parts.items():
         _check_part(package, name, index)
     unpacked = package.budget.unpacked_bytes
@@ -195,6 +198,15 @@ def _begins_name(seen: bytes, folder: bytes) -> bool:
         if seen[at + 30 : at + 30 + len(folder)] == folder:
             return True
     return False
+
+
+def _refuse_hollow_lists(package: Package) -> None:
+    """Raise `Unsafe` for a list of parts or relations that packs too well to list anything: each of its entries names another part."""
+    for name, index in package.parts.items():
+        member = package.archive.members[index]
+        is_list = name == _TYPES_PART or name.endswith(".rels")
+        if is_list and member.unpacked > max(_LIST_BYTES, package.limits.max_ratio * member.packed):
+            raise Unsafe(Finding.ARCHIVE_BOMB, f"{name} unpacks to more than {package.limits.max_ratio} times its size")
 
 
 def _check_part(package: Package, name: str, index: int) -> None:
