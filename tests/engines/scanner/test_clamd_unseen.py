@@ -169,6 +169,13 @@ async def test_parts_that_do_not_fit_into_memory_are_never_clean(knowing: Clamd,
     assert "more parts that clamd does not see than there is room for" in result.why
 
 
+async def test_without_memory_to_lay_parts_out_nothing_is_clean(knowing: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([knowing.address], InProcessSandbox(), largest_bytes=MIB, tray_bytes=-1)  # which no system gives
+    result = await scanner.scan(seal(CLEAN), tenant_id="ten_1")
+    assert isinstance(result, Unavailable)
+    assert result.why.startswith("no room to lay out")
+
+
 async def test_a_rule_of_ours_is_named_as_such(scanner: ClamdScanner, seal: Seal) -> None:
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
     result = await scanner.scan(seal(picture), tenant_id="ten_1")

@@ -17,14 +17,18 @@ _HAS_SEALS: Final = hasattr(fcntl, "F_ADD_SEALS")
 
 
 class Tray:
-    """Server side: `size` bytes of memory, taken from the machine only as they are written. To be closed."""
+    """Server side: `size` bytes of memory, taken from the machine only as they are written. To be closed. Raises `OSError`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.fd = _nameless()
-        os.ftruncate(self.fd, size)
-        if _HAS_SEALS:
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+        try:
+            os.ftruncate(self.fd, size)
+            if _HAS_SEALS:
+                fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+        except OSError:
+            self.close()
+            raise
 
     def seal(self) -> bool:
         """Make sure that nobody can write to it any more; answers False when somebody still can."""

@@ -17,6 +17,7 @@ from sluice.engines.sandbox import Sandbox
 from sluice.engines.sandbox.protocol import Job
 from sluice.engines.sandbox.tray import Tray
 from sluice.engines.scanner import clamd_verdict
+from sluice.engines.scanner.clamd_address import reason
 from sluice.engines.scanner.clamd_answers import Version
 from sluice.engines.scanner.clamd_member import Care, Member
 from sluice.engines.scanner.clamd_pool import ClamdPool, Deadlines, Heard, NoVerdict
@@ -123,6 +124,8 @@ class ClamdScanner:
             return Unavailable(f"no verdict on the file and all of its parts within {self._scan_seconds:g} s", _NAME)
         except (NoVerdict, LookAway) as none:
             return Unavailable(str(none), _NAME)
+        except OSError as fault:  # no descriptor or no memory left, of this process or of the machine
+            return Unavailable(f"no room to lay out what clamd does not see: {reason(fault)}", _NAME)
 
     async def start(self) -> None:
         """Look at every clamd, and watch them from now on. Returns when it is known which are well, at the latest after some seconds."""
