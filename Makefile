@@ -7,7 +7,7 @@ WORKERS ?= 2
 KILLS ?= 9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix bench
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix bench bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million sign
 
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner-cost.md (minutes)
+	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)
 
 docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py

@@ -23,6 +23,10 @@ from statistics import median
 from typing import Final
 
 import uvloop
+from tests.scanning.pictures import noise
+from tests.scanning.signatures import database_of
+from tests.servers.clamd import Clamd, running_clamd
+from tests.servers.redis import running_redis
 
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Clean, Scanner
@@ -31,10 +35,6 @@ from sluice.engines.verdicts import Cleared, VerdictCache, VerdictKey
 from sluice.engines.verdicts.memory import MemoryVerdicts
 from sluice.engines.verdicts.redis import RedisVerdicts
 from sluice.kit.sealed import Sealed
-from tests.scanning.pictures import noise
-from tests.scanning.signatures import database_of
-from tests.servers.clamd import Clamd, running_clamd
-from tests.servers.redis import running_redis
 
 SIGNATURES: Final = 100_000
 AT_ONCE: Final = 8
@@ -92,7 +92,7 @@ def sealed(content: bytes) -> Iterator[Sealed]:
 
 def large_zip() -> bytes:
     """Answer a zip of 100 MB: a quarter of its members of 1 MB are stored noise, the others deflated words."""
-    dice = random.Random(7)
+    dice = random.Random(7)  # noqa: S311  (the same bytes each time, no secret)
     words = [b"%x" % dice.getrandbits(40) for _ in range(4000)]
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -183,7 +183,9 @@ def show(title: str, costs: Sequence[Cost]) -> None:
     for cost in costs:
         rate = cost.files / sum(cost.seconds)
         per_file = 1000 / cost.files
-        print(f"{cost.name:34} {rate:9.1f} {rate / base:9.2f} {cost.clamd * per_file:13.2f} {cost.ours * per_file:14.2f} {cost.children * per_file:16.2f}")
+        print(
+            f"{cost.name:34} {rate:9.1f} {rate / base:9.2f} {cost.clamd * per_file:13.2f} {cost.ours * per_file:14.2f} {cost.children * per_file:16.2f}"
+        )
 
 
 def show_times(title: str, costs: Sequence[Cost]) -> None:
@@ -191,7 +193,9 @@ def show_times(title: str, costs: Sequence[Cost]) -> None:
     print(f"\n{title}\n{'':34} {'seconds':>9} {'of alone':>9} {'clamd CPU s':>13} {'server CPU s':>14} {'children CPU s':>16}")
     for cost in costs:
         ratio = median(one / other for one, other in zip(cost.seconds, costs[0].seconds, strict=True))
-        spent = " ".join(f"{part / cost.files:{width}.2f}" for part, width in ((cost.clamd, 13), (cost.ours, 14), (cost.children, 16)))
+        spent = " ".join(
+            f"{part / cost.files:{width}.2f}" for part, width in ((cost.clamd, 13), (cost.ours, 14), (cost.children, 16))
+        )
         print(f"{cost.name:34} {median(cost.seconds):9.2f} {ratio:9.2f} {spent}")
 
 
@@ -225,7 +229,9 @@ async def main(folder: Path, small: int, rounds: int) -> None:
             stack.push_async_callback(scanner.aclose)
             await scanner.start()
             await scanner.find_reach(120)
-            print(f"{(await scanner.health()).version}, {SIGNATURES} signatures, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+            print(
+                f"{(await scanner.health()).version}, {SIGNATURES} signatures, Python {sys.version.split()[0]}, {os.cpu_count()} cores"
+            )
             ways = {"clamd alone (FILDES)": alone(clamd), "Sluice": by(scanner)}
             pictures = ([noise(turn * small + number) for number in range(small)] for turn in range(rounds))
             show(f"PNG of 10 KB, {AT_ONCE} at once", await in_turns(clamd, ways, pictures, AT_ONCE))

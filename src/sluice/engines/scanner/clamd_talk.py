@@ -56,17 +56,20 @@ async def ask(address: ClamdAddress, command: bytes, patience: Patience) -> byte
 
 async def scan_descriptor(address: ClamdAddress, sealed: Sealed, patience: Patience, may_leave: MayLeave) -> bytes:
     """Pass clamd a descriptor of the bytes and answer what it says; raises `ClamdAway`, `ClamdSilent` when `may_leave` says so."""
-
-    async def speak(connection: socket.socket, _: _Progress) -> None:
-        # A descriptor of its own: clamd moves the offset.
-        descriptor = sealed.reopen()
+    async with _connected(address, patience) as connection:
+        said_all = _pass_descriptor(connection, sealed)
+        # What was said is nine bytes, which a socket takes at once: only listening is left to be waited for.
+        listening = asyncio.create_task(_read_answer(connection))
         try:
-            await asyncio.get_running_loop().sock_sendall(connection, b"zFILDES\0")
-            socket.send_fds(connection, [b"\0"], [descriptor])
+            while not listening.done():
+                done, _ = await asyncio.wait({listening}, timeout=patience.stall)
+                if not done and may_leave():
+                    await _require_life(address, patience)
+            return _refuse_early_praise(listening.result(), said_all=said_all)
         finally:
-            os.close(descriptor)
-
-    return await _converse(address, speak, patience, may_leave)
+            listening.cancel()
+            # It must be off the socket before that is closed: its number may be another's a moment later.
+            await asyncio.gather(listening, return_exceptions=True)
 
 
 async def scan_stream(address: ClamdAddress, sealed: Sealed, patience: Patience, may_leave: MayLeave) -> bytes:
@@ -86,6 +89,20 @@ async def scan_stream(address: ClamdAddress, sealed: Sealed, patience: Patience,
             await loop.sock_sendall(connection, opening + _END_OF_STREAM)
 
     return await _converse(address, speak, patience, may_leave)
+
+
+def _pass_descriptor(connection: socket.socket, sealed: Sealed) -> bool:
+    """Answer whether the descriptor was taken. A broken connection is no reason not to listen: the answer may be on its way."""
+    # A descriptor of its own: clamd moves the offset.
+    descriptor = sealed.reopen()
+    try:
+        connection.send(b"zFILDES\0")
+        socket.send_fds(connection, [b"\0"], [descriptor])
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 class Line:
