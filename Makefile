@@ -69,7 +69,7 @@ matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million sign
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner-cost.md (minutes)
+bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)
 
 docs: venv-dev ## Write the pages of docs/ that come from the code
