@@ -73,13 +73,13 @@ def test_a_scanner_that_is_switched_off_refuses_contexts_that_ask_for_a_scan(pla
 
 
 def test_a_file_that_the_scanner_can_not_look_through_is_rejected(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:
-    clamd = neighbours.enter_context(running_clamd(tmp_path / "clamd", {"MaxFiles": "5"}))
+    clamd = neighbours.enter_context(running_clamd(tmp_path / "clamd", {"MaxFileSize": "2M"}))
     place = replace(places.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
     with running_service(place) as service:
         gate = service.new_gate()
-        context = gate.context()
-        many = zip_of(*[(f"{number}.txt", TEXT + str(number).encode()) for number in range(30)])
-        rejected(gate.upload("a.zip", many, context=context), "scan_incomplete")
+        context = gate.context(max_file_size_mb=1)
+        large = zip_of(("a.txt", TEXT * (3 * 2**20 // len(TEXT))))  # a member that is larger than what clamd scans
+        rejected(gate.upload("a.zip", large, context=context), "scan_incomplete")
         _nothing_happened(gate, context)
         assert gate.objects() == set()
         gate.store(context=context)
