@@ -28,7 +28,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "none", folder], check=False, capture_output=True
     )
     if mounted.returncode != 0:
-        pytest.skip("no right to mount a file system")
+        pytest.skip("mounting a small disk takes root")
     try:
         yield folder
     finally:
