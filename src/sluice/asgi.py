@@ -24,7 +24,7 @@ from sluice.observe.metrics import Metric
 from sluice.settings import Settings
 from sluice.uploads.slots import TenantSlots
 from sluice.uploads.spool import held
-from sluice.wiring import Services, assembled
+from sluice.wiring.assembly import Services, assembled
 from sluice.worker import loop
 from sluice.worker.rescans import Rescans
 from sluice.worker.sweeps import Background

@@ -11,7 +11,7 @@ from sluice.engines.sandbox import SandboxBroken
 from sluice.engines.storage import StoreFault
 from sluice.errors import NotFound, Unavailable
 from sluice.kit.secret_files import SecretFileRefused
-from sluice.wiring import StartRefused
+from sluice.wiring.start import StartRefused
 from tests.cli.commands import Sluice
 
 WRONG_LINES = [

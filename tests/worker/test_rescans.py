@@ -15,9 +15,9 @@ from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.schema import contexts, decisions, files, tenants
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.scanner import Clean, Edition, Infected, ScanResult, Unavailable
 from sluice.engines.storage.local import LocalStore
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.kit.sealed import Sealed
 from sluice.uploads.spool import Spool

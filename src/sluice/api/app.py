@@ -15,7 +15,7 @@ from sluice.api.guards import Guards
 from sluice.api.routes import api_keys, audit, buckets, contexts, downloads, files, health, metrics, upload
 from sluice.api.routes.metrics import MetricsDesk
 from sluice.api.services import ApiServices
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 Healths = Callable[[], Awaitable[Sequence[EngineHealth]]]

@@ -14,7 +14,7 @@ from sluice.cli.environment import opened_database
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.kit.clock import utc_now
 from sluice.settings import Settings
-from sluice.wiring import make_buckets, make_stores
+from sluice.wiring.storing import make_buckets, make_stores
 from sluice.worker.audit import Audit, Finding, Position
 
 _BOOKMARK: Final = "audit-position.json"

@@ -13,7 +13,8 @@ from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.db.snapshot import is_sound, stored_objects, take_snapshot
 from sluice.engines.storage import ObjectStore
 from sluice.settings import Settings
-from sluice.wiring import make_folder, make_local_store
+from sluice.wiring.start import make_folder
+from sluice.wiring.storing import make_local_store
 from sluice.worker.copying import Damaged, Recorded, Spot, copy_object
 
 _DATABASE: Final = "sluice.db"

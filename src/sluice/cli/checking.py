@@ -19,7 +19,7 @@ from sluice.settings import Settings
 from sluice.uploads.decide import decide
 from sluice.uploads.stages.examine import examine
 from sluice.uploads.values import ExamineFact, Facts, Rules
-from sluice.wiring import make_sandbox
+from sluice.wiring.engines import make_sandbox
 
 _TENANT: Final = "sluice-check"
 _AHEAD: Final = 8

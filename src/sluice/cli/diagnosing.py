@@ -16,17 +16,10 @@ from sluice.db.database import Database, DatabaseAway
 from sluice.engines.scanner import FindsReach
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.settings import Settings
-from sluice.wiring import (
-    StartRefused,
-    make_contexts,
-    make_database,
-    make_limiter,
-    make_sandbox,
-    make_scanner,
-    make_stores,
-    make_verifiers,
-    scanner_health,
-)
+from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
+from sluice.wiring.scanning import make_contexts, make_scanner, scanner_health
+from sluice.wiring.start import StartRefused
+from sluice.wiring.storing import make_stores
 
 _REACH_SECONDS: Final = 30.0
 """Longest wait for how large a file clamd scans: some seconds where nothing else is to do."""

@@ -14,7 +14,7 @@ from sluice.db import migrate
 from sluice.db.database import Database
 from sluice.observe import log
 from sluice.settings import Settings
-from sluice.wiring import make_database
+from sluice.wiring.engines import make_database
 
 T = TypeVar("T")
 

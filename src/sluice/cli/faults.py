@@ -8,7 +8,7 @@ from sluice.engines.sandbox import SandboxBroken
 from sluice.engines.storage import StoreFault
 from sluice.errors import SluiceError
 from sluice.kit.secret_files import SecretFileRefused
-from sluice.wiring import StartRefused
+from sluice.wiring.start import StartRefused
 
 
 def worded(fault: BaseException) -> tuple[str, Exit] | None:

@@ -9,7 +9,8 @@ from sluice.cli.first_key import FirstKey, ensure_key
 from sluice.db import migrate as schema
 from sluice.settings import Settings
 from sluice.tenants import Plan
-from sluice.wiring import make_database, make_key_files
+from sluice.wiring.engines import make_database
+from sluice.wiring.secrets import make_key_files
 
 
 def init(settings: Settings, name: str | None, plan: Plan, *, json: bool) -> int:

@@ -13,7 +13,7 @@ from sluice.db.database import Database
 from sluice.errors import NotFound
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
-from sluice.wiring import load_signing_key, local_rules
+from sluice.wiring.secrets import load_signing_key, local_rules
 
 _PAGE: Final = 100
 

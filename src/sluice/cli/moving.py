@@ -9,7 +9,8 @@ from sluice.cli import show
 from sluice.cli.environment import opened_database
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.settings import Settings
-from sluice.wiring import make_buckets, make_folder, make_stores
+from sluice.wiring.start import make_folder
+from sluice.wiring.storing import make_buckets, make_stores
 from sluice.worker.moving import Move
 
 _PLATFORM = "platform"

@@ -8,7 +8,7 @@ from sluice.cli.environment import opened_database, settings_for_a_task
 from sluice.cli.outcomes import CommandRefused
 from sluice.kit.keyring_file import KeyringFile, add_key, load_keyring, retire_keys
 from sluice.settings import Settings
-from sluice.wiring import keyring_path
+from sluice.wiring.secrets import keyring_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sluice.cli.listening import bound, server_config
 from sluice.cli.welcome import serving, welcome
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.wiring import make_database
+from sluice.wiring.engines import make_database
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

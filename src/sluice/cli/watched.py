@@ -10,10 +10,10 @@ from sluice.api.app import make_watched_app
 from sluice.api.routes.metrics import MetricsDesk
 from sluice.asgi import metrics_readers
 from sluice.cli.listening import bound, server_config
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.wiring import WorkerServices
+from sluice.wiring.assembly import WorkerServices
 
 
 @asynccontextmanager

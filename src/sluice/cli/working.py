@@ -14,7 +14,8 @@ from sluice.kit.clock import utc_now
 from sluice.observe import traces
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.wiring import StartRefused, WorkerServices, assembled_for_work, assembled_scanner
+from sluice.wiring.assembly import WorkerServices, assembled_for_work, assembled_scanner
+from sluice.wiring.start import StartRefused
 from sluice.worker import loop
 from sluice.worker.rescans import Rescans
 from sluice.worker.sweeps import Background

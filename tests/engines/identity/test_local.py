@@ -7,12 +7,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from sluice.engines.health import EngineState
 from sluice.engines.identity.claims import ClaimRules
 from sluice.engines.identity.jose import decode_base64url
 from sluice.engines.identity.local import LocalVerifier
 from sluice.engines.identity.local_keys import LocalKey, key_id_of, load_local_key, make_local_key
 from sluice.engines.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.kit.health import EngineState
 from sluice.kit.secret_files import SecretFileRefused, make_secret_file
 from tests.engines.identity.tokens import NOW, RULES, at_now, ed_key, rsa_key, token
 

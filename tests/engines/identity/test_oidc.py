@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.identity.key_cache import CacheTimes
 from sluice.engines.identity.oidc import OidcVerifier
 from sluice.engines.identity.protocol import InvalidToken, IssuerAway
+from sluice.kit.health import EngineState
 from tests.engines.identity.issuer import KeyServer
 from tests.engines.identity.tokens import CLAIMS, RULES, at_now, ec_key, ed_key, forge, jwk, jwks, key_for, rsa_key, token
 

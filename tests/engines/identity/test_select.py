@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.identity.local import LocalVerifier
 from sluice.engines.identity.protocol import InvalidToken
 from sluice.engines.identity.select import VerifierSet
+from sluice.kit.health import EngineState
 from tests.engines.identity.tokens import RULES, at_now, ed_key, token
 
 OTHER = dataclasses.replace(RULES, issuer="https://other.example")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.engines.health import EngineState
 from sluice.engines.limiter import Exhausted, Taken
 from sluice.engines.limiter.memory import MemoryLimiter
+from sluice.kit.health import EngineState
 from tests.engines.limiter.conftest import Bench
 
 # a server's clock moves while the test talks to it

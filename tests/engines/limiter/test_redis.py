@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from sluice.engines.health import EngineState
 from sluice.engines.limiter import LimiterAway, Taken
 from sluice.engines.limiter.redis import RedisLimiter
+from sluice.kit.health import EngineState
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.redis import RedisServer, running_redis
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.protocol import Away, Ran, RunResult
+from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
 from tests.engines.sandbox.conftest import Opener, Runner
 from tests.engines.sandbox.processes import children_of, is_alive, open_descriptors, until_running, wait_for_end

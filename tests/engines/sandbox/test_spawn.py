@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.protocol import Away, Died, Overran, Ran, SandboxBroken
 from sluice.engines.sandbox.spawn import SpawnSandbox
+from sluice.kit.health import EngineState
 from tests.engines.sandbox.conftest import HOSTILE, ROOT, Runner
 from tests.engines.sandbox.processes import open_descriptors, until, until_running
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from sluice.engines.health import EngineState
 from sluice.engines.sandbox.protocol import Level, Ran, SandboxBroken
 from sluice.engines.sandbox.zygote import ZygoteSandbox
+from sluice.kit.health import EngineState
 from tests.engines.sandbox.conftest import HOSTILE, ROOT, Opener, Runner
 from tests.engines.sandbox.processes import open_descriptors, until
 

@@ -8,11 +8,11 @@ import zipfile
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.sandbox import Away, Died, Overran, Ran, RunResult
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
 from sluice.engines.scanner.builtin import BuiltinScanner
+from sluice.kit.health import EngineState
 from sluice.threats import RULES_VERSION
 from tests.engines.scanner.conftest import Seal
 from tests.engines.scanner.twin import InProcessSandbox

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.scanner import Clean, Edition, FindsReach, Incomplete, Infected, ScanResult, Unavailable
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.cached import CachedScanner
 from sluice.engines.verdicts.memory import MemoryVerdicts
 from sluice.engines.verdicts.redis import RedisVerdicts
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 from tests.engines.scanner.conftest import Seal
 from tests.engines.scanner.twin import InProcessSandbox

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
 from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.kit.health import EngineState
 from sluice.threats.scan import scan_source
 from tests.engines.scanner.conftest import Seal
 from tests.engines.scanner.twin import InProcessSandbox

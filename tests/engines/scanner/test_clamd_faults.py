@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.scanner import Clean, Edition, Incomplete, Unavailable
 from sluice.engines.scanner.clamd import ClamdScanner
 from sluice.engines.scanner.clamd_member import Care
+from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
 from tests.engines.scanner.conftest import Seal
 from tests.engines.scanner.faulty_clamd import (

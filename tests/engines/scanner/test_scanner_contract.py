@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.scanner import Clean, Infected, Scanner
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.kit.health import EngineState
 from tests.engines.scanner.conftest import Seal, running_sandbox
 from tests.engines.scanner.twin import InProcessSandbox
 from tests.threats.packing import EICAR, tarred, zipped

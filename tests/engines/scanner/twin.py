@@ -2,10 +2,10 @@
 
 import os
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.sandbox import Level, Ran, RunResult
 from sluice.engines.sandbox.protocol import Job
 from sluice.engines.sandbox.tray import Tray, TrayWriter
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 from sluice.threats.scan import scan_source
 

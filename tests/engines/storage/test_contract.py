@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.engines.health import EngineState
 from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
+from sluice.kit.health import EngineState
 from tests.engines.storage.conftest import Seal, content
 
 KEYS = [

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.storage import StoreFault, disk
 from sluice.engines.storage.local import LocalStore
+from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
 from tests.engines.storage.conftest import Seal, content
 

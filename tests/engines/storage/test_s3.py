@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault, StoreFull, s3_parts
 from sluice.engines.storage.s3 import S3Store
 from sluice.engines.storage.s3_client import Patience
+from sluice.kit.health import EngineState
 from tests.engines.storage.conftest import MakeS3, Seal, content
 from tests.servers import free_port
 from tests.servers.canned import answering

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sluice.engines.health import EngineState
 from sluice.engines.storage import StoreFault, s3
 from sluice.engines.storage.s3_client import Patience
+from sluice.kit.health import EngineState
 from tests.engines.storage.conftest import MakeS3, Seal, content
 from tests.servers import free_port
 from tests.servers.canned import answering

@@ -7,10 +7,10 @@ from hashlib import sha256
 
 import pytest
 
-from sluice.engines.health import EngineState
 from sluice.engines.verdicts import Cleared, VerdictCache, VerdictKey
 from sluice.engines.verdicts.memory import MemoryVerdicts
 from sluice.engines.verdicts.redis import RedisVerdicts
+from sluice.kit.health import EngineState
 from tests.servers.redis import RedisServer, running_redis
 
 MOST = 50

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from sluice.engines.health import EngineState
 from sluice.engines.verdicts import Cleared, VerdictKey
 from sluice.engines.verdicts.redis import RedisVerdicts
+from sluice.kit.health import EngineState
 from tests.servers import free_port
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.redis import RedisServer, running_redis

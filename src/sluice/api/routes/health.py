@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from sluice.api.schemas.health import Alive, Engine, Ready
-from sluice.engines.health import EngineHealth, EngineState
+from sluice.kit.health import EngineHealth, EngineState
 
 router = APIRouter(prefix="/health", tags=["Health"])
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from sluice.engines.health import EngineHealth
 from sluice.errors import NotFound
+from sluice.kit.health import EngineHealth
 from sluice.observe import engine_numbers, metrics
 
 router = APIRouter(include_in_schema=False)

@@ -4,12 +4,12 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity.claims import ClaimRules, read_claims
 from sluice.engines.identity.jose import read_token, verify_signature
 from sluice.engines.identity.local_keys import key_id_of
 from sluice.engines.identity.protocol import Claims, InvalidToken
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.health import EngineHealth, EngineState
 
 _ALGORITHM: Final = "EdDSA"
 

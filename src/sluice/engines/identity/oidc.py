@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.identity.claims import ClaimRules, read_claims
 from sluice.engines.identity.jose import ALGORITHMS, read_token, verify_signature
 from sluice.engines.identity.jwks_client import JwksClient
 from sluice.engines.identity.key_cache import DEFAULT_TIMES, CacheTimes, KeyCache
 from sluice.engines.identity.protocol import Claims, InvalidToken, IssuerAway
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.health import EngineHealth, EngineState
 
 _TIMEOUT_SECONDS: Final = 5.0
 

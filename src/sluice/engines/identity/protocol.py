@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 
 _MAX_USER_ID: Final = 255
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from sluice.engines.health import EngineHealth
 from sluice.engines.identity.jose import read_token
 from sluice.engines.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.kit.health import EngineHealth
 
 
 class VerifierSet:

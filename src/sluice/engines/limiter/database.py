@@ -4,9 +4,9 @@ import secrets
 from typing import Final
 
 from sluice.db.database import Database, DatabaseAway
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.limiter import repository
 from sluice.engines.limiter.protocol import Exhausted, LimiterAway, Taken
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.observe.log import log
 
 _MICROSECONDS: Final = 1_000_000

@@ -6,8 +6,8 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.limiter.protocol import Exhausted, Taken
+from sluice.kit.health import EngineHealth, EngineState
 
 
 class MemoryLimiter:

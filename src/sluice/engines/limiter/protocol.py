@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 
 
 class LimiterAway(Exception):

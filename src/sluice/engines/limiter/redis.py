@@ -9,8 +9,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.limiter.protocol import Exhausted, LimiterAway, Taken
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.observe.log import log
 
 _MICROSECONDS: Final = 1_000_000

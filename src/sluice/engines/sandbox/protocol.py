@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from sluice.engines.health import EngineHealth
 from sluice.engines.sandbox.tray import Tray
+from sluice.kit.health import EngineHealth
 from sluice.kit.sealed import Sealed
 
 Job = Literal["check", "scan", "uncover", "unpack"]

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.sandbox.judge import Budget, judge, took_its_hands_off
 from sluice.engines.sandbox.link import Answered, Gone, Link
 from sluice.engines.sandbox.nursery import NoChild
@@ -20,6 +19,7 @@ from sluice.engines.sandbox.selftest import self_test
 from sluice.engines.sandbox.tray import Tray
 from sluice.engines.sandbox.turns import Turn, Turns
 from sluice.engines.sandbox.zygote import DEFAULT_JOBS
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 _MODULE: Final = "sluice.engines.sandbox.child"

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.sandbox.judge import Budget, is_worn, judge, took_its_hands_off
 from sluice.engines.sandbox.link import Gone, Reply, Unread
 from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
@@ -18,6 +17,7 @@ from sluice.engines.sandbox.protocol import Away, Died, Job, Level, Overran, Run
 from sluice.engines.sandbox.selftest import self_test
 from sluice.engines.sandbox.tray import Tray
 from sluice.engines.sandbox.turns import Turn, Turns
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 DEFAULT_JOBS: Final = "sluice.engines.sandbox.jobs"

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from sluice.engines.health import EngineHealth
 from sluice.engines.sandbox import Sandbox
 from sluice.engines.scanner.own_look import LookAway, OwnLook, own_look
 from sluice.engines.scanner.policy import EncryptedPolicy
 from sluice.engines.scanner.protocol import Clean, Edition, Incomplete, Infected, ScanResult, Unavailable
+from sluice.kit.health import EngineHealth
 from sluice.kit.sealed import Sealed
 from sluice.threats import RULES_VERSION
 

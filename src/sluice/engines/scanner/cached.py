@@ -4,9 +4,9 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.scanner.protocol import Clean, Edition, FindsReach, Scanner, ScanResult
 from sluice.engines.verdicts import Cleared, VerdictCache, VerdictKey
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 _SHA256_BYTES: Final = 32

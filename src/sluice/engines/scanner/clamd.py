@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.sandbox import Sandbox
 from sluice.engines.sandbox.protocol import Job
 from sluice.engines.sandbox.tray import Tray
@@ -27,6 +26,7 @@ from sluice.engines.scanner.own_look import NOT_LOOKED, LookAway, OwnLook, laid_
 from sluice.engines.scanner.policy import EncryptedPolicy
 from sluice.engines.scanner.protocol import Edition, ScanResult, Unavailable
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 _NAME: Final = "clamd"

@@ -1,7 +1,7 @@
 """The absent scanner, for services whose contexts ask for no scan. It never says that anything is clean."""
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.scanner.protocol import ScanResult, Unavailable
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.storage.disk import Folders, as_store_fault, make_root, store_new, sync_folder
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.local_walk import walked
 from sluice.engines.storage.probing import probed
 from sluice.engines.storage.protocol import Listed, StoreFault
 from sluice.engines.storage.settled import settled
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 T = TypeVar("T")

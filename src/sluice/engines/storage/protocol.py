@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 from sluice.kit.sealed import Sealed
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from obstore.store import S3Store as Client
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.storage.breaker import Breaker
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.probing import probed
@@ -21,6 +20,7 @@ from sluice.engines.storage.s3_faults import FOREIGN, answer_in, cause_of, fault
 from sluice.engines.storage.s3_links import LinkSigner
 from sluice.engines.storage.s3_parts import Parts, read_exactly
 from sluice.engines.storage.settled import settled
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 _MIB: Final = 1024 * 1024

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.verdicts.protocol import Cleared, VerdictKey
+from sluice.kit.health import EngineHealth, EngineState
 
 
 class MemoryVerdicts:

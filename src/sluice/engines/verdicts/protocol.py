@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
 
-from sluice.engines.health import EngineHealth
+from sluice.kit.health import EngineHealth
 
 _IDENTITY_BYTES = 32
 

@@ -10,8 +10,8 @@ from typing import Final
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
-from sluice.engines.health import EngineHealth, EngineState
 from sluice.engines.verdicts.protocol import Cleared, VerdictKey
+from sluice.kit.health import EngineHealth, EngineState
 
 _MAC: Final = "sha256"
 _MAC_BYTES: Final = 32

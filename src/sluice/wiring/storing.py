@@ -1,0 +1,79 @@
+"""Which stores the settings ask for: the platform's own, and how a tenant's bucket is reached."""
+
+from pathlib import Path
+
+from sluice.buckets import Bucket
+from sluice.buckets.service import Buckets, secret_binding
+from sluice.buckets.stores import Stores
+from sluice.db.database import Database
+from sluice.engines.storage import ObjectStore
+from sluice.engines.storage.local import LocalStore
+from sluice.engines.storage.s3 import S3Store
+from sluice.engines.storage.s3_client import Patience
+from sluice.kit.keyring_file import KeyringFile, load_keyring
+from sluice.observe.log import log
+from sluice.settings import Settings
+from sluice.wiring.secrets import KEYRING, secret_file
+from sluice.wiring.start import StartRefused
+
+_MB = 1024 * 1024
+
+
+def make_stores(settings: Settings) -> Stores:
+    """Answer the stores of these settings: the platform's own, and how to reach a tenant's bucket. Raises `StoreFault`."""
+    keyring_path = secret_file(settings, KEYRING)
+    if load_keyring(keyring_path).made:
+        log.warning("keyring_made", path=str(keyring_path), why="keep a copy: without it no bucket's credentials can be read")
+    keyring = KeyringFile(keyring_path)
+    patience = Patience(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
+
+    def connect(bucket: Bucket) -> ObjectStore:
+        return S3Store(
+            bucket.default_bucket,
+            bucket.region,
+            bucket.access_key_id,
+            keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
+            endpoint_url=bucket.endpoint_url,
+            patience=patience,
+            part_bytes=settings.s3_multipart_mb * _MB,
+            rest_seconds=settings.s3_rest_seconds,
+            probe_folder=bucket.key_for(".sluice-probe"),
+        )
+
+    return Stores(_platform_store(settings, patience), connect)
+
+
+def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
+    """Answer the store of tenants without a bucket: a folder, or the operator's own bucket."""
+    if settings.storage_bucket is None:
+        return LocalStore(settings.resolved_storage_dir)
+    if settings.storage_access_key_id is None or settings.storage_secret_access_key is None:
+        raise StartRefused(
+            "SLUICE_STORAGE_BUCKET needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY beside it."
+        )
+    return S3Store(
+        settings.storage_bucket,
+        settings.storage_region,
+        settings.storage_access_key_id,
+        settings.storage_secret_access_key.get_secret_value(),
+        endpoint_url=None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
+        patience=patience,
+        part_bytes=settings.s3_multipart_mb * _MB,
+        rest_seconds=settings.s3_rest_seconds,
+    )
+
+
+def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:
+    """Answer the buckets of all tenants."""
+    return Buckets(
+        database,
+        stores,
+        KeyringFile(settings.keys_dir / KEYRING),
+        allowed_endpoints=settings.bucket_endpoint_hosts,
+        probe=settings.bucket_probe,
+    )
+
+
+def make_local_store(folder: Path) -> ObjectStore:
+    """Answer the local store in a folder, which is made when missing: the service's own, or a backup's."""
+    return LocalStore(folder)
