@@ -12,8 +12,10 @@ from tests.api.answers import rejected
 from tests.api.places import Places
 from tests.gate import Service, running_service
 
-# Half a second of unpacking and more, in a few megabytes.
-_SLOW = bz2.compress(random.Random(1).randbytes(6 * 2**20))
+# Seconds of unpacking: one stream of noise, many times over.
+_SLOW = bz2.compress(random.Random(1).randbytes(2**20)) * 30
+
+_BUSY_TICKS = 60  # more CPU than a child takes to be born
 
 
 def _children(pid: int) -> list[int]:
@@ -38,7 +40,7 @@ def _busy_checker(service: Service) -> int:
     idle = {pid: _cpu_ticks(pid) for pid in checkers()}
     while time.monotonic() < deadline:
         for pid in checkers():
-            if _cpu_ticks(pid) - idle.get(pid, 0) >= 10:
+            if _cpu_ticks(pid) - idle.get(pid, 0) >= _BUSY_TICKS:
                 return pid
     raise AssertionError("no checker worked")
 
@@ -46,9 +48,9 @@ def _busy_checker(service: Service) -> int:
 def test_a_file_whose_checker_crashes_is_unprocessable_and_the_next_one_passes(places: Places) -> None:
     with running_service(places.fresh("sqlite-local")) as service, ThreadPoolExecutor(1) as client:
         gate = service.new_gate()
-        context = gate.context(scan_for_viruses=False)
+        context = gate.context(scan_for_viruses=False, max_file_size_mb=100)
         answer = client.submit(gate.upload, "slow.bz2", _SLOW, context=context)
-        os.kill(_busy_checker(service), signal.SIGSEGV)
+        os.kill(_busy_checker(service), signal.SIGBUS)
         rejected(answer.result(60), "unprocessable_file")
         assert gate.used(context) == 0
         gate.store("slow.bz2", _SLOW, context=context)

@@ -45,7 +45,6 @@ def test_a_person_sees_a_line_per_engine_and_a_verdict(ready: Sluice) -> None:
         ({"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/x"}, "database", "does not answer"),
         ({"STORAGE_DIR": "/dev/null/objects"}, "storage", "SLUICE_STORAGE_DIR"),
         ({"LIMITER": "redis"}, "limiter", "SLUICE_REDIS_URL"),
-        ({"LIMITER": "redis", "REDIS_URL": "nonsense"}, "limiter", "SLUICE_REDIS_URL"),
         ({"LIMITER": "redis", "REDIS_URL": "redis://127.0.0.1:1"}, "limiter", "no answer"),
         ({"OIDC_ISSUER": "https://issuer.example"}, "identity", "SLUICE_OIDC_JWKS_URL"),
     ],
@@ -58,6 +57,13 @@ def test_an_engine_that_is_away_is_down_and_hides_no_other(settings: dict[str, s
     assert list(engines) == KINDS
     assert detail in engines[kind]["detail"]
     assert [name for name, engine in engines.items() if engine["state"] == "down"] == [kind]
+
+
+def test_an_address_of_redis_that_cannot_be_read_is_told_of_each_that_needs_it(ready: Sluice) -> None:
+    engines = by_kind(ready.with_settings(LIMITER="redis", REDIS_URL="nonsense")("doctor", "--json").json)
+    down = {name for name, engine in engines.items() if engine["state"] == "down"}
+    assert down == {"limiter", "scanner"}
+    assert all("SLUICE_REDIS_URL" in engines[name]["detail"] for name in down)
 
 
 def test_a_database_that_was_not_migrated_is_down(sluice: Sluice) -> None:

@@ -78,10 +78,10 @@ async def test_a_bucket_that_does_not_answer_costs_later_uploads_no_time(
                 await store.put(f"dead/{number}", seal(b"x"), content_type="text/plain")
         assert time.monotonic() - began < 0.9
         proxy.fault = Fault.NONE
-        deadline = began + 20
+        deadline, alive = began + 20, seal(b"x")
         while True:
             try:
-                await store.put("alive", seal(b"x"), content_type="text/plain")
+                await store.put("alive", alive, content_type="text/plain")
             except StoreFault:
                 assert time.monotonic() < deadline
             else:
