@@ -24,10 +24,10 @@ async def chunks(body: bytes, size: int) -> AsyncIterator[bytes]:
         yield body[start : start + size]
 
 
-async def parts_of(body: bytes, size: int = 7) -> list[tuple[str, str | None, bytes]]:
+async def parts_of(body: bytes, size: int = 7, boundary: str = BOUNDARY) -> list[tuple[str, str | None, bytes]]:
     found: list[tuple[str, str | None, bytes]] = []
     start, content = PartStart("", None), b""
-    async for event in read_parts(chunks(body, size), BOUNDARY):
+    async for event in read_parts(chunks(body, size), boundary):
         if isinstance(event, PartStart):
             start, content = event, b""
         elif isinstance(event, PartEnd):

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # shipped without type information
 
-from sluice.api.multipart import PartEnd, PartStart, read_parts
 from sluice.errors import Malformed
 from tests.attacks import beside, files
 from tests.edge.plugs import exchange, statuses
-from tests.edge.test_multipart import chunks
+from tests.edge.test_multipart import parts_of
 from tests.gate import Gate
 
 FORMS = {
@@ -47,19 +46,6 @@ STRICTER = {
 pytestmark = beside
 
 
-async def read(body: bytes, boundary: str, size: int) -> list[tuple[str, str | None, bytes]]:
-    found: list[tuple[str, str | None, bytes]] = []
-    start, content = PartStart("", None), b""
-    async for event in read_parts(chunks(body, size), boundary):
-        if isinstance(event, PartStart):
-            start, content = event, b""
-        elif isinstance(event, PartEnd):
-            found.append((start.name, start.filename, content))
-        else:
-            content += event
-    return found
-
-
 def expectation(name: str) -> tuple[str, Any]:
     said = yaml.safe_load(EXPECTED[name].read_text())
     return said["boundary"], said["expected"]
@@ -76,9 +62,9 @@ async def test_a_form_is_read_as_expected_or_refused_however_it_is_cut(name: str
     body = FORMS[name].read_bytes()
     if _refused(name):
         with pytest.raises(Malformed):
-            await read(body, boundary, size)
+            await parts_of(body, size, boundary)
         return
-    assert await read(body, boundary, size) == [(part["name"], part.get("file_name"), part["data"]) for part in expected]
+    assert await parts_of(body, size, boundary) == [(part["name"], part.get("file_name"), part["data"]) for part in expected]
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
@@ -92,7 +78,7 @@ def test_the_service_refuses_what_the_reader_refuses(lobby: Gate, name: str) -> 
 async def test_the_form_of_a_browser_is_read_byte_for_byte(browser: str) -> None:
     body = BROWSERS[browser].read_bytes()
     boundary = body.partition(b"\r\n")[0].decode()[2:]
-    parts = await read(body, boundary, 1000)
+    parts = await parts_of(body, 1000, boundary)
     sent = {name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser and name != "request.http"}
     assert sorted(content for _, filename, content in parts if filename) == sorted(
         sent[name] for name in sent if name != "text.txt"
@@ -104,7 +90,7 @@ async def test_the_form_of_a_browser_is_read_byte_for_byte(browser: str) -> None
 async def test_a_form_whose_line_ends_were_lost_is_refused() -> None:
     body = next(path for source, path in files("multipart", "werkzeug").items() if "ie7" in source).read_bytes()
     with pytest.raises(Malformed):
-        await read(body, "---------------------------7da36d1b4a0164", 1000)
+        await parts_of(body, 1000, "---------------------------7da36d1b4a0164")
 
 
 def _sent(gate: Gate, path: Path, boundary: str) -> list[int]:
