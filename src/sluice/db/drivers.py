@@ -142,14 +142,13 @@ class _SqliteThread:
         connection.execute("BEGIN IMMEDIATE")
         try:
             found = self._read(statements)
-        except BaseException:
-            connection.rollback()
-            raise
-        if found is None:
-            connection.rollback()
-        else:
-            reach("unit.open")
-            connection.commit()
+            if found is not None:
+                reach("unit.open")
+                connection.commit()
+        finally:
+            # Also after a commit that failed: the next unit on this connection must find no transaction open.
+            if connection.in_transaction:
+                connection.rollback()
         return found
 
     def _opened(self) -> sqlite3.Connection:
