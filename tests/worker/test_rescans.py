@@ -14,6 +14,7 @@ from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from sluice.db.moments import ahead
 from sluice.db.schema import contexts, decisions, files, tenants
 from sluice.engines.scanner import Clean, Edition, Infected, ScanResult, Unavailable
 from sluice.engines.storage.local import LocalStore
@@ -27,13 +28,8 @@ START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 NEW = Edition("clamd 1.4.6", "27501")
 
 
-class Clock:
-    """The hour of the worker, moved by the test."""
-
-    now = START + timedelta(days=30)
-
-    def __call__(self) -> datetime:
-        return self.now
+NOW = START + timedelta(days=30)
+"""What the clock of the worker shows, all the time: who waits, and how long, is told by the database's."""
 
 
 class Looks:
@@ -70,7 +66,6 @@ class House:
         self.folder = folder
         self.store = LocalStore(folder / "objects")
         self.scanner = Looks()
-        self.clock = Clock()
 
     def rescans(self, per_second: float = 1000.0) -> Rescans:
         stores = Stores(self.store, lambda _bucket: self.store)
@@ -85,8 +80,17 @@ class House:
             memory_bytes=1024,
             per_second=per_second,
             pause_seconds=0.01,
-            clock=self.clock,
+            clock=lambda: NOW,
         )
+
+    async def pass_time(self, time: timedelta) -> None:
+        """Let what waits have waited for so long: the clock of a database cannot be put forward."""
+        async with self.database.transaction() as connection:
+            waiting = (
+                await connection.execute(select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None)))
+            ).all()
+            for file_id, at in waiting:
+                await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=at - time))
 
     async def keep(self, words: str, *, day: int, edition: str | None = "clamd 1.4.6/27500") -> None:
         """Store a file of these words, scanned on that day after `START` by that edition."""
@@ -214,9 +218,9 @@ async def test_two_workers_share_the_files(house: House) -> None:
 async def test_a_file_that_a_dead_worker_had_claimed_is_due_again_later(house: House) -> None:
     await house.keep("claimed", day=1)
     async with house.database.transaction() as connection:
-        await connection.execute(update(files).values(rescan_at=house.clock.now + timedelta(minutes=30)))
+        await connection.execute(update(files).values(rescan_at=ahead(timedelta(minutes=30))))
     assert await house.rescans().one_batch() == 0
-    house.clock.now += timedelta(minutes=30)
+    await house.pass_time(timedelta(minutes=30))
     assert await house.rescans().one_batch() == 1
 
 
@@ -233,7 +237,7 @@ async def test_a_scanner_that_is_away_is_asked_about_one_file_and_later_about_an
     assert house.scanner.seen == ["w0", "w1"]
     house.scanner = Looks()
     assert await house.rescans().one_batch() == 1
-    house.clock.now += timedelta(minutes=5)
+    await house.pass_time(timedelta(minutes=5))
     assert await house.rescans().one_batch() == 2
     assert house.scanner.seen == ["w2", "w0", "w1"]
 
@@ -247,7 +251,7 @@ async def test_a_pool_that_answers_by_older_signatures_is_asked_again_later(hous
     house.scanner.say = old
     rescans = house.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [1, 0]
-    house.clock.now += timedelta(minutes=5)
+    await house.pass_time(timedelta(minutes=5))
     assert await rescans.one_batch() == 1
 
 

@@ -12,7 +12,6 @@ from typing import Final
 from sluice.cli import show
 from sluice.cli.environment import opened_database
 from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.kit.clock import utc_now
 from sluice.settings import Settings
 from sluice.wiring.storing import make_buckets, make_stores
 from sluice.worker.audit import Audit, Finding, Position
@@ -59,7 +58,7 @@ async def _opened(settings: Settings, *, contents: bool, mend: bool) -> AsyncIte
     async with opened_database(settings) as database:
         stores = make_stores(settings)
         try:
-            yield Audit(database, make_buckets(settings, database, stores), stores, utc_now, contents=contents, mend=mend)
+            yield Audit(database, make_buckets(settings, database, stores), stores, contents=contents, mend=mend)
         finally:
             await stores.aclose()
 

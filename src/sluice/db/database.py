@@ -13,9 +13,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
 
-from sluice.db.drivers import Driver, Row, SqliteDriver
+from sluice.db.drivers import Driver, NoConnection, Row, SqliteDriver
 from sluice.db.hot import Hot
-from sluice.db.postgres import NoConnection, PostgresTerms, driver_of, engine_of, is_postgres
+from sluice.db.postgres import READ_ONLY, PostgresTerms, driver_of, engine_of, is_postgres
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
@@ -27,13 +27,12 @@ _PRAGMAS: Final = tuple(
     for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_SQLITE_BUSY_MS}")
 )
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
-# PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available
-_AWAY: Final = ("08", "40", "53", "57", "55P03")
+# PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available,
+# read-only transaction: the server was the primary when the connection was made
+_AWAY: Final = ("08", "40", "53", "57", "55P03", READ_ONLY)
 _UNREACHABLE: Final = (
     OperationalError,
     InterfaceError,
-    NoConnection,
-    PoolTimeout,
     ConnectionError,
     TimeoutError,
     asyncpg.InterfaceError,
@@ -43,6 +42,10 @@ _UNREACHABLE: Final = (
 
 class DatabaseAway(Exception):
     """The database cannot be reached, or cannot answer in time. The fault is not the caller's."""
+
+
+class DatabaseUnreached(DatabaseAway):
+    """Not even a connection could be had: nothing was asked, so nothing can have been changed."""
 
 
 class Conflict(Exception):
@@ -147,6 +150,8 @@ async def _faults_named() -> AsyncIterator[None]:
         raise Conflict(str(fault.orig)) from fault
     except (asyncpg.IntegrityConstraintViolationError, sqlite3.IntegrityError) as fault:
         raise Conflict(str(fault)) from fault
+    except (NoConnection, PoolTimeout) as fault:
+        raise DatabaseUnreached("no connection to the database can be had") from fault
     except _UNREACHABLE as fault:
         raise DatabaseAway("the database does not answer") from fault
     except asyncpg.PostgresError as fault:

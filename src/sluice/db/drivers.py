@@ -17,6 +17,10 @@ _CLOSE_SECONDS: Final = 5.0
 Row = Mapping[str, Any]
 
 
+class NoConnection(Exception):
+    """None could be had: all are in use, nobody answers, the server refuses, or a certificate is not as it should be. Nothing was asked."""
+
+
 class Driver(Protocol):
     """Runs the compiled statements of one unit of work, in one transaction."""
 
@@ -49,13 +53,18 @@ class PostgresDriver:
         """Run the unit's one statement."""
         (statement,) = unit
         pool = self._pool or await self._open()
-        async with pool.acquire(timeout=self._wait_seconds) as connection:
-            try:
-                found = await self._run(connection, statement.text, statement.bind(values))
-            except TimeoutError:
-                # Its answer may come any time, or never: nobody waits for it, and the connection is not used again.
-                connection.terminate()
-                raise
+        try:
+            connection = await pool.acquire(timeout=self._wait_seconds)
+        except TimeoutError as fault:
+            raise NoConnection("none is free") from fault
+        try:
+            found = await self._run(connection, statement.text, statement.bind(values))
+        except (TimeoutError, asyncpg.ReadOnlySQLTransactionError):
+            # Its answer may come any time, or never; or its server is the primary no more: the connection is not used again.
+            connection.terminate()
+            raise
+        finally:
+            await pool.release(connection)
         return None if found is None else statement.row(found)
 
     async def aclose(self) -> None:

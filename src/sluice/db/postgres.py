@@ -12,17 +12,15 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from sluice.db.drivers import PostgresDriver
+from sluice.db.drivers import NoConnection, PostgresDriver
 
 _SCHEMES: Final = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
 _TLS: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 _GRACE_SECONDS: Final = 1.0
 """How much later than the server the client itself ends a statement: only where the server does not answer at all."""
+READ_ONLY: Final = "25006"
+"""What PostgreSQL says to who writes to a standby."""
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
-
-
-class NoConnection(Exception):
-    """A connection could not be made: nobody answers, the server refuses, or a certificate is not as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def engine_of(url: str, terms: PostgresTerms) -> AsyncEngine:
         hide_parameters=True,  # their words go to the log: names of files, hashes of keys, sealed secrets
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
-    event.listen(engine.sync_engine, "handle_error", _leave_after_silence)
+    event.listen(engine.sync_engine, "handle_error", _leave_a_lost_server)
     if terms.pgbouncer and _timeouts(terms):
         event.listen(engine.sync_engine, "begin", partial(_set_timeouts, _timeouts(terms)))
     return engine
@@ -130,7 +128,11 @@ def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
-def _leave_after_silence(context: ExceptionContext) -> None:
-    """Never use a connection again on which an answer did not come in time: its rollback would wait for the same silence."""
-    if isinstance(context.original_exception, TimeoutError):
+def _leave_a_lost_server(context: ExceptionContext) -> None:
+    """Never use a connection again on which an answer did not come in time: its rollback would wait for the same silence.
+
+    Nor one to a server that is the primary no more.
+    """
+    fault = context.original_exception
+    if isinstance(fault, TimeoutError) or getattr(fault, "sqlstate", "") == READ_ONLY:
         context.is_disconnect = True

@@ -1,11 +1,12 @@
 """All queries of stored files; how rows of files come into being is in `uploads.repository`. Only rows in state `stored` are seen here."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sluice.db.moments import ahead, now
 from sluice.db.schema import contexts, files
 from sluice.db.types import AnyRow
 from sluice.files.record import FileRecord
@@ -59,12 +60,12 @@ async def count_download(connection: AsyncConnection, tenant_id: str, file_id: s
     return None if row is None else _value(row)
 
 
-async def mark_deleted(connection: AsyncConnection, tenant_id: str, file_id: str, due_at: datetime) -> bool:
-    """Hide the file, free its bytes of the context's quota, and let its object be purged from `due_at` on."""
+async def mark_deleted(connection: AsyncConnection, tenant_id: str, file_id: str, purge_after: timedelta) -> bool:
+    """Hide the file, free its bytes of the context's quota, and let its object be purged after `purge_after`."""
     statement = (
         update(files)
         .where(*_stored(tenant_id, file_id))
-        .values(state="deleted", due_at=due_at)
+        .values(state="deleted", due_at=ahead(purge_after))
         .returning(files.c.context_id, files.c.size_bytes)
     )
     row = (await connection.execute(statement)).one_or_none()
@@ -78,9 +79,7 @@ async def mark_deleted(connection: AsyncConnection, tenant_id: str, file_id: str
     return True
 
 
-async def stale_verdicts(
-    connection: AsyncConnection, edition: str, now: datetime, most: int, *, only: str = ""
-) -> list[FileRecord]:
+async def stale_verdicts(connection: AsyncConnection, edition: str, most: int, *, only: str = "") -> list[FileRecord]:
     """Answer stored files that were last scanned by another edition, oldest verdict first; with `only`, editions that begin so.
 
     Files that were never scanned, that are in quarantine, or that are put off, are none of them. Editions are few, and each is one
@@ -90,33 +89,36 @@ async def stale_verdicts(
     at: str | None = only
     while at := await _next_edition(connection, at, only):
         if at != edition:
-            found += await _oldest_of(connection, at, now, most)
+            found += await _oldest_of(connection, at, most)
     found.sort(key=lambda row: row.scanned_at)
     return [FileRecord(**{name: row._mapping[name] for name in FileRecord.__slots__}) for row in found[:most]]  # noqa: SLF001  (as below)
 
 
-async def claim_rescan(connection: AsyncConnection, file_id: str, now: datetime, until: datetime) -> bool:
-    """Claim a stored file to be scanned again, until then; answer whether it was there to be had."""
+async def claim_rescan(connection: AsyncConnection, file_id: str, lease: timedelta) -> bool:
+    """Claim a stored file to be scanned again, for so long; answer whether it was there to be had."""
     statement = (
-        update(files).where(files.c.file_id == file_id, *_may_be_rescanned(now)).values(rescan_at=until).returning(files.c.file_id)
+        update(files)
+        .where(files.c.file_id == file_id, *_may_be_rescanned())
+        .values(rescan_at=ahead(lease))
+        .returning(files.c.file_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def put_off_rescan(connection: AsyncConnection, file_id: str, until: datetime) -> None:
-    """Give a claimed file back unscanned: it is due again then."""
-    await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=until))
+async def put_off_rescan(connection: AsyncConnection, file_id: str, pause: timedelta) -> None:
+    """Give a claimed file back unscanned: it is due again after the pause."""
+    await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=ahead(pause)))
 
 
 async def settle_rescan(
-    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_at: datetime | None, infected: bool
+    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_after: timedelta | None, infected: bool
 ) -> bool:
     """Note a later scan of a stored file, which puts an infected one in quarantine; answer False when it was deleted meanwhile."""
     mark = {"quarantined_at": at} if infected else {}
     statement = (
         update(files)
         .where(files.c.file_id == file_id, files.c.state == "stored")
-        .values(scanned_with=edition, scanned_at=at, rescan_at=again_at, **mark)
+        .values(scanned_with=edition, scanned_at=at, rescan_at=None if again_after is None else ahead(again_after), **mark)
         .returning(files.c.file_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
@@ -128,13 +130,13 @@ async def _next_edition(connection: AsyncConnection, after: str | None, only: st
     return found if found is not None and found.startswith(only) else None
 
 
-async def _oldest_of(connection: AsyncConnection, edition: str, now: datetime, most: int) -> Sequence[AnyRow]:
-    query = select(*_SHOWN, files.c.scanned_at).where(files.c.scanned_with == edition, *_may_be_rescanned(now))
+async def _oldest_of(connection: AsyncConnection, edition: str, most: int) -> Sequence[AnyRow]:
+    query = select(*_SHOWN, files.c.scanned_at).where(files.c.scanned_with == edition, *_may_be_rescanned())
     return (await connection.execute(query.order_by(files.c.scanned_at).limit(most))).all()
 
 
-def _may_be_rescanned(now: datetime) -> tuple[ColumnElement[bool], ...]:
-    not_put_off = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now)
+def _may_be_rescanned() -> tuple[ColumnElement[bool], ...]:
+    not_put_off = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now())
     return files.c.state == "stored", files.c.quarantined_at.is_(None), not_put_off
 
 

@@ -93,7 +93,7 @@ class Files:
     async def delete(self, tenant_id: str, file_id: str) -> None:
         """Hide the file at once; its object is purged later. Raises `NotFound`."""
         async with self._database.transaction() as connection:
-            deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._clock() + self._purge_after)
+            deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._purge_after)
             reach("delete.open")
         reach("delete.done")
         if not deleted:

@@ -187,7 +187,7 @@ class Pipeline:
             plan_month=None if decision.facts.plan is None else month_of(now),
             report_id=decision.report_id,
             created_at=now,
-            lease_until=now + self._terms.lease,
+            lease=self._terms.lease,
             scanned_with=None if decision.facts.scanned is None else decision.facts.scanned.edition,
         )
 

@@ -5,7 +5,7 @@ conditional updates, never by a look and a later write.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from sqlalchemy import BigInteger, cast, delete, insert, or_, select, update
@@ -19,6 +19,7 @@ from sluice.buckets.repository import bucket_of
 from sluice.contexts.context import BYTES_PER_MB
 from sluice.contexts.repository import context_of
 from sluice.db.database import Database
+from sluice.db.moments import ahead, now
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
 from sluice.files import FileRecord
@@ -38,14 +39,14 @@ _CONTEXT_COLUMNS = tuple(contexts.c.keys())
 
 
 @staged("look")
-async def look(database: Database, tenant_id: str, context_key: str, now: datetime) -> Look | None:
+async def look(database: Database, tenant_id: str, context_key: str, at: datetime) -> Look | None:
     """Answer a context with all that an upload into it must know, in one round trip, or None."""
-    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key, "month": month_of(now)})
+    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key, "month": month_of(at)})
     if row is None:
         return None
     context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
     bucket = None if row["bucket.config_id"] is None else bucket_of({name: row[f"bucket.{name}"] for name in Bucket.__slots__})
-    return Look(context, bucket, row["plan"], row["uploads"] or 0, now)
+    return Look(context, bucket, row["plan"], row["uploads"] or 0, at)
 
 
 async def claim_at_once(database: Database, file: PendingFile) -> bool:
@@ -125,15 +126,20 @@ async def claim_plan(connection: AsyncConnection, tenant_id: str, month: str, li
 
 async def add_pending(connection: AsyncConnection, file: PendingFile) -> None:
     """Insert the row of a file whose object does not exist yet."""
-    await connection.execute(insert(files).values(_pending_row(file)))
+    row = _pending_row(file)
+    row["lease_until"] = ahead(timedelta(seconds=row.pop("lease_seconds")))
+    await connection.execute(insert(files).values(row))
 
 
-async def abandon(connection: AsyncConnection, file_id: str, now: datetime) -> bool:
-    """Fence a pending file: it can never become stored, and all that it claimed is released. Its object is due to be purged now."""
+async def abandon(connection: AsyncConnection, file_id: str, *, at_once: bool) -> bool:
+    """Fence a pending file: it can never become stored, and all that it claimed is released.
+
+    Its object is due to be purged at once, or when its lease would have ended: then no late write can bring it back.
+    """
     statement = (
         update(files)
         .where(files.c.file_id == file_id, files.c.state == "pending")
-        .values(state="gone", lease_until=None, due_at=now)
+        .values(state="gone", lease_until=None, due_at=now() if at_once else files.c.lease_until)
         .returning(files.c.tenant_id, files.c.context_id, files.c.size_bytes, files.c.plan_month)
     )
     row = (await connection.execute(statement)).one_or_none()
@@ -184,20 +190,20 @@ async def write_rescan(connection: AsyncConnection, file: FileRecord, facts: Fac
     )
 
 
-async def expired_leases(connection: AsyncConnection, now: datetime, most: int) -> Sequence[str]:
+async def expired_leases(connection: AsyncConnection, most: int) -> Sequence[str]:
     """Answer ids of pending files whose lease is over, oldest first."""
-    query = select(files.c.file_id).where(files.c.state == "pending", files.c.lease_until <= now).order_by(files.c.lease_until)
+    query = select(files.c.file_id).where(files.c.state == "pending", files.c.lease_until <= now()).order_by(files.c.lease_until)
     return (await connection.execute(query.limit(most))).scalars().all()
 
 
-async def claim_purges(connection: AsyncConnection, now: datetime, again_at: datetime, most: int) -> Sequence[AnyRow]:
-    """Claim files whose object is due to be removed; unless settled by `forget`, they are due again at `again_at`.
+async def claim_purges(connection: AsyncConnection, again_after: timedelta, most: int) -> Sequence[AnyRow]:
+    """Claim files whose object is due to be removed; unless settled by `forget`, they are due again after `again_after`.
 
     Any number of workers may ask: each row is had by one of them.
     """
     due = (
         select(files.c.file_id)
-        .where(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)
+        .where(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
         .order_by(files.c.due_at)
         .limit(most)
         .with_for_update(skip_locked=True)
@@ -205,7 +211,7 @@ async def claim_purges(connection: AsyncConnection, now: datetime, again_at: dat
     statement = (
         update(files)
         .where(files.c.file_id.in_(due))
-        .values(due_at=again_at)
+        .values(due_at=ahead(again_after))
         .returning(files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key)
     )
     return (await connection.execute(statement)).all()
@@ -216,9 +222,9 @@ async def forget(connection: AsyncConnection, file_ids: Sequence[str]) -> None:
     await connection.execute(delete(files).where(files.c.file_id.in_(file_ids), files.c.state.in_(("gone", "deleted"))))
 
 
-async def expired_test_files(connection: AsyncConnection, now: datetime, most: int) -> Sequence[AnyRow]:
+async def expired_test_files(connection: AsyncConnection, most: int) -> Sequence[AnyRow]:
     """Answer tenant and id of stored files whose time is over, oldest first: only test keys' files have one."""
-    query = select(files.c.tenant_id, files.c.file_id).where(files.c.state == "stored", files.c.due_at <= now)
+    query = select(files.c.tenant_id, files.c.file_id).where(files.c.state == "stored", files.c.due_at <= now())
     return (await connection.execute(query.order_by(files.c.due_at).limit(most))).all()
 
 
@@ -229,11 +235,11 @@ async def forget_decisions(connection: AsyncConnection, before: datetime, most: 
     return len((await connection.execute(statement)).all())
 
 
-async def longest_waiting(connection: AsyncConnection, queue: WorkQueue, now: datetime, most: int) -> Sequence[datetime]:
-    """Answer since when the rows of `queue` are due, the oldest first, at most `most`: the indexes of leases and due rows hold them."""
+async def longest_waiting(connection: AsyncConnection, queue: WorkQueue, most: int) -> Sequence[timedelta]:
+    """Answer for how long the rows of `queue` are due, the oldest first, at most `most`: the indexes of leases and due rows hold them."""
     states, since = _QUEUES[queue]
-    query = select(since).where(files.c.state.in_(states), since <= now).order_by(since)
-    return (await connection.execute(query.limit(most))).scalars().all()
+    query = select(since, now()).where(files.c.state.in_(states), since <= now()).order_by(since)
+    return [present - due for due, present in (await connection.execute(query.limit(most))).all()]
 
 
 def _pending_row(file: PendingFile) -> dict[str, Any]:
@@ -256,7 +262,7 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
         "plan_month": file.plan_month,
         "report_id": file.report_id,
         "created_at": file.created_at,
-        "lease_until": file.lease_until,
+        "lease_seconds": file.lease.total_seconds(),
         "scanned_with": file.scanned_with,
         "scanned_at": None if file.scanned_with is None else file.created_at,
     }

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BindParameter,
     Column,
     ColumnElement,
+    Float,
     Insert,
     Table,
     and_,
@@ -26,6 +27,7 @@ from sqlalchemy import (
 from sluice.buckets import Bucket
 from sluice.contexts.context import BYTES_PER_MB
 from sluice.db.hot import Hot, same
+from sluice.db.moments import ahead
 from sluice.db.schema import api_keys, contexts, decisions, default_buckets, files, plan_usage, storage_configs, tenants
 
 
@@ -33,9 +35,13 @@ def _value(column: Column[Any], name: str | None = None) -> BindParameter[Any]:
     return bindparam(name or column.name, type_=column.type)
 
 
+def _lease() -> ColumnElement[Any]:
+    return ahead(bindparam("lease_seconds", type_=Float))
+
+
 def _insert(table: Table, names: Sequence[str], given: CTE | None = None) -> Insert:
     """Insert one row; with `given`, only if that answered one."""
-    row = select(*(_value(table.c[name]) for name in names))
+    row = select(*(_lease() if name == "lease_until" else _value(table.c[name]) for name in names))
     return insert(table).from_select(list(names), row if given is None else row.select_from(given)).returning(*table.primary_key)
 
 

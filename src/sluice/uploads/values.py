@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from sluice.access import Principal
@@ -210,7 +210,8 @@ class PendingFile:
     """The month (`2026-01`) that this file counts in; None when it counts against no plan."""
     report_id: str
     created_at: datetime
-    lease_until: datetime
+    lease: timedelta
+    """So long it may stay pending, from the moment at which its row is written."""
     scanned_with: str | None
     """The edition that scanned it; None where no scan was asked for."""
 

@@ -18,7 +18,6 @@ from sluice.db.database import Database
 from sluice.db.types import AnyRow
 from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
 from sluice.errors import NotFound
-from sluice.kit.clock import Clock
 from sluice.worker import repository
 
 _BATCH: Final = 500
@@ -57,13 +56,10 @@ class Position:
 class Audit:
     """Compares. `contents` reads every object and compares its SHA-256; `mend` deletes strays that this service has put there."""
 
-    def __init__(
-        self, database: Database, buckets: Buckets, stores: Stores, clock: Clock, *, contents: bool = False, mend: bool = False
-    ) -> None:
+    def __init__(self, database: Database, buckets: Buckets, stores: Stores, *, contents: bool = False, mend: bool = False) -> None:
         self._database = database
         self._buckets = buckets
         self._stores = stores
-        self._clock = clock
         self._contents = contents
         self._mend = mend
 
@@ -83,7 +79,7 @@ class Audit:
         """Answer what must never be, once the worker has had its time: quotas that do not add up, work left undone, no default bucket."""
         async with self._database.reading() as connection:
             wrong = await repository.miscounted(connection)
-            waiting = await repository.unsettled(connection, self._clock(), _UNSETTLED)
+            waiting = await repository.unsettled(connection, _UNSETTLED)
             lost = await repository.without_default(connection)
         for row in wrong:
             detail = f"counts {row.storage_used_bytes} bytes, its files have {row.counted}"

@@ -22,7 +22,6 @@ class Waiting:
 
 async def waiting(work: Background, queue: WorkQueue) -> Waiting:
     """Answer what waits in `queue`."""
-    now = work.clock()
     async with work.database.reading() as connection:
-        since = await repository.longest_waiting(connection, queue, now, _MOST)
-    return Waiting(len(since), (now - since[0]).total_seconds() if since else 0.0)
+        since = await repository.longest_waiting(connection, queue, _MOST)
+    return Waiting(len(since), since[0].total_seconds() if since else 0.0)

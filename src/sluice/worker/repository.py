@@ -1,11 +1,11 @@
 """All queries of the audit, over all tenants, and of moving files between buckets. What they are for is in `audit` and `moving`."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sluice.db.moments import now
 from sluice.db.schema import contexts, default_buckets, files, storage_configs
 from sluice.db.types import AnyRow
 
@@ -54,10 +54,10 @@ async def miscounted(connection: AsyncConnection) -> Sequence[AnyRow]:
     return (await connection.execute(query)).all()
 
 
-async def unsettled(connection: AsyncConnection, now: datetime, most: int) -> Sequence[AnyRow]:
+async def unsettled(connection: AsyncConnection, most: int) -> Sequence[AnyRow]:
     """Answer files that wait for the worker: a lease is over, or an object is due to be removed."""
-    lease_over = and_(files.c.state == "pending", files.c.lease_until <= now)
-    due = and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now)
+    lease_over = and_(files.c.state == "pending", files.c.lease_until <= now())
+    due = and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
     query = select(files.c.tenant_id, files.c.file_id, files.c.state).where(or_(lease_over, due)).limit(most)
     return (await connection.execute(query)).all()
 

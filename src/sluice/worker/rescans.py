@@ -85,7 +85,7 @@ class Rescans:
             return 0
         only = _ONLY_OWN if self._scanner.name == _ONLY_OWN else ""
         async with self._database.reading() as connection:
-            stale = await file_rows.stale_verdicts(connection, str(edition), self._clock(), _BATCH, only=only)
+            stale = await file_rows.stale_verdicts(connection, str(edition), _BATCH, only=only)
         done = 0
         for file in stale:
             began = asyncio.get_running_loop().time()
@@ -109,9 +109,8 @@ class Rescans:
 
     async def _rescan(self, file: FileRecord, edition: str) -> bool:
         """Scan one file; answer False when the scanner is away, so that there is no use in the next."""
-        now = self._clock()
         async with self._database.transaction() as connection:
-            if not await file_rows.claim_rescan(connection, file.file_id, now, now + _CLAIM):
+            if not await file_rows.claim_rescan(connection, file.file_id, _CLAIM):
                 return True
         try:
             with closing(Spool(self._memory_bytes, self._folder)) as spool:
@@ -122,7 +121,7 @@ class Rescans:
         except (Unavailable, asyncio.CancelledError) as fault:
             stopped = isinstance(fault, asyncio.CancelledError)
             async with self._database.transaction() as connection:
-                await file_rows.put_off_rescan(connection, file.file_id, now if stopped else now + _PUT_OFF)
+                await file_rows.put_off_rescan(connection, file.file_id, timedelta(0) if stopped else _PUT_OFF)
             if stopped:
                 raise
             return False
@@ -141,12 +140,12 @@ class Rescans:
     async def _settle(self, file: FileRecord, scanned: ScanFact, edition: str) -> None:
         """Note what was said and log the decision, in one transaction."""
         now, infected = self._clock(), scanned.outcome == "infected"
-        again_at = None if scanned.edition == edition or infected else now + _PUT_OFF
+        again_after = None if scanned.edition == edition or infected else _PUT_OFF
         name = read_name(file.original_filename)
         facts = Facts(name.original, name.extension, file.size_bytes, file.sha256, scanned=scanned)
         async with self._database.transaction() as connection:
             kept = await file_rows.settle_rescan(
-                connection, file.file_id, scanned.edition, now, again_at=again_at, infected=infected
+                connection, file.file_id, scanned.edition, now, again_after=again_after, infected=infected
             )
             if not kept:
                 return

@@ -40,12 +40,11 @@ class Background:
 @swept("settle_leases")
 async def settle_leases(work: Background) -> int:
     """Fence uploads whose lease is over: a crash left them. What they claimed is released, their objects become due to be purged."""
-    now = work.clock()
     async with work.database.reading() as connection:
-        expired = await upload_rows.expired_leases(connection, now, _BATCH)
+        expired = await upload_rows.expired_leases(connection, _BATCH)
     for file_id in expired:
         async with work.database.transaction() as connection:
-            if await upload_rows.abandon(connection, file_id, now):
+            if await upload_rows.abandon(connection, file_id, at_once=True):
                 log.warning("lease_expired", file_id=file_id)
             reach("settle.open")
         reach("settle.done")
@@ -55,12 +54,11 @@ async def settle_leases(work: Background) -> int:
 @swept("expire_test_files")
 async def expire_test_files(work: Background) -> int:
     """Delete files that were uploaded with test keys and whose day is over."""
-    now = work.clock()
     async with work.database.reading() as connection:
-        expired = await upload_rows.expired_test_files(connection, now, _BATCH)
+        expired = await upload_rows.expired_test_files(connection, _BATCH)
     for row in expired:
         async with work.database.transaction() as connection:
-            await file_rows.mark_deleted(connection, row.tenant_id, row.file_id, now)
+            await file_rows.mark_deleted(connection, row.tenant_id, row.file_id, timedelta(0))
     return len(expired)
 
 
@@ -70,9 +68,8 @@ async def purge_objects(work: Background) -> int:
 
     A store that is away leaves its rows, which are due again in five minutes; the others are not held up by it.
     """
-    now = work.clock()
     async with work.database.transaction() as connection:
-        due = await upload_rows.claim_purges(connection, now, now + _TRY_AGAIN, _BATCH)
+        due = await upload_rows.claim_purges(connection, _TRY_AGAIN, _BATCH)
     removed: list[str] = []
     if due:
         reach("purge.claimed")

@@ -10,7 +10,7 @@ A row left `pending` by a crash is fenced by the worker when its lease is over; 
 import asyncio
 from datetime import datetime
 
-from sluice.db.database import Database, DatabaseAway
+from sluice.db.database import Database, DatabaseAway, DatabaseUnreached
 from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
 from sluice.errors import ContextInactive, NotFound, OutcomeUnknown, StorageFull, Unauthenticated, Unavailable
 from sluice.kit.failpoints import reach
@@ -78,11 +78,14 @@ async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Da
 async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, due_at: datetime | None) -> None:
     """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored.
 
-    Raises `OutcomeUnknown` when the database went away in between: a commit whose answer was lost may have been one.
+    Raises `DatabaseUnreached` when it cannot be asked, which leaves the row to the worker, and `OutcomeUnknown` when it went away after it was
+    asked: a commit whose answer was lost may have been one.
     """
     try:
         kept = await repository.record_at_once(database, decision, file.file_id, due_at)
         reach("record.done")
+    except DatabaseUnreached:
+        raise
     except DatabaseAway as fault:
         raise OutcomeUnknown from fault
     if not kept:
@@ -94,7 +97,7 @@ async def _release(file: PendingFile, to: ObjectStore, database: Database) -> No
     """Give back what was claimed. What fails here, the worker does when the lease is over."""
     try:
         async with database.transaction() as connection:
-            await repository.abandon(connection, file.file_id, file.lease_until)
+            await repository.abandon(connection, file.file_id, at_once=False)
     except DatabaseAway:
         log.warning("release_left_to_worker", file_id=file.file_id)
         return

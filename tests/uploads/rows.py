@@ -1,0 +1,51 @@
+"""A tenant with a context, and a file that is about to be stored there: what tests of the commit protocol begin with."""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import insert
+
+from sluice.access import Principal, Scope
+from sluice.db.database import Database
+from sluice.db.migrate import upgrade
+from sluice.db.schema import contexts, tenants
+from sluice.uploads.names import read_name
+from sluice.uploads.values import PendingFile
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+async def prepare(database: Database) -> None:
+    """Migrate it and add the tenant and the context."""
+    await upgrade(database)
+    rules = dict.fromkeys(("reject_blank_files", "reject_corrupt_files", "scan_for_viruses"), False)
+    words = {"context_key": "papers", "display_name": "Papers", "storage_path_template": "{file_id}", "status": "active"}
+    figures = {"max_file_size_mb": 1, "storage_used_bytes": 0, "rules_version": 1}
+    ids = {"context_id": "ctx_1", "tenant_id": "ten_1", "created_at": LONG_AGO}
+    tenant = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": LONG_AGO}
+    async with database.transaction() as connection:
+        await connection.execute(insert(tenants).values(tenant))
+        await connection.execute(
+            insert(contexts).values({**rules, **words, **figures, **ids, "allowed_extensions": [], "metadata": {}})
+        )
+
+
+def pending(number: int, lease: timedelta, *, month: str | None = None) -> PendingFile:
+    return PendingFile(
+        file_id=f"file_{number}",
+        tenant_id="ten_1",
+        context_id="ctx_1",
+        context_key="papers",
+        name=read_name("a.txt"),
+        content_type="text/plain",
+        size_bytes=3,
+        sha256="0" * 64,
+        storage_config_id=None,
+        object_key=f"a/{number}",
+        uploader=Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt"),
+        metadata={},
+        plan_month=month,
+        report_id=f"rep_{number}",
+        created_at=LONG_AGO,
+        lease=lease,
+        scanned_with=None,
+    )

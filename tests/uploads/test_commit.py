@@ -1,0 +1,58 @@
+"""What an upload is told when the database goes away at its last step: `unknown` only where it may have been recorded."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from sluice.access import Principal, Scope
+from sluice.db.database import Database, DatabaseUnreached
+from sluice.db.postgres import PostgresTerms
+from sluice.engines.storage.local import LocalStore
+from sluice.errors import OutcomeUnknown
+from sluice.uploads.stages.commit import record, reserve
+from sluice.uploads.values import Decision, Facts, Rules
+from tests.servers.faults import Fault, fault_proxy
+from tests.servers.postgres import Postgres
+from tests.uploads.rows import LONG_AGO, pending, prepare
+
+HASTY = PostgresTerms(pool_size=1, wait_seconds=0.5, connect_seconds=0.5, statement_seconds=0.5)
+
+
+def _decision() -> Decision:
+    return Decision(
+        report_id="rep_1",
+        tenant_id="ten_1",
+        file_id="file_1",
+        context_key="papers",
+        mode="store",
+        rules=Rules(1, (), 1, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None),
+        facts=Facts("a.txt", "txt", 3, "0" * 64),
+        rejection=None,
+        actor=Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt"),
+        created_at=LONG_AGO,
+    )
+
+
+async def _recorded(database: Database, folder: Path) -> None:
+    await record(_decision(), pending(1, timedelta(hours=1)), LocalStore(folder), database, due_at=None)
+
+
+async def test_it_is_simply_away_when_it_could_not_even_be_asked(postgres: Postgres, tmp_path: Path) -> None:
+    async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
+        database = Database(postgres.createdb().replace(f":{postgres.port}/", f":{proxy.port}/"), postgres=HASTY)
+        proxy.fault = Fault.BLACK_HOLE
+        with pytest.raises(DatabaseUnreached):
+            await _recorded(database, tmp_path)
+        await database.aclose()
+
+
+async def test_its_word_is_unknown_when_only_its_answer_got_lost(postgres: Postgres, tmp_path: Path) -> None:
+    async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
+        database = Database(postgres.createdb().replace(f":{postgres.port}/", f":{proxy.port}/"), postgres=HASTY)
+        await prepare(database)
+        await reserve(pending(1, timedelta(hours=1)), database, free_limit=5)
+        proxy.fault = Fault.LOST_ANSWER
+        with pytest.raises(OutcomeUnknown):
+            await _recorded(database, tmp_path)
+        await database.aclose()
