@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.answers import data, not_found, page
 from tests.api.places import Places
+from tests.cli.commands import Ended, Sluice
 from tests.conftest import SETUPS
 from tests.engines.scanner.faulty_clamd import Fault, FaultyClamd, hearing_out
 from tests.gate import Gate, Place, Service, running_service
@@ -38,6 +39,11 @@ class Scene:
     def after_rescans(self, count: int) -> list[dict[str, Any]]:
         assert until(lambda: len(self.rescans()) >= count)
         return self.rescans()
+
+    def command(self, *words: str) -> Ended:
+        """Run `sluice quarantine` on the place of the service."""
+        place = self.gate.service.place
+        return Sluice(place.folder, {"DATA_DIR": str(place.data_dir), "DATABASE_URL": place.database_url})("quarantine", *words)
 
     def log(self) -> str:
         return self.gate.service.log.read_text()
@@ -82,6 +88,49 @@ def test_a_stored_file_that_new_signatures_find_is_quarantined(scene: Scene) -> 
     assert httpx.get(data(gate.get(f"/files/{good}"))["download_url"]).content == b"harmless words"
     assert data(gate.delete(f"/files/{bad}"))["deleted"] is True
     not_found(gate.get(f"/files/{bad}/metadata"))
+
+
+@pytest.mark.parametrize("service_place", SETUPS, indirect=True)
+def test_an_operator_lists_files_in_quarantine_and_releases_one(scene: Scene) -> None:
+    gate, context = scene.gate, scene.gate.context()
+    wrong, right = (gate.store(f"{name}.txt", BAD, context=context) for name in ("wrong", "right"))
+    gate.store("good.txt", b"harmless words", context=context)
+    version = scene.new_signatures()
+    scene.after_rescans(3)
+    listed = {row["file_id"]: row for row in scene.command("list", "--tenant", gate.tenant_id, "--json").rows}
+    assert set(listed) == {wrong, right}
+    assert (listed[wrong]["threat"], listed[wrong]["original_filename"]) == ("Bad.Phrase", "wrong.txt")
+    assert listed[wrong]["scanned_with"].startswith(f"clamd 1.4.6/{version}")
+    assert listed[wrong]["quarantined_at"].endswith("Z")
+    assert "Bad.Phrase" in scene.command("list").out
+    assert scene.command("release", wrong).code == 0
+    assert httpx.get(data(gate.get(f"/files/{wrong}"))["download_url"]).content == BAD
+    not_found(gate.get(f"/files/{right}"))
+    assert [row["file_id"] for row in scene.command("list", "--tenant", gate.tenant_id, "--json").rows] == [right]
+    (event,) = page(gate.get("/audit", action="file.released"))[0]
+    assert (event["target"], event["via"], event["outcome"]) == (wrong, "command", "done")
+
+
+def test_a_released_file_goes_back_for_another_threat_alone(scene: Scene) -> None:
+    stored = scene.gate.store("bad.txt", BAD, context=scene.gate.context())
+    scene.new_signatures()
+    scene.after_rescans(1)
+    scene.command("release", stored)
+    scene.new_signatures()
+    again = scene.after_rescans(2)[-1]
+    assert (again["outcome"], again["reason"]) == ("kept", "virus_detected")
+    assert data(scene.gate.get(f"/files/{stored}"))
+    scene.new_signatures(hearing_out(b"stream: Other.Phrase FOUND\0"))
+    assert scene.after_rescans(3)[-1]["outcome"] == "quarantined"
+    not_found(scene.gate.get(f"/files/{stored}"))
+
+
+def test_nothing_is_released_that_is_not_in_quarantine(scene: Scene) -> None:
+    stored = scene.gate.store("a.txt", b"words", context=scene.gate.context())
+    for file_id in (stored, "file_of_nobody"):
+        ended = scene.command("release", file_id)
+        assert ended.code == 1
+        assert f"No file {file_id} is in quarantine" in ended.complaint
 
 
 def test_each_scan_of_a_stored_file_is_in_the_decision_log(scene: Scene) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -170,6 +171,12 @@ async def test_the_oldest_verdict_comes_first_whatever_gave_it(house: House) -> 
     assert await house.rescans().one_batch() == 3
     assert house.scanner.seen == ["first", "second", "third"]
     assert await house.logged() == ["kept"] * 3
+
+
+async def test_other_rules_of_ours_beside_the_same_signatures_make_files_due(house: House) -> None:
+    await house.keep("older", day=1, edition=str(replace(NEW, rules="1")))
+    await house.keep("unnumbered", day=2, edition=str(Edition("clamd 1.4.6", "", "1")))
+    assert await house.rescans().one_batch() == 2
 
 
 async def test_what_the_same_edition_cleared_or_nobody_scanned_is_left_alone(house: House) -> None:

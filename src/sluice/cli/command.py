@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import file_commands, key_commands, secret_commands, service_commands, show, tenant_commands
+from sluice.cli import file_commands, key_commands, quarantine_commands, secret_commands, service_commands, show, tenant_commands
 from sluice.cli.outcomes import CommandRefused, Exit
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["--help", "-h"]})
 service_commands.add_to(app)
 file_commands.add_to(app)
+quarantine_commands.add_to(app)
 tenant_commands.add_to(app)
 key_commands.add_to(app)
 secret_commands.add_to(app)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    text,
 )
 
 from sluice.db.types import Document, Moment
@@ -97,6 +98,8 @@ contexts = Table(
     ForeignKeyConstraint(["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]),
 )
 
+_IN_QUARANTINE = text("quarantined_at IS NOT NULL")
+
 files = Table(
     "files",
     metadata,
@@ -129,12 +132,15 @@ files = Table(
     Column("rescan_at", Moment, nullable=True),
     # A mark beside the state, so that listings, quota and deletion go on as before: only downloads look at it.
     Column("quarantined_at", Moment, nullable=True),
+    # What the last scan that found something called it. It outlives a release, which is for this threat alone.
+    Column("threat", String(256), nullable=True),
     Index("ix_files_listing", "tenant_id", "state", "file_id"),
     Index("ix_files_by_context", "tenant_id", "context_key", "state", "file_id"),
     Index("ix_files_by_uploader", "tenant_id", "uploaded_by", "state", "file_id"),
     Index("ix_files_leases", "state", "lease_until"),
     Index("ix_files_due", "state", "due_at"),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
+    Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
 )
 
 api_keys = Table(

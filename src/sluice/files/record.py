@@ -1,4 +1,4 @@
-"""The value of a stored file. What may be done with one is in `service`."""
+"""The values of stored files. What may be done with them is in `service`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,3 +26,18 @@ class FileRecord:
     download_count: int
     last_downloaded_at: datetime | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One file that is not handed out, since a later scan found a threat in it. `threat` is None where that was not noted yet (schema 0004)."""
+
+    file_id: str
+    tenant_id: str
+    context_key: str
+    original_filename: str
+    size_bytes: int
+    sha256: str
+    threat: str | None
+    scanned_with: str
+    quarantined_at: datetime

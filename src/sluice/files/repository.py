@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Literal
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.moments import ahead, now
 from sluice.db.schema import contexts, files
 from sluice.db.types import AnyRow
-from sluice.files.record import FileRecord
+from sluice.files.record import FileRecord, Quarantined
 from sluice.kit.paging import Page, PageRequest
 
 _SHOWN = [files.c[name] for name in FileRecord.__slots__]
+_QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
+
+Settled = Literal["kept", "quarantined", "released"]
+"""What a later scan did with a file. `released` is one that is infected still, by the threat for which an operator released it."""
 
 
 async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> FileRecord | None:
@@ -111,17 +116,42 @@ async def put_off_rescan(connection: AsyncConnection, file_id: str, pause: timed
 
 
 async def settle_rescan(
-    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_after: timedelta | None, infected: bool
-) -> bool:
-    """Note a later scan of a stored file, which puts an infected one in quarantine; answer False when it was deleted meanwhile."""
-    mark = {"quarantined_at": at} if infected else {}
+    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_after: timedelta | None, threat: str | None
+) -> Settled | None:
+    """Note a later scan of a stored file, and put it in quarantine for a threat that it was not released for; answer None for one that was deleted meanwhile."""
+    released = case((files.c.threat == threat, files.c.quarantined_at), else_=at)
+    mark = {} if threat is None else {"quarantined_at": released, "threat": threat}
     statement = (
         update(files)
         .where(files.c.file_id == file_id, files.c.state == "stored")
         .values(scanned_with=edition, scanned_at=at, rescan_at=None if again_after is None else ahead(again_after), **mark)
-        .returning(files.c.file_id)
+        .returning(files.c.quarantined_at)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    row = (await connection.execute(statement)).one_or_none()
+    if row is None:
+        return None
+    return "kept" if threat is None else "quarantined" if row.quarantined_at is not None else "released"
+
+
+async def list_quarantined(connection: AsyncConnection, tenant_id: str | None, after: str, most: int) -> list[Quarantined]:
+    """Answer files in quarantine, of a tenant or of all, by their ids: at most `most` of those behind `after`."""
+    wanted: list[ColumnElement[bool]] = [files.c.quarantined_at.is_not(None), files.c.state == "stored", files.c.file_id > after]
+    if tenant_id is not None:
+        wanted.append(files.c.tenant_id == tenant_id)
+    query = select(*_QUARANTINED).where(*wanted).order_by(files.c.file_id).limit(most)
+    return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (as below)
+
+
+async def release(connection: AsyncConnection, file_id: str) -> str | None:
+    """Let a file in quarantine be handed out again, and answer whose it is; None when it is not there."""
+    statement = (
+        update(files)
+        .where(files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_not(None))
+        .values(quarantined_at=None)
+        .returning(files.c.tenant_id)
+    )
+    tenant_id: str | None = (await connection.execute(statement)).scalar_one_or_none()
+    return tenant_id
 
 
 async def _next_edition(connection: AsyncConnection, after: str | None, only: str) -> str | None:

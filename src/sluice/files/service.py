@@ -1,7 +1,9 @@
-"""What may be done with stored files: list, read, link, open, delete. How a file comes in lives in `uploads`."""
+"""What may be done with stored files: list, read, link, open, delete, and release from quarantine. How a file comes in lives in `uploads`."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
@@ -10,11 +12,13 @@ from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault
 from sluice.errors import NotFound, Unavailable
 from sluice.files import repository
 from sluice.files.links import LinkSigner
-from sluice.files.record import FileRecord
+from sluice.files.record import FileRecord, Quarantined
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.failpoints import reach
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+
+_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +105,35 @@ class Files:
 
     async def _store_of(self, file: FileRecord) -> ObjectStore:
         return self._stores.of(await self._buckets.for_file(file.tenant_id, file.storage_config_id))
+
+
+class Quarantine:
+    """The files in quarantine of all tenants, for an operator. How a file comes there is in `worker.rescans`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def files(self, tenant_id: str | None) -> AsyncIterator[Quarantined]:
+        """Yield the files of a tenant, or of all, in the order in which they were uploaded."""
+        after = ""
+        while True:
+            async with self._database.reading() as connection:
+                found = await repository.list_quarantined(connection, tenant_id, after, _BATCH)
+            for file in found:
+                yield file
+            if len(found) < _BATCH:
+                return
+            after = found[-1].file_id
+
+    async def release(self, file_id: str) -> str:
+        """Hand a file out again, and answer whose it is; raises `NotFound` when it is not in quarantine.
+
+        It is scanned again like all others, and goes back when something else is found in it; the same threat is borne from now on.
+        """
+        if not is_plain(file_id):  # PostgreSQL cannot even be asked for some texts
+            raise NotFound
+        async with self._database.transaction() as connection:
+            tenant_id = await repository.release(connection, file_id)
+        if tenant_id is None:
+            raise NotFound
+        return tenant_id

@@ -100,11 +100,11 @@ WORKER_PUT_OFF: Final = Counter(
 )
 RESCANS: Final = Counter(
     "sluice_rescans_total",
-    "Stored files that were scanned again: `clean`, `infected` (they are in quarantine now), `incomplete`.",
+    "Stored files that were scanned again: `clean`, `infected` (they are in quarantine now), `released` (by an operator, and infected as before), `incomplete`.",
     ("outcome",),
     registry=REGISTRY,
 )
-for _outcome in ("clean", "infected", "incomplete"):
+for _outcome in ("clean", "infected", "released", "incomplete"):
     RESCANS.labels(_outcome)  # a first `infected` must be seen as one more than none
 WORKER_DUE: Final = Gauge(
     "sluice_worker_due",

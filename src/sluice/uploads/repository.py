@@ -29,12 +29,8 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
 from sluice.uploads.values import Decision, Facts, Look, PendingFile
 
-_RESCANNED: Final = {
-    "clean": ("kept", None),
-    "incomplete": ("kept", Reason.SCAN_INCOMPLETE.value),
-    "infected": ("quarantined", Reason.VIRUS_DETECTED.value),
-}
-"""What becomes of a stored file, and why, by the outcome of a later scan."""
+_RESCANNED: Final = {"clean": None, "incomplete": Reason.SCAN_INCOMPLETE.value, "infected": Reason.VIRUS_DETECTED.value}
+"""The reason in the log, by the outcome of a later scan."""
 _CONTEXT_COLUMNS = tuple(contexts.c.keys())
 
 
@@ -164,12 +160,13 @@ async def write_decision(database: Database, decision: Decision) -> None:
     await database.commit(LOG, _decision_row(decision))
 
 
-async def write_rescan(connection: AsyncConnection, file: FileRecord, facts: Facts, report_id: str, at: datetime) -> None:
-    """Append to the decision log what a later scan said of a stored file. It was judged by no rules of its context."""
+async def write_rescan(
+    connection: AsyncConnection, file: FileRecord, facts: Facts, report_id: str, at: datetime, *, quarantined: bool
+) -> None:
+    """Append to the decision log what a later scan said of a stored file, and what became of it. It was judged by no rules of its context."""
     scanned = facts.scanned
     if scanned is None:
         raise ValueError("a scan without an answer is none")
-    outcome, reason = _RESCANNED[scanned.outcome]
     await connection.execute(
         insert(decisions).values(
             report_id=report_id,
@@ -181,8 +178,8 @@ async def write_rescan(connection: AsyncConnection, file: FileRecord, facts: Fac
             rules_version=0,
             facts=facts.to_json(),
             engines={"scanner": scanned.engine, "signatures": scanned.signatures},
-            outcome=outcome,
-            reason=reason,
+            outcome="quarantined" if quarantined else "kept",
+            reason=_RESCANNED[scanned.outcome],
             detail=scanned.detail[:1000],
             actor={"id": "worker", "name": "worker", "via": "worker"},
             created_at=at,

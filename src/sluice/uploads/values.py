@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from sluice.access import Principal
 from sluice.buckets import Bucket
 from sluice.contexts import Context, RateLimit
+from sluice.engines.scanner import Edition
 from sluice.formats.verdict import Report
 from sluice.kit.sealed import Sealed
 from sluice.tenants import Plan
@@ -98,8 +99,8 @@ class ScanFact:
 
     @property
     def edition(self) -> str:
-        """The engine and its signatures, as a file's row names them: `clamd 1.4.6/27500`."""
-        return f"{self.engine}/{self.signatures}"
+        """The engine, its signatures and our rules, as a file's row names them: `clamd 1.4.6/27500+2`."""
+        return str(Edition(self.engine, self.signatures))
 
 
 @dataclass(frozen=True, slots=True)

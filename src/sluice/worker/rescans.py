@@ -139,19 +139,20 @@ class Rescans:
 
     async def _settle(self, file: FileRecord, scanned: ScanFact, edition: str) -> None:
         """Note what was said and log the decision, in one transaction."""
-        now, infected = self._clock(), scanned.outcome == "infected"
-        again_after = None if scanned.edition == edition or infected else _PUT_OFF
+        now = self._clock()
+        again_after = None if scanned.edition == edition else _PUT_OFF
         name = read_name(file.original_filename)
         facts = Facts(name.original, name.extension, file.size_bytes, file.sha256, scanned=scanned)
         async with self._database.transaction() as connection:
-            kept = await file_rows.settle_rescan(
-                connection, file.file_id, scanned.edition, now, again_after=again_after, infected=infected
+            settled = await file_rows.settle_rescan(
+                connection, file.file_id, scanned.edition, now, again_after=again_after, threat=scanned.threat
             )
-            if not kept:
+            if settled is None:
                 return
-            await upload_rows.write_rescan(connection, file, facts, new_id("rep"), now)
-        RESCANS.labels(scanned.outcome).inc()
-        if infected:
+            quarantined = settled == "quarantined"
+            await upload_rows.write_rescan(connection, file, facts, new_id("rep"), now, quarantined=quarantined)
+        RESCANS.labels("released" if settled == "released" else scanned.outcome).inc()
+        if quarantined:
             log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=scanned.threat)
         elif scanned.outcome == "incomplete":
             log.warning("rescan_incomplete", file_id=file.file_id, tenant_id=file.tenant_id, why=scanned.detail)

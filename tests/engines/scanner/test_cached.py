@@ -60,6 +60,13 @@ async def test_the_same_bytes_are_scanned_once(seal: Seal) -> None:
     assert second.ms < 9.0
 
 
+async def test_signatures_without_a_number_keep_nothing(seal: Seal) -> None:
+    scanner = Says(Clean("says 1", "", 9.0), edition=Edition("says 1", ""))
+    behind = cached(scanner)
+    assert [await behind.scan(seal(b"x"), tenant_id="ten_1") for _ in range(2)] == [scanner.answers[0]] * 2
+    assert scanner.asked == 2
+
+
 async def test_other_bytes_are_scanned(seal: Seal) -> None:
     scanner = Says(CLEAN_1, edition=E1)
     behind = cached(scanner)

@@ -328,6 +328,19 @@ async def test_results_carry_engine_signatures_and_address_and_follow_a_new_data
     assert first.member == daemon.address
 
 
+async def test_signatures_without_a_number_leave_the_engine_and_our_rules_as_the_edition(seal: Seal) -> None:
+    async with faulty_clamd(hearing_out(OK)) as one, faulty_clamd(hearing_out(OK)) as other:
+        one.version = other.version = b"ClamAV 1.4.6"
+        scanner = hasty(one.address, other.address, look_seconds=0.02)
+        await scanner.start()
+        result = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        assert isinstance(result, Clean)
+        assert scanner.edition == Edition(result.engine, result.signatures) == Edition("clamd 1.4.6", "")
+        assert (await scanner.health()).limits["signatures"] == "unknown"
+        other.version = b"ClamAV 1.5.0"
+        assert await until(lambda: scanner.edition is None)
+
+
 async def test_a_new_database_is_probed_before_it_is_trusted(seal: Seal) -> None:
     async with faulty_clamd(hearing_out(OK)) as daemon:
         scanner = hasty(daemon.address, look_seconds=0.02)

@@ -15,7 +15,7 @@ _SHA256_BYTES: Final = 32
 class CachedScanner:
     """Answers with a clean verdict that the same edition of `scanner` gave on the same bytes, else asks it. Closes both with itself.
 
-    `terms` is what verdicts depend on besides the edition. An edition that is not known, as of signatures without a number, keeps nothing:
+    `terms` is what verdicts depend on besides the edition. An edition that is not known, or of signatures without a number, keeps nothing:
     it could not be told when they change. With `per_tenant`, no tenant can tell by the time it takes that another has sent the same.
     """
 
@@ -39,7 +39,7 @@ class CachedScanner:
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
         """Answer what is known of the bytes, or scan them; `ms` is then the time of the look into the cache."""
         began = time.perf_counter()
-        if (edition := self.edition) is not None:
+        if (edition := self.edition) is not None and edition.signatures:
             known = await self._verdicts.find(self._key(sealed, edition, tenant_id))
             if known is not None:
                 ms = (time.perf_counter() - began) * 1000

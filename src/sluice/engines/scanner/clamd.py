@@ -102,10 +102,15 @@ class ClamdScanner:
 
     @property
     def edition(self) -> Edition | None:
-        """The newest signatures of those in service, None where none has a number."""
-        versions = [version for version in self._versions() if version.signatures]
-        newest = max(versions, key=lambda version: int(version.signatures), default=None)
-        return None if newest is None else Edition(f"{_NAME} {newest.engine}", newest.signatures)
+        """The newest signatures of those in service; where none has a number, the engine alone if all have the same."""
+        versions = self._versions()
+        newest = max(
+            (version for version in versions if version.signatures), key=lambda version: int(version.signatures), default=None
+        )
+        if newest is not None:
+            return Edition(f"{_NAME} {newest.engine}", newest.signatures)
+        engines = {version.engine for version in versions}
+        return Edition(f"{_NAME} {engines.pop()}", "") if len(engines) == 1 else None
 
     @property
     def reach(self) -> int | None:
@@ -239,7 +244,7 @@ class ClamdScanner:
 
     def _signatures(self) -> dict[str, int | str]:
         edition = self.edition
-        if edition is None:
+        if edition is None or not edition.signatures:
             return {"signatures": "unknown"}
         ages = [self._clock() - version.built for version in self._versions() if version.built is not None]
         hours = {} if not ages else {"signature_age_hours": int(max(ages).total_seconds() // 3600)}

@@ -10,14 +10,17 @@ from sluice.threats import RULES_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """What a verdict holds for: an engine with its version, the version of its signatures, and that of our own rules beside it."""
+    """What a verdict holds for: an engine with its version, the version of its signatures, and that of our own rules beside it.
+
+    `signatures` is empty where the engine has no number for them: they may then change and nobody can tell.
+    """
 
     engine: str
     signatures: str
     rules: str = RULES_VERSION
 
     def __str__(self) -> str:
-        return f"{self.engine}/{self.signatures}"
+        return f"{self.engine}/{self.signatures}+{self.rules}"
 
 
 @dataclass(frozen=True, slots=True)
