@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
@@ -31,7 +32,8 @@ class Principal:
     """The authenticated caller of one request.
 
     `actor_id` is the API key's id or the user's; `key_id` is the API key's id, None for a JWT. `is_test` marks a test key, whose
-    files count against no plan limit.
+    files count against no plan limit. `key_changed_at` is the edition of the key that was believed. One that is `remembered` was
+    believed a moment ago and not asked for in this request: nothing may be answered on it before it is confirmed.
     """
 
     tenant_id: str
@@ -41,6 +43,8 @@ class Principal:
     via: Via
     is_test: bool = False
     key_id: str | None = None
+    key_changed_at: datetime | None = None
+    remembered: bool = False
 
     def allows(self, scope: Scope | None) -> bool:
         """Tell whether the caller may do what asks for `scope`; None asks for any valid credential."""

@@ -122,6 +122,7 @@ def _authenticator(settings: Settings, services: Services) -> Authenticator:
         FailureThrottle(settings.failed_logins, 60.0, 10_000),
         default_scopes=settings.jwt_default_scopes,
         provision=[settings.oidc_issuer] if settings.oidc_provision and settings.oidc_issuer else [],
+        remember_seconds=settings.remember_seconds,
     )
 
 

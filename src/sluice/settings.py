@@ -166,6 +166,12 @@ class Settings(BaseSettings):
     )
     uploads_per_tenant: int = Field(64, ge=1, description="Uploads of one tenant that are received at once; more wait their turn.")
     upload_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for that turn; then 429.")
+    remember_seconds: float = Field(
+        1.0,
+        ge=0,
+        le=10,
+        description="How long uploads go ahead on a credential and a context that an earlier upload asked for. Both are confirmed before anything is answered, so what is revoked or changed holds at once; `0` asks every time.",
+    )
     connections: int = Field(
         1024, ge=1, description="Connections that the server holds at once; more are answered with 503 and closed."
     )

@@ -9,7 +9,7 @@ from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.schema import contexts, tenants
 from sluice.uploads.names import read_name
-from sluice.uploads.values import PendingFile
+from sluice.uploads.values import PendingFile, Seen
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -48,4 +48,5 @@ def pending(number: int, lease: timedelta, *, month: str | None = None) -> Pendi
         created_at=LONG_AGO,
         lease=lease,
         scanned_with=None,
+        seen=Seen("free", rules_version=1, bucket_changed_at=None, key_changed_at=None, remembered=False),
     )

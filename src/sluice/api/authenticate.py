@@ -10,6 +10,7 @@ from sluice.api_keys.service import ApiKeys
 from sluice.engines.identity import Claims, InvalidToken, IssuerAway
 from sluice.engines.identity.select import VerifierSet
 from sluice.errors import NotFound, TooManyRequests, Unauthenticated, Unavailable
+from sluice.kit.brief import Brief
 from sluice.kit.throttle import FailureThrottle
 from sluice.observe.log import log
 from sluice.observe.stages import staged
@@ -28,8 +29,13 @@ class Authenticator:
         *,
         default_scopes: Collection[str],
         provision: Collection[str],
+        remember_seconds: float = 0.0,
     ) -> None:
-        """`provision` names the issuers whose valid tokens make the tenant that they name."""
+        """`provision` names the issuers whose valid tokens make the tenant that they name.
+
+        `remember_seconds` is for how long `presumed` believes what it believed.
+        """
+        self._welcome: Brief[str, bool] = Brief(remember_seconds)
         self._api_keys = api_keys
         self._verifiers = verifiers
         self._tenants = tenants
@@ -38,13 +44,14 @@ class Authenticator:
         self._provision = frozenset(provision)
 
     @staged("authenticate")
-    async def principal_of(self, request: Request) -> Principal:
+    async def principal_of(self, request: Request, *, presume: bool = False) -> Principal:
         """Answer who is asking; raises `Unauthenticated`, or `TooManyRequests` for an address that failed too often.
 
-        A valid credential passes also from such an address: many people may share it.
+        A valid credential passes also from such an address: many people may share it. With `presume`, who was believed a moment ago
+        is believed again without asking the database, and marked as `remembered`.
         """
         try:
-            return await self._believe(request.headers.getlist("authorization"))
+            return await self._believe(request.headers.getlist("authorization"), presume=presume)
         except Unauthenticated:
             address = request.client.host if request.client else ""
             wait = self._throttle.blocked(address)
@@ -53,19 +60,19 @@ class Authenticator:
             self._throttle.failed(address)
             raise
 
-    async def _believe(self, headers: list[str]) -> Principal:
+    async def _believe(self, headers: list[str], *, presume: bool) -> Principal:
         if len(headers) != 1:
             raise Unauthenticated
         word, space, rest = headers[0].strip().partition(" ")
         behind_bearer = bool(space) and word.lower() == "bearer"
         credential = rest.strip() if behind_bearer else headers[0].strip()
         if looks_like_key(credential):
-            return await self._api_keys.authenticate(credential)
+            return await (self._api_keys.presume if presume else self._api_keys.authenticate)(credential)
         if not behind_bearer:
             raise Unauthenticated
-        return await self._user(credential)
+        return await self._user(credential, presume=presume)
 
-    async def _user(self, token: str) -> Principal:
+    async def _user(self, token: str, *, presume: bool) -> Principal:
         try:
             claims = await self._verifiers.verify(token)
         except InvalidToken as fault:
@@ -73,9 +80,12 @@ class Authenticator:
             raise Unauthenticated from fault
         except IssuerAway as fault:
             raise Unavailable("identity provider") from fault
-        await self._require_tenant(claims)
+        remembered = presume and self._welcome.find(claims.tenant_id) is not None
+        if not remembered:
+            await self._require_tenant(claims)
+            self._welcome.keep(claims.tenant_id, value=True)
         said = self._default_scopes if claims.scopes is None else claims.scopes
-        return Principal(claims.tenant_id, claims.user_id, claims.name, known_scopes(said), via="jwt")
+        return Principal(claims.tenant_id, claims.user_id, claims.name, known_scopes(said), via="jwt", remembered=remembered)
 
     async def _require_tenant(self, claims: Claims) -> None:
         try:

@@ -51,10 +51,13 @@ class GuardedRoute(APIRoute):
         return handle
 
 
-async def admitted(request: Request, scope: Scope | None) -> Principal:
-    """Answer who is asking, if they hold `scope`; raises `Unauthenticated`, `ScopeMissing`, `TooManyRequests`."""
+async def admitted(request: Request, scope: Scope | None, *, presume: bool = False) -> Principal:
+    """Answer who is asking, if they hold `scope`; raises `Unauthenticated`, `ScopeMissing`, `TooManyRequests`.
+
+    With `presume`, the answer may be `remembered` (see `Principal`).
+    """
     authenticator: Authenticator = request.app.state.authenticator
-    principal: Principal = await authenticator.principal_of(request)
+    principal: Principal = await authenticator.principal_of(request, presume=presume)
     request.state.principal = principal
     structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     if scope is not None and not principal.allows(scope):

@@ -48,7 +48,7 @@ class _Form:
     async def take(self, event: Event) -> None:
         match event:
             case PartStart():
-                self._begin(event)
+                await self._begin(event)
             case PartEnd():
                 await self._end()
             case bytes() if self._inside == "file":
@@ -56,7 +56,7 @@ class _Form:
             case bytes():
                 self._keep(event)
 
-    def _begin(self, part: PartStart) -> None:
+    async def _begin(self, part: PartStart) -> None:
         self._inside, self._value = part.name, b""
         if part.name in {"file", *_FIELD_BYTES}:
             if part.name in self._seen:
@@ -68,7 +68,7 @@ class _Form:
             raise Invalid("file: expected a file with a name, found a plain field")
         if not part.filename:
             raise Invalid("file: field required")
-        self._intake.begin_file(part.filename)
+        await self._intake.begin_file(part.filename)
 
     def _keep(self, chunk: bytes) -> None:
         most = _FIELD_BYTES.get(self._inside or "")

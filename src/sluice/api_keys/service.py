@@ -1,7 +1,8 @@
 """What may be done with API keys: create, list, read, change, revoke, and believe or not. Their text lives in `secret`."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from sluice.api_keys.api_key import ApiKey
 from sluice.api_keys.secret import KeyMode, new_key, parse_key, same_secret
 from sluice.db.database import Database
 from sluice.errors import KeyRevoked, NotFound, ScopeMissing, Unauthenticated
+from sluice.kit.brief import Brief
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
@@ -27,9 +29,10 @@ class Issued:
 class ApiKeys:
     """The API keys of all tenants, one tenant at a time."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now, *, remember_seconds: float = 0.0) -> None:
         self._database = database
         self._clock = clock
+        self._believed: Brief[bytes, Principal] = Brief(remember_seconds)
         # Uses are collected here and written in batches by the worker: no write per request.
         self._used: dict[str, datetime] = {}
 
@@ -64,6 +67,16 @@ class ApiKeys:
             await repository.add(connection, key, issued.secret_hash)
         return Issued(key, issued.text)
 
+    async def presume(self, text: str) -> Principal:
+        """Answer whom a presented key stood for a moment ago (then it is `remembered`), or stands for; raises `Unauthenticated`."""
+        digest = hashlib.sha256(text.encode()).digest()
+        known = self._believed.find(digest)
+        if known is not None:
+            return known
+        principal = await self.authenticate(text)
+        self._believed.keep(digest, replace(principal, remembered=True))
+        return principal
+
     async def authenticate(self, text: str) -> Principal:
         """Answer whom a presented key stands for; raises `Unauthenticated` for every cause alike."""
         presented = parse_key(text)
@@ -86,6 +99,7 @@ class ApiKeys:
             via="api_key",
             is_test=key.mode == "test",
             key_id=key.api_key_id,
+            key_changed_at=key.updated_at,
         )
 
     async def get(self, tenant_id: str, api_key_id: str) -> ApiKey:
@@ -110,6 +124,7 @@ class ApiKeys:
             values["scopes"] = list(_in_order(values["scopes"]))
         async with self._database.transaction() as connection:
             key = await repository.change(connection, tenant_id, api_key_id, values)
+        self._believed.forget()
         if key is not None:
             return key
         revoked = await self.get(tenant_id, api_key_id)

@@ -4,36 +4,38 @@ Form uploads, commands and later doors all enter here, with a sealed spool and a
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Final
 
 from sluice.access import Principal
-from sluice.buckets import Bucket
 from sluice.buckets.stores import Stores
-from sluice.contexts import Context
 from sluice.contexts.templates import render
 from sluice.db.database import Database
 from sluice.engines.limiter import Limiter, Taken
 from sluice.engines.sandbox import Sandbox
 from sluice.engines.scanner import Scanner
-from sluice.errors import BucketInactive, FileRejected, LimitExceeded, NotFound
+from sluice.errors import BucketInactive, ContextInactive, FileRejected, LimitExceeded
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
-from sluice.kit.text import is_plain
 from sluice.observe.log import log
 from sluice.uploads import repository
 from sluice.uploads.decide import decide
 from sluice.uploads.intake import Refused
 from sluice.uploads.months import month_of, seconds_to_next_month
-from sluice.uploads.reasons import LIMIT_REASONS, WORDS
+from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
+from sluice.uploads.sight import Sight, Uploader
 from sluice.uploads.stages.admit import allowances, take_place
-from sluice.uploads.stages.commit import ClaimLost, record, reserve, store
+from sluice.uploads.stages.commit import ClaimLost, Outdated, record, reserve, store
 from sluice.uploads.stages.examine import examine
 from sluice.uploads.stages.scan import scan
-from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Rules, Stored
+from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Seen, Stored
 
 _FRESH = timedelta(seconds=1)
 """How old a look may be when the allowances are judged."""
+_BY_USE: Final = frozenset({Reason.MONTHLY_LIMIT_EXCEEDED, Reason.STORAGE_QUOTA_EXCEEDED})
+"""Reasons that hang on how much is used, which changes without anybody changing a rule."""
 _SHARE_OF_LEASE = 0.8
 """A store that takes longer is given up while the lease still holds, so that the worker never fences a living upload."""
 
@@ -58,9 +60,11 @@ class Pipeline:
         sandbox: Sandbox,
         scanner: Scanner,
         stores: Stores,
+        sight: Sight,
         terms: Terms,
         clock: Clock,
     ) -> None:
+        self.sight = sight
         self._database = database
         self._limiter = limiter
         self._sandbox = sandbox
@@ -69,68 +73,85 @@ class Pipeline:
         self._terms = terms
         self._clock = clock
 
-    async def run(self, arrival: Arrival, mode: Mode = "store") -> Stored:
+    async def run(self, arrival: Arrival, uploader: Uploader, mode: Mode = "store") -> Stored:
         """Judge the upload by its context's rules, in their order, and store it if it passes all of them.
 
         Raises `FileRejected` or `LimitExceeded` with one reason code, or `Unavailable`, `StorageFull` and others when the service
-        itself could not finish: then nothing is stored and nothing charged.
+        itself could not finish: then nothing is stored and nothing charged. What was judged by something remembered that has
+        changed is judged once more, by what holds now.
         """
+        if mode == "store":
+            with suppress(Outdated):
+                return await self._run(arrival, uploader, mode)
+        return await self._run(await self._seen_again(arrival, uploader), uploader, mode)
+
+    async def _run(self, arrival: Arrival, uploader: Uploader, mode: Mode) -> Stored:
         context, name, sealed = arrival.context, arrival.name, arrival.sealed
         facts = Facts(name.original, name.extension, sealed.size, sealed.sha256.hex())
         taken: Taken | None = None
         try:
-            self._judge(facts, context)
+            await self._judge(facts, arrival)
             admission = await take_place(facts, context, self._limiter)
             facts, taken = admission.facts, admission.taken
-            self._judge(facts, context)
+            await self._judge(facts, arrival)
             look = await self._fresh(arrival.look)
             facts = allowances(facts, arrival.principal, look, free_limit=self._terms.free_uploads_per_month, now=look.at)
-            self._judge(facts, context)
-            bucket = _open_bucket(look)
+            await self._judge(facts, arrival)
+            _require_open(look)
             facts = await self._inspect(facts, arrival)
-            self._judge(facts, context)
-            return await self._commit(facts, arrival, bucket, mode)
+            await self._judge(facts, arrival)
+            return await self._commit(facts, arrival, look, mode)
         except Refused as refused:
-            await self.log_rejection(refused, arrival.principal, mode)
+            principal = await uploader.confirm()
+            await self.log_rejection(refused, principal, mode)
             raise refusal_of(refused.rejection) from refused
         except BaseException:
             if taken is not None and context.upload_rate_limit is not None:
                 await self._limiter.give_back(taken, window_seconds=context.upload_rate_limit.window_seconds)
             raise
 
-    async def look(self, tenant_id: str, context_key: str) -> Look:
-        """Look at a context that somebody wants to upload into; raises `NotFound`."""
-        found = await repository.look(self._database, tenant_id, context_key, self._clock()) if is_plain(context_key) else None
-        if found is None:
-            raise NotFound
-        return found
+    async def _judge(self, facts: Facts, arrival: Arrival) -> None:
+        """Refuse what breaks the rules; where they are only remembered, look whether they still hold."""
+        rejection, look = decide(facts, arrival.look.rules), arrival.look
+        if rejection is None:
+            return
+        if look.remembered and (rejection.reason in _BY_USE or not look.same_as(await self._look_again(look))):
+            raise Outdated
+        raise Refused(rejection, facts, look)
+
+    async def _look_again(self, look: Look) -> Look:
+        return await self.sight.look(look.context.tenant_id, look.context.context_key)
+
+    async def _seen_again(self, arrival: Arrival, uploader: Uploader) -> Arrival:
+        """Answer the arrival with nothing in it that is only remembered; raises what says that it is no longer welcome."""
+        if not arrival.remembered:
+            return arrival
+        principal, look = await uploader.confirm(), await self._look_again(arrival.look)
+        if look.context.status != "active":
+            raise ContextInactive
+        return replace(arrival, principal=principal, look=look)
 
     async def log_rejection(self, refused: Refused, actor: Principal, mode: Mode = "store") -> None:
         """Write a rejection into the decision log, in a transaction of its own."""
-        decision = self._decision(refused.facts, refused.context, actor, mode, rejection=refused.rejection)
+        decision = self._decision(refused.facts, refused.look, actor, mode, rejection=refused.rejection)
         await repository.write_decision(self._database, decision)
         log.info(
             "upload_rejected",
             reason=refused.rejection.reason.value,
-            context_key=refused.context.context_key,
-            tenant_id=refused.context.tenant_id,
+            context_key=refused.look.context.context_key,
+            tenant_id=actor.tenant_id,
             report_id=decision.report_id,
         )
-
-    def _judge(self, facts: Facts, context: Context) -> None:
-        rejection = decide(facts, Rules.of(context))
-        if rejection is not None:
-            raise Refused(rejection, facts, context)
 
     async def _fresh(self, look: Look) -> Look:
         """Look again after a body that took its time. Short ones are spared the round trip: whatever was seen is claimed exactly later."""
         if self._clock() - look.at <= _FRESH:
             return look
-        return await self.look(look.context.tenant_id, look.context.context_key)
+        return await self._look_again(look)
 
     async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:
         """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan."""
-        rules, tenant_id = Rules.of(arrival.context), arrival.principal.tenant_id
+        rules, tenant_id = arrival.look.rules, arrival.principal.tenant_id
         scanning = asyncio.create_task(scan(arrival.sealed, tenant_id, self._scanner)) if rules.scan else None
         try:
             examined = await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox)
@@ -143,25 +164,24 @@ class Pipeline:
                 scanning.cancel()
                 await asyncio.gather(scanning, return_exceptions=True)
 
-    async def _commit(self, facts: Facts, arrival: Arrival, bucket: Bucket | None, mode: Mode) -> Stored:
-        context = arrival.context
-        decision = self._decision(facts, context, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)
+    async def _commit(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode) -> Stored:
+        decision = self._decision(facts, arrival.look, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)
         if decision.file_id is None:
             await repository.write_decision(self._database, decision)
             return _stored(decision, arrival)
-        file = self._pending(decision.file_id, decision, arrival, bucket)
+        file = self._pending(decision.file_id, decision, arrival, look)
         try:
             await reserve(file, self._database, free_limit=self._terms.free_uploads_per_month)
         except ClaimLost as lost:
-            raise Refused(self._lost(lost), facts, context) from lost
-        to = self._stores.of(bucket)
+            raise Refused(self._lost(lost), facts, arrival.look) from lost
+        to = self._stores.of(look.bucket)
         await store(file, arrival.sealed, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
         due_at = file.created_at + self._terms.test_file_life if arrival.principal.is_test else None
         await record(decision, file, to, self._database, due_at=due_at)
         return _stored(decision, arrival)
 
-    def _pending(self, file_id: str, decision: Decision, arrival: Arrival, bucket: Bucket | None) -> PendingFile:
-        context, principal, now = arrival.context, arrival.principal, decision.created_at
+    def _pending(self, file_id: str, decision: Decision, arrival: Arrival, look: Look) -> PendingFile:
+        context, principal, bucket, now = arrival.context, arrival.principal, look.bucket, decision.created_at
         rendered = render(
             context.storage_path_template,
             tenant_id=context.tenant_id,
@@ -189,12 +209,19 @@ class Pipeline:
             created_at=now,
             lease=self._terms.lease,
             scanned_with=None if decision.facts.scanned is None else decision.facts.scanned.edition,
+            seen=Seen(
+                plan=look.plan,
+                rules_version=context.rules_version,
+                bucket_changed_at=None if bucket is None else bucket.updated_at,
+                key_changed_at=principal.key_changed_at,
+                remembered=arrival.remembered,
+            ),
         )
 
     def _decision(
         self,
         facts: Facts,
-        context: Context,
+        look: Look,
         actor: Principal,
         mode: Mode,
         *,
@@ -203,11 +230,11 @@ class Pipeline:
     ) -> Decision:
         return Decision(
             report_id=new_id("rep"),
-            tenant_id=context.tenant_id,
+            tenant_id=actor.tenant_id,
             file_id=file_id,
-            context_key=context.context_key,
+            context_key=look.context.context_key,
             mode=mode,
-            rules=Rules.of(context),
+            rules=look.rules,
             facts=facts,
             rejection=rejection,
             actor=actor,
@@ -227,10 +254,9 @@ def refusal_of(rejection: Rejection) -> FileRejected | LimitExceeded:
     return kind(WORDS[rejection.reason].message, [rejection.reason.value], retry_after=rejection.retry_after, limit=rejection.limit)
 
 
-def _open_bucket(look: Look) -> Bucket | None:
+def _require_open(look: Look) -> None:
     if look.bucket is not None and not look.bucket.is_active:
-        raise BucketInactive
-    return look.bucket
+        raise Outdated if look.remembered else BucketInactive
 
 
 def _stored(decision: Decision, arrival: Arrival) -> Stored:

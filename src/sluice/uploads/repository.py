@@ -26,8 +26,8 @@ from sluice.files import FileRecord
 from sluice.observe.stages import staged
 from sluice.uploads.months import month_of
 from sluice.uploads.reasons import Reason
-from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD
-from sluice.uploads.values import Decision, Facts, Look, PendingFile
+from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD, SEEN_BY_KEY, SEEN_BY_USER
+from sluice.uploads.values import Decision, Facts, Look, PendingFile, Rules
 
 _RESCANNED: Final = {"clean": None, "incomplete": Reason.SCAN_INCOMPLETE.value, "infected": Reason.VIRUS_DETECTED.value}
 """The reason in the log, by the outcome of a later scan."""
@@ -42,17 +42,22 @@ async def look(database: Database, tenant_id: str, context_key: str, at: datetim
         return None
     context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
     bucket = None if row["bucket.config_id"] is None else bucket_of({name: row[f"bucket.{name}"] for name in Bucket.__slots__})
-    return Look(context, bucket, row["plan"], row["uploads"] or 0, at)
+    return Look(context, Rules.of(context), bucket, row["plan"], row["uploads"] or 0, at)
 
 
 async def claim_at_once(database: Database, file: PendingFile) -> bool:
-    """Claim an upload's bytes and write its pending row in one round trip, if all is as it was; answer whether it was.
+    """Claim an upload's bytes and write its pending row in one round trip, if all is as it was seen; answer whether it was.
 
     False says nothing about why: the statements below, one by one, tell. Only for files that count in no plan.
     """
-    key = {} if file.uploader.key_id is None else {"key_id": file.uploader.key_id}
-    unit = CLAIM_BY_KEY if key else CLAIM_BY_USER
-    return await database.commit(unit, _pending_row(file) | key) is not None
+    unit = CLAIM_BY_USER if file.uploader.key_id is None else CLAIM_BY_KEY
+    return await database.commit(unit, _pending_row(file) | _seen_row(file)) is not None
+
+
+async def is_as_seen(database: Database, file: PendingFile) -> bool:
+    """Answer whether the editions of tenant, key, context and bucket are still those that the upload was judged by."""
+    unit = SEEN_BY_USER if file.uploader.key_id is None else SEEN_BY_KEY
+    return await database.fetch(unit, _pending_row(file) | _seen_row(file)) is not None
 
 
 async def record_at_once(database: Database, decision: Decision, file_id: str, due_at: datetime | None) -> bool:
@@ -237,6 +242,16 @@ async def longest_waiting(connection: AsyncConnection, queue: WorkQueue, most: i
     states, since = _QUEUES[queue]
     query = select(since, now()).where(files.c.state.in_(states), since <= now()).order_by(since)
     return [present - due for due, present in (await connection.execute(query.limit(most))).all()]
+
+
+def _seen_row(file: PendingFile) -> dict[str, Any]:
+    return {
+        "plan": file.seen.plan,
+        "rules_version": file.seen.rules_version,
+        "bucket_changed_at": file.seen.bucket_changed_at,
+        "key_changed_at": file.seen.key_changed_at,
+        "key_id": file.uploader.key_id,
+    }
 
 
 def _pending_row(file: PendingFile) -> dict[str, Any]:

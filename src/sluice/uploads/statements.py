@@ -113,34 +113,45 @@ LOOK: Final = same(
 """A context, its tenant's plan and use of it this month, and the bucket that its files go to."""
 
 
-def _claim(*, by_key: bool) -> Hot:
-    """Take an upload's bytes from the quota if context, tenant and key are still active, and write the file's pending row."""
-    tenant_id = _value(files.c.tenant_id, "tenant_id")
-    welcome: list[ColumnElement[bool]] = [
-        exists().where(tenants.c.tenant_id == tenant_id, tenants.c.status == "active"),
+def _as_seen(*, by_key: bool) -> list[ColumnElement[bool]]:
+    """Tenant, key, context and bucket are active and of the editions that the upload was judged by."""
+    tenant_id, config_id = _value(files.c.tenant_id, "tenant_id"), _value(files.c.storage_config_id, "storage_config_id")
+    default = select(default_buckets.c.config_id).where(default_buckets.c.tenant_id == tenant_id).scalar_subquery()
+    changed_at = _value(storage_configs.c.updated_at, "bucket_changed_at")
+    changed = exists().where(storage_configs.c.config_id == config_id, storage_configs.c.updated_at.is_distinct_from(changed_at))
+    unchanged: list[ColumnElement[bool]] = [
+        contexts.c.context_id == _value(contexts.c.context_id),
+        contexts.c.status == "active",
+        contexts.c.rules_version == _value(contexts.c.rules_version),
+        func.coalesce(contexts.c.storage_config_id, default).is_not_distinct_from(config_id),
+        ~changed,
+        exists().where(tenants.c.tenant_id == tenant_id, tenants.c.status == "active", tenants.c.plan == _value(tenants.c.plan)),
     ]
     if by_key:
-        key_id = _value(api_keys.c.api_key_id, "key_id")
-        welcome.append(
-            exists().where(api_keys.c.api_key_id == key_id, api_keys.c.tenant_id == tenant_id, api_keys.c.status == "active")
+        key_id, key_changed_at = _value(api_keys.c.api_key_id, "key_id"), _value(api_keys.c.updated_at, "key_changed_at")
+        active = exists().where(
+            api_keys.c.api_key_id == key_id,
+            api_keys.c.tenant_id == tenant_id,
+            api_keys.c.status == "active",
+            api_keys.c.updated_at.is_not_distinct_from(key_changed_at),
+            or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > _value(files.c.created_at, "created_at")),
         )
+        unchanged.append(active)
+    return unchanged
+
+
+def _claim(*, by_key: bool) -> Hot:
+    """Take an upload's bytes from the quota if all is as it was seen, and write the file's pending row."""
     after = contexts.c.storage_used_bytes + bindparam("size_bytes", type_=BigInteger)
-    claim = (
-        update(contexts)
-        .where(
-            contexts.c.context_id == _value(contexts.c.context_id),
-            contexts.c.status == "active",
-            or_(contexts.c.storage_quota_mb.is_(None), after <= contexts.c.storage_quota_mb * literal(BYTES_PER_MB, BigInteger)),
-            *welcome,
-        )
-        .values(storage_used_bytes=after)
-        .returning(contexts.c.context_id)
-    )
+    room = or_(contexts.c.storage_quota_mb.is_(None), after <= contexts.c.storage_quota_mb * literal(BYTES_PER_MB, BigInteger))
+    claim = update(contexts).where(*_as_seen(by_key=by_key), room).values(storage_used_bytes=after).returning(contexts.c.context_id)
     return Hot(postgres=_insert(files, PENDING, claim.cte("claimed")), sqlite=[claim, _insert(files, PENDING)])
 
 
 CLAIM_BY_KEY: Final = _claim(by_key=True)
 CLAIM_BY_USER: Final = _claim(by_key=False)
+SEEN_BY_KEY: Final = same(select(contexts.c.context_id).where(*_as_seen(by_key=True)))
+SEEN_BY_USER: Final = same(select(contexts.c.context_id).where(*_as_seen(by_key=False)))
 
 _kept = (
     update(files)

@@ -152,11 +152,23 @@ class Look:
     """What the database said of a context in one look: its rules and use, its bucket (None: the platform's store), its tenant's plan."""
 
     context: Context
+    rules: Rules
     bucket: Bucket | None
     plan: Plan
     plan_uploads: int
     """Uploads that count in the month of the look."""
     at: datetime
+    remembered: bool = False
+    """Seen for an earlier upload: nothing may be answered on it before it is confirmed."""
+
+    def same_as(self, other: Self) -> bool:
+        """Tell whether context, bucket and plan are of the same editions. How much is used may differ."""
+        return (
+            self.context.rules_version == other.context.rules_version
+            and self.context.status == other.context.status
+            and self.bucket == other.bucket
+            and self.plan == other.plan
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,23 @@ class Arrival:
     def context(self) -> Context:
         """The context whose rules hold for this upload: as it was when its name came."""
         return self.look.context
+
+    @property
+    def remembered(self) -> bool:
+        """Whether caller or context are as they were a moment ago, not as they were found by this request."""
+        return self.look.remembered or self.principal.remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The editions of what an upload was judged by; reserving asks for the same. A bucket's id is in `PendingFile`."""
+
+    plan: Plan
+    rules_version: int
+    bucket_changed_at: datetime | None
+    key_changed_at: datetime | None
+    remembered: bool
+    """Whether any of them was only remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +244,7 @@ class PendingFile:
     """So long it may stay pending, from the moment at which its row is written."""
     scanned_with: str | None
     """The edition that scanned it; None where no scan was asked for."""
+    seen: Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from sluice.settings import Settings
 from sluice.tenants.service import Tenants
 from sluice.trail.service import Trail
 from sluice.uploads.pipeline import Pipeline, Terms
+from sluice.uploads.sight import Sight
 from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
 from sluice.wiring.scanning import make_contexts, make_scanner, scanner_health
 from sluice.wiring.secrets import LINK_SECRET, secret_file
@@ -157,7 +158,7 @@ def _services(settings: Settings, engines: Engines) -> Services:
         contexts=make_contexts(database, engines.scanner),
         buckets=buckets,
         files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
-        api_keys=ApiKeys(database),
+        api_keys=ApiKeys(database, remember_seconds=settings.remember_seconds),
         pipeline=_pipeline(settings, engines),
         signer=signer,
         trail=Trail(database),
@@ -171,6 +172,7 @@ def _pipeline(settings: Settings, engines: Engines) -> Pipeline:
         sandbox=engines.sandbox,
         scanner=engines.scanner,
         stores=engines.stores,
+        sight=Sight(engines.database, utc_now, remember_seconds=settings.remember_seconds),
         terms=Terms(
             settings.free_uploads_per_month,
             timedelta(seconds=settings.upload_lease_seconds),

@@ -6,18 +6,22 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from sluice import errors
+from sluice.access import Scope
 from sluice.api.counting import counted_upload
 from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import Caller, Services
-from sluice.api.route import GuardedRoute
+from sluice.api.route import GuardedRoute, admitted
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.files import UPLOAD_BODY, Uploaded
+from sluice.api.services import ApiServices
 from sluice.api.upload_form import receive_form, require_acceptable
 from sluice.contexts import RateLimit
+from sluice.errors import SluiceError
 from sluice.uploads.intake import Intake, Refused
 from sluice.uploads.pipeline import refusal_of
+from sluice.uploads.sight import Uploader
 from sluice.uploads.spool import Spool
-from sluice.uploads.values import RateFact
+from sluice.uploads.values import Arrival, RateFact, Stored
 
 _PREFIX: Final = "/api/v1/files"
 PATH: Final = f"{_PREFIX}/upload"
@@ -48,23 +52,33 @@ router = APIRouter(prefix=_PREFIX, tags=["Files"], route_class=GuardedRoute)
 @counted_upload
 async def upload_file(request: Request, principal: Caller, services: Services) -> Response:
     """Upload a file into a context. It is checked against the context's rules before it is stored; the first rule it breaks is named."""
-    boundary = require_acceptable(request)
-    desk = services.upload_desk
-    async with desk.slots.hold(principal.tenant_id):
-        intake = Intake(principal, services.pipeline.look, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
-        try:
-            arrival = await receive_form(request, boundary, intake)
-            stored = await services.pipeline.run(arrival)
-        except Refused as refused:
-            # Broken while it still came in: the pipeline never saw it, but the decision log must.
-            await services.pipeline.log_rejection(refused, principal)
-            raise refusal_of(refused.rejection) from refused
-        finally:
-            intake.close()
+    uploader = Uploader(principal, lambda: admitted(request, Scope.UPLOAD))
+    try:
+        arrival, stored = await _take(request, uploader, services)
+    except SluiceError:
+        # Whoever may not upload any more is told that, and not what is wrong with the upload.
+        await uploader.confirm()
+        raise
     body = Envelope[Uploaded](message="File uploaded", data=Uploaded.model_validate(stored))
     response = Response(body.model_dump_json(), status_code=201, media_type="application/json")
     _say_rate(response, arrival.context.upload_rate_limit, stored.rate)
     return response
+
+
+async def _take(request: Request, uploader: Uploader, services: ApiServices) -> tuple[Arrival, Stored]:
+    boundary = require_acceptable(request)
+    desk, pipeline, principal = services.upload_desk, services.pipeline, uploader.principal
+    async with desk.slots.hold(principal.tenant_id):
+        intake = Intake(principal, pipeline.sight, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
+        try:
+            arrival = await receive_form(request, boundary, intake)
+            return arrival, await pipeline.run(arrival, uploader)
+        except Refused as refused:
+            # Broken while it still came in: the pipeline never saw it, but the decision log must.
+            await pipeline.log_rejection(refused, await uploader.confirm())
+            raise refusal_of(refused.rejection) from refused
+        finally:
+            intake.close()
 
 
 def _say_rate(response: Response, rate: RateLimit | None, fact: RateFact | None) -> None:

@@ -22,6 +22,10 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.values import Decision, PendingFile
 
 
+class Outdated(Exception):
+    """What the upload was judged by is remembered, and has changed since: it is to be judged again."""
+
+
 class ClaimLost(Exception):
     """Another upload took the last room between the look and the claim. `reason` is the code that the look would have given."""
 
@@ -34,10 +38,13 @@ class ClaimLost(Exception):
 async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
     """Claim all that the file needs and write its row, or change nothing.
 
-    Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile. One statement is enough when
-    all is well; otherwise each claim is asked for by itself, to learn which was lost.
+    Raises `ClaimLost`, `ContextInactive`, `NotFound`, or `Unauthenticated` when the key was revoked meanwhile; `Outdated` where the upload
+    was judged by what is `remembered` and no longer so. One statement is enough when all is well; otherwise each claim is asked for by
+    itself, to learn which was lost.
     """
     if file.plan_month is not None or not await repository.claim_at_once(database, file):
+        if file.seen.remembered and not await repository.is_as_seen(database, file):
+            raise Outdated
         await _claim_one_by_one(file, database, free_limit=free_limit)
     reach("reserve.done")
 
