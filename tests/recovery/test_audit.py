@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from tests.api.answers import data
+from tests.api.answers import data, page
 from tests.api.places import Places
 from tests.api.samples import TEXT
 from tests.gate import Gate, Place, Service, running_service
@@ -152,3 +152,16 @@ def test_uploads_and_deletions_under_way_are_no_differences(hasty: Service) -> N
             data(gate.delete(f"/files/{file_id}"))
         seen |= audited(hasty).of(gate.tenant_id)
     assert seen == set()
+
+
+def test_a_total_that_is_wrong_is_told_when_strict_and_counted_anew_when_asked(gate: Gate) -> None:
+    gate.store(context=gate.context())
+    gate.sql(
+        "INSERT INTO count_deltas (tenant_id, list, facet_1, facet_2, change) VALUES (:t, 'files', 'a', 'b', 2)", t=gate.tenant_id
+    )
+    assert page(gate.get("/files"))[1]["total"] == 3
+    assert audited(gate.service, "--strict").of(gate.tenant_id) == {("miscounted", "files")}
+    (mended,) = [one for one in audited(gate.service, "--strict", "--mend").findings if one["tenant_id"] == gate.tenant_id]
+    assert mended["mended"]
+    assert audited(gate.service, "--strict").of(gate.tenant_id) == set()
+    assert page(gate.get("/files"))[1]["total"] == 1

@@ -48,7 +48,7 @@ async def _run(
                 _tell(step, json=json)
         if strict:
             async for finding in examiner.invariants():
-                found[finding.kind] += 1
+                found["mended" if finding.mended else finding.kind] += 1
                 _tell(finding, json=json)
     return found, position
 
@@ -67,7 +67,7 @@ def _tell(finding: Finding, *, json: bool) -> None:
     if json:
         show.as_json(asdict(finding))
         return
-    mended = " (deleted)" if finding.mended else ""
+    mended = " (mended)" if finding.mended else ""
     store = f" in {finding.store}" if finding.store else ""
     show.line(
         show.harmless(

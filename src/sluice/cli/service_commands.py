@@ -82,14 +82,19 @@ def audit(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Check besides what must never be: quotas that do not add up, work that no worker did, no default."
+            "--strict",
+            help="Check besides what must never be: quotas and totals that do not add up, work that no worker did, no default.",
         ),
     ] = False,
     contents: Annotated[
         bool, typer.Option("--contents", help="Read every object and compare its SHA-256, not only its size.")
     ] = False,
     mend: Annotated[
-        bool, typer.Option("--mend", help="Delete objects that no file has. Never where two installations share a bucket's folder.")
+        bool,
+        typer.Option(
+            "--mend",
+            help="Delete objects that no file has, and count lists anew. Never where two installations share a bucket's folder.",
+        ),
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the last audit was interrupted.")] = False,
     json: Json = False,

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.contexts.context import Context, RateLimit
+from sluice.db import counts
+from sluice.db.pages import rows_of_page
 from sluice.db.schema import contexts, storage_configs
 from sluice.db.types import Fields
 from sluice.kit.paging import Page, PageRequest
@@ -22,12 +24,9 @@ async def find(connection: AsyncConnection, tenant_id: str, context_key: str) ->
 async def list_page(connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
     """Answer one page, newest first."""
     wanted = [contexts.c.tenant_id == tenant_id] + ([] if status is None else [contexts.c.status == status])
-    total = (await connection.execute(select(func.count()).select_from(contexts).where(*wanted))).scalar_one()
-    if request.offset >= total:
-        return Page((), request, total)
-    query = select(contexts).where(*wanted).order_by(contexts.c.context_id.desc()).offset(request.offset).limit(request.page_size)
-    rows = (await connection.execute(query)).mappings().all()
-    return Page(tuple(context_of(row) for row in rows), request, total)
+    total = await counts.total(connection, tenant_id, "contexts", status)
+    rows = await rows_of_page(connection, list(contexts.c), wanted, request, total)
+    return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (SQLAlchemy's documented name)
 
 
 async def scanned_beyond(connection: AsyncConnection, size_mb: int, most: int) -> Sequence[Context]:

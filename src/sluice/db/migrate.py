@@ -15,12 +15,12 @@ _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 7_305_441_926
 
 
-async def upgrade(database: Database) -> None:
-    """Run every step that is missing, in one transaction; several processes may start at once. Raises `DatabaseAway`."""
+async def upgrade(database: Database, *, to: str = "head") -> None:
+    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once. Raises `DatabaseAway`."""
     async with database.transaction() as connection:
         if not database.is_sqlite:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(_upgrade, to)
 
 
 async def revision(database: Database) -> str | None:
@@ -34,10 +34,10 @@ def newest() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, to: str) -> None:
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def _config() -> Config:

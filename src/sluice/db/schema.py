@@ -8,8 +8,10 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    literal_column,
     text,
 )
 
@@ -96,6 +99,8 @@ contexts = Table(
     Column("updated_at", Moment, nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]),
+    Index("ix_contexts_listing", "tenant_id", "context_id"),
+    Index("ix_contexts_by_status", "tenant_id", "status", "context_id"),
 )
 
 _IN_QUARANTINE = text("quarantined_at IS NOT NULL")
@@ -134,14 +139,28 @@ files = Table(
     Column("quarantined_at", Moment, nullable=True),
     # What the last scan that found something called it. It outlives a release, which is for this threat alone.
     Column("threat", String(256), nullable=True),
-    Index("ix_files_listing", "tenant_id", "state", "file_id"),
-    Index("ix_files_by_context", "tenant_id", "context_key", "state", "file_id"),
-    Index("ix_files_by_uploader", "tenant_id", "uploaded_by", "state", "file_id"),
-    Index("ix_files_leases", "state", "lease_until"),
-    Index("ix_files_due", "state", "due_at"),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
 )
+
+IS_STORED: ColumnElement[bool] = files.c.state == literal_column("'stored'", String)
+"""The condition of the indexes below, in words: with a parameter in its place, no planner would know that they hold every such row."""
+
+
+def _of_stored(name: str, *columns: str) -> Index:
+    """Index stored files only: a pending one is on no list, and the way of an upload then writes to each of these once, not twice.
+
+    The state is in there all the same: SQLite would else look it up in each row.
+    """
+    return Index(name, *(files.c[column] for column in columns), files.c.state, postgresql_where=IS_STORED, sqlite_where=IS_STORED)
+
+
+_of_stored("ix_files_listing", "tenant_id", "file_id")
+_of_stored("ix_files_by_context", "tenant_id", "context_key", "file_id")
+_of_stored("ix_files_by_uploader", "tenant_id", "uploaded_by", "file_id")
+_of_stored("ix_files_by_both", "tenant_id", "context_key", "uploaded_by", "file_id")
+for _name, _since in (("ix_files_leases", files.c.lease_until), ("ix_files_due", files.c.due_at)):
+    Index(_name, files.c.state, _since, postgresql_where=_since.is_not(None), sqlite_where=_since.is_not(None))
 
 api_keys = Table(
     "api_keys",
@@ -195,6 +214,9 @@ audit_events = Table(
     Column("request_id", String(64), nullable=True),
     Column("created_at", Moment, nullable=False),
     Index("ix_audit_events_listing", "tenant_id", "event_id"),
+    Index("ix_audit_events_by_actor", "tenant_id", "actor_id", "event_id"),
+    Index("ix_audit_events_by_action", "tenant_id", "action", "event_id"),
+    Index("ix_audit_events_by_both", "tenant_id", "actor_id", "action", "event_id"),
     Index("ix_audit_events_age", "created_at"),
 )
 """Append-only: a trigger of the migration refuses every change of a row; only age removes one."""
@@ -219,3 +241,28 @@ decisions = Table(
     Index("ix_decisions_listing", "tenant_id", "report_id"),
     Index("ix_decisions_age", "created_at"),
 )
+
+row_counts = Table(
+    "row_counts",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("list", String(32), primary_key=True),
+    Column("facet_1", String(255), primary_key=True),
+    Column("facet_2", String(255), primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+)
+"""How long each list of a tenant is, whole and by each filter; an empty facet stands for all. See `db.counts` and docs/decisions/0014."""
+
+count_deltas = Table(
+    "count_deltas",
+    metadata,
+    Column("delta_id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
+    # No foreign key: the row that is counted has one, and a second look at the same tenant would cost every upload.
+    Column("tenant_id", _ID, nullable=False),
+    Column("list", String(32), nullable=False),
+    Column("facet_1", String(255), nullable=False),
+    Column("facet_2", String(255), nullable=False),
+    Column("change", Integer, nullable=False),
+    Index("ix_count_deltas_listing", "tenant_id", "list"),
+)
+"""What is not yet in `row_counts`: a row by a trigger of the migration for each row that came onto a list or left it."""

@@ -7,8 +7,10 @@ from typing import Literal
 from sqlalchemy import ColumnElement, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sluice.db import counts
 from sluice.db.moments import ahead, now
-from sluice.db.schema import contexts, files
+from sluice.db.pages import rows_of_page
+from sluice.db.schema import IS_STORED, contexts, files
 from sluice.db.types import AnyRow
 from sluice.files.record import FileRecord, Quarantined
 from sluice.kit.paging import Page, PageRequest
@@ -40,16 +42,13 @@ async def list_page(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
 ) -> Page[FileRecord]:
     """Answer one page, newest first."""
-    wanted: list[ColumnElement[bool]] = [files.c.tenant_id == tenant_id, files.c.state == "stored"]
+    wanted: list[ColumnElement[bool]] = [files.c.tenant_id == tenant_id, IS_STORED]
     if context_key is not None:
         wanted.append(files.c.context_key == context_key)
     if uploaded_by is not None:
         wanted.append(files.c.uploaded_by == uploaded_by)
-    total = (await connection.execute(select(func.count()).select_from(files).where(*wanted))).scalar_one()
-    if request.offset >= total:
-        return Page((), request, total)
-    query = select(*_SHOWN).where(*wanted).order_by(files.c.file_id.desc()).offset(request.offset).limit(request.page_size)
-    rows = (await connection.execute(query)).all()
+    total = await counts.total(connection, tenant_id, "files", context_key, uploaded_by)
+    rows = await rows_of_page(connection, _SHOWN, wanted, request, total)
     return Page(tuple(_value(row) for row in rows), request, total)
 
 

@@ -2,8 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, insert, select
 
+from sluice.db import counts
+from sluice.db.pages import rows_of_page
 from sluice.db.schema import audit_events
 from sluice.db.types import AnyRow, Connection
 from sluice.kit.paging import Page, PageRequest
@@ -24,12 +26,8 @@ async def list_page(
         wanted.append(audit_events.c.actor_id == actor_id)
     if action is not None:
         wanted.append(audit_events.c.action == action)
-    total = (await connection.execute(select(func.count()).select_from(audit_events).where(*wanted))).scalar_one()
-    if request.offset >= total:
-        return Page((), request, total)
-    newest = audit_events.c.event_id.desc()
-    query = select(audit_events).where(*wanted).order_by(newest).offset(request.offset).limit(request.page_size)
-    rows = (await connection.execute(query)).all()
+    total = await counts.total(connection, tenant_id, "audit_events", actor_id, action)
+    rows = await rows_of_page(connection, list(audit_events.c), wanted, request, total)
     return Page(tuple(_value(row) for row in rows), request, total)
 
 

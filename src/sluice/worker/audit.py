@@ -1,7 +1,7 @@
 """The audit: rows against objects and objects against rows, store by store, while the service runs. How it is shown is in `cli.auditing`.
 
 A difference is looked at twice before it is told, since files come and go meanwhile: a row is written before its object, and
-removed after it. Nothing is changed but strays, and those only when asked.
+removed after it. Nothing is changed but strays and wrong counts of lists, and those only when asked.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Final, Literal
 from sluice.buckets.bucket import Bucket
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
+from sluice.db import counts
 from sluice.db.database import Database
 from sluice.db.types import AnyRow
 from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
@@ -54,7 +55,9 @@ class Position:
 
 
 class Audit:
-    """Compares. `contents` reads every object and compares its SHA-256; `mend` deletes strays that this service has put there."""
+    """Compares. `contents` reads every object and compares its SHA-256; `mend` deletes strays that this service has put there, and counts
+    lists anew whose counts are wrong.
+    """
 
     def __init__(self, database: Database, buckets: Buckets, stores: Stores, *, contents: bool = False, mend: bool = False) -> None:
         self._database = database
@@ -81,6 +84,8 @@ class Audit:
             wrong = await repository.miscounted(connection)
             waiting = await repository.unsettled(connection, _UNSETTLED)
             lost = await repository.without_default(connection)
+        async for finding in self._lists():
+            yield finding
         for row in wrong:
             detail = f"counts {row.storage_used_bytes} bytes, its files have {row.counted}"
             yield Finding("miscounted", "", row.tenant_id, row.context_id, detail)
@@ -88,6 +93,34 @@ class Audit:
             yield Finding("unsettled", "", row.tenant_id, row.file_id, f"waits for the worker in state {row.state}")
         for row in lost:
             yield Finding("no_default", "", row.tenant_id, row.tenant_id, "has buckets and no default among them")
+
+    async def _lists(self) -> AsyncIterator[Finding]:
+        """Answer each list of a tenant whose kept counts are not what its rows are; with `mend` they are counted anew."""
+        after = ""
+        while True:
+            async with self._database.reading() as connection:
+                tenant_ids = await repository.tenants_after(connection, after, _BATCH)
+            if not tenant_ids:
+                return
+            for tenant_id in tenant_ids:
+                for name in counts.LISTS:
+                    finding = await self._list(tenant_id, name)
+                    if finding is not None:
+                        yield finding
+            after = tenant_ids[-1]
+
+    async def _list(self, tenant_id: str, name: counts.ListName) -> Finding | None:
+        async with self._database.transaction() as connection:
+            wrong = await counts.wrong(connection, tenant_id, name)
+        if not wrong:
+            return None
+        facets, (counted, there) = min(wrong.items())
+        shown = ", ".join(filter(None, facets)) or "all"
+        detail = f"{len(wrong)} counts are wrong, among them that of {shown}: {counted}, there are {there}"
+        if self._mend:
+            async with self._database.transaction() as connection:
+                await counts.recount(connection, tenant_id, name)
+        return Finding("miscounted", "", tenant_id, name, detail, mended=self._mend)
 
     async def _rows(self, position: Position) -> AsyncIterator[Finding | Position]:
         while True:

@@ -6,7 +6,7 @@ from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.moments import now
-from sluice.db.schema import contexts, default_buckets, files, storage_configs
+from sluice.db.schema import IS_STORED, contexts, default_buckets, files, storage_configs, tenants
 from sluice.db.types import AnyRow
 
 
@@ -54,6 +54,12 @@ async def miscounted(connection: AsyncConnection) -> Sequence[AnyRow]:
     return (await connection.execute(query)).all()
 
 
+async def tenants_after(connection: AsyncConnection, tenant_id: str, most: int) -> Sequence[str]:
+    """Answer ids of tenants that come after `tenant_id`, in the order of ids."""
+    query = select(tenants.c.tenant_id).where(tenants.c.tenant_id > tenant_id).order_by(tenants.c.tenant_id).limit(most)
+    return (await connection.execute(query)).scalars().all()
+
+
 async def unsettled(connection: AsyncConnection, most: int) -> Sequence[AnyRow]:
     """Answer files that wait for the worker: a lease is over, or an object is due to be removed."""
     lease_over = and_(files.c.state == "pending", files.c.lease_until <= now())
@@ -84,7 +90,7 @@ async def stored_in(connection: AsyncConnection, tenant_id: str, config_id: str 
             files.c.sha256,
             files.c.content_type,
         )
-        .where(files.c.tenant_id == tenant_id, files.c.state == "stored", files.c.file_id > after)
+        .where(files.c.tenant_id == tenant_id, IS_STORED, files.c.file_id > after)
         .where(files.c.storage_config_id.is_(None) if config_id is None else files.c.storage_config_id == config_id)
         .order_by(files.c.file_id)
         .limit(most)

@@ -6,6 +6,7 @@ from typing import Final
 
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
+from sluice.db import counts
 from sluice.db.database import Database
 from sluice.engines.limiter import ForgetsIdle, Limiter, LimiterAway
 from sluice.engines.storage import StoreFault, SweepsLeftovers
@@ -19,6 +20,7 @@ from sluice.trail import repository as trail_rows
 from sluice.uploads import repository as upload_rows
 
 _BATCH: Final = 100
+_DELTAS: Final = 2000
 _TRY_AGAIN: Final = timedelta(minutes=5)
 _LEFTOVER_SECONDS: Final = 24 * 3600.0
 """Longer than any upload may take."""
@@ -127,4 +129,21 @@ async def forget_audit(work: Background) -> int:
         return await trail_rows.forget(connection, work.clock() - work.keep_audit, _BATCH)
 
 
-SWEEPS: Final = (settle_leases, expire_test_files, purge_objects, sweep_leftovers, forget_takes, forget_decisions, forget_audit)
+@swept("fold_counts")
+async def fold_counts(work: Background) -> int:
+    """Fold what came onto lists and left them into the lists' counts. A few wait for the next round: it comes sooner for many only."""
+    async with work.database.transaction() as connection:
+        folded = await counts.fold(connection, _DELTAS)
+    return folded if folded == _DELTAS else 0
+
+
+SWEEPS: Final = (
+    settle_leases,
+    expire_test_files,
+    purge_objects,
+    sweep_leftovers,
+    forget_takes,
+    forget_decisions,
+    forget_audit,
+    fold_counts,
+)
