@@ -27,6 +27,7 @@ from sluice.uploads.spool import held
 from sluice.wiring.assembly import Services, assembled
 from sluice.worker import loop
 from sluice.worker.rescans import Rescans
+from sluice.worker.stale_parts import StalePartsSweep
 from sluice.worker.sweeps import Background
 
 _LAST_USED_SECONDS = 2.0
@@ -65,6 +66,8 @@ async def _running_tasks(settings: Settings, services: Services) -> AsyncIterato
     if settings.worker_inside:
         work = background(settings, services)
         tasks.append(asyncio.create_task(loop.run(work, pause_seconds=settings.worker_seconds, stop=stop)))
+        parts = StalePartsSweep(services.buckets, services.engines.stores, older_than=timedelta(hours=settings.stale_parts_hours))
+        tasks.append(asyncio.create_task(parts.run(stop)))
         if settings.rescan_per_second:
             tasks.append(asyncio.create_task(rescans(settings, services).run(stop)))
     try:

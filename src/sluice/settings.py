@@ -193,6 +193,11 @@ class Settings(BaseSettings):
         le=1000,
         description="Stored files that one worker scans again in a second, one at a time, when the scanner has new signatures. 0: none.",
     )
+    stale_parts_hours: float = Field(
+        24.0,
+        gt=0,
+        description="Hours after which an upload in parts that a crash left unfinished in a bucket is aborted. More than any upload takes.",
+    )
     purge_after_days: float = Field(30.0, ge=0, description="Days after which the object of a deleted file is removed.")
     test_file_hours: float = Field(24.0, gt=0, description="Hours after which files uploaded with a test key are removed.")
     decision_days: float = Field(365.0, gt=0, description="Days for which the decision log is kept. It holds file names.")

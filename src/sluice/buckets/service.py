@@ -91,6 +91,19 @@ class Buckets:
         async with self._database.reading() as connection:
             return await repository.list_all(connection, tenant_id)
 
+    async def of_everybody(self) -> AsyncIterator[Bucket]:
+        """Answer the active buckets of all tenants, for the worker."""
+        after = ""
+        while True:
+            async with self._database.reading() as connection:
+                buckets = await repository.list_of_everybody(connection, after, _BATCH)
+            for bucket in buckets:
+                if bucket.is_active:
+                    yield bucket
+            if len(buckets) < _BATCH:
+                return
+            after = buckets[-1].config_id
+
     async def set_default(self, tenant_id: str, config_id: str) -> Bucket:
         """Make the bucket the tenant's default; raises `NotFound` or `BucketInactive`."""
         async with self._database.transaction() as connection:

@@ -18,6 +18,7 @@ from sluice.wiring.assembly import WorkerServices, assembled_for_work, assembled
 from sluice.wiring.start import StartRefused
 from sluice.worker import loop
 from sluice.worker.rescans import Rescans
+from sluice.worker.stale_parts import StalePartsSweep
 from sluice.worker.sweeps import Background
 
 
@@ -43,7 +44,8 @@ async def _work(settings: Settings) -> None:
         background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, *keep)
         log.info("working", pause_seconds=settings.worker_seconds)
         sweeping = loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
-        await asyncio.gather(sweeping, _rescan(settings, parts, stop))
+        stale = StalePartsSweep(parts.buckets, parts.stores, older_than=timedelta(hours=settings.stale_parts_hours))
+        await asyncio.gather(sweeping, stale.run(stop), _rescan(settings, parts, stop))
     log.info("stopped")
 
 

@@ -6,7 +6,6 @@ removed after it. Nothing is changed but strays and wrong counts of lists, and t
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -19,13 +18,12 @@ from sluice.db.database import Database
 from sluice.db.types import AnyRow
 from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
 from sluice.errors import NotFound
+from sluice.kit.ids import FILE_ID
 from sluice.worker import repository
 
 _BATCH: Final = 500
 _AT_ONCE: Final = 16
 _UNSETTLED: Final = 1000
-_FILE_ID: Final = re.compile(r"file_[0-9a-z]{26}")
-"""Every key of ours holds the id of its file (contexts.templates)."""
 
 Kind = Literal["missing", "changed", "stray", "unreachable", "miscounted", "unsettled", "no_default"]
 PLATFORM: Final = "platform"
@@ -222,7 +220,7 @@ class Audit:
             yield Finding("unreachable", position.store, tenant_id, prefix, str(fault))
 
     async def _strays(self, batch: Sequence[Listed], name: str, tenant_id: str, store: ObjectStore) -> Sequence[Finding]:
-        ours = {found.key: ids for found in batch if (ids := _FILE_ID.findall(found.key))}
+        ours = {found.key: ids for found in batch if (ids := FILE_ID.findall(found.key))}
         known: dict[str, str] = {}
         ids = [file_id for found in ours.values() for file_id in found]
         for start in range(0, len(ids), _BATCH):

@@ -27,6 +27,7 @@ from sluice.uploads.names import read_name
 from sluice.uploads.spool import Spool
 from sluice.uploads.stages.scan import scan
 from sluice.uploads.values import Facts, ScanFact
+from sluice.worker.stopping import until
 
 _BATCH: Final = 50
 _CLAIM: Final = timedelta(minutes=30)
@@ -70,13 +71,7 @@ class Rescans:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; a scan under way is then given up, and its file is due again."""
-        working, stopping = asyncio.create_task(self._keep_on()), asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (working, stopping):
-                task.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+        await until(stop, self._keep_on())
 
     async def one_batch(self) -> int:
         """Scan the files with the oldest verdicts by other editions than the scanner's own; answer how many were done."""

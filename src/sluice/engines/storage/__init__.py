@@ -1,6 +1,7 @@
 """Object stores: a tenant's own buckets and the platform's store. Which store a file belongs to is decided in `buckets`."""
 
 from sluice.engines.storage.protocol import (
+    AbortsStaleParts,
     Listed,
     ListsObjects,
     ObjectStore,
@@ -10,4 +11,13 @@ from sluice.engines.storage.protocol import (
     SweepsLeftovers,
 )
 
-__all__ = ["Listed", "ListsObjects", "ObjectStore", "PresignsDownloads", "StoreFault", "StoreFull", "SweepsLeftovers"]
+__all__ = [
+    "AbortsStaleParts",
+    "Listed",
+    "ListsObjects",
+    "ObjectStore",
+    "PresignsDownloads",
+    "StoreFault",
+    "StoreFull",
+    "SweepsLeftovers",
+]

@@ -3,8 +3,9 @@
 Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.` or `..` segment, and are never reused.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
@@ -64,6 +65,18 @@ class SweepsLeftovers(Protocol):
 
     async def sweep(self, *, older_than_seconds: float) -> int:
         """Remove what was begun longer ago than that and never finished; answer how many. Raises `StoreFault`."""
+        ...
+
+
+@runtime_checkable
+class AbortsStaleParts(Protocol):
+    """A store that keeps, and bills, the parts of uploads that nobody completed or aborted."""
+
+    async def abort_stale_parts(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
+        """Abort uploads that began longer ago than that under keys below `prefix` that `is_ours` knows; answer how many.
+
+        Raises `StoreFault`.
+        """
         ...
 
 

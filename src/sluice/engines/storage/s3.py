@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -19,6 +20,7 @@ from sluice.engines.storage.s3_client import Patience, client_of
 from sluice.engines.storage.s3_faults import FOREIGN, answer_in, cause_of, fault_of
 from sluice.engines.storage.s3_links import LinkSigner
 from sluice.engines.storage.s3_parts import Parts, read_exactly
+from sluice.engines.storage.s3_stale import StaleParts
 from sluice.engines.storage.settled import settled
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
@@ -61,10 +63,12 @@ class S3Store:
         rest_seconds: float = 10.0,
     ) -> None:
         self._address = address_of(bucket, region, endpoint_url)
+        patience = patience or Patience()
         self._client: Client | None = client_of(
-            self._address, region, access_key_id, secret_access_key, patience or Patience(), sign_payload=sign_payload
+            self._address, region, access_key_id, secret_access_key, patience, sign_payload=sign_payload
         )
         self._links = LinkSigner(self._address, region, access_key_id, secret_access_key)
+        self._stale = StaleParts(self._address, region, access_key_id, secret_access_key, seconds=patience.request_seconds)
         self._part_bytes = part_bytes
         self._part_concurrency = part_concurrency
         self._probe_folder = probe_folder
@@ -158,6 +162,11 @@ class S3Store:
         except FOREIGN as error:
             raise fault_of(error, "read objects") from cause_of(error)
         return "sluice-put" in found.attributes
+
+    async def abort_stale_parts(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
+        """Abort uploads in parts that were begun long ago; see the protocol."""
+        with self._breaker.passing():
+            return await self._stale.abort(prefix, older_than, is_ours)
 
     async def probe(self) -> None:
         """Put, read and delete one small object below the probe folder."""
