@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+from sluice.buckets import Bucket
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import DatabaseAway
-from sluice.engines.storage import AbortsStaleParts, ObjectStore, StoreFault
+from sluice.engines.storage import AbortsStaleParts, StoreFault
 from sluice.kit.ids import FILE_ID
 from sluice.observe.log import log
 from sluice.worker.stopping import until
@@ -37,9 +37,9 @@ class StalePartsSweep:
 
     async def one_round(self) -> int:
         """Look into every bucket once; answer how many uploads were aborted. Raises `DatabaseAway`."""
-        aborted = await self._of("platform", lambda: self._stores.platform, "")
+        aborted = await self._of(None)
         async for bucket in self._buckets.of_everybody():
-            aborted += await self._of(bucket.config_id, lambda bucket=bucket: self._stores.of(bucket), bucket.base_path)
+            aborted += await self._of(bucket)
         return aborted
 
     async def _keep_on(self) -> None:
@@ -52,14 +52,14 @@ class StalePartsSweep:
             except Exception:  # noqa: BLE001  (a defect met in one round must not end the sweep)
                 log.exception("stale_parts_fault")
 
-    async def _of(self, name: str, store_of: Callable[[], ObjectStore], folder: str) -> int:
+    async def _of(self, bucket: Bucket | None) -> int:
+        name = "platform" if bucket is None else bucket.config_id
+        folder = "" if bucket is None else bucket.key_for("")
         try:
-            store = store_of()
+            store = self._stores.of(bucket)
             if not isinstance(store, AbortsStaleParts):
                 return 0
-            aborted = await store.abort_stale_parts(
-                f"{folder}/" if folder else "", self._older_than, lambda key: FILE_ID.search(key) is not None
-            )
+            aborted = await store.abort_stale_parts(folder, self._older_than, lambda key: FILE_ID.search(key) is not None)
         except StoreFault as fault:
             log.warning("stale_parts_put_off", storage_config_id=name, fault=str(fault))
             return 0
