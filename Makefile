@@ -5,9 +5,11 @@ BIN := .venv/bin
 FOLDER ?= ../shared/corpus
 WORKERS ?= 2
 KILLS ?= 9
+EXAMPLES ?= 500
+REPEATS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep matrix bench bench-scanner
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep state-machine matrix bench bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +64,9 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 
 kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
 	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/recovery/test_kill_sweep.py
+
+state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
+	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/api/test_state_machine.py $(ARGS)
 
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)
 	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py $(ARGS)

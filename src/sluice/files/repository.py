@@ -98,11 +98,11 @@ async def stale_verdicts(connection: AsyncConnection, edition: str, most: int, *
     return [FileRecord(**{name: row._mapping[name] for name in FileRecord.__slots__}) for row in found[:most]]  # noqa: SLF001  (as below)
 
 
-async def claim_rescan(connection: AsyncConnection, file_id: str, lease: timedelta) -> bool:
-    """Claim a stored file to be scanned again, for so long; answer whether it was there to be had."""
+async def claim_rescan(connection: AsyncConnection, file_id: str, edition: str, lease: timedelta) -> bool:
+    """Claim a stored file to be scanned by `edition`, for so long; answer whether it was there to be had, and not scanned by it meanwhile."""
     statement = (
         update(files)
-        .where(files.c.file_id == file_id, *_may_be_rescanned())
+        .where(files.c.file_id == file_id, files.c.scanned_with != edition, *_may_be_rescanned())
         .values(rescan_at=ahead(lease))
         .returning(files.c.file_id)
     )

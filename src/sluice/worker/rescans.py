@@ -105,7 +105,7 @@ class Rescans:
     async def _rescan(self, file: FileRecord, edition: str) -> bool:
         """Scan one file; answer False when the scanner is away, so that there is no use in the next."""
         async with self._database.transaction() as connection:
-            if not await file_rows.claim_rescan(connection, file.file_id, _CLAIM):
+            if not await file_rows.claim_rescan(connection, file.file_id, edition, _CLAIM):
                 return True
         try:
             with closing(Spool(self._memory_bytes, self._folder)) as spool:
