@@ -1,7 +1,8 @@
 import lzma
 import random
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 import zstandard
@@ -12,7 +13,7 @@ from sluice.formats.check import check_file
 from sluice.formats.images.raster import sample_picture
 from sluice.formats.images.tiff_lzw import unpacked_size
 from sluice.formats.kinds.tiff import KIND
-from sluice.formats.verdict import Finding, Limits, Outcome
+from sluice.formats.verdict import Finding, Limits, Measure, Outcome
 from tests.formats.judging import Judged, corpus, needs_corpus, source_of
 from tests.formats.judging import judge as judge_kind
 from tests.formats.tiffs import Values, board, grey, saved, written
@@ -115,6 +116,33 @@ def test_every_page_is_judged() -> None:
     assert judge(written(grey(64, 64), grey(64, 200), data=ROWS)).outcome is Outcome.CORRUPT
     data = saved(board("L"), board("L"))
     assert judge(data[:-100]).outcome is Outcome.CORRUPT
+
+
+def test_pages_that_share_their_pixels_are_drawn_once_and_many_only_up_to_a_budget() -> None:
+    side = 4096
+    packed = zlib.compress(bytes(side * side), 9)
+    same = grey(side, side, compression=8, offsets=[8], lengths=[len(packed)])
+    measures, blank, seconds = looked_at(written(*[same] * 200, data=packed))
+    assert (measures["frames"], "partially_checked" in measures, seconds < 1) == (200, False, True)
+    assert blank is not None
+    other = ({**same, 532: (4, [number])} for number in range(200))
+    measures, blank, seconds = looked_at(written(*other, data=packed))
+    assert (measures["partially_checked"], blank, seconds < 2) == (True, None, True)
+
+
+def looked_at(data: bytes) -> tuple[Mapping[str, Measure], str | None, float]:
+    """Answer what is measured, why it is blank, and the processor time."""
+    began = time.process_time()
+    with source_of(data) as source:
+        return KIND.check(source, Limits()), KIND.blank(source, Limits()), time.process_time() - began
+
+
+def test_a_picture_seen_below_a_page_is_looked_at_as_a_page_too() -> None:
+    rows = bytes(4096) + board("L").tobytes()
+    plain, shown = grey(64, 64), grey(64, 64, offsets=[8 + 4096])
+    second = int.from_bytes(written(plain, shown, data=rows)[8 + len(rows) + 2 + 12 * 7 :][:4], "little")
+    judged = judge(written({**plain, 330: (4, [second + 12])}, shown, data=rows))
+    assert (judged.outcome, judged.blank) == (Outcome.OK, None)
 
 
 def test_a_value_behind_the_end_of_the_file_is_corrupt() -> None:

@@ -112,7 +112,7 @@ class Walk:
     most: int
     end: int = 0
     """Where the last byte is that any directory names."""
-    _seen: set[int] = field(default_factory=set)
+    _seen: set[tuple[int, bool]] = field(default_factory=set)
 
     def pages(self) -> Iterator[Directory]:
         """Yield the directories of the chain. Raises `Corrupt` when one is not there, `TooComplex` for more than `most`."""
@@ -124,8 +124,8 @@ class Walk:
             yield from self._chain(offset, is_main=False, number=page.number)
 
     def _chain(self, offset: int, *, is_main: bool, number: int = 0) -> Iterator[Directory]:
-        while offset and offset not in self._seen:
-            self._seen.add(offset)
+        while offset and (offset, is_main) not in self._seen:
+            self._seen.add((offset, is_main))
             if len(self._seen) > self.most:
                 raise TooComplex(f"the TIFF has more than {self.most} directories")
             number += is_main

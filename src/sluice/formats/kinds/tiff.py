@@ -14,7 +14,7 @@ from PIL import Image, UnidentifiedImageError
 
 from sluice.formats.budget import Deadline
 from sluice.formats.images.raster import Seen, blank_picture, keep_within, load_still, sample_picture
-from sluice.formats.images.tiff_directory import Directory, Header, Walk, header_of
+from sluice.formats.images.tiff_directory import DRAWN, Directory, Header, Tag, Walk, header_of
 from sluice.formats.images.tiff_page import open_page
 from sluice.formats.images.tiff_segments import FAX, JPEG, Segment, Shape, segments_of, shape_of
 from sluice.formats.images.tiff_unpack import check_segments
@@ -24,8 +24,11 @@ from sluice.formats.verdict import Corrupt, Limits, Measure, Unsupported
 
 _DECODED_BY_LIBTIFF: Final = FAX | {JPEG}
 """Packings for which a complaint of libtiff's is one about the data."""
+_WITH_PLACES: Final = sorted(DRAWN)
 _WITH_ALPHA: Final = 2
 """Samples of grey and its transparency: of these, Pillow reads the first plane alone."""
+_DECODED_MOST: Final = 256 * 1024**2
+"""Bytes of pixels that all pages of a file may have, unless the file is large enough itself (`Limits.max_ratio`): a second of processor time."""
 _USUAL_MODES: Final = {"La": "LA", "RGBa": "RGBA", "I;16B": "I", "I;16L": "I", "I;16N": "I"}
 
 
@@ -51,17 +54,22 @@ class _Looking:
     size: tuple[int, int] = (0, 0)
     end: int = 0
     late: bool = False
+    decoded: int = 0
+    known: set[tuple[bool, tuple[Tag | None, ...]]] = field(default_factory=set)
+    """The pictures that were looked at, as pages or below one. Pages may share one: what has the same tags is the same."""
 
     def look(self) -> None:
-        """Judge all pages until the time is over. Raises `Corrupt`, `Unsafe`, and `Unsupported` when nothing of the first page can be judged."""
+        """Judge all pages until the time is over, or more was decoded than the file warrants. Raises `Corrupt`, `Unsafe`, and `Unsupported` when nothing of the first page can be judged."""
         deadline = Deadline(self.limits.soft_seconds)
         walk = Walk(self.source, self.header, self.limits.max_frames)
         for page in walk.pages():
             self._look_at(page, deadline)
             for smaller in walk.below(page):
-                self._unpack(smaller, deadline)
-            self.late = deadline.has_passed
-            if self.late:
+                if self._is_new(smaller, is_page=False):
+                    self._unpack(smaller, deadline)
+                if self._is_enough(deadline):
+                    break
+            if self._is_enough(deadline):
                 break
         self.end = max(self.end, walk.end)
         if not self.pages:
@@ -76,7 +84,14 @@ class _Looking:
         trailing = max(0, self.source.size - self.end)
         return {"width": width, "height": height, "frames": self.pages, "trailing_bytes": trailing} | unseen | late
 
+    def _is_enough(self, deadline: Deadline) -> bool:
+        self.late = deadline.has_passed or self.decoded > max(_DECODED_MOST, self.limits.max_ratio * self.source.size)
+        return self.late
+
     def _look_at(self, page: Directory, deadline: Deadline) -> None:
+        if not self._is_new(page, is_page=True):
+            self.pages += 1
+            return
         unpacked = self._unpack(page, deadline)
         if unpacked is None:
             return
@@ -97,8 +112,16 @@ class _Looking:
             return None
         keep_within(self.limits, shape.width, shape.height, page.number)
         segments = segments_of(self.source, page, shape)
+        self.decoded += max(shape.width * shape.height, sum(segment.full for segment in segments))
         self.end = max(self.end, *(segment.offset + segment.length for segment in segments))
         return shape, segments, check_segments(self.source, page, shape, segments, deadline)
+
+    def _is_new(self, page: Directory, *, is_page: bool) -> bool:
+        """Answer whether no such picture was looked at before; it is from now on."""
+        picture = is_page, tuple(page.tags.get(number) for number in _WITH_PLACES)
+        is_new = picture not in self.known
+        self.known.add(picture)
+        return is_new
 
     def _draw(self, page: Directory, shape: Shape, segments: list[Segment], *, is_sure: bool) -> Image.Image | None:
         """Answer a page decoded, None where this decoder does not know how. Raises `Corrupt` when it does and cannot."""
