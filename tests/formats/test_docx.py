@@ -91,6 +91,10 @@ BLANK = {
     "empty note": note("footnotes", ""),
     "text box without text": with_body(SHAPE.format("<a:noFill/><a:ln><a:noFill/></a:ln>")),
     "vml without line and fill": with_body(VML.format('<v:rect stroked="f" filled="false"/>')),
+    "vml whose parts say so": with_body(VML.format('<v:shape stroked="f"><v:fill on="false"/><v:stroke color="red"/></v:shape>')),
+    "white cell": with_body(
+        f'<w:tbl {W}><w:tr><w:tc><w:tcPr><w:shd w:val="clear" w:fill="FFFFFF"/></w:tcPr><w:p/></w:tc></w:tr></w:tbl>'
+    ),
 }
 CONTENT = {
     "a full stop": run("."),
@@ -119,6 +123,11 @@ CONTENT = {
     "chart": with_body(
         f'<w:p {W} xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"><w:r><w:drawing><c:chart/></w:drawing></w:r></w:p>'
     ),
+    "coloured cell": with_body(
+        f'<w:tbl {W}><w:tr><w:tc><w:tcPr><w:shd w:val="clear" w:fill="FFFF00"/></w:tcPr><w:p/></w:tc></w:tr></w:tbl>'
+    ),
+    "hatched paragraph": with_body(f'<w:p {W}><w:pPr><w:shd w:val="pct50" w:fill="auto"/></w:pPr></w:p>'),
+    "vml with a fill": with_body(VML.format('<v:shape stroked="f"><v:fill on="t"/></v:shape>')),
     "vml line": with_body(VML.format("<v:line/>")),
     "check box": with_body(f"<w:p {W}><w:r><w:fldChar><w:ffData><w:checkBox/></w:ffData></w:fldChar></w:r></w:p>"),
     "paragraph border": with_body(f'<w:p {W}><w:pPr><w:pBdr><w:bottom w:val="single"/></w:pBdr></w:pPr></w:p>'),

@@ -125,6 +125,7 @@ def test_pages_that_show_nothing_are_blank(body: str) -> None:
         "<img src='missing.png'/>",
         "<img src='https://example.org/a.png'/>",
         "<div style='background: url(a.png)'/>",
+        "<table><tr><td style='border: 1px solid'/></tr></table>",
     ],
 )
 def test_pages_that_show_anything_are_not_blank(body: str) -> None:
@@ -150,6 +151,13 @@ def test_a_page_that_is_missing_is_in_doubt() -> None:
 @pytest.mark.parametrize(("sheet", "is_blank"), [(b"p { color: red }", True), (b'p::before { content: "x" }', False)])
 def test_style_sheets_may_show_what_pages_do_not_hold(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book("", {"s.css": sheet}, items=CSS)) is is_blank
+
+
+@pytest.mark.parametrize(
+    ("sheet", "is_blank"), [(b"td { border: 0.5pt solid black }", False), (b"td { border: none; color: red }", True)]
+)
+def test_style_sheets_may_draw_the_lines_of_tables(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
+    assert blank(book("<table><tr><td/></tr></table>", {"s.css": sheet}, items=CSS)) is is_blank
 
 
 def test_a_book_without_pages_is_blank() -> None:

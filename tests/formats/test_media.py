@@ -145,6 +145,15 @@ def test_a_codec_that_nobody_knows_is_unsupported_and_not_blank() -> None:
     assert "unknown codec" in judged.detail
 
 
+def test_an_avi_whose_writer_could_not_go_back_is_judged_by_what_is_there() -> None:
+    data = bytearray(video("avi", scene()))
+    media_list = data.index(b"movi") - 4
+    for at in (4, media_list):
+        data[at : at + 4] = b"\xff" * 4
+    judged = of("avi", bytes(data))
+    assert (judged.outcome, judged.blank) == (Outcome.OK, None)
+
+
 def test_a_picture_beyond_4k_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media, "_PIXELS_MOST", 100 * 100)
     judged = of("mp4", video("mp4", black()))

@@ -66,6 +66,7 @@ def test_endless_groups_are_too_complex() -> None:
         pytest.param(rb"{\cf1 white}", id="white text"),
         pytest.param(rb"\trowd\cellx2000\cell\row", id="a table without lines"),
         pytest.param(rb"\brdrt\brdrnone\par", id="a border that is none"),
+        pytest.param(rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par", id="a white cell"),
         pytest.param(drawn(shows=False), id="an empty picture"),
         pytest.param(
             rb"{\*\shppict" + drawn(shows=False) + rb"}{\nonshppict" + drawn(shows=True, word=b"wmetafile8") + b"}", id="two forms"
@@ -94,6 +95,7 @@ def test_a_document_that_shows_nothing_is_blank(body: bytes) -> None:
         pytest.param(rb"{\cf1 white}{\cf2 red}", id="red text"),
         pytest.param(rb"\highlight2{\cf1 white}", id="white text on colour"),
         pytest.param(rb"\clbrdrt\brdrs\cellx2000\cell\row", id="a line"),
+        pytest.param(rb"\trowd\clcbpat2\cellx2000\cell\row", id="a coloured cell"),
         pytest.param(rb"{\object{\*\objclass Excel.Sheet.8}}", id="an object"),
         pytest.param(rb"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 1}}}}", id="a shape"),
         pytest.param(drawn(shows=True), id="a picture"),

@@ -148,6 +148,10 @@ def test_a_sheet_that_shows_nothing_is_blank(cells: bytes) -> None:
         pytest.param(label(0, 0, "x"), id="a letter"),
         pytest.param(label(0, 0, "Name") + label(0, 1, "Date") + label(1, 0, "x"), id="headings and a row"),
         pytest.param(record(0x06, bytes(14) + bytes(8)), id="a formula giving a number"),
+        pytest.param(
+            record(0x06, bytes(6) + b"\3" + bytes(5) + b"\xff\xff" + bytes(6) + b"\7\0\x1e\1\0\x1e\1\0\3"),
+            id="a formula not reckoned yet",
+        ),
         pytest.param(record(0x06, bytes(12) + b"\xff\xff" + bytes(8)) + record(0x207, b"\1\0\0x"), id="a formula giving a text"),
         pytest.param(record(0x0208, bytes(12) + b"\x20\0\0\0") + record(0x9D, b"\1\0") + number(0, 2, 1), id="a filtered row"),
         pytest.param(thing(CHART), id="a chart"),

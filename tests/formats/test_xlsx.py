@@ -72,6 +72,22 @@ def shared(*texts: str) -> bytes:
     return package_of(parts | {"xl/_rels/workbook.xml.rels": relations} | {name: text.encode() for name, text in changes.items()})
 
 
+def button() -> bytes:
+    """Answer a workbook with a control of the old kind, which openpyxl does not write."""
+    parts = parts_of(workbook())
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relations = (
+        f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'<Relationship Id="v" Type="{kinds}/vmlDrawing" Target="../drawings/v.vml"/></Relationships>'
+    )
+    drawing = '<xml xmlns:x="urn:schemas-microsoft-com:office:excel"><x:ClientData ObjectType="Button"/></xml>'
+    types = parts["[Content_Types].xml"].replace(
+        b"<Default", b'<Default Extension="vml" ContentType="application/vnd.openxmlformats-officedocument.vmlDrawing"/><Default', 1
+    )
+    added = {"xl/worksheets/_rels/sheet1.xml.rels": relations.encode(), "xl/drawings/v.vml": drawing.encode()}
+    return package_of(parts | added | {"[Content_Types].xml": types})
+
+
 WHITE = Font(color="FFFFFFFF")
 BLANK = {
     "as made": workbook(),
@@ -108,6 +124,7 @@ CONTENT = {
     "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
     "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
     "chart": workbook(lambda sheet: sheet.add_chart(BarChart())),
+    "button": button(),
     "comment": workbook(cell(None, comment=Comment("please check", "me"))),
 }
 

@@ -8,7 +8,17 @@ from sluice.formats.verdict import Finding, Outcome
 from tests.formats.judging import corpus, judge, needs_corpus
 
 
-@pytest.mark.parametrize("text", ["<a>text</a>", '<a b="1"/>', "<a><b/><c/></a>", "<!-- note --><a><![CDATA[x]]></a>", "<a>0</a>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a>text</a>",
+        '<a b="1"/>',
+        "<a><b/><c/></a>",
+        "<!-- note --><a><![CDATA[x]]></a>",
+        "<a>0</a>",
+        '<!DOCTYPE a SYSTEM "a.dtd"><a>&b;</a>',
+    ],
+)
 def test_a_document_with_content_passes(text: str) -> None:
     judged = judge(KIND, text.encode())
     assert judged.outcome is Outcome.OK

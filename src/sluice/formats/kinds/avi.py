@@ -12,8 +12,8 @@ from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure
 
 _FORM_BYTES: Final = 4
-_UNKNOWN: Final = frozenset({0, 4})
-"""Sizes of a list of media that was never finished: its writer ended first. Players look for the chunks themselves."""
+_UNKNOWN: Final = frozenset({0, 4, 0xFFFFFFFF})
+"""Sizes of a list of media that was never finished: its writer ended first, or could not go back. Players look for the chunks themselves."""
 
 
 def _recognises(source: Source) -> bool:

@@ -19,6 +19,9 @@ _STRICT: Final = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
 _BORDERS: Final = frozenset({"w:tblBorders", "w:tcBorders", "w:pBdr", "w:pgBorders"})
 _NO_BORDER: Final = frozenset({"", "nil", "none"})
 _PLAIN: Final = frozenset({"", "auto", "ffffff"})
+_AREAS: Final = frozenset({"w:tcPr", "w:pPr"})
+"""Cells and paragraphs, which are coloured even where they are empty."""
+_NO_PATTERN: Final = frozenset({"", "clear", "nil"})
 _OTHER_PARTS: Final = ("footnotes", "endnotes", "comments")
 
 
@@ -46,6 +49,8 @@ class _Body(Ink):
             self._prompts += 1
         elif name == "wp:docPr":
             self._hidden_drawing = "hidden" in attributes and is_on(attributes["hidden"])
+        elif name == "w:shd" and parent in _AREAS and (_shade(attributes) not in _PLAIN or _value(attributes) not in _NO_PATTERN):
+            self.ink_seen()
         elif name in {"w:tblStyle", "w:background"} or (name == "w:shd" and _shade(attributes) not in _PLAIN):
             self.has_shading = True
             if name == "w:tblStyle" and _value(attributes).lower() not in {"tablenormal", "a1"}:

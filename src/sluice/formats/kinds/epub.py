@@ -7,6 +7,7 @@ reader finds a page. The table of contents is no page.
 import io
 import zipfile
 from collections.abc import Mapping
+from enum import Enum
 from typing import Final
 
 from sluice.formats.archives.zip_records import LOCAL
@@ -16,6 +17,7 @@ from sluice.formats.office.epub_pages import STYLE_PAINTS, PageInk
 from sluice.formats.office.epub_parts import CONTAINER, ENCRYPTION, Item, Package, is_locked, packages_of
 from sluice.formats.office.zip_documents import ZipDocument, check_parts, media_type_of, open_document
 from sluice.formats.source import Source
+from sluice.formats.text.html_ink import draws
 from sluice.formats.verdict import Corrupt, Encrypted, Judgement, Limits, Measure
 
 _MEDIA_TYPE: Final = "application/epub+zip"
@@ -60,7 +62,9 @@ def blank(source: Source, limits: Limits) -> str | None:
     document = open_document(source, limits)
     packages = [_package(document, name) for name in packages_of(document)]
     pages = [page for package in packages for page in package.pages]
-    if any(_shows_something(document, page) for page in pages) or any(_is_painted(document, package) for package in packages):
+    looks = [_look(document, page) for page in pages]
+    has_cells = any(look is _Look.CELLS for look in looks)
+    if _Look.SOMETHING in looks or any(_is_painted(document, package, has_cells=has_cells) for package in packages):
         return None
     return f"none of the book's {len(pages)} pages shows anything" if pages else "the book has no pages"
 
@@ -71,23 +75,36 @@ def _package(document: ZipDocument, name: str) -> Package:
     return package
 
 
-def _shows_something(document: ZipDocument, page: Item | None) -> bool:
-    """Whether a page shows anything. What is missing, of another kind or not well-formed is in doubt: it does."""
+class _Look(Enum):
+    """What a page shows."""
+
+    NOTHING = 1
+    CELLS = 2
+    """A table without content: whether it has lines, the style sheets say."""
+    SOMETHING = 3
+
+
+def _look(document: ZipDocument, page: Item | None) -> _Look:
+    """Answer what a page shows. What is missing, of another kind or not well-formed is in doubt: something."""
     if page is None or not document.has(page.part):
-        return True
+        return _Look.SOMETHING
     if page.media_type.startswith("image/") and not page.media_type.startswith("image/svg"):
-        return document.shows_picture(page.part)
+        return _Look.SOMETHING if document.shows_picture(page.part) else _Look.NOTHING
     if page.media_type not in _PAGES:
-        return True
+        return _Look.SOMETHING
     ink = PageInk(page.part)
     document.read(page.part, ink)
-    return ink.has_ink or any(document.shows_picture(name) for name in dict.fromkeys(ink.pictures))
+    if ink.has_ink or any(document.shows_picture(name) for name in dict.fromkeys(ink.pictures)):
+        return _Look.SOMETHING
+    return _Look.CELLS if ink.has_cells else _Look.NOTHING
 
 
-def _is_painted(document: ZipDocument, package: Package) -> bool:
+def _is_painted(document: ZipDocument, package: Package, *, has_cells: bool) -> bool:
     styles = (item.part for item in package.items.values() if item.media_type == "text/css" and document.has(item.part))
     sheets = (read_capped(document.open(part), _STYLE_BYTES) for part in styles)
-    return any(sheet is None or STYLE_PAINTS.search(sheet) for sheet in sheets)
+    return any(
+        sheet is None or STYLE_PAINTS.search(sheet) or (has_cells and draws(sheet.decode("utf-8", "replace"))) for sheet in sheets
+    )
 
 
 def sample() -> bytes:

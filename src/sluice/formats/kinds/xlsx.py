@@ -22,6 +22,7 @@ _CONTENT: Final = frozenset(
     {"chartsheet", "dialogsheet", "xlmacrosheet", "pivottable", "ctrlprop", "oleobject", "package", "control"}
 )
 """Relations of a workbook or a sheet to what is content by its mere presence."""
+_CONTROL: Final = "{urn:schemas-microsoft-com:office:excel}ClientData"
 _COMMENTS: Final = frozenset({"comments", "threadedcomment"})
 
 
@@ -48,6 +49,21 @@ class _Comments(Ink):
     def data(self, text: str) -> None:
         if not text.isspace():
             self.ink_seen()
+
+
+class _Controls(Ink):
+    """Controls of a sheet, which are drawn by VML as its comments are."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Only what a control is matters here."""
+        if tag == _CONTROL and attributes.get("ObjectType") != "Note":
+            self.ink_seen()
+
+    def end(self, _tag: str) -> None:
+        """Only what a control is matters here."""
+
+    def data(self, _text: str) -> None:
+        """Only what a control is matters here."""
 
 
 def blank(source: Source, limits: Limits) -> str | None:
@@ -106,6 +122,8 @@ def _has_objects(package: Package, sheet: str) -> bool:
         if each.target not in package.parts:
             continue
         if each.kind in _COMMENTS and _has_ink(package, each.target, _Comments()):
+            return True
+        if each.kind == "vmldrawing" and _has_ink(package, each.target, _Controls()):
             return True
         if each.kind == "drawing" and _has_ink(package, each.target, Ink()):
             return True

@@ -33,6 +33,8 @@ _RESULT: Final = frozenset({0x0007, 0x0207})
 _TEXT_RESULT: Final = b"\xff\xff"
 _NO_VALUE_RESULTS: Final = frozenset({0, 3})
 """A text, which follows, or an empty text."""
+_EMPTY_TEXTS: Final = frozenset({b"", b"\x17\0", b"\x17\0\0"})
+"""Formulas that are an empty text. What others give was perhaps not reckoned when the file was written."""
 _ROW: Final = 0x0208
 _COLUMNS: Final = 0x007D
 _NOTE: Final = 0x001C
@@ -172,8 +174,8 @@ class SheetLook:
 
     def _see_formula(self, body: bytes) -> None:
         self._formula = _place(body)
-        result = body[6:14]
-        if result[6:] != _TEXT_RESULT or result[0] not in _NO_VALUE_RESULTS:
+        result, words = body[6:14], body[22:]
+        if result[6:] != _TEXT_RESULT or result[0] not in _NO_VALUE_RESULTS or (result[0] and words not in _EMPTY_TEXTS):
             self._show(self._formula, None)
 
     def _see_row(self, body: bytes) -> None:

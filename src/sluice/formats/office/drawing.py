@@ -80,7 +80,8 @@ class Ink(XmlTarget):
         """Short names of the open elements, as `w:t`."""
         self._text: list[str] | None = None
         self._shapes: list[_Shape] = []
-        self._vml: list[bool] = []
+        self._vml: list[dict[str, bool]] = []
+        """Whether each open VML shape has a line and a fill."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Open an element."""
@@ -105,7 +106,7 @@ class Ink(XmlTarget):
         elif name in _SHAPES and self._shapes:
             if self._shapes.pop().leaves_ink:
                 self.object_seen(name)
-        elif name in _VML_SHAPES and self._vml and self._vml.pop():
+        elif name in _VML_SHAPES and self._vml and any(self._vml.pop().values()):
             self.object_seen(name)
         self.closed(name)
 
@@ -144,7 +145,7 @@ class Ink(XmlTarget):
         elif relation_of(attributes, "link"):
             self.object_seen("a:blip")
         if self._vml:
-            self._vml[-1] = False  # the frame of a picture
+            self._vml[-1] = {}  # the frame of a picture
 
     def _shape(self, _name: str, _attributes: Mapping[str, str]) -> None:
         self._shapes.append(_Shape())
@@ -163,11 +164,20 @@ class Ink(XmlTarget):
             self._shapes[-1].lined = filled
 
     def _vml_shape(self, _name: str, attributes: Mapping[str, str]) -> None:
-        self._vml.append(not (attributes.get("stroked", "t") in _FALSE and attributes.get("filled", "t") in _FALSE))
+        self._vml.append(
+            {"v:stroke": attributes.get("stroked", "t") not in _FALSE, "v:fill": attributes.get("filled", "t") not in _FALSE}
+        )
+
+    def _vml_look(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Take the element that says how a shape is lined or filled, and may say that it is not."""
+        if self._vml and attributes.get("on", "t") in _FALSE:
+            self._vml[-1][name] = False
 
     _OPENED: Final[dict[str, Callable[["Ink", str, Mapping[str, str]], None]]] = {
         "a:blip": _blip,
         "v:imagedata": _blip,
+        "v:fill": _vml_look,
+        "v:stroke": _vml_look,
         "a:noFill": _fill,
         "wps:style": _style,
         "p:style": _style,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats.office.epub_parts import resolve
+from sluice.formats.text.html_ink import draws
 from sluice.formats.text.plaintext import INVISIBLE
 from sluice.formats.text.xmlsafe import Enough, XmlTarget
 
@@ -17,6 +18,7 @@ _OBJECTS: Final = frozenset({
     "video", "audio", "object", "embed", "iframe", "canvas", "input", "select", "textarea", "button", "meter", "progress", "hr",
     "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "use", "foreignObject",
 })  # fmt: skip
+_CELLS: Final = frozenset({"table", "td", "th"})
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden")
 _PAINTED: Final = re.compile(r"url\s*\(")
 _XLINK_HREF: Final = "{http://www.w3.org/1999/xlink}href"
@@ -34,6 +36,8 @@ class PageInk(XmlTarget):
     def __init__(self, part: str) -> None:
         self.has_ink = False
         self.pictures: list[str] = []
+        self.has_cells = False
+        """Whether there is a table, whose lines a style sheet may draw."""
         self._folder = posixpath.dirname(part)
         self._depth = 0
         self._muted_from = 0
@@ -46,8 +50,10 @@ class PageInk(XmlTarget):
         name, style = tag.rpartition("}")[2], attributes.get("style", "")
         if name in _MUTED or "hidden" in attributes or _HIDDEN.search(style):
             self._muted_from = self._depth
-        elif name in _OBJECTS or _PAINTED.search(style):
+        elif name in _OBJECTS or _PAINTED.search(style) or draws(style):
             self._ink_seen()
+        elif name in _CELLS:
+            self.has_cells = True
         elif name in {"img", "image"}:
             self._picture_seen(attributes.get("src") or attributes.get(_XLINK_HREF) or attributes.get("href", ""))
 

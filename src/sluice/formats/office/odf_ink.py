@@ -130,7 +130,7 @@ class Ink(XmlTarget):
             return hidden or attributes.get(TEXT + "display") == "none", white
         look = self.styles.look("text" if name == "text:span" else "paragraph", attributes.get(TEXT + "style-name"))
         if name in _PARAGRAPHS:
-            if look.has_border or attributes.get(TEXT + "style-name") == _RULE:
+            if look.has_border or look.has_ground or attributes.get(TEXT + "style-name") == _RULE:
                 self.object_seen(name)
             return hidden or bool(look.is_hidden), bool(look.is_white)
         return (hidden if look.is_hidden is None else look.is_hidden), (white if look.is_white is None else look.is_white)
@@ -148,8 +148,10 @@ class Ink(XmlTarget):
                 self.object_seen(name)
         elif name == "draw:image" and (target := attributes.get(XLINK_HREF)):
             self._picture_seen(target)
-        elif name == "table:table-cell" and self.styles.look("table-cell", attributes.get(TABLE + "style-name")).has_border:
-            self.object_seen(name)
+        elif name == "table:table-cell":
+            look = self.styles.look("table-cell", attributes.get(TABLE + "style-name"))
+            if look.has_border or look.has_ground:
+                self.object_seen(name)
 
     def _drawn(self, attributes: Mapping[str, str]) -> tuple[str, str]:
         """Answer fill and line of a shape as far as its automatic styles say."""

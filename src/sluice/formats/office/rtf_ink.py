@@ -40,6 +40,9 @@ _LINES: Final = _words("""
     brdrwavydb brdrtnthsg brdrthtnsg brdrtnthtnsg brdrtnthmg brdrthtnmg brdrtnthlg brdrthtnlg brdremboss brdrengrave brdrinset brdroutset
 """)
 _GROUNDS: Final = _words("highlight cb chcbpat cbpat clcbpat trcbpat chshdng shading clshdng")
+_AREAS: Final = _words("clcbpat cbpat")
+"""The colours of cells and paragraphs, which are seen even where they are empty."""
+_UNSEEN: Final = ([None] * 3, [255, 255, 255])
 _BITMAPS: Final = _words("pngblip jpegblip")
 _DRAWN_FIELDS: Final = frozenset({1, 2})
 """Form fields of these types are boxes to check and lists to drop down."""
@@ -182,6 +185,8 @@ class _Ink:
         if group.dead or group.wordless:
             return
         self._has_ground |= word in _GROUNDS and number != 0
+        if word in _AREAS and 0 < (number or 0) < len(self._colours) and self._colours[number or 0] not in _UNSEEN:
+            raise _Enough
         if word in _LINES or (word in _DRAWN and not group.hidden):
             raise _Enough
 

@@ -156,7 +156,7 @@ class _Ink:
         """Take an element that is not hidden. Raises `Enough` when it draws something."""
         if tag in _DRAWN or (tag in _SVG_DRAWN and any(name == "svg" for name, _, _ in self._open)):
             raise Enough
-        if _draws(style) or "background" in attributes or not _NO_GROUND.fullmatch(attributes.get("bgcolor", "")):
+        if draws(style) or "background" in attributes or not _NO_GROUND.fullmatch(attributes.get("bgcolor", "")):
             raise Enough
         if tag == "table" and attributes.get("border", "0").strip() not in {"", "0"}:
             raise Enough
@@ -168,7 +168,7 @@ class _Ink:
     def _see_style(self, text: str) -> None:
         """Take a style sheet: in doubt, its rules apply to something."""
         self._may_change = True
-        if _draws(text) or _ADDED.search(text) or "@import" in text:
+        if draws(text) or _ADDED.search(text) or "@import" in text:
             raise Enough
 
     def _picture_shows(self, attributes: Mapping[str, str]) -> bool:
@@ -186,8 +186,8 @@ def _see_machinery(tag: str, attributes: Mapping[str, str]) -> None:
         raise Enough
 
 
-def _draws(style: str) -> bool:
-    """Whether a style lays a ground other than white, or draws an edge."""
+def draws(style: str) -> bool:
+    """Answer whether a style lays a ground other than white, or draws an edge."""
     grounds, edges = _GROUND.findall(style), _EDGE.findall(style)
     return any(not _NO_GROUND.fullmatch(each) for each in grounds) or any(not _NO_EDGE.fullmatch(each) for each in edges)
 
