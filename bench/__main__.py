@@ -145,6 +145,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small numbers, under a minute: shows regressions, not figures")
     parser.add_argument("--rounds", type=int, default=0, help="counted rounds of each row (default 5, quick 3)")
     parser.add_argument("--only", default="", help="rows whose name holds this text")
+    parser.add_argument(
+        "--behind", type=float, default=1.0, help="most CPU of a row, baseline = 1, before the command fails (default 1)"
+    )
     parser.add_argument("--json", type=Path, help="write every sample there")
     asked = parser.parse_args()
     wanted = [row for row in rows(quick=asked.quick) if asked.only in row.name]
@@ -152,12 +155,12 @@ def main() -> int:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
         with running(Path(folder)) as bench:
             results = asyncio.run(compare(bench, wanted, asked.rounds or (3 if asked.quick else 5)))
-            limits = floors.measure(bench, Path(folder), quick=asked.quick)
+            limits = {} if asked.only else floors.measure(bench, Path(folder), quick=asked.quick)
     print(table(results))
     print("\n".join(f"{name}: {figure}" for name, figure in limits.items()))
     if asked.json is not None:
         asked.json.write_text(json.dumps({"rows": [asdict(result) for result in results], "floors": limits}, indent=2))
-    behind = [result.name for result in results if result.cpu < 1]
+    behind = [result.name for result in results if 1 / result.cpu > asked.behind]
     if behind:
         print(f"behind the baseline in CPU: {', '.join(behind)}", file=sys.stderr)
     return 1 if behind else 0

@@ -151,7 +151,7 @@ class Settings(BaseSettings):
     )
     sandbox_workers: int = Field(0, ge=0, le=256, description="Checker processes. 0: one per core, at least two.")
     sandbox_files_per_worker: int = Field(
-        100, ge=1, description="Files of one tenant that one checker process sees before it is replaced. 1: a process per file."
+        500, ge=1, description="Files of one tenant that one checker process sees before it is replaced. 1: a process per file."
     )
     sandbox_wall_seconds: float = Field(
         30.0, gt=0, description="Longest check of a small file; large files get more by their size."

@@ -139,11 +139,11 @@ def test_missing_servers_are_installed_by_root_without_asking(clone: Path) -> No
     assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in install
 
 
-@pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("test", 1)])
-def test_ci_runs_the_checks_then_the_tests_and_fails_when_either_did(failing: str, code: int, clone: Path) -> None:
-    script = f'for word; do case "$word" in check|test) echo "$word" >>ran; [ "$word" != "{failing}" ] || exit 2;; esac; done'
+@pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("bench", 1), ("test", 1)])
+def test_ci_runs_the_checks_the_ratios_and_the_tests_and_fails_when_any_did(failing: str, code: int, clone: Path) -> None:
+    script = f'for word; do case "$word" in check|bench|test) echo "$word" >>ran; [ "$word" != "{failing}" ] || exit 2;; esac; done'
     program(clone, "make", script)
     done = run(clone, ".ci/run", CI="true")
-    assert (clone / "ran").read_text().split() == ["check", "test"]
+    assert (clone / "ran").read_text().split() == ["check", "bench", "test"]
     assert done.returncode == code
     assert (f"failed: make {failing}" in done.stderr) is bool(failing)
