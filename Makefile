@@ -7,9 +7,10 @@ WORKERS ?= 2
 KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
+SECONDS_EACH ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep state-machine matrix bench bench-scanner
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade races state-machine matrix bench bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +65,15 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 
 kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
 	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/recovery/test_kill_sweep.py
+
+faults: venv-dev servers ## Put six faults of 20 s each before PostgreSQL, S3 and Redis while clients upload (SECONDS_EACH=n)
+	@SLUICE_TEST_FAULT_SECONDS=$(SECONDS_EACH) $(BIN)/python -m pytest -n 0 tests/api/test_faults_under_load.py $(ARGS)
+
+rolling-upgrade: venv-dev servers ## Serve with the code before the last migration on the schema after it (needs the history)
+	@$(BIN)/python -m pytest -n 0 tests/long/rolling_upgrade.py $(ARGS)
+
+races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bound bucket and revoked key on three servers (REPEATS=n)
+	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 tests/long/races.py $(ARGS)
 
 state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
 	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/api/test_state_machine.py $(ARGS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests start and the one system library they read with, where it is missing and we are root on Debian; otherwise names it.
-# A test whose server is missing is skipped by name, so this never fails.
+# A test whose server is missing is skipped by name, so this never fails. Arguments are further packages that a target needs.
 set -uo pipefail
 
 have() {
@@ -11,6 +11,7 @@ have() {
     clamav-daemon) command -v clamd >/dev/null ;;
     nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
     pgbouncer | haproxy) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
+    etcd-server) command -v etcd >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
@@ -18,7 +19,7 @@ have() {
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 curl prometheus; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 curl prometheus "$@"; do
     have "$package" || missing+=("$package")
 done
 # The OIDC issuer of the tests is a program of npm's; where node or the registry is missing, its tests are skipped.

@@ -11,6 +11,7 @@ from functools import partial
 from socket import SO_LINGER, SOL_SOCKET
 
 _PIECE = 64 * 1024
+_LATE_SECONDS = 0.2
 
 
 class Fault(Enum):
@@ -20,6 +21,9 @@ class Fault(Enum):
     BLACK_HOLE = "bytes are taken and go nowhere"
     RESET = "the connection is reset at its first byte"
     LOST_ANSWER = "requests arrive; instead of an answer the connection is reset"
+    SLOW = "every piece is passed on, each 0.2 s late"
+    CUT = "the first half of an answer arrives, then the connection is reset"
+    DOWN = "connections are reset as soon as they are made, open ones at their next byte"
 
 
 @dataclass
@@ -51,6 +55,9 @@ async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         proxy.connections += 1
         fault = partial(proxy.fault_on, proxy.connections)
+        if fault() is Fault.DOWN:
+            _reset(writer)
+            return
         behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", target)
         task = asyncio.current_task()
         assert task is not None
@@ -81,8 +88,10 @@ async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
 
 async def _up(fault: Callable[[], Fault], reader: asyncio.StreamReader, behind: asyncio.StreamWriter) -> None:
     while piece := await reader.read(_PIECE):
-        if fault() is Fault.RESET:
+        if fault() in {Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
+        if fault() is Fault.SLOW:
+            await asyncio.sleep(_LATE_SECONDS)
         if fault() is not Fault.BLACK_HOLE:
             behind.write(piece)
             await behind.drain()
@@ -92,7 +101,11 @@ async def _up(fault: Callable[[], Fault], reader: asyncio.StreamReader, behind: 
 
 async def _down(fault: Callable[[], Fault], behind: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
     while piece := await behind.read(_PIECE):
-        if fault() in {Fault.LOST_ANSWER, Fault.RESET}:
+        if fault() in {Fault.LOST_ANSWER, Fault.RESET, Fault.DOWN}:
+            raise ConnectionResetError
+        if fault() is Fault.CUT:
+            client.write(piece[: len(piece) // 2])
+            await client.drain()
             raise ConnectionResetError
         if fault() is not Fault.BLACK_HOLE:
             client.write(piece)

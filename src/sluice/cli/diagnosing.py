@@ -102,7 +102,7 @@ async def _migrated(settings: Settings, stack: AsyncExitStack) -> Database | Non
     try:
         database = make_database(settings)
         stack.push_async_callback(database.aclose)
-        return database if await migrate.revision(database) == migrate.newest() else None
+        return database if migrate.serves(await migrate.revision(database)) else None
     except (StartRefused, DatabaseAway):
         return None
 
@@ -128,10 +128,10 @@ async def _answered(kind: str, look: Callable[[], Awaitable[Sequence[EngineHealt
 
 
 async def _with_schema(health: EngineHealth, database: Database) -> EngineHealth:
-    at, newest = await migrate.revision(database), migrate.newest()
-    if at == newest:
+    at = await migrate.revision(database)
+    if migrate.serves(at):
         return replace(health, limits=dict(health.limits) | {"schema": at or ""})
-    detail = f"at schema {at or 'none'}, this release needs {newest}: run `sluice migrate`"
+    detail = f"at schema {at or 'none'}, this release needs {migrate.newest()}: run `sluice migrate`"
     return replace(health, state=EngineState.DOWN, detail=detail)
 
 

@@ -70,10 +70,11 @@ async def opened_database(settings: Settings) -> AsyncIterator[Database]:
     _require_file(settings)
     database = make_database(settings)
     try:
-        at, newest = await migrate.revision(database), migrate.newest()
-        if at != newest:
+        at = await migrate.revision(database)
+        if not migrate.serves(at):
             raise CommandRefused(
-                f"The database is at schema {at or 'none'} and this release needs {newest}: run `sluice migrate`.", Exit.FAILED
+                f"The database is at schema {at or 'none'} and this release needs {migrate.newest()}: run `sluice migrate`.",
+                Exit.FAILED,
             )
         yield database
     finally:

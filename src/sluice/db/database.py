@@ -40,6 +40,10 @@ _UNREACHABLE: Final = (
 )
 
 
+_RESET: Final = "TCPTransport closed"
+"""uvloop's words, in a RuntimeError, to who writes to a connection that was reset a moment ago."""
+
+
 class DatabaseAway(Exception):
     """The database cannot be reached, or cannot answer in time. The fault is not the caller's."""
 
@@ -154,14 +158,18 @@ async def _faults_named() -> AsyncIterator[None]:
         raise DatabaseUnreached("no connection to the database can be had") from fault
     except _UNREACHABLE as fault:
         raise DatabaseAway("the database does not answer") from fault
-    except asyncpg.PostgresError as fault:
-        if str(fault.sqlstate).startswith(_AWAY):
-            raise DatabaseAway("the database could not carry the statement out in time") from fault
-        raise
-    except DBAPIError as fault:
-        if fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY):
-            raise DatabaseAway("the database could not carry the statement out in time") from fault
-        raise
+    except (RuntimeError, asyncpg.PostgresError, DBAPIError) as fault:
+        if not _tells_of_absence(fault):
+            raise
+        raise DatabaseAway("the database could not carry the statement out in time") from fault
+
+
+def _tells_of_absence(fault: Exception) -> bool:
+    if isinstance(fault, RuntimeError):
+        return _RESET in str(fault)
+    if isinstance(fault, DBAPIError):
+        return fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY)
+    return str(getattr(fault, "sqlstate", "")).startswith(_AWAY)
 
 
 def _sqlite_url(text: str) -> URL:

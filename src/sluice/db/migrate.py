@@ -16,7 +16,10 @@ _LOCK: Final = 7_305_441_926
 
 
 async def upgrade(database: Database, *, to: str = "head") -> None:
-    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once. Raises `DatabaseAway`."""
+    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once. Raises `DatabaseAway`.
+
+    A database that a later release has been at is left as it is.
+    """
     async with database.transaction() as connection:
         if not database.is_sqlite:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -34,7 +37,27 @@ def newest() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()
 
 
+def steps() -> list[str]:
+    """Answer the revisions, the first one first."""
+    return [step.revision for step in reversed(list(ScriptDirectory.from_config(_config()).walk_revisions()))]
+
+
+def serves(at: str | None) -> bool:
+    """Say whether this release works on a database at that revision: at its own, or at one that a later release has brought it to.
+
+    Steps only expand what the release before uses (decision 15), so its processes may go on, and start again, while others are replaced.
+    """
+    return at is not None and (at == newest() or _is_later(at))
+
+
+def _is_later(at: str) -> bool:
+    return at.isdecimal() and at > (newest() or "")
+
+
 def _upgrade(connection: Connection, to: str) -> None:
+    at = MigrationContext.configure(connection).get_current_revision()
+    if at is not None and _is_later(at):
+        return
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, to)

@@ -14,6 +14,8 @@ from sluice.kit.health import EngineHealth, EngineState
 from sluice.observe.log import log
 
 _MICROSECONDS: Final = 1_000_000
+_FAULTS: Final = (RedisError, OSError, RuntimeError)
+"""What asking a Redis that goes away may raise. A RuntimeError is uvloop's word for a connection that was reset a moment ago."""
 # A sorted set per key: a member per take, its score the moment in microseconds by the server's clock (exact in a double until
 # the year 2255). The server runs a script alone, so count and claim are one step. A token that is there already is a repeat
 # of a request whose answer got lost: it has its place. `%.0f`, since Lua shortens large numbers otherwise.
@@ -65,7 +67,7 @@ class RedisLimiter:
         arguments: list[int | str] = [limit, window_seconds * _MICROSECONDS, token]
         try:
             taken, figure, at = await self._take(keys=[self._prefix + key], args=arguments)
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             raise LimiterAway(f"Redis does not answer as it should ({type(fault).__name__})") from fault
         if taken:
             return Taken(key, token, max(0, figure), at / _MICROSECONDS)
@@ -75,14 +77,14 @@ class RedisLimiter:
         """Free the place of this token, if it still counts."""
         try:
             await self._client.zrem(self._prefix + taken.key, taken.token)
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             log.warning("place_not_given_back", limiter="redis", fault=type(fault).__name__)
 
     async def health(self) -> EngineHealth:
         """Ask the server who it is, and whether it would throw windows away when its memory is full. Never raises."""
         try:
             facts: dict[str, Any] = await self._client.info("server", "memory")
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             return EngineHealth("limiter", "redis", EngineState.DOWN, detail=f"no answer ({type(fault).__name__})")
         version = str(facts.get("valkey_version") or facts.get("redis_version", ""))
         evicts = facts.get("maxmemory") and facts.get("maxmemory_policy") != "noeviction"

@@ -13,6 +13,8 @@ from redis.exceptions import RedisError
 from sluice.engines.verdicts.protocol import Cleared, VerdictKey
 from sluice.kit.health import EngineHealth, EngineState
 
+_FAULTS: Final = (RedisError, OSError, RuntimeError)
+"""What asking a Redis that goes away may raise. A RuntimeError is uvloop's word for a connection that was reset a moment ago."""
 _MAC: Final = "sha256"
 _MAC_BYTES: Final = 32
 _DOMAIN: Final = b"sluice clean verdict v1\0"
@@ -62,7 +64,7 @@ class RedisVerdicts:
         try:
             async with asyncio.timeout(self._seconds):
                 kept = await self._client.get(self._place(identity))
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             self._rest(fault)
             return None
         self._fault = ""
@@ -77,7 +79,7 @@ class RedisVerdicts:
         try:
             async with asyncio.timeout(self._seconds):
                 await self._client.set(self._place(identity), self._sign(identity, said) + said, ex=self._life_seconds)
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             self._rest(fault)
 
     async def health(self) -> EngineHealth:
@@ -86,7 +88,7 @@ class RedisVerdicts:
         try:
             async with asyncio.timeout(self._seconds):
                 await self._client.ping()
-        except (RedisError, OSError) as fault:
+        except _FAULTS as fault:
             return EngineHealth("verdicts", self.name, EngineState.DEGRADED, detail=_name_of(fault), limits=limits)
         state = EngineState.DEGRADED if self._fault else EngineState.UP
         return EngineHealth("verdicts", self.name, state, detail=self._fault, limits=limits)
@@ -113,10 +115,10 @@ class RedisVerdicts:
     def _is_resting(self) -> bool:
         return self._monotonic() < self._away_until
 
-    def _rest(self, fault: RedisError | OSError) -> None:
+    def _rest(self, fault: RedisError | OSError | RuntimeError) -> None:
         self._away_until = self._monotonic() + _REST_SECONDS
         self._fault = _name_of(fault)
 
 
-def _name_of(fault: RedisError | OSError) -> str:
+def _name_of(fault: RedisError | OSError | RuntimeError) -> str:
     return f"no answer ({type(fault).__name__})"
