@@ -41,7 +41,8 @@ def run(clone: Path, *command: str, **environment: str) -> subprocess.CompletedP
 def test_help_names_every_target_for_people(clone: Path) -> None:
     done = run(clone, "make")
     named = [line.split()[1] for line in done.stdout.splitlines()]
-    tried = ["fuzz", "fuzz-edge", "security", "audit", "sbom", "verdicts", "kill-sweep", "state-machine", "matrix", "bench", "bench-scanner"]
+    tried = ["fuzz", "fuzz-edge", "security", "audit", "sbom", "verdicts", "kill-sweep"]
+    tried += ["faults", "rolling-upgrade", "races", "state-machine", "matrix", "bench", "bench-scanner"]
     assert named == ["help", "run", "test", "check", "format", "lock", *tried, "docs", "clean"]
 
 
