@@ -17,7 +17,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(_ROOT))
-_GRACE = 60
+_GRACE = 120
 
 
 def main() -> int:
@@ -61,7 +61,9 @@ def _fuzz(name: str, seconds: int) -> None:
     corpus.mkdir()
     for number, seed in enumerate(SEEDS[name]):
         (corpus / str(number)).write_bytes(seed)
-    atheris.Setup([name, f"-max_total_time={seconds}", "-max_len=4096", "-print_final_stats=1", str(corpus)], TARGETS[name])
+    atheris.Setup(
+        [name, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=20", "-print_final_stats=1", str(corpus)], TARGETS[name]
+    )
     atheris.Fuzz()
 
 

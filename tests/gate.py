@@ -20,6 +20,7 @@ from sqlalchemy import select, text
 from sluice.api_keys.service import ApiKeys
 from sluice.db.database import Database
 from sluice.db.schema import decisions
+from sluice.db.whose import EVERYBODY
 from sluice.tenants.service import Tenants
 from sluice.tenants.tenant import Plan, TenantStatus
 from tests.api import forms
@@ -37,7 +38,11 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a setup keeps things: its database, and the S3 bucket that tenants get (None: the service's own folder)."""
+    """Where a setup keeps things: its database, and the S3 bucket that tenants get (None: the service's own folder).
+
+    `owner_url` is the same database as its owner, where the service works in a role that owns nothing: what tests look at and
+    change behind its back, they do as the owner.
+    """
 
     name: str
     folder: Path
@@ -45,6 +50,7 @@ class Place:
     settings: Mapping[str, str]
     gateway: RadosGateway | None = None
     bucket: str = ""
+    owner_url: str | None = None
 
     @property
     def data_dir(self) -> Path:
@@ -68,7 +74,7 @@ class Service:
         """Do in process what only commands and time can do to a tenant."""
 
         async def acted() -> _T:
-            database = Database(self.place.database_url)
+            database = Database(self.place.owner_url or self.place.database_url)
             try:
                 return await act(database)
             finally:
@@ -285,7 +291,7 @@ class Gate:
 
         async def read(database: Database) -> list[dict[str, Any]]:
             mine = select(decisions).where(decisions.c.tenant_id == self.tenant_id).order_by(decisions.c.report_id)
-            async with database.reading() as connection:
+            async with database.reading(EVERYBODY) as connection:
                 return [dict(row._mapping) for row in await connection.execute(mine)]
 
         return self.service.on_database(read)
@@ -294,7 +300,7 @@ class Gate:
         """Change a row behind the service's back: how tests make time pass."""
 
         async def act(database: Database) -> None:
-            async with database.transaction() as connection:
+            async with database.transaction(EVERYBODY) as connection:
                 await connection.execute(text(statement), values)
 
         self.service.on_database(act)

@@ -47,7 +47,7 @@ MORE: Final[Mapping[str, str]] = {
     "7.4.1": "A revoked or disabled key, and a suspended tenant, are refused by every process at once: nothing is cached.",
     "8.1.1": "The table of routes and scopes is data (`sluice.access`), and the reference of the API is made from it.",
     "8.2.1": "Every route asks for its scope; one without an entry in the table cannot be made.",
-    "8.2.2": "The tenant stands in every query; another tenant's id answers byte for byte as an unknown one.",
+    "8.2.2": "The tenant stands in every query, and row level security behind it; another tenant's id answers byte for byte as an unknown one.",
     "8.2.3": "Fields of an answer are listed in schemas; what may be changed is listed too.",
     "8.3.1": "In the service, before a byte of the body is read.",
     "8.4.1": "As 8.2.2, on every route, with keys and with tokens.",
@@ -65,6 +65,8 @@ MORE: Final[Mapping[str, str]] = {
     "11.3.3": "The same: authenticated, with the tenant, the bucket and the field as associated data.",
     "11.4.1": "SHA-256, HMAC-SHA-256.",
     "11.5.1": "`secrets` for every key, nonce and token id.",
+    "13.2.2": "With two roles on PostgreSQL the service's own may read and write rows, one tenant's at a time, and change no table; the "
+    "checker runs in a child that may do nothing.",
     "13.3.1": "Key files of mode 0600 made once, never in the database; a production start makes none by itself.",
     "13.3.4": "`sluice secrets rotate`, without a restart and resumable. How often is the operator's to decide.",
     "13.4.4": "TRACE is 405.",

@@ -53,6 +53,11 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None, description="`postgresql://…` or `sqlite:///…`. Default: SQLite in the data folder."
     )
+    migration_database_url: SecretStr | None = Field(
+        None,
+        description="The same PostgreSQL as its tables' owner, for migrations alone. `SLUICE_DATABASE_URL` then names a role that cannot "
+        "change tables and is held to one tenant's rows at a time; `sluice migrate` grants it what it needs.",
+    )
     database_pool_size: int = Field(10, ge=1, le=200, description="Connections to PostgreSQL kept by one process.")
     database_wait_seconds: float = Field(10.0, gt=0, description="Longest wait for one of these connections to be free.")
     database_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a new connection to PostgreSQL.")

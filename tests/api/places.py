@@ -32,5 +32,7 @@ class Places:
             "CLAMD": self._request.getfixturevalue("clamd_address"),
             "BUCKET_ENDPOINT_HOSTS": gateway.endpoint.removeprefix("http://"),
         }
-        url = postgres.createdb().replace("+asyncpg", "")
-        return Place("postgres-s3", folder, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))
+        owner = postgres.createdb().replace("+asyncpg", "")
+        url, settings["MIGRATION_DATABASE_URL"] = postgres.for_service(owner), owner
+        bucket = gateway.create_bucket(f"test-{secrets.token_hex(8)}")
+        return Place("postgres-s3", folder, url, settings, gateway, bucket, owner)

@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES
 from sluice.db.database import Conflict, Database
+from sluice.db.whose import EVERYBODY
 from tests.api.answers import is_now, page, refused
 from tests.gate import Gate, Service
 
@@ -139,7 +140,7 @@ def test_the_database_itself_refuses_to_change_an_entry(gate: Gate) -> None:
     gate.context()
 
     async def rewrite(database: Database) -> None:
-        async with database.transaction() as connection:
+        async with database.transaction(EVERYBODY) as connection:
             await connection.execute(
                 text("UPDATE audit_events SET actor_name = 'nobody' WHERE tenant_id = :t"), {"t": gate.tenant_id}
             )

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from sluice.db.database import Database
 from sluice.db.schema import metadata
+from sluice.db.whose import EVERYBODY
 from tests.api.answers import data
 from tests.api.places import Places
 from tests.gate import Gate, Service, running_service
@@ -115,7 +116,7 @@ def test_no_line_of_the_log_holds_a_secret(watched: Watched) -> None:
 @pytest.mark.asvs("16.2.5")
 def test_no_row_of_the_database_holds_a_secret(watched: Watched) -> None:
     async def rows(database: Database) -> bytes:
-        async with database.reading() as connection:
+        async with database.reading(EVERYBODY) as connection:
             tables = [(await connection.execute(select(table))).all() for table in metadata.sorted_tables]
         return repr(tables).encode()
 

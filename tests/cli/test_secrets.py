@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sluice.buckets import Bucket, repository
 from sluice.buckets.service import secret_binding
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY
 from sluice.kit.cipher import CannotOpen
 from sluice.kit.keyring_file import KeyringFile, add_key
 from sluice.tenants.service import Tenants
@@ -40,7 +41,7 @@ def keep_buckets(sluice: Sluice, count: int) -> list[Bucket]:
         database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
         tenant_id = (await Tenants(database).create("Weir & Sons", "free")).tenant_id
         kept = [_bucket(sluice, tenant_id, number) for number in range(count)]
-        async with database.transaction() as connection:
+        async with database.transaction(EVERYBODY) as connection:
             for bucket in kept:
                 await repository.add(connection, bucket)
         await database.aclose()
@@ -71,7 +72,7 @@ def _bucket(sluice: Sluice, tenant_id: str, number: int) -> Bucket:
 def sealed_of(sluice: Sluice) -> dict[str, str]:
     async def read() -> dict[str, str]:
         database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
-        async with database.reading() as connection:
+        async with database.reading(EVERYBODY) as connection:
             rows = (await connection.execute(text("SELECT config_id, secret_sealed FROM storage_configs"))).all()
         await database.aclose()
         return {row.config_id: row.secret_sealed for row in rows}

@@ -6,13 +6,14 @@ from sqlalchemy import insert, update
 
 from sluice.db.database import Database
 from sluice.db.schema import contexts, files, tenants
+from sluice.db.whose import EVERYBODY
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 async def add_tenant(database: Database, tenant_id: str, *context_keys: str) -> None:
     """Insert a tenant with these contexts."""
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(
             insert(tenants).values(tenant_id=tenant_id, name="x", plan="free", status="active", created_at=NOW)
         )
@@ -24,13 +25,13 @@ async def add_file(
     database: Database, tenant_id: str, file_id: str, *, context: str = "a", by: str = "u", state: str = "stored"
 ) -> None:
     """Insert a file as it is in that state."""
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(insert(files).values(**_file(tenant_id, file_id, context, by, state)))
 
 
 async def set_state(database: Database, file_id: str, state: str) -> None:
     """Bring a file into another state."""
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(update(files).where(files.c.file_id == file_id).values(state=state))
 
 

@@ -10,6 +10,7 @@ from sluice.db import counts
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.schema import count_deltas, files, row_counts
+from sluice.db.whose import EVERYBODY
 from tests.db.rows import add_file, add_tenant, set_state
 
 
@@ -21,17 +22,17 @@ async def tables(database: Database) -> Database:
 
 
 async def total(database: Database, first: str | None = None, second: str | None = None, tenant_id: str = "ten_1") -> int:
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         return await counts.total(connection, tenant_id, "files", first, second)
 
 
 async def fold(database: Database, most: int = 1000) -> int:
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         return await counts.fold(connection, most)
 
 
 async def rows_in(database: Database, table: str) -> int:
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         return int((await connection.execute(text(f"SELECT count(*) FROM {table}"))).scalar_one())
 
 
@@ -41,21 +42,21 @@ async def test_a_file_counts_while_it_is_stored_and_no_longer(tables: Database) 
     for state in ("stored", "deleted"):
         await set_state(tables, "f1", state)
         found.append(await total(tables))
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(delete(files))
     assert [*found, await total(tables)] == [0, 1, 0, 0]
 
 
 async def test_a_stored_file_whose_row_is_removed_counts_no_longer(tables: Database) -> None:
     await add_file(tables, "ten_1", "f1")
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(delete(files))
     assert await total(tables) == 0
 
 
 async def test_a_change_that_was_rolled_back_is_not_counted(tables: Database) -> None:
     await add_file(tables, "ten_1", "f1")
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(delete(files))
         await connection.rollback()
         if tables.is_sqlite:
@@ -130,15 +131,15 @@ async def _counted(database: Database, first: str | None, second: str | None) ->
     query = select(func.count()).select_from(files).where(files.c.state == "stored")
     query = query if first is None else query.where(files.c.context_key == first)
     query = query if second is None else query.where(files.c.uploaded_by == second)
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         return (await connection.execute(query)).scalar_one()
 
 
 async def test_contexts_are_counted_by_their_status(tables: Database) -> None:
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(text("UPDATE contexts SET status = 'inactive' WHERE context_key = 'a'"))
     for _ in range(2):
-        async with tables.reading() as connection:
+        async with tables.reading(EVERYBODY) as connection:
             found = [await counts.total(connection, "ten_1", "contexts", status) for status in (None, "active", "inactive")]
         assert found == [2, 1, 1]
         await fold(tables)
@@ -159,7 +160,7 @@ async def test_rows_from_before_the_counts_are_counted_by_the_migration(database
         await total(database, None, "u"),
         await total(database, "b", "u"),
     ] == [3, 2, 2, 1]
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         for name in counts.LISTS:
             assert await counts.wrong(connection, "ten_1", name) == {}
 
@@ -168,13 +169,13 @@ async def test_wrong_counts_are_found_and_counted_anew(tables: Database) -> None
     for number in range(3):
         await add_file(tables, "ten_1", f"f{number}")
     await fold(tables, 4)
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(update(row_counts).where(row_counts.c.list == "files").values(rows=7))
         await connection.execute(delete(count_deltas))
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         assert (await counts.wrong(connection, "ten_1", "files"))["a", "u"] == (7, 3)
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await counts.recount(connection, "ten_1", "files")
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         assert await counts.wrong(connection, "ten_1", "files") == {}
     assert await total(tables) == 3

@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, inspect, select, tex
 
 from sluice.db.database import Database
 from sluice.db.migrate import newest, revision, serves, steps, upgrade
+from sluice.db.whose import EVERYBODY
 
 Columns = Mapping[tuple[str, str], Mapping[str, Any]]
 _VALUES: Mapping[type, object] = {str: "v", int: 1, bool: False, bytes: b"v", dict: {}, datetime: datetime(2026, 1, 1, tzinfo=UTC)}
@@ -61,11 +62,11 @@ def _write_and_read(connection: Connection, tables: list[Table]) -> None:
 @pytest.mark.parametrize(("before", "after"), list(pairwise(STEPS)))
 async def test_a_step_leaves_all_that_the_release_before_needs(database: Database, before: str, after: str) -> None:
     await upgrade(database, to=before)
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         old, old_promises = await connection.run_sync(_columns), await connection.run_sync(_promises)
         tables = await connection.run_sync(_tables)
     await upgrade(database, to=after)
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         new, new_promises = await connection.run_sync(_columns), await connection.run_sync(_promises)
     for place, column in old.items():
         assert str(new[place]["type"]) == str(column["type"]), place
@@ -77,13 +78,13 @@ async def test_a_step_leaves_all_that_the_release_before_needs(database: Databas
             f"an old insert does not name {place}"
         )
     assert {promise for promise in new_promises - old_promises if promise.split()[0] in old_tables} == set()
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.run_sync(_write_and_read, tables)
 
 
 async def test_a_release_serves_a_database_that_a_later_one_has_migrated(database: Database) -> None:
     await upgrade(database)
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await upgrade(database)
     assert await revision(database) == "9999"

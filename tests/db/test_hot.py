@@ -11,6 +11,7 @@ from sluice.db.database import Conflict, Database, DatabaseAway
 from sluice.db.hot import Hot, same
 from sluice.db.migrate import upgrade
 from sluice.db.schema import tenants
+from sluice.db.whose import EVERYBODY
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 _NAMES = ("tenant_id", "name", "plan", "status", "created_at")
@@ -21,7 +22,8 @@ _ADD = same(
     .returning(tenants.c.tenant_id)
 )
 _FIND = same(select(tenants).where(tenants.c.tenant_id == bindparam("wanted", type_=tenants.c.tenant_id.type)))
-_COUNT = same(select(func.count().label("n")).select_from(tenants))
+_count = select(func.count().label("n")).select_from(tenants)
+_COUNT = Hot(postgres=_count, sqlite=[_count], nobody=True)
 
 
 def _rename(wanted: str) -> Any:
@@ -44,11 +46,11 @@ async def tables(database: Database) -> Database:
 
 async def test_a_row_comes_back_as_it_was_written(tables: Database) -> None:
     assert await tables.commit(_ADD, _ROW) == {"tenant_id": "ten_1"}
-    assert await tables.fetch(_FIND, {"wanted": "ten_1"}) == _ROW
+    assert await tables.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"}) == _ROW
 
 
 async def test_no_row_is_none(tables: Database) -> None:
-    assert await tables.fetch(_FIND, {"wanted": "ten_none"}) is None
+    assert await tables.fetch(_FIND, {"wanted": "ten_none", "tenant_id": "ten_none"}) is None
 
 
 async def test_a_broken_constraint_is_a_conflict_and_changes_nothing(tables: Database) -> None:
@@ -62,8 +64,8 @@ async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: 
     database = Database(f"sqlite:///{tmp_path / 'test.db'}")
     await upgrade(database)
     await database.commit(_ADD, _ROW)
-    assert await database.commit(_BOTH, {"first": "ten_1", "second": "ten_none"}) is None
-    found = await database.fetch(_FIND, {"wanted": "ten_1"})
+    assert await database.commit(_BOTH, {"first": "ten_1", "second": "ten_none", "tenant_id": "ten_1"}) is None
+    found = await database.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"})
     await database.aclose()
     assert found is not None
     assert found["name"] == "one"
@@ -71,9 +73,9 @@ async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: 
 
 async def test_what_was_committed_is_seen_by_every_door(tables: Database) -> None:
     await tables.commit(_ADD, _ROW)
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(update(tenants).values(name="changed"))
-    found = await tables.fetch(_FIND, {"wanted": "ten_1"})
+    found = await tables.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"})
     assert found is not None
     assert found["name"] == "changed"
 

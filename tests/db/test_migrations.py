@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from sluice.db.database import Database
 from sluice.db.migrate import newest, revision, upgrade
 from sluice.db.schema import metadata
+from sluice.db.whose import EVERYBODY
 
 
 def differences(connection: Connection) -> list[object]:
@@ -15,7 +16,7 @@ def differences(connection: Connection) -> list[object]:
 
 async def test_the_migrated_tables_are_the_declared_ones(database: Database) -> None:
     await upgrade(database)
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         assert await connection.run_sync(differences) == []
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import event, text
 
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from sluice.db.whose import EVERYBODY
 from sluice.files import repository
 from sluice.kit.paging import PageRequest
 from tests.db.rows import add_file, add_tenant
@@ -32,7 +33,7 @@ async def tables(database: Database) -> Database:
 
 
 async def page(database: Database, number: int, size: int, context: str | None = None, by: str | None = None) -> list[str]:
-    async with database.reading() as connection:
+    async with database.reading(EVERYBODY) as connection:
         found = await repository.list_page(connection, "ten_1", context, by, PageRequest(number, size))
     return [file.file_id for file in found.items]
 
@@ -62,12 +63,12 @@ def _told(database: Database) -> Iterator[list[tuple[str, Any]]]:
 async def test_a_page_is_found_in_the_index_of_its_filter_and_nothing_is_sorted(
     wanted: tuple[str | None, str | None], number: int, tables: Database
 ) -> None:
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.execute(text("ANALYZE"))
     with _told(tables) as told:
         await page(tables, number, 3, *wanted)
     statement, parameters = told[-1]
-    async with tables.reading() as connection:
+    async with tables.reading(EVERYBODY) as connection:
         if not tables.is_sqlite:
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
             await connection.execute(text("SET LOCAL enable_bitmapscan = off"))

@@ -17,6 +17,7 @@ from sqlalchemy import text
 from sluice.db.database import Database, DatabaseAway
 from sluice.db.migrate import upgrade
 from sluice.db.postgres import PostgresTerms
+from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import Taken
 from sluice.engines.limiter.database import DatabaseLimiter
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
@@ -29,7 +30,7 @@ BOUND = 6.0
 
 
 async def ask(database: Database, question: str = "SELECT 1") -> object:
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         return (await connection.execute(text(question))).scalar_one()
 
 
@@ -71,7 +72,7 @@ async def test_a_faulty_database_is_told_in_bounded_time_and_used_again_when_it_
 
 async def test_a_commit_whose_answer_does_not_come_is_told_in_bounded_time(behind: Database, proxy: FaultProxy) -> None:
     async def commit_into_silence() -> None:
-        async with behind.transaction() as connection:
+        async with behind.transaction(EVERYBODY) as connection:
             await connection.execute(text("SELECT 1"))
             proxy.fault = Fault.BLACK_HOLE
 
@@ -91,14 +92,14 @@ async def test_one_slow_statement_is_ended_and_the_connection_kept(behind: Datab
 
 
 async def test_a_row_that_another_holds_is_waited_for_in_bounded_time(behind: Database) -> None:
-    async with behind.transaction() as holder:
+    async with behind.transaction(EVERYBODY) as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
         assert await refused(behind, "SELECT pg_advisory_xact_lock(1)") < BOUND
     await ask(behind, "SELECT pg_advisory_xact_lock(1)")
 
 
 async def test_a_connection_that_is_not_free_is_waited_for_in_bounded_time(behind: Database) -> None:
-    async with behind.transaction(), behind.transaction():
+    async with behind.transaction(EVERYBODY), behind.transaction(EVERYBODY):
         assert await refused(behind) < BOUND
     assert await ask(behind) == 1
 
@@ -204,5 +205,5 @@ class TestBehindPgbouncer:
         assert await refused(pooled, "SELECT pg_sleep(30)") < BOUND
         for name, wanted in (("statement_timeout", "700ms"), ("lock_timeout", "400ms")):
             assert await ask(pooled, f"SHOW {name}") == wanted
-        async with pooled.reading() as connection:
+        async with pooled.reading(EVERYBODY) as connection:
             assert (await connection.execute(text("SHOW statement_timeout"))).scalar_one() == "700ms"

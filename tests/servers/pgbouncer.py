@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.servers import daemon, free_port, listens, require
-from tests.servers.postgres import Postgres
+from tests.servers.postgres import ROLE, Postgres
 
 _CONFIG = """
 [databases]
@@ -35,7 +35,7 @@ def running_pgbouncer(folder: Path, postgres: Postgres, *, servers: int) -> Iter
     home = Path(tempfile.mkdtemp(prefix="sluice-test-pgbouncer-"))  # the user `postgres` cannot enter pytest's folders
     try:
         (home / "pgbouncer.ini").write_text(_CONFIG.format(server_port=postgres.port, port=port, folder=home, servers=servers))
-        (home / "users").write_text('"postgres" ""\n')
+        (home / "users").write_text(f'"postgres" ""\n"{ROLE}" ""\n')
         as_user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
         if as_user:
             owner = pwd.getpwnam(as_user)

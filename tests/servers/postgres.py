@@ -10,8 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 from tests.servers import daemon, free_port, missing, run
+
+ROLE: Final = "sluice_service"
+"""Whom a service of two roles works as: nothing is granted to it but by migrations."""
 
 # fast, not durable: the data lives as long as one test run
 _OPTIONS = {
@@ -51,6 +55,12 @@ class Postgres:
         name = f"test_{next(self._numbers)}"
         self.psql(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url_of(name)
+
+    def for_service(self, url: str) -> str:
+        """Answer the URL of the same database for a role that owns nothing in it; the role is made where there is none."""
+        made = f"IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN CREATE ROLE {ROLE} LOGIN; END IF"
+        self.psql(f"DO $$ BEGIN {made}; END $$")
+        return url.replace("//postgres@", f"//{ROLE}@")
 
     def psql(self, statement: str, *, database: str = "postgres") -> str:
         """Run one statement and answer its rows as text, a line each, columns parted by `|`."""

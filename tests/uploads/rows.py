@@ -8,6 +8,7 @@ from sluice.access import Principal, Scope
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.schema import contexts, tenants
+from sluice.db.whose import EVERYBODY
 from sluice.uploads.names import read_name
 from sluice.uploads.values import PendingFile, Seen
 
@@ -22,7 +23,7 @@ async def prepare(database: Database) -> None:
     figures = {"max_file_size_mb": 1, "storage_used_bytes": 0, "rules_version": 1}
     ids = {"context_id": "ctx_1", "tenant_id": "ten_1", "created_at": LONG_AGO}
     tenant = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": LONG_AGO}
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(insert(tenants).values(tenant))
         await connection.execute(
             insert(contexts).values({**rules, **words, **figures, **ids, "allowed_extensions": [], "metadata": {}})

@@ -17,6 +17,7 @@ from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.moments import ahead
 from sluice.db.schema import contexts, decisions, files, tenants
+from sluice.db.whose import EVERYBODY
 from sluice.engines.scanner import Clean, Edition, Infected, ScanResult, Unavailable
 from sluice.engines.storage.local import LocalStore
 from sluice.kit.health import EngineHealth, EngineState
@@ -86,7 +87,7 @@ class House:
 
     async def pass_time(self, time: timedelta) -> None:
         """Let what waits have waited for so long: the clock of a database cannot be put forward."""
-        async with self.database.transaction() as connection:
+        async with self.database.transaction(EVERYBODY) as connection:
             waiting = (
                 await connection.execute(select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None)))
             ).all()
@@ -121,17 +122,17 @@ class House:
             "created_at": at,
         }
         scanned = {} if edition is None else {"scanned_with": edition, "scanned_at": at}
-        async with self.database.transaction() as connection:
+        async with self.database.transaction(EVERYBODY) as connection:
             await connection.execute(insert(files).values(**row, **scanned))
 
     async def quarantined(self) -> set[str]:
         query = select(files.c.object_key).where(files.c.quarantined_at.is_not(None))
-        async with self.database.reading() as connection:
+        async with self.database.reading(EVERYBODY) as connection:
             return set((await connection.execute(query)).scalars())
 
     async def logged(self) -> list[str]:
         query = select(decisions.c.outcome).order_by(decisions.c.report_id)
-        async with self.database.reading() as connection:
+        async with self.database.reading(EVERYBODY) as connection:
             return list((await connection.execute(query)).scalars())
 
 
@@ -157,7 +158,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         "rules_version": 1,
         "created_at": START,
     }
-    async with database.transaction() as connection:
+    async with database.transaction(EVERYBODY) as connection:
         await connection.execute(insert(tenants).values(**tenant))
         await connection.execute(insert(contexts).values(**context))
     yield House(database, tmp_path)
@@ -224,7 +225,7 @@ async def test_two_workers_share_the_files(house: House) -> None:
 
 async def test_a_file_that_a_dead_worker_had_claimed_is_due_again_later(house: House) -> None:
     await house.keep("claimed", day=1)
-    async with house.database.transaction() as connection:
+    async with house.database.transaction(EVERYBODY) as connection:
         await connection.execute(update(files).values(rescan_at=ahead(timedelta(minutes=30))))
     assert await house.rescans().one_batch() == 0
     await house.pass_time(timedelta(minutes=30))
@@ -305,7 +306,7 @@ async def test_a_file_deleted_while_it_was_scanned_leaves_no_decision(house: Hou
     await house.keep("a", day=1)
 
     async def deletes(_words: str) -> ScanResult:
-        async with house.database.transaction() as connection:
+        async with house.database.transaction(EVERYBODY) as connection:
             await connection.execute(update(files).values(state="deleted"))
         return Infected("Bad", NEW.engine, NEW.signatures, 1.0)
 

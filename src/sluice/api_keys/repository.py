@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, column, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.api_keys.api_key import ApiKey
 from sluice.db.database import Database
-from sluice.db.hot import same
+from sluice.db.hot import Hot
 from sluice.db.schema import api_keys, tenants
 from sluice.db.types import Fields
 from sluice.kit.paging import Page, PageRequest
@@ -17,10 +17,18 @@ from sluice.kit.paging import Page, PageRequest
 _SHOWN = [column for column in api_keys.c if column.name != "secret_hash"]
 
 
-_PRESENTED = same(
-    select(*_SHOWN, api_keys.c.secret_hash, tenants.c.status.label("tenant_status"))
-    .join(tenants, tenants.c.tenant_id == api_keys.c.tenant_id)
-    .where(api_keys.c.key_prefix == bindparam("key_prefix", type_=api_keys.c.key_prefix.type))
+_PREFIX = bindparam("key_prefix", type_=api_keys.c.key_prefix.type)
+_TENANT_STATUS = tenants.c.status.label("tenant_status")
+_GIVEN = func.presented_key(_PREFIX).table_valued(*(column(c.name, c.type) for c in (*api_keys.c, _TENANT_STATUS)))
+_PRESENTED = Hot(
+    # A key tells whose it is only when it was found, so row level security is passed by a function of the owner's (migration 0007).
+    postgres=select(*_GIVEN.c),
+    sqlite=[
+        select(*api_keys.c, _TENANT_STATUS)
+        .join(tenants, tenants.c.tenant_id == api_keys.c.tenant_id)
+        .where(api_keys.c.key_prefix == _PREFIX)
+    ],
+    nobody=True,
 )
 
 

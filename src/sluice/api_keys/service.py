@@ -11,6 +11,7 @@ from sluice.api_keys import repository
 from sluice.api_keys.api_key import ApiKey
 from sluice.api_keys.secret import KeyMode, new_key, parse_key, same_secret
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY
 from sluice.errors import KeyRevoked, NotFound, ScopeMissing, Unauthenticated
 from sluice.kit.brief import Brief
 from sluice.kit.clock import Clock, utc_now
@@ -63,7 +64,7 @@ class ApiKeys:
             expires_at=None if expires_in_days is None else now + timedelta(days=expires_in_days),
             last_used_at=None,
         )
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             await repository.add(connection, key, issued.secret_hash)
         return Issued(key, issued.text)
 
@@ -104,7 +105,7 @@ class ApiKeys:
 
     async def get(self, tenant_id: str, api_key_id: str) -> ApiKey:
         """Answer one key; raises `NotFound`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             key = await repository.find(connection, tenant_id, api_key_id)
         if key is None:
             raise NotFound
@@ -112,7 +113,7 @@ class ApiKeys:
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[ApiKey]:
         """Answer one page, newest first, of all keys or those with `status`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
     async def change(self, tenant_id: str, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
@@ -122,7 +123,7 @@ class ApiKeys:
         values = dict(changes) | {"updated_at": self._clock()}
         if "scopes" in values:
             values["scopes"] = list(_in_order(values["scopes"]))
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             key = await repository.change(connection, tenant_id, api_key_id, values)
         self._believed.forget()
         if key is not None:
@@ -140,7 +141,7 @@ class ApiKeys:
         """Write the uses collected since the last call."""
         used, self._used = self._used, {}
         if used:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(EVERYBODY) as connection:
                 await repository.write_last_used(connection, used)
 
 

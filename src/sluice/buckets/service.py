@@ -10,6 +10,7 @@ from sluice.buckets.endpoints import EndpointRefused, require_allowed, require_p
 from sluice.buckets.stores import Stores
 from sluice.db.database import Conflict, Database
 from sluice.db.types import Connection
+from sluice.db.whose import EVERYBODY
 from sluice.engines.storage import StoreFault
 from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBucketNeeded, Invalid, NotFound
 from sluice.kit.cipher import Sealer
@@ -67,13 +68,13 @@ class Buckets:
         Raises `Invalid` when the endpoint is not allowed or the bucket does not work, `BucketExists` when the name is taken.
         """
         bucket = self._bucket(tenant_id, new)
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             if any(other.name == new.name for other in await repository.list_all(connection, tenant_id)):
                 raise BucketExists(new.name)
         await self._require_public(bucket)
         await self._try_out(bucket)
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant_id) as connection:
                 await repository.add(connection, bucket)
                 await repository.point_default(connection, tenant_id, bucket.config_id, only_if_none=not new.set_as_default)
                 kept = await repository.find(connection, tenant_id, bucket.config_id)
@@ -83,19 +84,19 @@ class Buckets:
 
     async def get(self, tenant_id: str, config_id: str) -> Bucket:
         """Answer one bucket; raises `NotFound`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await _require(connection, tenant_id, config_id)
 
     async def list_all(self, tenant_id: str) -> tuple[Bucket, ...]:
         """Answer the tenant's buckets, oldest first."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.list_all(connection, tenant_id)
 
     async def of_everybody(self) -> AsyncIterator[Bucket]:
         """Answer the active buckets of all tenants, for the worker."""
         after = ""
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 buckets = await repository.list_of_everybody(connection, after, _BATCH)
             for bucket in buckets:
                 if bucket.is_active:
@@ -106,7 +107,7 @@ class Buckets:
 
     async def set_default(self, tenant_id: str, config_id: str) -> Bucket:
         """Make the bucket the tenant's default; raises `NotFound` or `BucketInactive`."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             await repository.lock_row(connection, tenant_id, config_id)
             bucket = await _require(connection, tenant_id, config_id)
             if not bucket.is_active:
@@ -127,7 +128,7 @@ class Buckets:
             values["secret_sealed"] = self._seal(bucket, values.pop("secret_access_key"))
             await self._try_out(replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"]))
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant_id) as connection:
                 await repository.lock_row(connection, tenant_id, config_id)
                 if values.get("is_active") is False and (await _require(connection, tenant_id, config_id)).is_default:
                     raise DefaultBucketNeeded
@@ -139,7 +140,7 @@ class Buckets:
     async def delete(self, tenant_id: str, config_id: str) -> Deleted:
         """Forget the bucket and its credentials, never its objects; raises `NotFound`, or `BucketBound` while anything resolves to it."""
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant_id) as connection:
                 bucket = await _require(connection, tenant_id, config_id)
                 bound = await repository.count_contexts(connection, bucket)
                 if bucket.is_default or bound:
@@ -155,7 +156,7 @@ class Buckets:
         """Answer the bucket that a stored file is in, None for the platform's store. A forgotten bucket resolves to the default."""
         if storage_config_id is None:
             return None
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await _resolve(connection, tenant_id, storage_config_id)
 
     async def _require_public(self, bucket: Bucket) -> None:
@@ -202,7 +203,7 @@ class Buckets:
             await store.aclose()
 
     async def _count_bound(self, tenant_id: str, config_id: str) -> int:
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.count_contexts(connection, await _require(connection, tenant_id, config_id))
 
 
@@ -223,14 +224,14 @@ class Secrets:
         async for bucket in self._sealed_by_others():
             plain = self._keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket))
             sealed = self._keyring.seal(plain, bound_to=secret_binding(bucket))
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(bucket.tenant_id) as connection:
                 done += await repository.replace_secret(connection, bucket, sealed)
         return done
 
     async def _sealed_by_others(self) -> AsyncIterator[Bucket]:
         after = ""
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 buckets = await repository.list_of_everybody(connection, after, _BATCH)
             for bucket in buckets:
                 if not self._keyring.is_current(bucket.secret_sealed):

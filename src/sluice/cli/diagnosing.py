@@ -130,7 +130,8 @@ async def _answered(kind: str, look: Callable[[], Awaitable[Sequence[EngineHealt
 async def _with_schema(health: EngineHealth, database: Database) -> EngineHealth:
     at = await migrate.revision(database)
     if migrate.serves(at):
-        return replace(health, limits=dict(health.limits) | {"schema": at or ""})
+        wall = {True: {"row_security": "on"}, False: {"row_security": "off"}, None: {}}[await database.row_security()]
+        return replace(health, limits={**health.limits, "schema": at or "", **wall})
     detail = f"at schema {at or 'none'}, this release needs {migrate.newest()}: run `sluice migrate`"
     return replace(health, state=EngineState.DOWN, detail=detail)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.db import migrate
+from sluice.db import migrate, roles
 from sluice.db.database import Database
 from sluice.observe import log
 from sluice.settings import Settings
-from sluice.wiring.engines import make_database
+from sluice.wiring.engines import make_database, make_owners_database
 
 T = TypeVar("T")
 
@@ -55,13 +55,40 @@ def on_database(act: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(acted())
 
 
-async def bring_up_to_date(settings: Settings) -> None:
-    """Migrate the database to the schema of this release, however long that takes; raises `DatabaseAway`."""
-    database = make_database(settings, patient=True)
+async def bring_up_to_date(settings: Settings) -> tuple[str | None, str | None]:
+    """Migrate the database to the schema of this release, however long that takes; answer the schema before and after.
+
+    Where the tables belong to another role than the service's, that one is granted what it needs. Raises `DatabaseAway`, and
+    `CommandRefused` when the service's own role would have to migrate and may not.
+    """
+    async with AsyncExitStack() as stack:
+        owner = make_owners_database(settings)
+        stack.push_async_callback(owner.aclose)
+        before = await migrate.revision(owner)
+        if not migrate.serves(before):
+            await _upgrade(owner, before)
+        if settings.migration_database_url is not None:
+            database = make_database(settings)
+            stack.push_async_callback(database.aclose)
+            await _let_in(owner, database)
+        return before, await migrate.revision(owner)
+
+
+async def _upgrade(owner: Database, before: str | None) -> None:
     try:
-        await migrate.upgrade(database)
-    finally:
-        await database.aclose()
+        await migrate.upgrade(owner)
+    except migrate.NotTheOwner as fault:
+        raise CommandRefused(
+            f"The database is at schema {before or 'none'}, this release needs {migrate.newest()}, and SLUICE_DATABASE_URL names a role "
+            "that may not change it: run `sluice migrate` with SLUICE_MIGRATION_DATABASE_URL, the same database as its owner.",
+            Exit.FAILED,
+        ) from fault
+
+
+async def _let_in(owner: Database, database: Database) -> None:
+    role = await roles.role_of(database)
+    if role != await roles.role_of(owner):
+        await roles.grant(owner, role)
 
 
 @asynccontextmanager

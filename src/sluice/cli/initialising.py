@@ -6,7 +6,6 @@ from dataclasses import asdict
 from sluice.cli import show
 from sluice.cli.environment import bring_up_to_date
 from sluice.cli.first_key import FirstKey, ensure_key
-from sluice.db import migrate as schema
 from sluice.settings import Settings
 from sluice.tenants import Plan
 from sluice.wiring.engines import make_database
@@ -28,7 +27,7 @@ def init(settings: Settings, name: str | None, plan: Plan, *, json: bool) -> int
 
 def migrate(settings: Settings) -> int:
     """Migrate, and say from where to where."""
-    before, after = asyncio.run(_migrate(settings))
+    before, after = asyncio.run(bring_up_to_date(settings))
     show.line(f"The database is at schema {after} already." if before == after else f"Schema {before or 'none'} became {after}.")
     return 0
 
@@ -38,16 +37,6 @@ async def _init(settings: Settings, name: str | None, plan: Plan) -> FirstKey:
     database = make_database(settings)
     try:
         return await ensure_key(database, name, plan)
-    finally:
-        await database.aclose()
-
-
-async def _migrate(settings: Settings) -> tuple[str | None, str | None]:
-    database = make_database(settings, patient=True)
-    try:
-        before = await schema.revision(database)
-        await schema.upgrade(database)
-        return before, await schema.revision(database)
     finally:
         await database.aclose()
 

@@ -9,6 +9,7 @@ from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.types import Connection
+from sluice.db.whose import EVERYBODY
 from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, SluiceError
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -64,7 +65,7 @@ class Contexts:
             updated_at=None,
         )
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant_id) as connection:
                 await _require_bucket(connection, tenant_id, context.storage_config_id)
                 await repository.add(connection, context)
         except Conflict as fault:
@@ -75,7 +76,7 @@ class Contexts:
         """Answer one context; raises `NotFound`."""
         if not is_plain(context_key):
             raise NotFound
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             context = await repository.find(connection, tenant_id, context_key)
         if context is None:
             raise NotFound
@@ -83,7 +84,7 @@ class Contexts:
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
         """Answer one page, newest first, of all contexts or those with `status`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
     async def change(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
@@ -91,7 +92,7 @@ class Contexts:
         if not changes:
             return await self.get(tenant_id, context_key)
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant_id) as connection:
                 before = await repository.find(connection, tenant_id, context_key)
                 if before is None:
                     raise NotFound
@@ -113,7 +114,7 @@ class Contexts:
         reach = self._scan_reach()
         if reach is None:
             return ()
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             return await repository.scanned_beyond(connection, reach // BYTES_PER_MB, most)
 
     def _require_reach(self, most_mb: int, *, scanned: bool) -> None:
@@ -124,7 +125,7 @@ class Contexts:
 
     async def _why_not(self, tenant_id: str, context_key: str) -> SluiceError:
         """Tell a taken key from a bucket that was deleted between the look and the insert."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             taken = await repository.find(connection, tenant_id, context_key)
         return _unknown_bucket() if taken is None else ContextExists(context_key)
 

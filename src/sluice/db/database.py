@@ -16,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 from sluice.db.drivers import Driver, NoConnection, Row, SqliteDriver
 from sluice.db.hot import Hot
 from sluice.db.postgres import READ_ONLY, PostgresTerms, driver_of, engine_of, is_postgres
+from sluice.db.whose import EVERYBODY, EVERYBODY_FLAG, NOBODY, TENANT, Whose
 from sluice.kit.health import EngineHealth, EngineState
 
 _SQLITE_BUSY_MS: Final = 10_000
@@ -57,7 +58,10 @@ class Conflict(Exception):
 
 
 class Database:
-    """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move."""
+    """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move.
+
+    Each says whose rows it is about: on PostgreSQL it sees no others where the service works in a role of its own (`db.whose`).
+    """
 
     def __init__(self, url: str, *, postgres: PostgresTerms | None = None) -> None:
         """Raises `ValueError` when `url` names no database that the service knows; the sentence does not repeat it: it may hold a password.
@@ -73,10 +77,11 @@ class Database:
         self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, whose: Whose) -> AsyncIterator[AsyncConnection]:
         """Open a transaction for writing; commits when the block ends, rolls back when it raises. Raises `Conflict`, `DatabaseAway`."""
         if self._writer is None:
             async with _faults_named(), self.engine.begin() as connection:
+                await _tell(connection, whose)
                 yield connection
             return
         async with self._writer, _faults_named(), self.engine.connect() as connection:
@@ -89,16 +94,18 @@ class Database:
             await connection.commit()
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    async def reading(self, whose: Whose) -> AsyncIterator[AsyncConnection]:
         """Open a connection for reading; whatever it changed would be rolled back. Raises `DatabaseAway`."""
         async with _faults_named(), self.engine.connect() as connection:
+            if not self.is_sqlite:
+                await _tell(connection, whose)
             yield connection
 
     async def fetch(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path that only reads, and answer its row. Raises `DatabaseAway`."""
         with self._counted():
             async with _faults_named():
-                return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=False)
+                return await self._run(unit, values, writes=False)
 
     async def commit(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path in a transaction of its own and answer its row; None when it changed nothing.
@@ -107,7 +114,11 @@ class Database:
         """
         with self._counted():
             async with self._writer or nullcontext(), _faults_named():
-                return await self._driver.fetch(unit.on(self.engine.dialect), values, writes=True)
+                return await self._run(unit, values, writes=True)
+
+    async def _run(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
+        statements, tenant_id = unit.on(self.engine.dialect), unit.tenant_of(values)
+        return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
 
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
@@ -115,13 +126,23 @@ class Database:
         pool = self._pool()
         question = "select sqlite_version()" if self.is_sqlite else "show server_version"
         try:
-            async with asyncio.timeout(HEALTH_SECONDS), self.reading() as connection:
+            async with asyncio.timeout(HEALTH_SECONDS), self.reading(NOBODY) as connection:
                 version = (await connection.execute(text(question))).scalar_one()
         except DatabaseAway as fault:
             return EngineHealth("database", name, EngineState.DOWN, detail=str(fault), limits=pool)
         except TimeoutError:
             return EngineHealth("database", name, EngineState.DOWN, detail="the database does not answer in time", limits=pool)
         return EngineHealth("database", name, EngineState.UP, version=str(version), limits=pool)
+
+    async def row_security(self) -> bool | None:
+        """Answer whether PostgreSQL holds this role to the tenant of each unit of work; None where it cannot. Raises `DatabaseAway`.
+
+        It does not hold who owns the tables, nor a superuser.
+        """
+        if self.is_sqlite:
+            return None
+        async with self.reading(NOBODY) as connection:
+            return bool((await connection.execute(text("SELECT row_security_active(to_regclass('files'))"))).scalar_one())
 
     def _pool(self) -> Mapping[str, int]:
         """Answer how many connections are kept and in use: by uploads, and by everything else."""
@@ -143,6 +164,14 @@ class Database:
         """Close the pool. A second call is a no-op."""
         await self._driver.aclose()
         await self.engine.dispose()
+
+
+async def _tell(connection: AsyncConnection, whose: Whose) -> None:
+    """Say whose rows a transaction is about. For everybody by `SET`, which is no query yet: what comes may still choose its isolation."""
+    if isinstance(whose, str):
+        await connection.exec_driver_sql(f"SELECT set_config('{TENANT}', $1, true)", (whose,))
+    elif whose is EVERYBODY:
+        await connection.exec_driver_sql(f"SET LOCAL {EVERYBODY_FLAG} = 'on'")
 
 
 @asynccontextmanager

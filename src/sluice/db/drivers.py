@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import asyncpg
 
 from sluice.db.hot import Compiled
+from sluice.db.whose import TENANT, TenantConnection, set_config
 from sluice.kit.failpoints import reach
 
 _CLOSE_SECONDS: Final = 5.0
@@ -28,8 +29,13 @@ class Driver(Protocol):
     def size(self) -> int:
         """How many units it runs at once; further ones wait."""
 
-    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:
-        """Answer the one row of the last statement, or None when one of them answered none: then nothing was changed."""
+    async def fetch(
+        self, unit: Sequence[Compiled], values: Mapping[str, Any], *, tenant_id: str | None, writes: bool
+    ) -> Row | None:
+        """Answer the one row of the last statement, or None when one of them answered none: then nothing was changed.
+
+        `tenant_id` is whose rows the unit is about.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -38,10 +44,16 @@ class Driver(Protocol):
 
 
 class PostgresDriver:
-    """A pool of asyncpg's. Each unit is one statement, prepared once per connection and committed by itself: one round trip."""
+    """A pool of asyncpg's. Each unit is one statement, prepared once per connection and committed by itself: one round trip.
 
-    def __init__(self, connect: Callable[[], Awaitable[Any]], *, size: int, wait_seconds: float, before: str | None) -> None:
-        """`connect` makes a connection; `before` is a statement to run first, in one transaction with the unit; None needs neither."""
+    A unit sees the rows of its tenant. A connection that worked for another one before is told first: one round trip more. A unit
+    without a tenant leaves a connection as it is; only those that ask a function of the owner's have none (`Hot`).
+    """
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[Any]], *, size: int, wait_seconds: float, before: Mapping[str, str] | None
+    ) -> None:
+        """`connect` makes a connection. `before` is what to set anew in each unit's transaction; None: it lasts with the connection."""
         self._connect = connect
         self.size = size
         self._wait_seconds = wait_seconds
@@ -49,7 +61,14 @@ class PostgresDriver:
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
 
-    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:  # noqa: ARG002  (see Driver)
+    async def fetch(
+        self,
+        unit: Sequence[Compiled],
+        values: Mapping[str, Any],
+        *,
+        tenant_id: str | None,
+        writes: bool,  # noqa: ARG002  (see Driver)
+    ) -> Row | None:
         """Run the unit's one statement."""
         (statement,) = unit
         pool = self._pool or await self._open()
@@ -58,7 +77,7 @@ class PostgresDriver:
         except TimeoutError as fault:
             raise NoConnection("none is free") from fault
         try:
-            found = await self._run(connection, statement.text, statement.bind(values))
+            found = await self._run(connection, statement.text, statement.bind(values), tenant_id)
         except (TimeoutError, asyncpg.ReadOnlySQLTransactionError):
             # Its answer may come any time, or never; or its server is the primary no more: the connection is not used again.
             connection.terminate()
@@ -78,12 +97,14 @@ class PostgresDriver:
         except TimeoutError:
             pool.terminate()
 
-    async def _run(self, connection: Any, text: str, values: Sequence[Any]) -> Sequence[Any] | None:
+    async def _run(self, connection: Any, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any] | None:
         if self._before is None:
+            if tenant_id is not None:
+                await connection.stand_for(tenant_id)
             record = await connection.fetchrow(text, *values)
         else:
             async with connection.transaction():
-                await connection.execute(self._before)
+                await connection.execute(_set_all(self._before, tenant_id))
                 record = await connection.fetchrow(text, *values)
         return None if record is None else tuple(record)
 
@@ -91,7 +112,12 @@ class PostgresDriver:
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
-                    min_size=0, max_size=self.size, connect=self._connected, init=_read_json, reset=_nothing_to_reset
+                    min_size=0,
+                    max_size=self.size,
+                    connect=self._connected,
+                    connection_class=TenantConnection,
+                    init=_read_json,
+                    reset=_nothing_to_reset,
                 )
             return self._pool
 
@@ -109,7 +135,14 @@ class SqliteDriver:
         self._reader = _SqliteThread(connect)
         self._writer = _SqliteThread(connect)
 
-    async def fetch(self, unit: Sequence[Compiled], values: Mapping[str, Any], *, writes: bool) -> Row | None:
+    async def fetch(
+        self,
+        unit: Sequence[Compiled],
+        values: Mapping[str, Any],
+        *,
+        tenant_id: str | None,  # noqa: ARG002  (see Driver; SQLite cannot be told)
+        writes: bool,
+    ) -> Row | None:
         """Run all of the unit in one hop to the thread. What a cancelled caller began is finished, or undone, whole."""
         thread = self._writer if writes else self._reader
         found = await thread.run([(statement.text, statement.bind(values)) for statement in unit], writes=writes)
@@ -172,4 +205,9 @@ async def _read_json(connection: Any) -> None:
 
 
 async def _nothing_to_reset(connection: Any) -> None:
-    """A unit is one statement that leaves nothing behind: no round trip is spent on cleaning up."""
+    """A unit is one statement that leaves nothing behind but its tenant, which the next unit sets if it has another."""
+
+
+def _set_all(settings: Mapping[str, str], tenant_id: str | None) -> str:
+    tenant = {TENANT: "" if tenant_id is None else tenant_id}
+    return "SELECT " + ", ".join(set_config(name, value) for name, value in (dict(settings) | tenant).items())

@@ -54,12 +54,19 @@ class Hot:
 
     On SQLite each statement runs only if the one before it answered a row, and nothing is changed unless all did. On PostgreSQL the one
     statement says the same with common table expressions. Values are named by `bindparam`s that carry their type.
+
+    One of the values is `tenant_id`, whose rows the unit is about, whether its statements use it or not; a unit of `nobody` has none.
     """
 
-    def __init__(self, *, postgres: Statement, sqlite: Sequence[Statement]) -> None:
+    def __init__(self, *, postgres: Statement, sqlite: Sequence[Statement], nobody: bool = False) -> None:
+        self._nobody = nobody
         self._postgres = postgres
         self._sqlite = tuple(sqlite)
         self._compiled: dict[str, tuple[Compiled, ...]] = {}
+
+    def tenant_of(self, values: Mapping[str, Any]) -> str | None:
+        """Answer whose rows a run with these values is about; raises `KeyError` when they do not say and have to."""
+        return None if self._nobody else values["tenant_id"]
 
     def on(self, dialect: Dialect) -> tuple[Compiled, ...]:
         """Answer the statements for a kind of database."""

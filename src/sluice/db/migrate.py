@@ -8,19 +8,36 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import ProgrammingError
 
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY, NOBODY
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 7_305_441_926
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
+"""PostgreSQL, appendix A."""
+
+
+class NotTheOwner(Exception):
+    """The role that was to migrate may not change the tables."""
 
 
 async def upgrade(database: Database, *, to: str = "head") -> None:
-    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once. Raises `DatabaseAway`.
+    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once.
 
-    A database that a later release has been at is left as it is.
+    A database that a later release has been at is left as it is. Raises `DatabaseAway`, `NotTheOwner`.
     """
-    async with database.transaction() as connection:
+    try:
+        await _upgrade_all(database, to)
+    except ProgrammingError as fault:
+        if getattr(fault.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise NotTheOwner from fault
+
+
+async def _upgrade_all(database: Database, to: str) -> None:
+    async with database.transaction(EVERYBODY) as connection:
         if not database.is_sqlite:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         await connection.run_sync(_upgrade, to)
@@ -28,7 +45,7 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
 
 async def revision(database: Database) -> str | None:
     """Answer the revision that the database is at, None when it was never migrated."""
-    async with database.reading() as connection:
+    async with database.reading(NOBODY) as connection:
         return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
 
 

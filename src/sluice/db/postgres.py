@@ -13,6 +13,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from sluice.db.drivers import NoConnection, PostgresDriver
+from sluice.db.whose import TenantConnection, set_config
 
 _SCHEMES: Final = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
 _TLS: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
@@ -81,7 +82,7 @@ def driver_of(url: str, terms: PostgresTerms) -> PostgresDriver:
     """Answer a pool for the hot path, as large as the other and on the same terms; none of its connections is made yet."""
     connect = partial(_connected, "postgresql" + url[url.index(":") :], terms)
     # Behind pgbouncer a statement's parts may reach two servers unless a transaction holds them together.
-    before = _timeouts_text(_timeouts(terms)) if terms.pgbouncer else None
+    before = _timeouts(terms) if terms.pgbouncer else None
     return PostgresDriver(connect, size=terms.pool_size, wait_seconds=terms.wait_seconds, before=before)
 
 
@@ -103,6 +104,7 @@ async def _connected(dsn: str, terms: PostgresTerms) -> Any:
             timeout=terms.connect_seconds,
             command_timeout=None if terms.statement_seconds is None else terms.statement_seconds + _GRACE_SECONDS,
             server_settings=settings,
+            connection_class=TenantConnection,
             **({"statement_cache_size": 0} if terms.pgbouncer else {}),
         )
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
@@ -115,11 +117,7 @@ def _timeouts(terms: PostgresTerms) -> dict[str, str]:
 
 
 def _set_timeouts(timeouts: dict[str, str], connection: Connection) -> None:
-    connection.exec_driver_sql(_timeouts_text(timeouts))
-
-
-def _timeouts_text(timeouts: dict[str, str]) -> str:
-    return "SELECT " + ", ".join(f"set_config('{name}', '{milliseconds}', true)" for name, milliseconds in timeouts.items())
+    connection.exec_driver_sql("SELECT " + ", ".join(set_config(name, milliseconds) for name, milliseconds in timeouts.items()))
 
 
 def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:

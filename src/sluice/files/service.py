@@ -8,6 +8,7 @@ from typing import Final
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY
 from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault
 from sluice.errors import NotFound, Unavailable
 from sluice.files import repository
@@ -52,7 +53,7 @@ class Files:
 
     async def get(self, tenant_id: str, file_id: str) -> FileRecord:
         """Answer one file; raises `NotFound`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             file = await repository.find(connection, tenant_id, file_id)
         if file is None:
             raise NotFound
@@ -65,13 +66,13 @@ class Files:
         if not is_plain(f"{context_key}{uploaded_by}"):
             # Nothing is kept under such a name, and PostgreSQL cannot even be asked for a NUL.
             return Page((), request, 0)
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
 
     async def link(self, tenant_id: str, file_id: str, expires_in: int) -> DownloadLink:
         """Count and answer a download link; raises `NotFound` or `Unavailable`."""
         now = self._clock()
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             file = await repository.count_download(connection, tenant_id, file_id, now)
         if file is None:
             raise NotFound
@@ -88,7 +89,7 @@ class Files:
 
     async def open_signed(self, file_id: str) -> tuple[FileRecord, ObjectStore]:
         """Answer the file behind a link whose signature was found good, and its store; raises `NotFound`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             file = await repository.find_any_tenant(connection, file_id)
         if file is None:
             raise NotFound
@@ -96,7 +97,7 @@ class Files:
 
     async def delete(self, tenant_id: str, file_id: str) -> None:
         """Hide the file at once; its object is purged later. Raises `NotFound`."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._purge_after)
             reach("delete.open")
         reach("delete.done")
@@ -117,7 +118,7 @@ class Quarantine:
         """Yield the files of a tenant, or of all, in the order in which they were uploaded."""
         after = ""
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY if tenant_id is None else tenant_id) as connection:
                 found = await repository.list_quarantined(connection, tenant_id, after, _BATCH)
             for file in found:
                 yield file
@@ -132,7 +133,7 @@ class Quarantine:
         """
         if not is_plain(file_id):  # PostgreSQL cannot even be asked for some texts
             raise NotFound
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(EVERYBODY) as connection:
             tenant_id = await repository.release(connection, file_id)
         if tenant_id is None:
             raise NotFound

@@ -1,6 +1,7 @@
 """What may be done with tenants. They are made by commands and by trusted issuers, never through the API."""
 
 from sluice.db.database import Conflict, Database
+from sluice.db.whose import EVERYBODY
 from sluice.errors import NotFound
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -22,7 +23,7 @@ class Tenants:
         """
         tenant = Tenant(tenant_id or new_id("ten"), name, plan, "active", self._clock())
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(tenant.tenant_id) as connection:
                 await repository.add(connection, tenant)
         except Conflict:
             return await self.get(tenant.tenant_id)
@@ -30,7 +31,7 @@ class Tenants:
 
     async def get(self, tenant_id: str) -> Tenant:
         """Answer one tenant; raises `NotFound`."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             tenant = await repository.find(connection, tenant_id)
         if tenant is None:
             raise NotFound
@@ -38,17 +39,17 @@ class Tenants:
 
     async def list_all(self) -> tuple[Tenant, ...]:
         """Answer every tenant, oldest first."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             return await repository.list_all(connection)
 
     async def exist(self) -> bool:
         """Answer whether there is any tenant: a service without one was never set up."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             return await repository.count(connection) > 0
 
     async def set_status(self, tenant_id: str, status: TenantStatus) -> Tenant:
         """Suspend a tenant or let it in again; raises `NotFound`."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(tenant_id) as connection:
             tenant = await repository.set_status(connection, tenant_id, status)
         if tenant is None:
             raise NotFound

@@ -44,12 +44,12 @@ class Trail:
         """Answer one page, newest first, of all entries or those of an actor or an action."""
         if not is_plain(f"{actor_id}{action}"):
             return Page((), request, 0)
-        async with self._database.reading() as connection:
+        async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, actor_id, action, request)
 
     async def _note(self, event: Event) -> None:
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(event.tenant_id) as connection:
                 await repository.add(connection, event)
         except DatabaseAway:
             log.error("audit_unwritten", **{name: str(getattr(event, name)) for name in Event.__slots__})

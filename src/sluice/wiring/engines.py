@@ -1,6 +1,7 @@
 """Which database, limiter, sandbox and verifiers the settings ask for. The scanner and the stores have modules of their own."""
 
 import sys
+from dataclasses import replace
 
 from sluice.db.database import Database
 from sluice.db.postgres import PostgresTerms
@@ -22,21 +23,31 @@ from sluice.wiring.secrets import load_signing_key, local_rules
 from sluice.wiring.start import StartRefused, make_folder, refusing
 
 
-def make_database(settings: Settings, *, patient: bool = False) -> Database:
-    """Answer the database of these settings; its folder is made when missing. A `patient` one, for migrations, ends no statement."""
+def make_database(settings: Settings) -> Database:
+    """Answer the database of these settings; its folder is made when missing."""
     make_folder(settings.data_dir)
     with refusing("SLUICE_DATABASE_URL"):
-        return Database(
-            settings.resolved_database_url,
-            postgres=PostgresTerms(
-                pool_size=settings.database_pool_size,
-                wait_seconds=settings.database_wait_seconds,
-                connect_seconds=settings.database_connect_seconds,
-                statement_seconds=None if patient else settings.database_statement_seconds,
-                lock_seconds=None if patient else settings.database_lock_seconds,
-                pgbouncer=settings.database_pgbouncer,
-            ),
-        )
+        return Database(settings.resolved_database_url, postgres=_terms(settings))
+
+
+def make_owners_database(settings: Settings) -> Database:
+    """Answer the database for migrations: as the owner of its tables, where the settings name one, and ending no statement."""
+    make_folder(settings.data_dir)
+    url = settings.migration_database_url
+    with refusing("SLUICE_DATABASE_URL" if url is None else "SLUICE_MIGRATION_DATABASE_URL"):
+        terms = replace(_terms(settings), statement_seconds=None, lock_seconds=None)
+        return Database(settings.resolved_database_url if url is None else url.get_secret_value(), postgres=terms)
+
+
+def _terms(settings: Settings) -> PostgresTerms:
+    return PostgresTerms(
+        pool_size=settings.database_pool_size,
+        wait_seconds=settings.database_wait_seconds,
+        connect_seconds=settings.database_connect_seconds,
+        statement_seconds=settings.database_statement_seconds,
+        lock_seconds=settings.database_lock_seconds,
+        pgbouncer=settings.database_pgbouncer,
+    )
 
 
 def make_limiter(settings: Settings, database: Database) -> Limiter:

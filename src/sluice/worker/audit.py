@@ -16,6 +16,7 @@ from sluice.buckets.stores import Stores
 from sluice.db import counts
 from sluice.db.database import Database
 from sluice.db.types import AnyRow
+from sluice.db.whose import EVERYBODY
 from sluice.engines.storage import Listed, ListsObjects, ObjectStore, StoreFault
 from sluice.errors import NotFound
 from sluice.kit.ids import FILE_ID
@@ -78,7 +79,7 @@ class Audit:
 
     async def invariants(self) -> AsyncIterator[Finding]:
         """Answer what must never be, once the worker has had its time: quotas that do not add up, work left undone, no default bucket."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             wrong = await repository.miscounted(connection)
             waiting = await repository.unsettled(connection, _UNSETTLED)
             lost = await repository.without_default(connection)
@@ -96,7 +97,7 @@ class Audit:
         """Answer each list of a tenant whose kept counts are not what its rows are; with `mend` they are counted anew."""
         after = ""
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 tenant_ids = await repository.tenants_after(connection, after, _BATCH)
             if not tenant_ids:
                 return
@@ -108,7 +109,7 @@ class Audit:
             after = tenant_ids[-1]
 
     async def _list(self, tenant_id: str, name: counts.ListName) -> Finding | None:
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(EVERYBODY) as connection:
             wrong = await counts.wrong(connection, tenant_id, name)
         if not wrong:
             return None
@@ -116,13 +117,13 @@ class Audit:
         shown = ", ".join(filter(None, facets)) or "all"
         detail = f"{len(wrong)} counts are wrong, among them that of {shown}: {counted}, there are {there}"
         if self._mend:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(EVERYBODY) as connection:
                 await counts.recount(connection, tenant_id, name)
         return Finding("miscounted", "", tenant_id, name, detail, mended=self._mend)
 
     async def _rows(self, position: Position) -> AsyncIterator[Finding | Position]:
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 rows = await repository.stored_after(connection, position.after, _BATCH)
             if not rows:
                 return
@@ -143,7 +144,7 @@ class Audit:
             return Finding("unreachable", name, row.tenant_id, row.file_id, str(fault))
         if wrong is None:
             return None
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             if not await repository.still_stored(connection, row.file_id):
                 return None
         return Finding(wrong[0], name, row.tenant_id, row.file_id, wrong[1])
@@ -195,7 +196,7 @@ class Audit:
         """Answer tenant and id of every bucket from the one that the position is in."""
         after, at = ("", position.store) if position.after else (position.store, "")
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 rows = await repository.buckets_after(connection, after, _BATCH)
             if not rows:
                 return
@@ -224,7 +225,7 @@ class Audit:
         known: dict[str, str] = {}
         ids = [file_id for found in ours.values() for file_id in found]
         for start in range(0, len(ids), _BATCH):
-            async with self._database.reading() as connection:
+            async with self._database.reading(EVERYBODY) as connection:
                 known |= await repository.keys_of(connection, ids[start : start + _BATCH])
         unknown = [key for key, found in ours.items() if key not in {known.get(file_id) for file_id in found}]
         return [finding for key in unknown if (finding := await self._stray(key, name, tenant_id, store))]

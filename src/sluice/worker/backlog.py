@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, get_args
 
+from sluice.db.whose import EVERYBODY
 from sluice.uploads import repository
 from sluice.uploads.repository import WorkQueue
 from sluice.worker.sweeps import Background
@@ -22,6 +23,6 @@ class Waiting:
 
 async def waiting(work: Background, queue: WorkQueue) -> Waiting:
     """Answer what waits in `queue`."""
-    async with work.database.reading() as connection:
+    async with work.database.reading(EVERYBODY) as connection:
         since = await repository.longest_waiting(connection, queue, _MOST)
     return Waiting(len(since), since[0].total_seconds() if since else 0.0)

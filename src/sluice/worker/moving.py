@@ -43,7 +43,7 @@ class Move:
         after = ""
         config_id = None if source is None else source.config_id
         while True:
-            async with self._database.reading() as connection:
+            async with self._database.reading(self._tenant_id) as connection:
                 rows = await repository.stored_in(connection, self._tenant_id, config_id, after, _BATCH)
             if not rows:
                 return
@@ -59,7 +59,7 @@ class Move:
             copied = await copy_object(old, new, recorded, self._folder)
         except (Damaged, StoreFault, StorageFull) as fault:
             return Moved(row.file_id, "failed", str(fault))
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(self._tenant_id) as connection:
             to = None if target is None else target.config_id
             switched = await repository.switch(connection, row.file_id, row.storage_config_id, to, key)
         if switched:

@@ -12,6 +12,7 @@ from typing import Final
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database, DatabaseAway
+from sluice.db.whose import EVERYBODY
 from sluice.engines.scanner import Scanner
 from sluice.engines.storage import StoreFault
 from sluice.errors import StorageFull, Unavailable
@@ -79,7 +80,7 @@ class Rescans:
         if edition is None:
             return 0
         only = _ONLY_OWN if self._scanner.name == _ONLY_OWN else ""
-        async with self._database.reading() as connection:
+        async with self._database.reading(EVERYBODY) as connection:
             stale = await file_rows.stale_verdicts(connection, str(edition), _BATCH, only=only)
         done = 0
         for file in stale:
@@ -104,7 +105,7 @@ class Rescans:
 
     async def _rescan(self, file: FileRecord, edition: str) -> bool:
         """Scan one file; answer False when the scanner is away, so that there is no use in the next."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(file.tenant_id) as connection:
             if not await file_rows.claim_rescan(connection, file.file_id, edition, _CLAIM):
                 return True
         try:
@@ -115,7 +116,7 @@ class Rescans:
             return True
         except (Unavailable, asyncio.CancelledError) as fault:
             stopped = isinstance(fault, asyncio.CancelledError)
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(file.tenant_id) as connection:
                 await file_rows.put_off_rescan(connection, file.file_id, timedelta(0) if stopped else _PUT_OFF)
             if stopped:
                 raise
@@ -138,7 +139,7 @@ class Rescans:
         again_after = None if scanned.edition == edition else _PUT_OFF
         name = read_name(file.original_filename)
         facts = Facts(name.original, name.extension, file.size_bytes, file.sha256, scanned=scanned)
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(file.tenant_id) as connection:
             settled = await file_rows.settle_rescan(
                 connection, file.file_id, scanned.edition, now, again_after=again_after, threat=scanned.threat
             )

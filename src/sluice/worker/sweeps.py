@@ -8,6 +8,7 @@ from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db import counts
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import ForgetsIdle, Limiter, LimiterAway
 from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
@@ -42,10 +43,10 @@ class Background:
 @swept("settle_leases")
 async def settle_leases(work: Background) -> int:
     """Fence uploads whose lease is over: a crash left them. What they claimed is released, their objects become due to be purged."""
-    async with work.database.reading() as connection:
+    async with work.database.reading(EVERYBODY) as connection:
         expired = await upload_rows.expired_leases(connection, _BATCH)
     for file_id in expired:
-        async with work.database.transaction() as connection:
+        async with work.database.transaction(EVERYBODY) as connection:
             if await upload_rows.abandon(connection, file_id, at_once=True):
                 log.warning("lease_expired", file_id=file_id)
             reach("settle.open")
@@ -56,10 +57,10 @@ async def settle_leases(work: Background) -> int:
 @swept("expire_test_files")
 async def expire_test_files(work: Background) -> int:
     """Delete files that were uploaded with test keys and whose day is over."""
-    async with work.database.reading() as connection:
+    async with work.database.reading(EVERYBODY) as connection:
         expired = await upload_rows.expired_test_files(connection, _BATCH)
     for row in expired:
-        async with work.database.transaction() as connection:
+        async with work.database.transaction(row.tenant_id) as connection:
             await file_rows.mark_deleted(connection, row.tenant_id, row.file_id, timedelta(0))
     return len(expired)
 
@@ -70,7 +71,7 @@ async def purge_objects(work: Background) -> int:
 
     A store that is away leaves its rows, which are due again in five minutes; the others are not held up by it.
     """
-    async with work.database.transaction() as connection:
+    async with work.database.transaction(EVERYBODY) as connection:
         due = await upload_rows.claim_purges(connection, _TRY_AGAIN, _BATCH)
     removed: list[str] = []
     if due:
@@ -86,7 +87,7 @@ async def purge_objects(work: Background) -> int:
             removed.append(row.file_id)
             reach("purge.removed")
     if removed:
-        async with work.database.transaction() as connection:
+        async with work.database.transaction(EVERYBODY) as connection:
             await upload_rows.forget(connection, removed)
         reach("purge.done")
         log.info("purged", files=len(removed))
@@ -118,21 +119,21 @@ async def forget_takes(work: Background) -> int:
 @swept("forget_decisions")
 async def forget_decisions(work: Background) -> int:
     """Delete decisions older than the log is kept: they hold personal data."""
-    async with work.database.transaction() as connection:
+    async with work.database.transaction(EVERYBODY) as connection:
         return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
 
 
 @swept("forget_audit")
 async def forget_audit(work: Background) -> int:
     """Delete entries of the audit trail older than it is kept: they name people."""
-    async with work.database.transaction() as connection:
+    async with work.database.transaction(EVERYBODY) as connection:
         return await trail_rows.forget(connection, work.clock() - work.keep_audit, _BATCH)
 
 
 @swept("fold_counts")
 async def fold_counts(work: Background) -> int:
     """Fold what came onto lists and left them into the lists' counts. A few wait for the next round: it comes sooner for many only."""
-    async with work.database.transaction() as connection:
+    async with work.database.transaction(EVERYBODY) as connection:
         folded = await counts.fold(connection, _DELTAS)
     return folded if folded == _DELTAS else 0
 

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import Limiter
 from sluice.engines.limiter.database import DatabaseLimiter
 from sluice.engines.limiter.memory import MemoryLimiter
@@ -88,7 +89,7 @@ def _on_redis(server: RedisServer, stack: AsyncExitStack) -> Bench:
 
 def _on_database(name: str, url: str, database: Database) -> Bench:
     async def make_older(seconds: float) -> None:
-        async with database.transaction() as connection:
+        async with database.transaction(EVERYBODY) as connection:
             await connection.execute(text("UPDATE rate_takes SET taken_us = taken_us - :by"), {"by": round(seconds * 1e6)})
 
     return Bench(name, url, DatabaseLimiter(database), make_older)

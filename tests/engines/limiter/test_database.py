@@ -2,6 +2,7 @@
 
 from sqlalchemy import text
 
+from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import ForgetsIdle
 from sluice.engines.limiter.database import DatabaseLimiter
 from tests.engines.limiter.conftest import Bench
@@ -15,5 +16,5 @@ async def test_what_idle_keys_left_is_forgotten_and_what_counts_is_kept(shared: 
     await shared.limiter.take("busy", limit=5, window_seconds=3600)
     await shared.limiter.forget_idle()
     assert isinstance(shared.limiter, DatabaseLimiter)
-    async with shared.limiter._database.reading() as connection:
+    async with shared.limiter._database.reading(EVERYBODY) as connection:
         assert (await connection.execute(text("SELECT key FROM rate_takes"))).scalars().all() == ["busy"]

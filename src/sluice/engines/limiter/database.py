@@ -4,6 +4,7 @@ import secrets
 from typing import Final
 
 from sluice.db.database import Database, DatabaseAway
+from sluice.db.whose import NOBODY
 from sluice.engines.limiter import repository
 from sluice.engines.limiter.protocol import Exhausted, LimiterAway, Taken
 from sluice.kit.health import EngineHealth, EngineState
@@ -26,7 +27,7 @@ class DatabaseLimiter:
         """Claim one place; see the protocol. The clock is read while the key is held."""
         token, window = secrets.token_hex(8), window_seconds * _MICROSECONDS
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(NOBODY) as connection:
                 await repository.hold(connection, key)
                 now, taken = await repository.count(connection, key, window)
                 if taken >= limit:
@@ -40,7 +41,7 @@ class DatabaseLimiter:
     async def give_back(self, taken: Taken, *, window_seconds: int) -> None:  # noqa: ARG002  (other engines need the window)
         """Free the place of this token, if it still counts."""
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(NOBODY) as connection:
                 await repository.remove(connection, taken.key, taken.token)
         except DatabaseAway as fault:
             log.warning("place_not_given_back", limiter="database", fault=str(fault))
@@ -48,7 +49,7 @@ class DatabaseLimiter:
     async def forget_idle(self) -> None:
         """Delete what keys left behind that nobody takes of any more; see the protocol."""
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.transaction(NOBODY) as connection:
                 await repository.forget_idle(connection)
         except DatabaseAway as fault:
             raise LimiterAway(str(fault)) from fault

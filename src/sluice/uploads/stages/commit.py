@@ -50,7 +50,7 @@ async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> 
 
 
 async def _claim_one_by_one(file: PendingFile, database: Database, *, free_limit: int) -> None:
-    async with database.transaction() as connection:
+    async with database.transaction(file.tenant_id) as connection:
         if not await repository.still_welcome(connection, file.uploader):
             raise Unauthenticated
         if not await repository.claim_bytes(connection, file.context_id, file.size_bytes):
@@ -103,7 +103,7 @@ async def record(decision: Decision, file: PendingFile, to: ObjectStore, databas
 async def _release(file: PendingFile, to: ObjectStore, database: Database) -> None:
     """Give back what was claimed. What fails here, the worker does when the lease is over."""
     try:
-        async with database.transaction() as connection:
+        async with database.transaction(file.tenant_id) as connection:
             await repository.abandon(connection, file.file_id, at_once=False)
     except DatabaseAway:
         log.warning("release_left_to_worker", file_id=file.file_id)
