@@ -42,7 +42,7 @@ def test_a_person_sees_a_line_per_engine_and_a_verdict(ready: Sluice) -> None:
     [
         ({"SCANNER": "clamd", "CLAMD": "unix:/nowhere"}, "scanner", "/nowhere"),
         ({"SCANNER": "clamd", "CLAMD": "nonsense"}, "scanner", "SLUICE_CLAMD"),
-        ({"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/x"}, "database", "does not answer"),
+        ({"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/x"}, "database", "no connection"),
         ({"STORAGE_DIR": "/dev/null/objects"}, "storage", "SLUICE_STORAGE_DIR"),
         ({"LIMITER": "redis"}, "limiter", "SLUICE_REDIS_URL"),
         ({"LIMITER": "redis", "REDIS_URL": "redis://127.0.0.1:1"}, "limiter", "no answer"),
