@@ -130,7 +130,7 @@ def test_two_issuers_that_name_one_subject_name_two_users(gate: Gate) -> None:
     other = gate.as_(gate.token(sub="user-7", scope="upload")).store("theirs.txt", context=context)
     # Off its list, changed, and on again: nobody changes the uploader of a file that is on a list, so only then is it counted anew.
     for change in ("state = 'deleted'", "uploaded_by = 'https://other.example|user-7'", "state = 'stored'"):
-        gate.sql(f"UPDATE files SET {change} WHERE file_id = :file", file=other)  # noqa: S608  (constants)
+        gate.sql(f"UPDATE files SET {change} WHERE file_id = :file", file=other)
     shown = data_names(gate, "sluice|user-7"), data_names(gate, "https://other.example|user-7"), data_names(gate, "user-7")
     assert shown == (["mine.txt"], ["theirs.txt"], [])
 
