@@ -10,7 +10,7 @@ import pytest
 from sluice.formats.kinds.pdf import KIND
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.judging import Judged, corpus, judge, needs_corpus
-from tests.formats.pdfs import assembled, pdf, stream, text
+from tests.formats.pdfs import HELVETICA, assembled, pdf, stream, text
 
 WORD = pdf(text("Sluice"))
 NOISE = random.Random(1).randbytes(40_000)
@@ -93,6 +93,25 @@ def test_content_behind_other_filters_is_decoded(filters: str) -> None:
         "/RunLengthDecode": bytes([len(plain) - 1]) + plain + b"\x80",
     }[filters]
     assert judged(pdf("", objects={11: stream(packed, f"/Filter{filters}")})) == Judged(recognised=True, outcome=Outcome.OK)
+
+
+def test_names_whose_bytes_are_no_characters_are_read() -> None:
+    page = pdf(text("one"), catalog="/Stra\\e", objects={100: stream(b"abc", "/Filter/Fl\\te")}).replace(b"\\", b"\xdf")
+    assert judge(KIND, page).outcome is Outcome.OK
+    unknown = assembled_with_content(stream(text("one").encode(), "/Filter/Fl\\te").replace(b"\\", b"\xe9"))
+    assert judge(KIND, unknown).outcome in {Outcome.OK, Outcome.CORRUPT}
+
+
+@pytest.mark.parametrize("wrong", [b"/Length 6333333333333333333000", b"/Rotate 6333333333333333333000"])
+def test_numbers_beyond_all_bounds_leave_the_document_to_the_other_reader(wrong: bytes) -> None:
+    page = pdf(text("one"), page="/Wrong 1").replace(b"/Wrong 1", wrong)
+    assert judge(KIND, page).outcome is Outcome.OK
+
+
+def assembled_with_content(content: bytes) -> bytes:
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>"
+    pages = b"<</Type/Pages/Kids[3 0 R]/Count 1>>"
+    return assembled({1: b"<</Type/Catalog/Pages 2 0 R>>", 2: pages, 3: page, 4: content, 5: HELVETICA.encode()})
 
 
 def test_a_document_without_pages_is_corrupt() -> None:

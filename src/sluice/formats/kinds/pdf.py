@@ -97,7 +97,7 @@ def _walk(source: Source, data: bytes | None, limits: Limits, deadline: Deadline
             return walk(pdf, limits, deadline), pdf.is_encrypted, shows_beside_pages(pdf)
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
-    except pikepdf.PdfError:
+    except (pikepdf.PikepdfError, ValueError):  # numbers beyond 64 bits are a `ValueError`
         return Streams(), False, False
 
 

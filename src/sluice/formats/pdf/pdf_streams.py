@@ -104,14 +104,14 @@ def _contents(pdf: pikepdf.Pdf, streams: Streams) -> Iterator[tuple[int, pikepdf
                     yield number, part
                 elif part is not None:
                     streams.unread += 1  # readers show the page without it
-    except pikepdf.PdfError:
+    except pikepdf.PikepdfError:
         return  # a page tree that only qpdf refuses: the other reader has judged it
 
 
 def _check_content(content: pikepdf.Object, number: int, streams: Streams, limits: Limits) -> None:
     try:
         unpacked = _unpack(content, limits)
-    except (pikepdf.PdfError, ValueError) as error:
+    except (pikepdf.PikepdfError, ValueError) as error:
         if _LENIENT.intersection(_filters(content)):
             streams.unread += 1
             return
@@ -137,7 +137,7 @@ def _look_at(stream: pikepdf.Object, streams: Streams, limits: Limits) -> None:
             return
         raw = stream.read_raw_bytes()
         unpacked = inflate(raw, _PICTURE_MOST if is_picture else most_from(len(raw), limits))
-    except (pikepdf.PdfError, ValueError, TypeError, AttributeError):
+    except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError):
         return  # not a stream that a reader would open as such
     streams.packed += 1
     streams.check_failed += unpacked.check_failed
@@ -183,7 +183,12 @@ def _filters(stream: pikepdf.Object) -> list[str]:
     names = stream.get("/Filter")
     if names is None:
         return []
-    return [str(name) for name in names] if isinstance(names, pikepdf.Array) else [str(names)]
+    return [_name(name) for name in names] if isinstance(names, pikepdf.Array) else [_name(names)]
+
+
+def _name(thing: object) -> str:
+    """Answer a name, whose bytes need not be characters; nobody's name for what is none."""
+    return thing.unparse().decode("latin-1") if isinstance(thing, pikepdf.Name) else "/?"
 
 
 def _pixels(picture: pikepdf.Object) -> int:
@@ -207,8 +212,8 @@ def shows_beside_pages(pdf: pikepdf.Pdf) -> bool:
             return True
         notes = (note for page in pdf.pages for note in _dictionaries(page.obj.get("/Annots")))
         return any(_is_note(note) for _, note in zip(range(_NOTES_MOST), notes, strict=False))
-    except (pikepdf.PdfError, ValueError, TypeError, AttributeError):
-        return False
+    except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError):
+        return True  # nobody knows
 
 
 def _dictionaries(things: object) -> Iterator[pikepdf.Object]:
