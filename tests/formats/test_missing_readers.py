@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sluice.formats import optional_readers
+from sluice.formats.optional_readers import missing_readers
 from sluice.formats.registry import KINDS
 
 WITHOUT = """
@@ -70,3 +72,12 @@ def test_without_its_reader_a_format_is_unsupported_and_passes(without: dict[str
 @pytest.mark.parametrize("name", sorted({kind.name for kind in KINDS} - PLAYED - {"heic"}))
 def test_without_the_readers_every_other_format_is_judged(without: dict[str, dict[str, list[object]]], name: str) -> None:
     assert without["reports"][name][:3] == ["ok", None, False]
+
+
+def test_what_is_missing_is_said_with_what_that_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr(optional_readers, "find_library", lambda _name: None)
+    said = list(missing_readers())
+    assert [name in line for name, line in zip(("PyAV", "pillow-heif", "libarchive"), said, strict=True)] == [True] * 3
+    monkeypatch.undo()
+    assert not any("PyAV" in line or "pillow-heif" in line for line in missing_readers())

@@ -14,6 +14,7 @@ from sluice.cli.outcomes import Exit
 from sluice.db import migrate
 from sluice.db.database import Database, DatabaseAway
 from sluice.engines.scanner import FindsReach
+from sluice.formats.optional_readers import missing_readers
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.settings import Settings
 from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
@@ -83,7 +84,8 @@ async def _sandbox_and_scanner(settings: Settings, stack: AsyncExitStack) -> Seq
 
     async def look_at_sandbox() -> Sequence[EngineHealth]:
         await sandbox.start()
-        return [await sandbox.health()]
+        health = await sandbox.health()
+        return [replace(health, detail="; ".join(filter(None, (health.detail, *missing_readers()))))]
 
     async def look_at_scanner() -> Sequence[EngineHealth]:
         scanner = await make_scanner(settings, sandbox)
