@@ -3,11 +3,18 @@
 One process remembers for ten seconds, another changes: so nothing is told by one process to itself.
 """
 
-from collections.abc import Iterator
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
+from sqlalchemy import text
 
+from sluice.db.database import Database
 from tests.api.answers import data, rejected, unauthenticated
+from tests.api.places import Places
 from tests.api.samples import noise
 from tests.gate import Gate, Service, running_service
 
@@ -15,7 +22,7 @@ from tests.gate import Gate, Service, running_service
 @pytest.fixture(scope="module")
 def forgetful(service: Service) -> Iterator[Service]:
     """Another process of the same service that remembers for as long as one may."""
-    with running_service(service.place, SLUICE_REMEMBER_SECONDS="10") as process:
+    with running_service(service.place, REMEMBER_SECONDS="10") as process:
         yield process
 
 
@@ -133,3 +140,38 @@ def test_a_bucket_that_was_closed_takes_nothing(gate: Gate, elsewhere: Gate, con
     assert elsewhere.upload("a.zzz", noise(100), context=context).status_code == 409
     data(gate.patch(f"{gate.buckets}/{bucket['config_id']}", {"is_active": True}))
     elsewhere.store("a.zzz", noise(100), context=context)
+
+
+def test_an_outcome_that_is_not_known_is_told_also_to_a_key_that_was_revoked_meanwhile(places: Places) -> None:
+    with running_service(places.fresh("postgres-s3"), DATABASE_LOCK_SECONDS="1", REMEMBER_SECONDS="10") as service:
+        gate = service.new_gate()
+        context = gate.context(allowed_extensions=["zzz"])
+        there = gate.as_(gate.key("upload"))
+        there.store("a.zzz", noise(100), context=context)
+        answer = _while_nothing_can_be_recorded(service, lambda: there.upload("b.zzz", noise(100), context=context))
+    assert answer.status_code == 503
+    assert "may have been stored" in answer.text
+
+
+def _while_nothing_can_be_recorded(service: Service, upload: Callable[[], httpx.Response]) -> httpx.Response:
+    """Let it reserve and store, and revoke every key while it waits to record: it gives up waiting."""
+    locked, answered = threading.Event(), threading.Event()
+
+    async def hold(database: Database) -> None:
+        async with database.transaction() as connection:
+            await connection.execute(text("LOCK TABLE decisions"))
+            locked.set()
+            while not (await connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
+                pass
+            async with database.transaction() as other:
+                await other.execute(text("UPDATE api_keys SET status = 'revoked'"))
+            await asyncio.to_thread(answered.wait, 30)
+
+    with ThreadPoolExecutor(1) as threads:
+        holding = threads.submit(service.on_database, hold)
+        try:
+            assert locked.wait(30)
+            return upload()
+        finally:
+            answered.set()
+            holding.result()

@@ -1,6 +1,7 @@
 """The upload endpoint: a streaming route. Credentials, scope and Content-Length are judged before the first byte of the body is taken."""
 
 import math
+from http import HTTPStatus
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -55,9 +56,10 @@ async def upload_file(request: Request, principal: Caller, services: Services) -
     uploader = Uploader(principal, lambda: admitted(request, Scope.UPLOAD))
     try:
         arrival, stored = await _take(request, uploader, services)
-    except SluiceError:
-        # Whoever may not upload any more is told that, and not what is wrong with the upload.
-        await uploader.confirm()
+    except SluiceError as error:
+        # Whoever may not upload any more is told that, and not what is wrong with the upload. A fault of ours tells nothing of that.
+        if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            await uploader.confirm()
         raise
     body = Envelope[Uploaded](message="File uploaded", data=Uploaded.model_validate(stored))
     response = Response(body.model_dump_json(), status_code=201, media_type="application/json")
