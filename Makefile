@@ -10,7 +10,7 @@ REPEATS ?= 20
 SECONDS_EACH ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade races state-machine matrix bench bench-scanner
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade races state-machine matrix bench bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million sign
 
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "soak" or "start"; "--json FILE")
+	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)

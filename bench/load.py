@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from bench.payloads import Payload
 
-_BOUNDARY = b"----bench7MA4YWxkTrZu0gW"
+BOUNDARY = b"----bench7MA4YWxkTrZu0gW"
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ async def _connection(target: Target, payload: Payload, numbers: Iterator[int], 
     reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
     try:
         for _ in turns:
-            head, tail = _around(target, payload)
+            head, tail = around(target, payload.name, len(payload.data))
             began = time.perf_counter()
             writer.writelines([head, payload.stamped(next(numbers)), tail])
             await writer.drain()
-            status = await _answer(reader)
+            status = await answer(reader)
             if status == HTTPStatus.CREATED:
                 outcome.seconds.append(time.perf_counter() - began)
             else:
@@ -61,20 +61,22 @@ async def _connection(target: Target, payload: Payload, numbers: Iterator[int], 
         writer.close()
 
 
-def _around(target: Target, payload: Payload) -> tuple[bytes, bytes]:
-    disposition = b"--" + _BOUNDARY + b'\r\nContent-Disposition: form-data; name="'
+def around(target: Target, name: str, size: int) -> tuple[bytes, bytes]:
+    """Answer what goes before and after the `size` bytes of a file of that name."""
+    disposition = b"--" + BOUNDARY + b'\r\nContent-Disposition: form-data; name="'
     before = disposition + b'context"\r\n\r\n' + target.context.encode() + b"\r\n"
-    before += disposition + b'file"; filename="' + payload.name.encode() + b'"\r\nContent-Type: application/octet-stream\r\n\r\n'
-    after = b"\r\n--" + _BOUNDARY + b"--\r\n"
+    before += disposition + b'file"; filename="' + name.encode() + b'"\r\nContent-Type: application/octet-stream\r\n\r\n'
+    after = b"\r\n--" + BOUNDARY + b"--\r\n"
     head = (
         f"POST /api/v1/files/upload HTTP/1.1\r\nHost: 127.0.0.1:{target.port}\r\nAuthorization: {target.authorization}\r\n"
-        f"Content-Type: multipart/form-data; boundary={_BOUNDARY.decode()}\r\n"
-        f"Content-Length: {len(before) + len(payload.data) + len(after)}\r\n\r\n"
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY.decode()}\r\n"
+        f"Content-Length: {len(before) + size + len(after)}\r\n\r\n"
     )
     return head.encode() + before, after
 
 
-async def _answer(reader: asyncio.StreamReader) -> int:
+async def answer(reader: asyncio.StreamReader) -> int:
+    """Answer the status of the next answer, whose body is passed over."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
     await reader.readexactly(length)

@@ -1,12 +1,9 @@
 """What a measurement runs against: PostgreSQL, a clamd with 100,000 signatures, the baseline and Sluice, each a process of its own."""
 
-import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +13,11 @@ from pathlib import Path
 
 from tests.servers import daemon, free_port
 from tests.servers.clamd import Clamd, running_clamd
-from tests.servers.postgres import running_postgres
+from tests.servers.postgres import Postgres, running_postgres
 
 from bench import baseline_key
 from bench.load import Target
+from bench.sluice import running_sluice
 
 _ROOT = Path(__file__).parents[1]
 _SIGNATURES = 100_000
@@ -39,14 +37,18 @@ class Bench:
 def running(folder: Path) -> Iterator[Bench]:
     """Run everything until the block ends. Targets are had by whether they scan; without clamd only those that do not."""
     with running_postgres(folder / "postgres") as postgres, _scanner(folder / "clamd") as clamd:
-        postmaster = int(postgres.psql("SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)"))
-        shared = (postmaster, *([clamd.pid] if clamd else []))
+        shared = (postmaster(postgres), *([clamd.pid] if clamd else []))
         with _sluice(folder, postgres.createdb(), clamd) as sluice, _baseline(folder, postgres.createdb(), None) as plain:
             if clamd is None:
                 yield Bench(sluice, {False: plain}, None, shared)
                 return
             with _baseline(folder, postgres.createdb(), clamd) as scanning:
                 yield Bench(sluice, {False: plain, True: scanning}, clamd, shared)
+
+
+def postmaster(postgres: Postgres) -> int:
+    """Answer the process that all others of the database server are below."""
+    return int(postgres.psql("SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)"))
 
 
 @contextmanager
@@ -92,39 +94,9 @@ def _baseline(folder: Path, database: str, clamd: Clamd | None) -> Iterator[Targ
 
 @contextmanager
 def _sluice(folder: Path, database: str, clamd: Clamd | None) -> Iterator[dict[bool, Target]]:
-    port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")} | {
-        "SLUICE_DATA_DIR": str(folder / "sluice"),
-        "SLUICE_DATABASE_URL": database,
-        "SLUICE_PORT": str(port),
-        "SLUICE_CLAMD": clamd.address if clamd else "",
-        "SLUICE_SCANNER": "clamd" if clamd else "builtin",
-    }
-    init = [sys.executable, "-m", "sluice.cli", "init", "--json"]
-    key = json.loads(subprocess.run(init, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)[
-        "api_key"
-    ]
-    command = [sys.executable, "-m", "sluice.cli", "serve"]
-    with daemon(command, folder / "sluice.log", ready=lambda: _healthy(port), environment=environment) as process:
-        yield {
-            scan: Target("sluice", port, f"Bearer {key}", _context(port, key, scan=scan), (process.pid,)) for scan in (False, True)
-        }
-
-
-def _context(port: int, key: str, *, scan: bool) -> str:
-    name = f"bench_{'scan' if scan else 'plain'}"
-    rules = {"context_key": name, "display_name": "Bench", "max_file_size_mb": 500, "scan_for_viruses": scan}
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/api/v1/contexts",
-        data=json.dumps(rules).encode(),
-        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request) as answer:  # noqa: S310  (the same)
-            answer.read()
-    except urllib.error.HTTPError as refusal:
-        raise RuntimeError(refusal.read().decode()) from refusal
-    return name
+    scanner = {"CLAMD": clamd.address, "SCANNER": "clamd"} if clamd else {}
+    with running_sluice(folder / "sluice", database, **scanner) as sluice:
+        yield {scan: sluice.context(f"bench_{'scan' if scan else 'plain'}", scan=scan) for scan in (False, True)}
 
 
 def _healthy(port: int) -> bool:

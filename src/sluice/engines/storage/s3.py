@@ -22,6 +22,7 @@ from sluice.engines.storage.s3_links import LinkSigner
 from sluice.engines.storage.s3_parts import Parts, read_exactly
 from sluice.engines.storage.s3_stale import StaleParts
 from sluice.engines.storage.settled import settled
+from sluice.kit.budget import Budget
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
@@ -29,6 +30,8 @@ _MIB: Final = 1024 * 1024
 _CHUNK_BYTES: Final = _MIB
 _READ_BYTES: Final = 4 * _MIB
 _INLINE_BYTES: Final = 256 * 1024  # read at once on the loop: 30 µs, less than a thread takes to begin
+_WHOLE_BYTES: Final = 16 * _MIB
+_IN_PARTS_BYTES: Final = 48 * _MIB
 _BATCH: Final = 1000
 _HEALTH_SECONDS: Final = 5.0
 
@@ -38,8 +41,8 @@ class S3Store:
 
     Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`). Beyond, it is
     sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 + concurrency) x `part_bytes` in
-    memory; S3 takes 10,000 parts of at least 5 MiB. `sign_payload` has the server check the SHA-256 of each request body, for
-    0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
+    memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 64 MiB: further ones wait. `sign_payload`
+    has the server check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
     A store that does not carry out three puts or deletions in a row is left alone for `rest_seconds`.
 
@@ -72,6 +75,8 @@ class S3Store:
         self._part_bytes = part_bytes
         self._part_concurrency = part_concurrency
         self._probe_folder = probe_folder
+        # Apart, so that what fits into one request never waits for what takes minutes.
+        self._whole, self._in_parts = Budget(_WHOLE_BYTES), Budget(_IN_PARTS_BYTES)
         self._breaker = Breaker(rest_seconds=rest_seconds)
 
     def __repr__(self) -> str:
@@ -199,8 +204,13 @@ class S3Store:
         """
         if size <= _INLINE_BYTES:
             body = read_exactly(source, size, 0)
-        else:
+            await self._send_again(key, body, attributes)
+            return
+        async with self._whole.hold(size):
             body = await settled(asyncio.to_thread(read_exactly, source, size, 0))
+            await self._send_again(key, body, attributes)
+
+    async def _send_again(self, key: str, body: bytes, attributes: dict[str, str]) -> None:
         try:
             await self._send(key, body, attributes)
         except FOREIGN as error:
@@ -217,7 +227,12 @@ class S3Store:
         client = self._open_client()
         if await self.size(key) is not None:
             raise StoreFault("There is an object under this key already.")
-        parts = Parts(source, size, self._part_bytes)
+        async with self._in_parts.hold((1 + self._part_concurrency) * self._part_bytes):
+            await self._send_parts(client, key, Parts(source, size, self._part_bytes), attributes)
+        if not await self._has_arrived(key, size, attributes["sluice-put"]):
+            raise StoreFault("The store holds another object than was sent.")
+
+    async def _send_parts(self, client: Client, key: str, parts: Parts, attributes: dict[str, str]) -> None:
         sending = client.put_async(
             key,
             parts,
@@ -227,8 +242,6 @@ class S3Store:
             max_concurrency=self._part_concurrency,
         )
         await settled(sending, on_cancel=parts.stop)
-        if not await self._has_arrived(key, size, attributes["sluice-put"]):
-            raise StoreFault("The store holds another object than was sent.")
 
     async def _has_arrived(self, key: str, size: int, mark: str) -> bool:
         """Say whether the object under `key` is the one that this put has sent."""

@@ -1,0 +1,106 @@
+"""A store that answers like S3 and keeps no bytes, so that memory and time of the service alone are measured: `python -m bench.s3_stub PORT`."""
+
+import asyncio
+import itertools
+import sys
+from dataclasses import dataclass, field
+
+_CHUNK = 1 << 20
+_XML = '<?xml version="1.0" encoding="UTF-8"?>'
+_NAMES = "<Bucket>b</Bucket><Key>k</Key>"
+_NOTHING: "_Answer" = "404 Not Found", {}, f"{_XML}<Error><Code>NoSuchKey</Code><Message>There is none.</Message></Error>"
+_Answer = tuple[str, dict[str, str], str]
+
+
+@dataclass
+class _Object:
+    """What is remembered of an object: its size, and the headers that were sent to be kept with it."""
+
+    size: int = 0
+    kept: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Store:
+    objects: dict[str, _Object] = field(default_factory=dict)
+    uploads: dict[str, _Object] = field(default_factory=dict)
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def answer(self, method: str, path: str, headers: dict[str, str], size: int) -> _Answer:
+        """Answer status, headers and body of a request whose body of `size` bytes was passed over."""
+        key, _, query = path.partition("?")
+        wanted = dict(part.partition("=")[::2] for part in query.split("&"))
+        kept = {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
+        if method == "POST":
+            return self._in_parts(key, wanted.get("uploadId"), kept)
+        if method == "PUT":
+            self._put(key, wanted.get("uploadId"), kept, size)
+        elif method == "DELETE":
+            self.objects.pop(key, None)
+        else:
+            return self._read(key, wanted)
+        return "200 OK", {}, ""
+
+    def _in_parts(self, key: str, upload: str | None, kept: dict[str, str]) -> _Answer:
+        if upload is None:
+            upload = str(next(self.numbers))
+            self.uploads[upload] = _Object(0, kept)
+            return "200 OK", {}, _document("InitiateMultipartUploadResult", f"{_NAMES}<UploadId>{upload}</UploadId>")
+        self.objects[key] = self.uploads.pop(upload)
+        return "200 OK", {}, _document("CompleteMultipartUploadResult", f'{_NAMES}<ETag>"0"</ETag>')
+
+    def _put(self, key: str, upload: str | None, kept: dict[str, str], size: int) -> None:
+        if upload is None:
+            self.objects[key] = _Object(size, kept)
+        else:
+            self.uploads[upload].size += size
+
+    def _read(self, key: str, wanted: dict[str, str]) -> _Answer:
+        if "list-type" in wanted:
+            listed = "<Name>b</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated>"
+            return "200 OK", {}, _document("ListBucketResult", listed)
+        found = self.objects.get(key)
+        return _NOTHING if found is None else ("200 OK", found.kept | {"Content-Length": str(found.size)}, "")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        try:
+            while True:
+                first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").rstrip().split("\r\n")
+                headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+                method, path, _ = first.split(" ", 2)
+                size = int(headers.get("content-length", "0"))
+                await _pass_over(reader, size)
+                writer.write(_rendered(method, *self.answer(method, path, headers, size)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+
+def _document(name: str, content: str) -> str:
+    return f"{_XML}<{name}>{content}</{name}>"
+
+
+def _rendered(method: str, status: str, headers: dict[str, str], body: str) -> bytes:
+    always = {"ETag": '"0"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", "Content-Length": str(len(body))}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (always | headers).items())
+    return f"HTTP/1.1 {status}\r\n{lines}\r\n{'' if method == 'HEAD' else body}".encode()
+
+
+async def _pass_over(reader: asyncio.StreamReader, length: int) -> None:
+    while length:
+        chunk = await reader.read(min(length, _CHUNK))
+        if not chunk:
+            raise asyncio.IncompleteReadError(b"", length)
+        length -= len(chunk)
+
+
+async def _main(port: int) -> None:
+    server = await asyncio.start_server(_Store().serve, "127.0.0.1", port, limit=_CHUNK)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1])))

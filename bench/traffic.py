@@ -1,0 +1,82 @@
+"""Uploads that go on beside a measurement, from processes of their own: what they take of a core must not delay the client that measures."""
+
+import asyncio
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from bench import payloads
+from bench.load import Target, answer, around, load
+from bench.payloads import Payload
+
+_BLOCK = 1 << 20
+_FOREVER = 1 << 60
+_START_SECONDS = 3.0
+
+
+async def upload_large(target: Target, megabytes: int) -> int:
+    """Upload noise of that many MiB from one block that is kept, each time with another beginning; answer the status."""
+    noise, number = random.Random(7).randbytes(_BLOCK), f"{time.time_ns():032x}{random.getrandbits(128):032x}".encode()
+    head, tail = around(target, "large.bin", megabytes * _BLOCK)
+    reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
+    try:
+        writer.writelines([head, number, noise[len(number) :]])
+        for _ in range(megabytes - 1):
+            writer.write(noise)
+            await writer.drain()
+        writer.write(tail)
+        await writer.drain()
+        return await answer(reader)
+    finally:
+        writer.close()
+
+
+@contextmanager
+def large_ones(target: Target, *, connections: int, megabytes: int) -> Iterator[None]:
+    """Keep that many large uploads under way until the block ends."""
+    with _beside(_large, target, connections, megabytes):
+        yield
+
+
+@contextmanager
+def small_ones(target: Target, *, connections: int, size: int) -> Iterator[None]:
+    """Keep that many small uploads under way until the block ends."""
+    with _beside(_small, target, connections, size):
+        yield
+
+
+async def _large(target: Target, connections: int, megabytes: int) -> None:
+    async def again_and_again() -> None:
+        while True:
+            status = await upload_large(target, megabytes)
+            if status != HTTPStatus.CREATED:
+                raise SystemExit(f"a large upload was answered {status}")
+
+    await asyncio.gather(*(again_and_again() for _ in range(connections)))
+
+
+async def _small(target: Target, connections: int, size: int) -> None:
+    payload: Payload = payloads.png(size)
+    await load(target, payload, connections=connections, uploads=_FOREVER)
+
+
+@contextmanager
+def _beside(work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> Iterator[None]:
+    process = multiprocessing.get_context("spawn").Process(target=_run, args=(work, *arguments), daemon=True)
+    process.start()
+    try:
+        time.sleep(_START_SECONDS)
+        yield
+        if not process.is_alive():
+            raise SystemExit("the traffic beside the measurement ended early")
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _run(work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+    asyncio.run(work(*arguments))
