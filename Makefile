@@ -10,7 +10,7 @@ REPEATS ?= 20
 SECONDS_EACH ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade races state-machine matrix bench bench-scale bench-scanner
+.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover races state-machine matrix bench bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ faults: venv-dev servers ## Put six faults of 20 s each before PostgreSQL, S3 an
 
 rolling-upgrade: venv-dev servers ## Serve with the code before the last migration on the schema after it (needs the history)
 	@$(BIN)/python -m pytest -n 0 tests/long/rolling_upgrade.py $(ARGS)
+
+failover: venv-dev ## Kill the primary of three PostgreSQL nodes under Patroni while clients upload
+	@scripts/servers.sh patroni etcd-server python3-psycopg2
+	@$(BIN)/python -m pytest -n 0 tests/long/failover.py $(ARGS)
 
 races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bound bucket and revoked key on three servers (REPEATS=n)
 	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 tests/long/races.py $(ARGS)

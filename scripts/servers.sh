@@ -12,6 +12,7 @@ have() {
     nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
     pgbouncer | haproxy) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
     etcd-server) command -v etcd >/dev/null ;;
+    python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;

@@ -74,7 +74,7 @@ def running_postgres(folder: Path, *, port: int | None = None, identity: tuple[b
 
     With an `identity` (certificate and private key, PEM) it speaks TLS to those who ask for it. Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
     """
-    programs = _programs()
+    programs = programs_of()
     folder.mkdir(parents=True, exist_ok=True)
     with _data_folder(folder) as data:
         as_user = "postgres" if os.geteuid() == 0 else None
@@ -100,7 +100,7 @@ def _tls(data: Path, identity: tuple[bytes, bytes], as_user: str | None) -> dict
     return {"ssl": "on", **{name: str(path) for name, path in paths.items()}}
 
 
-def _programs() -> Path:
+def programs_of() -> Path:
     """Answer the folder of the newest installed server's programs; Debian keeps them off PATH."""
     versions = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if versions:

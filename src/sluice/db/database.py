@@ -37,6 +37,7 @@ _UNREACHABLE: Final = (
     ConnectionError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     sqlite3.OperationalError,
 )
 

@@ -78,8 +78,8 @@ class PostgresDriver:
             raise NoConnection("none is free") from fault
         try:
             found = await self._run(connection, statement.text, statement.bind(values), tenant_id)
-        except (TimeoutError, asyncpg.ReadOnlySQLTransactionError):
-            # Its answer may come any time, or never; or its server is the primary no more: the connection is not used again.
+        except (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError):
+            # Its answer may come any time, or never; its server is the primary no more, or has said that it ends: not used again.
             connection.terminate()
             raise
         finally:

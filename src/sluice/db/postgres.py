@@ -129,8 +129,8 @@ def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:
 def _leave_a_lost_server(context: ExceptionContext) -> None:
     """Never use a connection again on which an answer did not come in time: its rollback would wait for the same silence.
 
-    Nor one to a server that is the primary no more.
+    Nor one to a server that is the primary no more, or that has said that it ends: the driver then speaks of another operation in progress.
     """
     fault = context.original_exception
-    if isinstance(fault, TimeoutError) or getattr(fault, "sqlstate", "") == READ_ONLY:
+    if isinstance(fault, TimeoutError | asyncpg.InternalClientError) or getattr(fault, "sqlstate", "") == READ_ONLY:
         context.is_disconnect = True
