@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from sluice.db.database import Database
+from sluice.db.whose import EVERYBODY
 from tests.api.answers import data, rejected, unauthenticated
 from tests.api.places import Places
 from tests.api.samples import noise
@@ -158,12 +159,12 @@ def _while_nothing_can_be_recorded(service: Service, upload: Callable[[], httpx.
     locked, answered = threading.Event(), threading.Event()
 
     async def hold(database: Database) -> None:
-        async with database.transaction() as connection:
+        async with database.transaction(EVERYBODY) as connection:
             await connection.execute(text("LOCK TABLE decisions"))
             locked.set()
             while not (await connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
                 pass
-            async with database.transaction() as other:
+            async with database.transaction(EVERYBODY) as other:
                 await other.execute(text("UPDATE api_keys SET status = 'revoked'"))
             await asyncio.to_thread(answered.wait, 30)
 
