@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import Column, ForeignKey, MetaData, String, Table, bindparam, func, insert, select, update
 
 from sluice.db.database import Conflict, Database, DatabaseAway
 from sluice.db.hot import Hot, same
@@ -24,6 +24,13 @@ _ADD = same(
 _FIND = same(select(tenants).where(tenants.c.tenant_id == bindparam("wanted", type_=tenants.c.tenant_id.type)))
 _count = select(func.count().label("n")).select_from(tenants)
 _COUNT = Hot(postgres=_count, sqlite=[_count], nobody=True)
+_NOTES = Table(
+    "notes", MetaData(), Column("tenant_id", String, ForeignKey(tenants.c.tenant_id, deferrable=True, initially="DEFERRED"))
+)
+_note = insert(_NOTES).values(tenant_id=bindparam("tenant", type_=String())).returning(_NOTES.c.tenant_id)
+_NOTE = Hot(postgres=_note, sqlite=[_note], nobody=True)
+_count_notes = select(func.count().label("n")).select_from(_NOTES)
+_COUNT_NOTES = Hot(postgres=_count_notes, sqlite=[_count_notes], nobody=True)
 
 
 def _rename(wanted: str) -> Any:
@@ -69,6 +76,17 @@ async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: 
     await database.aclose()
     assert found is not None
     assert found["name"] == "one"
+
+
+async def test_a_commit_that_fails_leaves_nothing_open_for_the_next_unit(tables: Database) -> None:
+    """A deferred reference is looked up at the commit, which fails, and SQLite leaves the transaction open then."""
+    async with tables.transaction() as connection:
+        await connection.run_sync(_NOTES.create)
+    with pytest.raises(Conflict):
+        await tables.commit(_NOTE, {"tenant": "ten_none"})
+    assert await tables.commit(_ADD, _ROW) == {"tenant_id": "ten_1"}
+    assert await tables.commit(_NOTE, {"tenant": "ten_1"}) == {"tenant_id": "ten_1"}
+    assert await tables.fetch(_COUNT_NOTES, {}) == {"n": 1}
 
 
 async def test_what_was_committed_is_seen_by_every_door(tables: Database) -> None:
