@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]  # shipped without type information
 
 from tests.api.places import Places
 from tests.gate import Gate, Service, running_service
-from tests.servers.clamd import running_clamd
+from tests.servers.clamd import LARGEST, running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import RadosGateway, running_radosgw
 from tests.servers.redis import RedisServer, running_redis
-
-SETUPS = ("sqlite-local", "postgres-s3")
+from tests.turns import SETUPS, ByServers, in_turn
 
 HASTY = {
     "FREE_UPLOADS_PER_MONTH": "3",
@@ -51,6 +49,12 @@ def clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def large_clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_clamd(tmp_path_factory.mktemp("clamd"), LARGEST) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
 def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Places:
     return Places(request, tmp_path_factory)
 
@@ -63,7 +67,7 @@ def sqlite_local(places: Places) -> Iterator[Service]:
 
 @pytest.fixture(scope="session")
 def postgres_s3(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-s3")) as service:
+    with running_service(places.fresh("postgres-s3", clamd="large_clamd_address")) as service:
         yield service
 
 
@@ -87,21 +91,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("setup_name", wanted or SETUPS, scope="session")
 
 
-class BySetup(LoadGroupScheduling):  # type: ignore[misc]  # the same
-    """Gives all tests of one setup to one worker: its servers then start once and not in every worker.
-
-    The marker `xdist_group` would say the same, but pytest-xdist 3.8 writes groups where pytest 9.1 and later do not read them.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        setups = [setup for setup in SETUPS if f"[{setup}" in nodeid]
-        return setups[0] if setups else str(super()._split_scope(nodeid))
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests in the order in which workers take them; without workers they stay in that of their files."""
+    if hasattr(config, "workerinput"):
+        items[:] = in_turn(items)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySetup | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByServers | None:
     """Answer the scheduler of `pytest -n 2 --dist loadgroup`; other ways to distribute stay as they are."""
-    return BySetup(config, log) if config.getoption("dist") == "loadgroup" else None
+    return ByServers(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 # The servers are fixtures of their own, not parameters: they live until the session ends, in whatever order the tests come.

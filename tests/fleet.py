@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.gate import Place, Service, environment_of, module, unguarded_service
-from tests.servers import daemon, free_port
+from tests.gate import Place, Service, environment_of, forked, unguarded_service
+from tests.servers import free_port
 from tests.servers.proxies import running_haproxy
 from tests.servers.redis import RedisServer
 
@@ -38,7 +38,7 @@ def running_fleet(
         for number in range(WORKERS):
             environment = environment_of(place, free_port())
             log = place.folder / f"worker-{number}.log"
-            stack.enter_context(daemon(module("work"), log, ready=partial(_works, log), environment=environment))
+            stack.enter_context(forked("work", log, ready=partial(_works, log), environment=environment))
         port = stack.enter_context(proxy(place.folder / "proxy", [server.port for server in servers]))
         url = f"http://127.0.0.1:{port}"
         # connections are spread over the servers, so none is kept

@@ -1,12 +1,10 @@
 """A really running service, and a fresh tenant's tools for talking to it over HTTP. What answers must look like stands in `tests.api`."""
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +25,8 @@ from tests.api import forms
 from tests.api.answers import check_edges, data
 from tests.api.samples import TEXT
 from tests.api.tokens import LocalIssuer
-from tests.servers import daemon, free_port
+from tests.cli.forked import ForkedServer
+from tests.servers import end, free_port, listens, wait_until
 from tests.servers.radosgw import RadosGateway
 
 API = "/api/v1"
@@ -64,7 +63,7 @@ class Service:
     place: Place
     url: str
     port: int
-    process: subprocess.Popen[bytes]
+    process: ForkedServer
     log: Path
     environment: Mapping[str, str]
     http: httpx.Client
@@ -118,11 +117,20 @@ def unguarded_service(place: Place, **settings: str) -> Iterator[Service]:
     environment = environment_of(place, port, **settings)
     log = place.folder / f"server-{port}.log"
     client = httpx.Client(base_url=url, timeout=60, event_hooks={"response": [check_edges]}, limits=_MANY)
-    with (
-        client,
-        daemon(module("serve"), log, ready=lambda: _answers(url), environment=dict(environment)) as process,
-    ):
+    # it listens when it is ready, and not before
+    with client, forked("serve", log, ready=lambda: listens(port), environment=environment) as process:
         yield Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir))
+
+
+@contextmanager
+def forked(word: str, log: Path, *, ready: Callable[[], bool], environment: Mapping[str, str]) -> Iterator[ForkedServer]:
+    """Run `sluice serve` or `sluice work` until the block ends, forked from a process that has loaded it."""
+    process = ForkedServer(environment, Path("/"), log, [word])
+    try:
+        wait_until(ready, process, log)
+        yield process
+    finally:
+        end(process)
 
 
 _MANY = httpx.Limits(max_connections=200, max_keepalive_connections=50)
@@ -143,12 +151,6 @@ def environment_of(place: Place, port: int, **settings: str) -> dict[str, str]:
 
 def module(*words: str) -> list[str]:
     return [sys.executable, "-m", "sluice.cli", *words]
-
-
-def _answers(url: str) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{url}/health/live", timeout=5).status_code == 200
-    return False
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,20 @@ class Places:
         self._request = request
         self._folders = folders
 
-    def fresh(self, setup: str) -> Place:
+    def fresh(self, setup: str, *, clamd: str = "clamd_address") -> Place:
+        """Make a place; the production one has the scanner of the fixture `clamd`."""
         folder = self._folders.mktemp(setup)
-        return self._embedded(folder) if setup == "sqlite-local" else self._production(folder)
+        return self._embedded(folder) if setup == "sqlite-local" else self._production(folder, clamd)
 
     def _embedded(self, folder: Path) -> Place:
         return Place("sqlite-local", folder, f"sqlite:///{folder / 'data' / 'sluice.db'}", {"SCANNER": "builtin"})
 
-    def _production(self, folder: Path) -> Place:
+    def _production(self, folder: Path, clamd: str) -> Place:
         gateway: RadosGateway = self._request.getfixturevalue("gateway")
         postgres: Postgres = self._request.getfixturevalue("postgres")
         settings = {
             "SCANNER": "clamd",
-            "CLAMD": self._request.getfixturevalue("clamd_address"),
+            "CLAMD": self._request.getfixturevalue(clamd),
             "BUCKET_ENDPOINT_HOSTS": gateway.endpoint.removeprefix("http://"),
         }
         owner = postgres.createdb().replace("+asyncpg", "")

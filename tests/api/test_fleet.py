@@ -147,7 +147,7 @@ def test_what_was_acknowledged_outlives_a_server_that_is_killed_and_one_that_dra
 def test_nginx_passes_bodies_on_as_they_come(places: Places, redis_server: RedisServer) -> None:
     with running_fleet(places.fresh("postgres-s3"), redis_server, proxy=running_nginx) as fleet:
         gate = fleet.service.new_gate().with_store()
-        context = gate.context(max_file_size_mb=50)
+        context = gate.context(max_file_size_mb=30)
         gate.store("a.zzz", noise(30_000_000), context=context)
         proxy = fleet.service.place.folder / "proxy"
         assert not [path for path in proxy.rglob("*") if path.is_file() and path.stat().st_size > 1_000_000]

@@ -3,8 +3,11 @@
 What starts from nothing, as people start it, is tried by the tests that run a server, a pipe or a terminal.
 """
 
+import ctypes
 import multiprocessing
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +27,7 @@ import sluice.cli.working  # noqa: F401  (all of these are loaded for the childr
 from sluice.cli.command import run
 
 _SECONDS: Final = 60
+_PR_SET_PDEATHSIG: Final = 1
 _PARENT: Final = multiprocessing.get_context("forkserver")
 _PARENT.set_forkserver_preload([__name__])
 
@@ -43,11 +47,21 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Pat
 
 
 class ForkedServer:
-    """`sluice serve` forked from a process that has loaded it, which is most of its start. Ended by `kill` and by the end of the tests."""
+    """`sluice serve` (or other `words`) forked from a process that has loaded it, which is most of its start.
 
-    def __init__(self, environment: Mapping[str, str], folder: Path, log: Path) -> None:
-        self._process = _PARENT.Process(target=_become, args=(["serve"], dict(environment), folder, log, log), daemon=True)
+    Told and waited for as `subprocess.Popen` is; `daemon` of `tests.servers` ends it. It dies with the tests, however they end.
+    """
+
+    def __init__(self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",)) -> None:
+        log.touch()
+        self._process = _PARENT.Process(target=_serve, args=(words, dict(environment), folder, log), daemon=True)
         self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     @property
     def returncode(self) -> int | None:
@@ -55,17 +69,31 @@ class ForkedServer:
         return self._process.exitcode
 
     def poll(self) -> int | None:
+        """Answer the exit code, if it has ended."""
         return self.returncode
 
-    def wait(self, seconds: float) -> int | None:
-        """Wait for its end, at most so long."""
-        self._process.join(seconds)
-        return self.returncode
+    def wait(self, timeout: float) -> int:
+        """Wait for its end, at most so many seconds, and answer the exit code. Raises `TimeoutExpired`."""
+        self._process.join(timeout)
+        code = self.returncode
+        if code is None:
+            raise subprocess.TimeoutExpired("sluice", timeout)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it, however it is."""
-        self._process.kill()
-        self._process.join()
+        self.send_signal(signal.SIGKILL)
+
+
+def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path) -> None:
+    os.setsid()  # Ctrl-C reaches pytest only, which then ends the servers in order
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    _become(words, environment, folder, log, log)
 
 
 def _become(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 from tests.api.answers import rejected
 from tests.api.places import Places
 from tests.engines.scanner.faulty_clamd import faulty_clamd, hearing_out
-from tests.gate import Place, Service, environment_of, module, running_service
+from tests.gate import Place, Service, environment_of, forked, running_service
 from tests.observe.numbers import until
-from tests.servers import daemon, free_port, listens
+from tests.servers import free_port, listens
 from tests.servers.prometheus import Prometheus, running_prometheus
 from tests.servers.threads import in_a_thread
 
@@ -66,10 +66,10 @@ def prometheus(
     """A Prometheus that has scraped both processes some times."""
     folder = tmp_path_factory.mktemp("prometheus")
     settings = {"METRICS_TOKEN": TOKEN, "WORKER_PORT": str(worker_port)}
-    environment = dict(environment_of(production, scraped.port, **settings))
+    environment = environment_of(production, scraped.port, **settings)
     targets = {"127.0.0.1:8000": f"127.0.0.1:{scraped.port}", "127.0.0.1:8001": f"127.0.0.1:{worker_port}"}
     with (
-        daemon(module("work"), folder / "worker.log", ready=lambda: listens(worker_port), environment=environment),
+        forked("work", folder / "worker.log", ready=lambda: listens(worker_port), environment=environment),
         running_prometheus(folder, DEPLOY / "prometheus", targets, TOKEN) as running,
     ):
         scrapes = "min(count_over_time(sluice_info[5m])) >= 4 and count(sluice_info) == 2"

@@ -187,10 +187,10 @@ def forked_service(place: Place, **settings: str) -> Iterator[tuple[Service, For
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.05)  # it is another process: all one can do is look again
         with httpx.Client(base_url=url, timeout=60) as client:
-            # a forked server has the two methods of a started one that are used here
-            yield Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir)), process  # type: ignore[arg-type]
+            yield Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir)), process
     finally:
         process.kill()
+        process.wait(PATIENCE)
 
 
 def _open_files() -> Iterator[str]:

@@ -11,11 +11,11 @@ import pytest
 from tests.api.answers import data, not_found, page
 from tests.api.places import Places
 from tests.cli.commands import Ended, Sluice
-from tests.conftest import SETUPS
 from tests.engines.scanner.faulty_clamd import Fault, FaultyClamd, hearing_out
 from tests.gate import Gate, Place, Service, running_service
 from tests.scanning.daemons import BAD, daemon_in_thread, finds_bad, finds_nothing
 from tests.scanning.waiting import until
+from tests.turns import SETUPS
 
 _versions = itertools.count(27501)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -21,6 +22,17 @@ UNDER_CI = os.environ.get("CI") == "true"
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.02
+
+
+class Process(Protocol):
+    """What is asked of a running server, however it was started."""
+
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float, /) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def kill(self) -> None: ...
 
 
 def require(server: str, *programs: str, apt: str) -> None:
@@ -98,7 +110,7 @@ def daemon(
         end(process, stop_with)
 
 
-def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until(ready: Callable[[], bool], process: Process, log: Path) -> None:
     """Wait for `ready()`, at most `START_SECONDS`, and not at all for a process that has died."""
     deadline = time.monotonic() + START_SECONDS
     while not ready():
@@ -108,7 +120,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log:
         time.sleep(_POLL_SECONDS)
 
 
-def end(process: subprocess.Popen[bytes], stop_with: signal.Signals = signal.SIGTERM) -> None:
+def end(process: Process, stop_with: signal.Signals = signal.SIGTERM) -> None:
     """Ask the process to end, and kill it when it does not within `STOP_SECONDS`."""
     if process.poll() is None:
         process.send_signal(stop_with)
@@ -116,4 +128,4 @@ def end(process: subprocess.Popen[bytes], stop_with: signal.Signals = signal.SIG
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.wait(STOP_SECONDS)

@@ -28,8 +28,8 @@ _OPTIONS = {
     "MaxConnectionQueueLength": "64",
     "ReadTimeout": "120",
     "CommandReadTimeout": "30",
-    "StreamMaxLength": "600M",
-    "MaxFileSize": "600M",
+    "StreamMaxLength": "32M",
+    "MaxFileSize": "32M",
     "MaxScanSize": "1200M",
     "MaxScanTime": "60000",
     "MaxRecursion": "16",
@@ -39,6 +39,9 @@ _OPTIONS = {
     "SelfCheck": "3600",
     "ExitOnOOM": "yes",
 }
+
+LARGEST = {"StreamMaxLength": "600M", "MaxFileSize": "600M"}
+"""Options of one that scans the largest files. Each service looks how much is scanned, which costs clamd seconds then."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def running_clamd(
 ) -> Iterator[Clamd]:
     """Run a daemon in `folder` until the block ends; 0.8 s to start. Skips the test where clamd is not installed.
 
-    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}`; `signatures` are further files of the database. `base` is all
+    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}` or `LARGEST`; `signatures` are further files of the database. `base` is all
     else that stands in clamd.conf.
     """
     require("ClamAV", "clamd", apt="clamav-daemon")

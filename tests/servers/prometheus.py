@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.servers import daemon, free_port, require
+from tests.servers import daemon, free_port, listens, require
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def running_prometheus(folder: Path, shipped: Path, targets: Mapping[str, str], 
         f"--web.listen-address={address}",
         "--log.level=warn",
     ]
-    with daemon(command, folder / "prometheus.log", ready=lambda: _is_ready(address)):
+    with daemon(command, folder / "prometheus.log", ready=lambda: listens(port) and _is_ready(address)):
         yield Prometheus(f"http://{address}")
 
 

@@ -96,7 +96,7 @@ class FaultyClamd:
         """What becomes of every descriptor, probes included."""
         self.finds_test_virus = True
         self.names_limits = True
-        self.largest = 1 << 40
+        self.largest = 32 * 2**20
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, listener: socket.socket) -> None:

@@ -1,0 +1,50 @@
+"""Which worker of `pytest -n` runs which tests, and in what order. What a setup is stands in `tests.conftest`."""
+
+from collections.abc import Sequence
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # shipped without type information
+
+SETUPS = ("sqlite-local", "postgres-s3")
+FIRST = (
+    "recovery/test_audit",
+    "api/test_fleet",
+    "scanning/",
+    "recovery/",
+    "deploy/test_prometheus",
+    "api/test_o",
+    "formats/test_same_verdicts",
+    "observe/",
+    "cli/",
+    "engines/",
+    "edge/",
+)
+"""Files that take long, after those of the setups: what is left for the end is short, so that no worker waits for another."""
+
+
+class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # the same
+    """Gives all tests of one setup, and else all tests of one file, to one worker: their servers then start once, not in every worker."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        config.option.loadscopereorder = False  # a file of many tests is not one of long tests: see `in_turn`
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return setup_of(nodeid) or nodeid.partition("::")[0]
+
+
+def setup_of(nodeid: str) -> str | None:
+    """Answer the setup whose servers a test uses."""
+    return next((setup for setup in SETUPS if f"[{setup}" in nodeid), None)
+
+
+def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Answer the tests with the setups first, which take longest, then the long files, and else as they were."""
+
+    def turn(item: pytest.Item) -> int:
+        if setup_of(item.nodeid):
+            return -1
+        path = item.nodeid.removeprefix("tests/")
+        return next((number for number, start in enumerate(FIRST) if path.startswith(start)), len(FIRST))
+
+    return sorted(items, key=turn)
