@@ -10,7 +10,7 @@ REPEATS ?= 20
 SECONDS_EACH ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover races state-machine matrix bench bench-scale bench-scanner
+.PHONY: help run test test-long check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover races state-machine matrix bench bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ run: venv ## Serve on 127.0.0.1:8000 (SLUICE_HOST, SLUICE_PORT), data in .data (
 
 test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' for a part of it)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/formats/test_same_verdicts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 

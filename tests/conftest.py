@@ -20,8 +20,12 @@ HASTY = {
     "UPLOADS_PER_TENANT": "1",
     "UPLOAD_WAIT_SECONDS": "0.3",
     "JWT_DEFAULT_SCOPES": "metadata,delete",
+    "WORKER_SECONDS": "0.5",
 }
 """Settings under which what takes days takes no time, and what takes many takes few."""
+
+PATIENT = {"WORKER_SECONDS": "1"}
+"""Those of a service that lives as long as the tests: rounds of the worker cost processor time."""
 
 
 @pytest.fixture(scope="session")
@@ -61,13 +65,13 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def sqlite_local(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("sqlite-local")) as service:
+    with running_service(places.fresh("sqlite-local"), **PATIENT) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def postgres_s3(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-s3", clamd="large_clamd_address")) as service:
+    with running_service(places.fresh("postgres-s3", clamd="large_clamd_address"), **PATIENT) as service:
         yield service
 
 

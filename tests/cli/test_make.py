@@ -43,7 +43,7 @@ def test_help_names_every_target_for_people(clone: Path) -> None:
     named = [line.split()[1] for line in done.stdout.splitlines()]
     tried = ["fuzz", "fuzz-edge", "security", "audit", "sbom", "verdicts", "kill-sweep"]
     tried += ["faults", "rolling-upgrade", "failover", "races", "state-machine", "matrix", "bench", "bench-scale", "bench-scanner"]
-    assert named == ["help", "run", "test", "check", "format", "lock", *tried, "docs", "clean"]
+    assert named == ["help", "run", "test", "test-long", "check", "format", "lock", *tried, "docs", "clean"]
 
 
 def test_a_python_that_is_too_old_is_named(clone: Path) -> None:

@@ -13,12 +13,13 @@ import pytest
 
 from sluice.kit.failpoints import POINTS
 from tests.gate import Place
+from tests.length import amount
 from tests.recovery.sweep import Sweep
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 
 PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3")
-KILLS = int(os.environ.get("SLUICE_TEST_KILLS", "0"))
+KILLS = amount("KILLS", short=0, whole=9)
 """Kills at each point of each place; 0 is the short form."""
 # these leave what the points that settle have to do with
 _LEAVES_A_LEASE = "store.done"

@@ -1,6 +1,5 @@
 """Uploads while clamds are killed and restarted at random: each is accepted with a scan in its record, or told to come back."""
 
-import os
 import random
 import threading
 from collections.abc import Sequence
@@ -12,11 +11,11 @@ import pytest
 
 from tests.api.places import Places
 from tests.gate import Gate, running_service
+from tests.length import amount
 from tests.scanning.members import Member, running_members
 from tests.scanning.pictures import noise
 
-UPLOADS = int(os.environ.get("SLUICE_TEST_UPLOADS", "100"))
-"""`make matrix` sets 1,000."""
+UPLOADS = amount("UPLOADS", short=100, whole=1000)
 INFECTED_EVERY = 10
 
 

@@ -4,7 +4,6 @@ What the engine itself makes of many more answers is in tests/engines/scanner/te
 """
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from tests.engines.scanner.faulty_clamd import (
     says_limit_and_resets,
 )
 from tests.gate import Gate, Service, running_service
+from tests.length import amount
 from tests.scanning.daemons import daemon_in_thread, finds_nothing
 from tests.scanning.members import running_members
 from tests.scanning.pictures import noise
@@ -37,8 +37,8 @@ from tests.scanning.waiting import until
 
 DEADLINE = 4.0
 SLACK = 6.0  # for the rest of an upload, on a busy machine
-SIGNATURES = int(os.environ.get("SLUICE_TEST_SIGNATURES", "60000"))
-"""Of the row that reloads them; `make matrix` sets 1.5 million."""
+SIGNATURES = amount("SIGNATURES", short=60_000, whole=1_500_000)
+"""Of the row that reloads them."""
 HASTY = {"CLAMD_CONNECT_SECONDS": "1", "CLAMD_STALL_SECONDS": "0.5", "CLAMD_SCAN_SECONDS": str(DEADLINE)}
 _numbers = itertools.count(1)
 

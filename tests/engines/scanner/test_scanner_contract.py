@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
+import pytest_asyncio
 
+from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.engines.scanner import Clean, Infected, Scanner
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.clamd import ClamdScanner
@@ -17,12 +19,22 @@ from tests.threats.test_known_threats import mail_with
 ENGINES = ("builtin", "builtin, twin", "clamd, unix", "clamd, tcp")
 
 
-@pytest.fixture(params=ENGINES)
-async def scanner(request: pytest.FixtureRequest) -> AsyncIterator[Scanner]:
+# one loop for all, so that they share one sandbox, which takes a second to start
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox() -> AsyncIterator[ZygoteSandbox]:
+    async with running_sandbox() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(params=ENGINES, loop_scope="module")
+async def scanner(request: pytest.FixtureRequest, sandbox: ZygoteSandbox) -> AsyncIterator[Scanner]:
     async with AsyncExitStack() as ends:
         opened: Scanner
         if request.param == "builtin":
-            opened = BuiltinScanner(await ends.enter_async_context(running_sandbox()))
+            opened = BuiltinScanner(sandbox)
         elif request.param == "builtin, twin":
             opened = BuiltinScanner(InProcessSandbox())
         else:
