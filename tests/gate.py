@@ -26,7 +26,7 @@ from tests.api.answers import check_edges, data
 from tests.api.samples import TEXT
 from tests.api.tokens import LocalIssuer
 from tests.cli.forked import ForkedServer
-from tests.servers import end, free_port, listens, wait_until
+from tests.servers import Process, end, free_port, listens, wait_until
 from tests.servers.radosgw import RadosGateway
 
 API = "/api/v1"
@@ -63,7 +63,7 @@ class Service:
     place: Place
     url: str
     port: int
-    process: ForkedServer
+    process: Process
     log: Path
     environment: Mapping[str, str]
     http: httpx.Client
