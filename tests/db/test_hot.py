@@ -80,7 +80,7 @@ async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: 
 
 async def test_a_commit_that_fails_leaves_nothing_open_for_the_next_unit(tables: Database) -> None:
     """A deferred reference is looked up at the commit, which fails, and SQLite leaves the transaction open then."""
-    async with tables.transaction() as connection:
+    async with tables.transaction(EVERYBODY) as connection:
         await connection.run_sync(_NOTES.create)
     with pytest.raises(Conflict):
         await tables.commit(_NOTE, {"tenant": "ten_none"})
