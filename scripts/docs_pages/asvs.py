@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from docs_pages.asvs_rows import ELSEWHERE, MORE, SOURCE, V5
+from docs_pages.asvs_rows import ELSEWHERE, MORE, SOURCE, TOLD, V5
 from docs_pages.markdown import made_from, page, table
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -17,8 +17,8 @@ _INTRO: Final = f"""
 
 What Sluice does about the [OWASP Application Security Verification Standard 5.0]({SOURCE}). A proof is a test that carries the
 requirement's id: `@pytest.mark.asvs("5.2.3")`; `pytest -m asvs` runs them all. Chapter 5 is complete at level 3, and a test of the
-documentation fails when one of its rows has no proof. Of the other chapters the rows are listed that a test proves; what does not
-apply, or is the operator's, stands at the end. A level 1 or 2 requirement that is in neither list has not been looked at yet.
+documentation fails when one of its rows has no proof. Of the other chapters every requirement of levels 1 and 2 is in one of three lists:
+proven by a test, met by construction or by a page without a test of its own, or not applicable or the operator's, with the reason.
 """
 
 
@@ -32,6 +32,8 @@ def asvs_page() -> str:
         _rows(V5, proofs),
         "## Other chapters",
         _rows(MORE, proofs),
+        "## Met without a test of their own",
+        table(("Requirement", "What Sluice does"), list(TOLD.items())),
         "## Not applicable, or not Sluice's",
         table(("Requirement", "Why"), list(ELSEWHERE.items())),
     )

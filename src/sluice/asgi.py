@@ -42,7 +42,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         with traces.exported(os.environ):
             async with assembled(given) as services, _running_tasks(given, services):
                 desk = MetricsDesk(metrics_readers(given), (partial(_spool_numbers, given.resolved_spool_dir),))
-                furnish(app, _api_services(given, services), _authenticator(given, services), services.healths, desk)
+                furnish(
+                    app,
+                    _api_services(given, services),
+                    _authenticator(given, services),
+                    services.healths,
+                    desk,
+                    download_host=None if given.download_url is None else given.download_url.host,
+                )
                 yield
 
     return make_app(lifespan)

@@ -26,7 +26,13 @@ class Settings(BaseSettings):
     )
     public_url: HttpUrl | None = Field(
         None,
-        description="Address under which clients reach the service; local download links begin with it. Default: host and port.",
+        description="Address under which clients reach the service; local download links begin with it, or with `SLUICE_DOWNLOAD_URL`. "
+        "Default: host and port.",
+    )
+    download_url: HttpUrl | None = Field(
+        None,
+        description="Address of another host for downloads alone: local links begin with it, that host answers nothing else, and other hosts "
+        "hand out no file. It leads to the same servers.",
     )
     production: bool = Field(
         False,
@@ -98,7 +104,7 @@ class Settings(BaseSettings):
     bucket_endpoint_hosts: Names = Field(
         (),
         description="Hosts (or host:port), comma-separated, that a tenant may name in `endpoint_url`. Empty: AWS only. A name must lead to "
-        "public addresses, or into a network that is listed too (`10.0.0.0/8`).",
+        "public addresses, or into a network that is listed too (`10.0.0.0/8`), judged when a bucket is added and before each use; prefer https.",
     )
     s3_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a connection to a bucket.")
     s3_request_seconds: float = Field(60.0, gt=0, description="Longest single request to a bucket.")
@@ -256,6 +262,11 @@ class Settings(BaseSettings):
             return str(self.public_url).rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+    @property
+    def resolved_download_url(self) -> str:
+        """The address that download links begin with, without a slash at its end."""
+        return self.resolved_public_url if self.download_url is None else str(self.download_url).rstrip("/")
 
     @property
     def resolved_storage_dir(self) -> Path:

@@ -11,10 +11,42 @@ import pytest
 from tests.docs.pages import DOCS, ROOT
 
 CHAPTER_5 = ["5.1.1", *[f"5.2.{n}" for n in range(1, 7)], *[f"5.3.{n}" for n in range(1, 4)], *[f"5.4.{n}" for n in range(1, 4)]]
+LEVELS_1_AND_2 = (
+    "1.1:1-2 1.2:1-9 1.3:1-11 1.4:1-3 1.5:1-2 2.1:1-3 2.2:1-3 2.3:1-4 2.4:1 3.2:1-2 3.3:1-4 3.4:1-6 3.5:1-5 3.7:1-2 "
+    "4.1:1-3 4.2:1 4.3:1-2 4.4:1-4 5.1:1 5.2:1-3 5.3:1-2 5.4:1-3 6.1:1-3 6.2:1-12 6.3:1-4 6.4:1-4 6.5:1-5 6.6:1-3 "
+    "6.8:1-4 7.1:1-3 7.2:1-4 7.3:1-2 7.4:1-5 7.5:1-2 7.6:1-2 8.1:1-2 8.2:1-3 8.3:1 8.4:1 9.1:1-3 9.2:1-4 10.1:1-2 "
+    "10.2:1-2 10.3:1-4 10.4:1-11 10.5:1-5 10.6:1-2 10.7:1-3 11.1:1-2 11.2:1-3 11.3:1-3 11.4:1-4 11.5:1 11.6:1 "
+    "12.1:1-3 12.2:1-2 12.3:1-4 13.1:1 13.2:1-5 13.3:1-2 13.4:1-5 14.1:1-2 14.2:1-4 14.3:1-3 15.1:1-3 15.2:1-3 "
+    "15.3:1-7 16.1:1 16.2:1-5 16.3:1-4 16.4:1-3 16.5:1-3 17.1:1 17.2:1-4 17.3:1-2"
+)
+"""The numbers of ASVS 5.0.0's requirements of levels 1 and 2, by section; their texts are OWASP's."""
 _ROW = re.compile(r"^\| (\d+\.\d+\.\d+) \| (.+) \| (.*) \|$", re.MULTILINE)
 _MARK = re.compile(r"@pytest\.mark\.asvs\(([^)]*)\)")
 
 ROWS = {name: (does, proof) for name, does, proof in _ROW.findall((DOCS / "security" / "asvs.md").read_text(encoding="utf-8"))}
+
+
+def _numbers(said: str) -> set[str]:
+    """Answer what `6.2:1-3,7` stands for, and `6.2.1-6.2.3`."""
+    if ":" in said:
+        section, _, ranges = said.partition(":")
+        return {number for one in ranges.split(",") for number in _numbers("-".join(f"{section}.{end}" for end in one.split("-")))}
+    first, _, last = said.partition("-")
+    section, _, start = first.rpartition(".")
+    return {f"{section}.{number}" for number in range(int(start), int((last or first).rpartition(".")[2]) + 1)}
+
+
+def test_every_requirement_of_levels_1_and_2_is_on_the_page() -> None:
+    page = (DOCS / "security" / "asvs.md").read_text(encoding="utf-8")
+    listed = {
+        number
+        for row in re.findall(r"^\| (\d[\d., -]*) \|", page, re.MULTILINE)
+        for said in row.split(", ")
+        for number in _numbers(said)
+    }
+    wanted = {number for said in LEVELS_1_AND_2.split() for number in _numbers(said)}
+    assert len(wanted) == 253
+    assert wanted - listed == set()
 
 
 def test_chapter_5_is_there_row_by_row() -> None:

@@ -1,10 +1,16 @@
 """Which S3 endpoints a tenant may name: those on the operator's list, as bare origins, and no other."""
 
+import asyncio
+import hashlib
+import os
 from collections.abc import Collection
 
 import pytest
 
-from sluice.buckets.endpoints import EndpointRefused, Resolve, require_allowed, require_public
+from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, Resolve, require_allowed, require_public
+from sluice.engines.storage import StoreFault
+from sluice.engines.storage.s3 import S3Store
+from sluice.kit.sealed import Sealed
 
 LISTED = ("s3.example.org", "minio.example.org:9000")
 
@@ -99,3 +105,54 @@ async def test_an_address_that_is_listed_itself_says_where_it_leads(endpoint: st
 
 async def test_a_name_without_an_address_is_left_to_the_probe() -> None:
     await require_public("https://s3.example.org", LISTED, leading_to())
+
+
+class Turning:
+    """A name server's twin that is turned from one address to another, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.address = "93.184.216.34"
+        self.asked = 0
+
+    async def resolve(self, _host: str) -> Collection[str]:
+        self.asked += 1
+        return (self.address,)
+
+
+@pytest.mark.asvs("1.3.6")
+async def test_a_name_that_is_turned_to_a_private_network_is_refused_at_its_next_use() -> None:
+    names, moment = Turning(), 0.0
+    watch = EndpointWatch("https://s3.example.org", LISTED, names.resolve, seconds=2.0, clock=lambda: moment)
+    await watch.require()
+    names.address = "169.254.169.254"
+    moment = 1.9
+    await watch.require()
+    assert names.asked == 1
+    moment = 2.0
+    for _ in range(2):
+        with pytest.raises(EndpointRefused):
+            await watch.require()
+    names.address = "93.184.216.34"
+    await watch.require()
+    assert names.asked == 4
+
+
+@pytest.mark.asvs("1.3.6")
+async def test_a_store_whose_name_was_turned_is_sent_nothing() -> None:
+    async def refuse() -> None:
+        raise StoreFault("turned")
+
+    connections = []
+    server = await asyncio.start_server(lambda _reader, writer: connections.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    store = S3Store("bucket", "us-east-1", "a", "b", endpoint_url=f"http://127.0.0.1:{port}", before=refuse)
+    sealed = Sealed(os.memfd_create("sealed"), 0, hashlib.sha256(b"").digest())
+    for use in (store.put("k", sealed, content_type="x/y"), store.size("k"), store.delete("k"), store.is_ours("k"), store.probe()):
+        with pytest.raises(StoreFault, match="turned"):
+            await use
+    os.close(sealed.fd)
+    for listing in (store.read("k"), store.listed("")):
+        with pytest.raises(StoreFault, match="turned"):
+            await anext(aiter(listing))
+    assert connections == []
+    server.close()

@@ -59,8 +59,17 @@ def make_watched_app(desk: MetricsDesk, healths: Healths) -> FastAPI:
     return app
 
 
-def furnish(app: FastAPI, services: ApiServices, authenticator: Authenticator, healths: Healths, desk: MetricsDesk) -> None:
-    """Give the application what its endpoints call."""
+def furnish(
+    app: FastAPI,
+    services: ApiServices,
+    authenticator: Authenticator,
+    healths: Healths,
+    desk: MetricsDesk,
+    *,
+    download_host: str | None = None,
+) -> None:
+    """Give the application what its endpoints call. With a `download_host`, it hands out files on that host and does all else on others."""
+    app.state.download_host = download_host
     app.state.metrics = desk
     app.state.services = services
     app.state.authenticator = authenticator

@@ -8,6 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluice.api.counting import RequestCount
+from sluice.api.origins import require_host
 from sluice.api.render import render
 from sluice.errors import SluiceError
 from sluice.kit.ids import new_id
@@ -52,6 +53,9 @@ class Guards:
             await send(message)
 
         try:
+            download_host = getattr(scope["app"].state, "download_host", None)
+            if download_host is not None:
+                require_host(scope, download_host)
             await self._app(scope, receive, send_guarded)
         except SluiceError as error:
             await render(error)(scope, receive, send_guarded)

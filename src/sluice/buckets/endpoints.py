@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import urlsplit
 
@@ -43,8 +44,8 @@ async def addresses_of(host: str) -> Collection[str]:
 async def require_public(endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> None:
     """Raise `EndpointRefused` when an allowed host leads into a private network that the operator did not list (`10.0.0.0/8`).
 
-    A host that is listed as an address, or as `localhost`, says where it leads. Of names, whoever answers for them decides: at this moment,
-    and again at each connection.
+    A host that is listed as an address, or as `localhost`, says where it leads. Of names, whoever answers for them decides: at this moment
+    (see `EndpointWatch` for later ones).
     """
     host = urlsplit(endpoint_url).hostname or ""
     if host == "localhost" or _address(host) is not None:
@@ -54,6 +55,36 @@ async def require_public(endpoint_url: str, allowed: Collection[str], resolve: R
         address = _address(text)
         if address is None or not (address.is_global or any(address in network for network in networks)):
             raise EndpointRefused("this host leads to an address that the operator does not allow")
+
+
+class EndpointWatch:
+    """Judges where an endpoint's host leads before each use: whoever answers for its name may turn it at any time.
+
+    A good answer holds for `seconds`; a bad one for no time at all.
+    """
+
+    def __init__(
+        self,
+        endpoint_url: str,
+        allowed: Collection[str],
+        resolve: Resolve = addresses_of,
+        *,
+        seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint_url = endpoint_url
+        self._allowed = allowed
+        self._resolve = resolve
+        self._seconds = seconds
+        self._clock = clock
+        self._good_until = float("-inf")
+
+    async def require(self) -> None:
+        """Raise `EndpointRefused` when the host leads where the operator does not allow it, as of now."""
+        if self._clock() < self._good_until:
+            return
+        await require_public(self._endpoint_url, self._allowed, self._resolve)
+        self._good_until = self._clock() + self._seconds
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from sluice.api_keys.service import ApiKeys
 from sluice.buckets.service import Buckets
@@ -151,7 +152,9 @@ def _services(settings: Settings, engines: Engines) -> Services:
     make_folder(settings.resolved_spool_dir)
     database, stores = engines.database, engines.stores
     buckets = make_buckets(settings, database, stores)
-    signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_public_url)
+    if settings.download_url is not None and urlsplit(settings.resolved_public_url).hostname == settings.download_url.host:
+        raise StartRefused("SLUICE_DOWNLOAD_URL names the host of SLUICE_PUBLIC_URL: downloads need a host of their own, or none.")
+    signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     return Services(
         engines=engines,
         tenants=Tenants(database),

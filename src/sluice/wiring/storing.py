@@ -1,12 +1,14 @@
 """Which stores the settings ask for: the platform's own, and how a tenant's bucket is reached."""
 
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from sluice.buckets import Bucket
+from sluice.buckets.endpoints import EndpointRefused, EndpointWatch
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.engines.storage import ObjectStore
+from sluice.engines.storage import ObjectStore, StoreFault
 from sluice.engines.storage.local import LocalStore
 from sluice.engines.storage.s3 import S3Store
 from sluice.engines.storage.s3_client import Patience
@@ -38,9 +40,23 @@ def make_stores(settings: Settings) -> Stores:
             part_bytes=settings.s3_multipart_mb * _MB,
             rest_seconds=settings.s3_rest_seconds,
             probe_folder=bucket.key_for(".sluice-probe"),
+            before=None if bucket.endpoint_url is None else _watched(bucket.endpoint_url, settings.bucket_endpoint_hosts),
         )
 
     return Stores(_platform_store(settings, patience), connect)
+
+
+def _watched(endpoint_url: str, allowed: Collection[str]) -> Callable[[], Awaitable[None]]:
+    """Answer what refuses an endpoint whose host was turned to where the operator does not allow it."""
+    watch = EndpointWatch(endpoint_url, allowed)
+
+    async def require() -> None:
+        try:
+            await watch.require()
+        except EndpointRefused as fault:
+            raise StoreFault("The endpoint's host leads to an address that the operator does not allow.") from fault
+
+    return require
 
 
 def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -44,6 +44,8 @@ class S3Store:
     memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 64 MiB: further ones wait. `sign_payload`
     has the server check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
+    `before` is awaited before each request of an operation, and may refuse it by raising `StoreFault`.
+
     A store that does not carry out three puts or deletions in a row is left alone for `rest_seconds`.
 
     The credentials need PutObject, GetObject, DeleteObject, AbortMultipartUpload and, to tell a missing object from a forbidden
@@ -64,7 +66,9 @@ class S3Store:
         sign_payload: bool = True,
         probe_folder: str = ".sluice-probe",
         rest_seconds: float = 10.0,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._before = before
         self._address = address_of(bucket, region, endpoint_url)
         patience = patience or Patience()
         self._client: Client | None = client_of(
@@ -112,11 +116,10 @@ class S3Store:
 
     async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         """Answer the object's bytes in chunks; see the protocol. Each request asks for 4 MiB, so a slow reader holds no connection."""
-        client = self._open_client()
         end = start + length if length is not None else None
         while end is None or start < end:
             stop = start + _READ_BYTES if end is None else min(start + _READ_BYTES, end)
-            piece, size = await self._piece(client, key, start, stop)
+            piece, size = await self._piece(await self._open_client(), key, start, stop)
             for at in range(0, len(piece), _CHUNK_BYTES):
                 yield bytes(piece[at : at + _CHUNK_BYTES])
             start += len(piece)
@@ -125,7 +128,7 @@ class S3Store:
 
     async def size(self, key: str) -> int | None:
         """Answer the size in bytes, or None when there is no such object."""
-        client = self._open_client()
+        client = await self._open_client()
         try:
             return (await client.head_async(checked_key(key)))["size"]
         except FileNotFoundError:
@@ -135,7 +138,7 @@ class S3Store:
 
     async def delete(self, key: str) -> None:
         """Remove the object. A missing object is a no-op; a missing bucket is not."""
-        client = self._open_client()
+        client = await self._open_client()
         with self._breaker.passing():
             try:
                 await client.delete_async(checked_key(key))
@@ -150,7 +153,7 @@ class S3Store:
 
     async def listed(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Listed]]:
         """Answer the objects below `prefix` after `after`, a thousand at a time; see the protocol. Needs the right ListBucket."""
-        client = self._open_client()
+        client = await self._open_client()
         try:
             async for batch in client.list(prefix or None, offset=after or None, chunk_size=_BATCH):
                 yield [Listed(found["path"], found["size"]) for found in batch]
@@ -159,7 +162,7 @@ class S3Store:
 
     async def is_ours(self, key: str) -> bool:
         """Say whether the object bears the mark of a put of this service."""
-        client = self._open_client()
+        client = await self._open_client()
         try:
             found = await client.get_async(checked_key(key), options={"head": True})
         except FileNotFoundError:
@@ -192,9 +195,11 @@ class S3Store:
         """Let go of the connections. A second call is a no-op."""
         self._client = None
 
-    def _open_client(self) -> Client:
+    async def _open_client(self) -> Client:
         if self._client is None:
             raise StoreFault("The object store is closed.")
+        if self._before is not None:
+            await self._before()
         return self._client
 
     async def _put_at_once(self, key: str, source: int, size: int, attributes: dict[str, str]) -> None:
@@ -219,12 +224,12 @@ class S3Store:
             await self._send(key, body, attributes)
 
     async def _send(self, key: str, body: bytes, attributes: dict[str, str]) -> None:
-        client = self._open_client()
+        client = await self._open_client()
         await settled(client.put_async(key, body, attributes=attributes, mode="create", use_multipart=False))
 
     async def _put_in_parts(self, key: str, source: int, size: int, attributes: dict[str, str]) -> None:
         """Send the parts. S3 has no create-only for these here, so the key is looked at first; keys are never reused."""
-        client = self._open_client()
+        client = await self._open_client()
         if await self.size(key) is not None:
             raise StoreFault("There is an object under this key already.")
         async with self._in_parts.hold((1 + self._part_concurrency) * self._part_bytes):
@@ -245,7 +250,7 @@ class S3Store:
 
     async def _has_arrived(self, key: str, size: int, mark: str) -> bool:
         """Say whether the object under `key` is the one that this put has sent."""
-        client = self._open_client()
+        client = await self._open_client()
         try:
             found = await client.get_async(key, options={"head": True})
         except FileNotFoundError:
