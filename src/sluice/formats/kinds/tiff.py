@@ -27,7 +27,7 @@ _DECODED_BY_LIBTIFF: Final = FAX | {JPEG}
 _WITH_PLACES: Final = sorted(DRAWN)
 _WITH_ALPHA: Final = 2
 """Samples of grey and its transparency: of these, Pillow reads the first plane alone."""
-_DECODED_MOST: Final = 256 * 1024**2
+_DECODED_MOST: Final = 128 * 1024**2
 """Bytes of pixels that all pages of a file may have, unless the file is large enough itself (`Limits.max_ratio`): a second of processor time."""
 _USUAL_MODES: Final = {"La": "LA", "RGBa": "RGBA", "I;16B": "I", "I;16L": "I", "I;16N": "I"}
 
@@ -112,7 +112,7 @@ class _Looking:
             return None
         keep_within(self.limits, shape.width, shape.height, page.number)
         segments = segments_of(self.source, page, shape)
-        self.decoded += max(shape.width * shape.height, sum(segment.full for segment in segments))
+        self.decoded += max(shape.width * shape.height // 4, sum(segment.full for segment in segments))
         self.end = max(self.end, *(segment.offset + segment.length for segment in segments))
         return shape, segments, check_segments(self.source, page, shape, segments, deadline)
 

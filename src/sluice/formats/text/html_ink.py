@@ -58,7 +58,7 @@ _EDGE: Final = re.compile(r"(?:border|outline)(?:-[a-z]+)*\s*:\s*([^;}!]+)", re.
 _ADDED: Final = re.compile(r"""content\s*:\s*(?!\s*(?:none|normal|""|''))\S""", re.IGNORECASE)
 _WHITE: Final = re.compile(r"white|#fff(?:f{3})?|rgba?\(\s*255\s*,\s*255\s*,\s*255\s*(?:,\s*1(?:\.0)?\s*)?\)", re.IGNORECASE)
 _NO_GROUND: Final = re.compile(
-    rf"(?:\s|none|transparent|inherit|initial|unset|no-repeat|scroll|0%?|{_WHITE.pattern}|rgba\([^)]*,\s*0(?:\.0+)?\s*\))*",
+    rf"(?:\s|none|transparent|inherit|initial|unset|no-repeat|scroll|0%?|{_WHITE.pattern}|rgba\((?:[^,)]*,){{3}}\s*0(?:\.0+)?\s*\))*",
     re.IGNORECASE,
 )
 _NO_EDGE: Final = re.compile(

@@ -43,8 +43,10 @@ _NEVER_SHOWN: Final = frozenset(
 """What is in them shows only where something else refers to it. Symbols are not here: a file of symbols is there to be referred to."""
 _PAINTS: Final = frozenset(["fill", "stroke"])
 _NO_PAINT: Final = re.compile(
-    r"none|transparent|(?:rgba?|hsla?)\([^)]*[,/]\s*0*(?:\.0*)?%?\s*\)|#[0-9a-f]{3}0|#[0-9a-f]{6}00", re.IGNORECASE
+    r"none|transparent|(?:rgb|hsl)a?\((?:(?:[^,)]*,){3}|[^/)]*/)\s*(?:0+\.?0*|\.0+)%?\s*\)|#[0-9a-f]{3}0|#[0-9a-f]{6}00",
+    re.IGNORECASE,
 )
+"""Colours whose fourth number, the opacity, is zero: in the third, zero is a colour as any."""
 _PLAIN: Final = re.compile(r"[a-z]+|#[0-9a-f]{3,8}|(?:rgb|hsl)a?\([^)]*\)", re.IGNORECASE)
 """A paint that is one colour."""
 _ZERO: Final = re.compile(r"[+-]?0*\.?0*(?:e[+-]?\d+)?(?:%|[a-z]+)?", re.IGNORECASE)
