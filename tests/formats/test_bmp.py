@@ -1,9 +1,11 @@
+import io
 import struct
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from sluice.formats.check import check_file
 from sluice.formats.kinds.bmp import KIND
 from sluice.formats.verdict import Finding, Limits, Outcome
 from tests.formats.images import board, encoded, plain
@@ -148,3 +150,11 @@ def test_the_intact_files_of_the_corpus_pass() -> None:
 def test_blank_files_of_the_corpus_are_blank_and_others_are_not() -> None:
     assert [path.name for path in corpus("bmp", "blank") if not judge(KIND, path.read_bytes()).blank] == []
     assert [path.name for path in corpus("bmp", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+
+
+def test_a_bitmap_without_the_header_of_a_file_passes_under_its_own_name() -> None:
+    picture = encoded(board(32), "BMP")
+    for data in (picture, picture[14:]):
+        report = check_file(io.BytesIO(data), filename="a.dib")
+        assert (report.integrity, report.finding) == (Outcome.OK, None)
+    assert check_file(io.BytesIO(picture[14:]), filename="a.bmp").finding is Finding.TYPE_MISMATCH

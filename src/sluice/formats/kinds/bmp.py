@@ -144,7 +144,8 @@ def _blank(source: Source, limits: Limits) -> str | None:
 KIND: Final = Kind(
     name="bmp",
     content_type="image/bmp",
-    extensions=frozenset({"bmp", "dib"}),
+    extensions=frozenset({"bmp"}),
+    also_named=frozenset({"dib"}),  # which may be a bitmap without the header of a file as well
     recognises=_recognises,
     check=_check,
     blank=_blank,
