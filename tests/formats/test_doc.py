@@ -128,6 +128,12 @@ def test_a_line_is_content() -> None:
     assert judge(KIND, make_word("\r", paragraph=NO_LINE_BELOW)).blank
 
 
+def test_a_coloured_cell_is_content_though_it_is_empty() -> None:
+    yellow, white = (b"\x12\xd6\x0a" + bytes(3) + b"\xff" + colour + bytes(3) for colour in (b"\xff\xff\0", b"\xff\xff\xff"))
+    assert judge(KIND, make_word("\r", paragraph=yellow)).blank is None
+    assert judge(KIND, make_word("\r", paragraph=white)).blank
+
+
 @pytest.mark.parametrize("shows", [True, False])
 def test_a_picture_counts_when_it_shows_something(*, shows: bool) -> None:
     data = embedded(picture(shows=shows).getvalue())

@@ -97,8 +97,10 @@ def _unseen(word: WordText) -> _Unseen:
                     hidden.append((run.start, run.end))
                 elif whitens(code, operand):
                     white.append((run.start, run.end))
-                has_line |= draws_line(code, operand)
-                has_shade |= shades(code, operand)
+                is_shade = shades(code, operand)
+                # A paragraph or a cell has its colour even where it is empty.
+                has_line |= draws_line(code, operand) or (is_shade and kind == PARAGRAPHS)
+                has_shade |= is_shade
     spans = sorted(hidden if has_shade else hidden + white)
     return _Unseen([start for start, _ in spans], [end for _, end in spans], has_line)
 
