@@ -1,4 +1,5 @@
 import struct
+import time
 
 import pytest
 
@@ -106,3 +107,13 @@ def test_an_endless_directory_is_too_complex() -> None:
     body = table + entry * 4 * (sectors - 109)
     with pytest.raises((TooComplex, Corrupt)):
         checked(header + struct.pack("<109L", *tables) + body)
+
+
+def test_a_chain_that_comes_back_to_itself_ends_there_whatever_length_is_stated() -> None:
+    at = entry_at(FILE, "Long")
+    first = int.from_bytes(FILE[at + 116 : at + 120], "little")
+    looping = changed(changed(FILE, TABLE_AT + 4 * first, first), at + 120, 0xFFFFFFFF)
+    began = time.process_time()
+    with pytest.raises(Corrupt, match="before its stated length"):
+        checked(looping)
+    assert time.process_time() - began < 1

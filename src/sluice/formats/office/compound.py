@@ -195,7 +195,8 @@ def _tree(raw: Sequence[_Raw]) -> Entry:
 def _follow(table: "array[int]", start: int, wanted: int, *, or_fewer: bool = False) -> list[int]:
     chain: list[int] = []
     sector = start
-    while sector < _NO_MORE and len(chain) < wanted:
+    most = min(wanted, len(table))  # a longer chain comes back to where it was
+    while sector < _NO_MORE and len(chain) < most:
         if sector >= len(table):
             raise Corrupt("the container is damaged: a stream continues in a sector that does not exist")
         chain.append(sector)
