@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 
@@ -52,6 +52,9 @@ class Load:
 def uploading(gate: Gate, context: str, *, clients: int = 4) -> Iterator[Load]:
     """Let so many clients upload until the block ends."""
     load = Load()
+    # a connection of its own for each upload: one that is kept may be closed by the server just when it is used again
+    http = httpx.Client(base_url=gate.service.url, timeout=120, limits=httpx.Limits(max_keepalive_connections=0))
+    apart = replace(gate, service=replace(gate.service, http=http))
 
     def upload_on(number: int) -> None:
         turn = 0
@@ -60,7 +63,7 @@ def uploading(gate: Gate, context: str, *, clients: int = 4) -> Iterator[Load]:
             content = noise(_SIZE, seed=number * 1_000_000 + turn)
             began = time.monotonic()
             try:
-                answer = gate.upload("a.zzz", content, context=context)
+                answer = apart.upload("a.zzz", content, context=context)
             except httpx.TransportError:
                 load.broken += 1
                 continue
@@ -78,10 +81,12 @@ def uploading(gate: Gate, context: str, *, clients: int = 4) -> Iterator[Load]:
         load.over.set()
         for thread in threads:
             thread.join()
+        http.close()
 
 
 def hold(gate: Gate, load: Load) -> None:
     """Every file that was promised downloads with the SHA-256 that was sent."""
-    for file_id, digest in load.kept.items():
-        link = data(gate.get(f"/files/{file_id}"))["download_url"]
-        assert hashlib.sha256(httpx.get(link, timeout=60).content).hexdigest() == digest, file_id
+    with httpx.Client(timeout=60) as client:
+        for file_id, digest in load.kept.items():
+            link = data(gate.get(f"/files/{file_id}"))["download_url"]
+            assert hashlib.sha256(client.get(link).content).hexdigest() == digest, file_id

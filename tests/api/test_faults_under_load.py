@@ -84,7 +84,7 @@ def behind(
             yield Behind(gate, context, proxies)
 
 
-@pytest.mark.timeout(180 + 2 * SECONDS)
+@pytest.mark.timeout(180 + 20 * SECONDS)
 @pytest.mark.parametrize(("neighbour", "fault"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_nothing_acknowledged_is_lost_and_all_goes_on_by_itself(
     behind: Behind, neighbour: str, fault: Fault, capsys: pytest.CaptureFixture[str]
