@@ -63,6 +63,18 @@ async def test_a_bucket_that_refuses_or_is_away_is_a_fault_of_the_store(gateway:
             await _store(gateway, bucket, **changed).abort_stale_parts("", OLD_ENOUGH, _ours)
 
 
+async def test_nothing_is_asked_of_an_endpoint_that_is_refused(gateway: RadosGateway, bucket: str) -> None:
+    _begin(gateway, bucket, new_id("file"))
+
+    async def refuse() -> None:
+        raise StoreFault("not there")
+
+    store = S3Store(bucket, gateway.region, gateway.access_key, gateway.secret_key, endpoint_url=gateway.endpoint, before=refuse)
+    with pytest.raises(StoreFault, match="not there"):
+        await store.abort_stale_parts("", OLD_ENOUGH, _ours)
+    assert len(gateway.unfinished_uploads(bucket)) == 1
+
+
 def test_the_worker_aborts_them_in_the_platforms_bucket_and_in_tenants(places: Places, gateway: RadosGateway) -> None:
     place, platform_bucket = places.fresh("postgres-s3"), gateway.fresh_bucket()
     own = {

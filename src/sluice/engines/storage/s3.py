@@ -174,7 +174,7 @@ class S3Store:
     async def abort_stale_parts(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
         """Abort uploads in parts that were begun long ago; see the protocol."""
         with self._breaker.passing():
-            return await self._stale.abort(prefix, older_than, is_ours)
+            return await self._stale.abort(prefix, older_than, is_ours, before=self._open_client)
 
     async def probe(self) -> None:
         """Put, read and delete one small object below the probe folder."""

@@ -7,7 +7,7 @@ are read by patterns, and what is not as expected is left alone.
 import asyncio
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -47,17 +47,23 @@ class StaleParts:
         self._credentials = Credentials(access_key_id, secret_access_key)
         self._seconds = seconds
 
-    async def abort(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
+    async def abort(
+        self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool], *, before: Callable[[], Awaitable[object]]
+    ) -> int:
         """Abort what began longer ago than that under keys below `prefix` that `is_ours` knows; answer how many. Raises `StoreFault`.
+
+        `before` is awaited before each request, and may refuse it.
 
         Needs the rights ListBucketMultipartUploads and AbortMultipartUpload.
         """
         aborted, more = 0, {"uploads": "", **({"prefix": prefix} if prefix else {})}
         async with httpx.AsyncClient(timeout=self._seconds, follow_redirects=False, trust_env=False) as http:
             while more:
+                await before()
                 shown, more = _read(await self._ask(http, "GET", "", more), more)
                 for upload in shown:
                     if upload.age >= older_than and is_ours(upload.key):
+                        await before()
                         await self._ask(http, "DELETE", upload.key, {"uploadId": upload.upload_id})
                         aborted += 1
         return aborted
