@@ -91,7 +91,7 @@ matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million sign
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "soak" or "start"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)

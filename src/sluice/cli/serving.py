@@ -13,6 +13,7 @@ from sluice.cli.environment import bring_up_to_date
 from sluice.cli.first_key import FirstKey, make_first_key
 from sluice.cli.listening import bound, server_config
 from sluice.cli.welcome import serving, welcome
+from sluice.kit.memory import give_large_blocks_back
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring.engines import make_database
@@ -25,6 +26,7 @@ def serve(settings: Settings) -> None:
 
     Raises `CommandRefused` when the address cannot be had, and whatever the engines refuse to start with.
     """
+    give_large_blocks_back()
     with bound(settings.host, settings.port, "SLUICE_PORT") as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -31,7 +31,7 @@ _CHUNK_BYTES: Final = _MIB
 _READ_BYTES: Final = 4 * _MIB
 _INLINE_BYTES: Final = 256 * 1024  # read at once on the loop: 30 µs, less than a thread takes to begin
 _WHOLE_BYTES: Final = 16 * _MIB
-_IN_PARTS_BYTES: Final = 48 * _MIB
+_IN_PARTS_BYTES: Final = 32 * _MIB  # one put with parts of 8 MiB, two with parts of 5
 _BATCH: Final = 1000
 _HEALTH_SECONDS: Final = 5.0
 
@@ -41,7 +41,7 @@ class S3Store:
 
     Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`). Beyond, it is
     sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 + concurrency) x `part_bytes` in
-    memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 64 MiB: further ones wait. `sign_payload`
+    memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 48 MiB: further ones wait. `sign_payload`
     has the server check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
     `before` is awaited before each request of an operation, and may refuse it by raising `StoreFault`.
