@@ -55,7 +55,7 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
 	$(BIN)/ruff check --select S src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/engines/identity tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh

@@ -30,6 +30,7 @@ V5: Final[Mapping[str, str]] = {
 MORE: Final[Mapping[str, str]] = {
     "1.2.1": "Answers are JSON by a library; header values are checked for line ends; no HTML is made of what was sent.",
     "1.2.4": "Every query is built by SQLAlchemy with bound parameters, in repositories alone; import rules hold it to that.",
+    "1.3.3": "Names, keys, metadata and prefixes have a closed alphabet or are refused for control characters, with lengths (`sluice.kit.text`).",
     "1.3.6": "A tenant may name an endpoint only where its host is on the operator's list, as a bare origin that leads to public or listed addresses; redirects are not followed.",
     "1.3.7": "The path template is a closed language of eight words, not `str.format`.",
     "1.5.1": "No DTD, no entities, no network in any XML that is read.",
@@ -102,7 +103,6 @@ TOLD: Final[Mapping[str, str]] = {
     "1.2.5": "The service starts no other program; its checkers are forks of its own.",
     "1.2.9": "No regular expression is made of what was sent.",
     "1.3.2": "No `eval`, `exec` or template engine; the static rules (ruff S) refuse them.",
-    "1.3.3": "Names, keys, metadata and prefixes have a closed alphabet or are refused for control characters, with lengths (`sluice.kit.text`).",
     "1.3.4": "SVG leaves as an attachment under `sandbox`: it is shown nowhere, and its bytes are the owner's.",
     "1.3.5": "As 1.3.4: nothing that was sent is interpreted as markup.",
     "1.3.10": "No text that was sent is a format string; the path template is 1.3.7.",

@@ -1,7 +1,9 @@
 """Secrets that must never be seen again: each is given to a running service, and then looked for in everything that it leaves behind."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from sluice.db.whose import EVERYBODY
 from tests.api.answers import data
 from tests.api.places import Places
 from tests.gate import Gate, Service, running_service
+from tests.servers.postgres import Postgres
 
 BUCKET_SECRET = "canary-bucket-secret-3f1c9a"
 WRONG_SECRET = "canary-wrong-secret-77e2d0"
@@ -123,6 +126,28 @@ def test_no_row_of_the_database_holds_a_secret(watched: Watched) -> None:
     dump = watched.service.on_database(rows)
     assert b"Weir & Sons" in dump
     assert found(watched, dump) == []
+
+
+@pytest.mark.asvs("16.2.5")
+def test_no_dump_of_the_database_holds_a_secret(watched: Watched, request: pytest.FixtureRequest) -> None:
+    place = watched.service.place
+    if place.owner_url is not None:
+        postgres: Postgres = request.getfixturevalue("postgres")
+        dump = postgres.dump(place.owner_url)
+    else:
+        with closing(sqlite3.connect(place.data_dir / "sluice.db")) as connection:
+            dump = "\n".join(connection.iterdump()).encode()
+    assert b"Weir & Sons" in dump
+    assert found(watched, dump) == []
+
+
+def test_a_crash_leaves_no_core(watched: Watched) -> None:
+    """The memory of a server does hold secrets, so none of it may come into a file."""
+    limits = Path(f"/proc/{watched.service.process.pid}/limits")
+    if not limits.exists():
+        pytest.skip("only Linux tells a process's limits")
+    (core,) = [line.split() for line in limits.read_text().splitlines() if line.startswith("Max core file size")]
+    assert core[4:6] == ["0", "0"]
 
 
 def test_no_file_but_the_key_files_holds_a_secret(watched: Watched) -> None:

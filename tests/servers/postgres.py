@@ -62,6 +62,11 @@ class Postgres:
         self.psql(f"DO $$ BEGIN {made}; END $$")
         return url.replace("//postgres@", f"//{ROLE}@")
 
+    def dump(self, url: str) -> bytes:
+        """Answer what `pg_dump` writes of one database, as its owner's backup would have it."""
+        name = url.rpartition("/")[2]
+        return run([str(self.programs / "pg_dump"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name]).encode()
+
     def psql(self, statement: str, *, database: str = "postgres") -> str:
         """Run one statement and answer its rows as text, a line each, columns parted by `|`."""
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]

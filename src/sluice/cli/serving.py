@@ -1,6 +1,7 @@
 """Running the server: listen, migrate, let a newcomer in, serve, drain. What is served is in `asgi`."""
 
 import asyncio
+import resource
 import signal
 import socket
 
@@ -27,6 +28,8 @@ def serve(settings: Settings) -> None:
     Raises `CommandRefused` when the address cannot be had, and whatever the engines refuse to start with.
     """
     give_large_blocks_back()
+    # Keys and credentials are in this memory: a crash must not leave them in a file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with bound(settings.host, settings.port, "SLUICE_PORT") as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
