@@ -1,13 +1,16 @@
 """The migrations lead to the tables that the code declares, on both databases, from nothing and a second time."""
 
+import asyncio
+
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from sluice.db.database import Database
-from sluice.db.migrate import newest, revision, upgrade
+from sluice.db.migrate import newest, revision, steps, upgrade
 from sluice.db.schema import metadata
 from sluice.db.whose import EVERYBODY
+from tests.servers.postgres import Postgres
 
 
 def differences(connection: Connection) -> list[object]:
@@ -25,3 +28,19 @@ async def test_migrating_twice_changes_nothing(database: Database) -> None:
     await upgrade(database)
     await upgrade(database)
     assert await revision(database) == newest()
+
+
+async def test_a_deadlock_with_a_server_at_work_is_tried_again(postgres: Postgres) -> None:
+    """The server holds what the step wants and wants what it holds. It has the longer patience, so that the step is the one to give way."""
+    database = Database(postgres.createdb())
+    await upgrade(database, to=steps()[steps().index("0007") - 1])
+    async with database.transaction(EVERYBODY) as server:
+        await server.execute(text("SET LOCAL deadlock_timeout = '300s'"))
+        await server.execute(text("LOCK TABLE decisions IN ACCESS SHARE MODE"))
+        migrating = asyncio.create_task(upgrade(database))
+        while not (await server.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
+            pass
+        await server.execute(text("LOCK TABLE tenants IN ACCESS SHARE MODE"))
+    await migrating
+    assert await revision(database) == newest()
+    await database.aclose()

@@ -10,13 +10,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
-from sluice.db.database import Database
+from sluice.db.database import Database, DatabaseAway
 from sluice.db.whose import EVERYBODY, NOBODY
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 7_305_441_926
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
+_DEADLOCK: Final = "40P01"
 """PostgreSQL, appendix A."""
+_TRIES: Final = 10
 
 
 class NotTheOwner(Exception):
@@ -28,12 +30,23 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
 
     A database that a later release has been at is left as it is. Raises `DatabaseAway`, `NotTheOwner`.
     """
-    try:
-        await _upgrade_all(database, to)
-    except ProgrammingError as fault:
-        if getattr(fault.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
-            raise
-        raise NotTheOwner from fault
+    for left in reversed(range(_TRIES)):
+        try:
+            await _upgrade_all(database, to)
+        except ProgrammingError as fault:
+            if getattr(fault.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+                raise
+            raise NotTheOwner from fault
+        except DatabaseAway as fault:
+            # Servers go on meanwhile, and lock the same tables in an order of their own. Nothing was changed: the next try is a whole one.
+            if not left or _sqlstate(fault.__cause__) != _DEADLOCK:
+                raise
+        else:
+            return
+
+
+def _sqlstate(fault: BaseException | None) -> str | None:
+    return getattr(getattr(fault, "orig", fault), "sqlstate", None)
 
 
 async def _upgrade_all(database: Database, to: str) -> None:
