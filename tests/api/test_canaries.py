@@ -145,7 +145,7 @@ def test_a_crash_leaves_no_core(watched: Watched) -> None:
     """The memory of a server does hold secrets, so none of it may come into a file."""
     limits = Path(f"/proc/{watched.service.process.pid}/limits")
     if not limits.exists():
-        pytest.skip("only Linux tells a process's limits")
+        pytest.skip("the kernel tells no limits of a process")
     (core,) = [line.split() for line in limits.read_text().splitlines() if line.startswith("Max core file size")]
     assert core[4:6] == ["0", "0"]
 

@@ -23,7 +23,7 @@ EVERY = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_those_of_the_documentation() -> None:
     words = "serve work init migrate doctor audit backup restore migrate-bucket check upload token tenants.create tenants.list tenants.suspend tenants.resume"
-    words += " keys.create keys.list keys.revoke secrets.rotate secrets.retire"
+    words += " keys.create keys.list keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
     assert set(EVERY) == {f"sluice {word.replace('.', ' ')}" for word in words.split()}
 
 
