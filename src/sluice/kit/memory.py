@@ -3,6 +3,7 @@
 import ctypes
 from typing import Final
 
+_M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 """mallopt(3) of glibc."""
 _LARGE_BYTES: Final = 4 * 1024 * 1024
@@ -17,3 +18,5 @@ def give_large_blocks_back() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        # Setting one ends glibc's own tuning of both. Twice, as it would choose: with its first 128 KiB every small upload would move the heap's end.
+        mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
