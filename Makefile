@@ -53,7 +53,7 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz_edge.py $(ARGS)
 
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
-	$(BIN)/ruff check --select S src
+	$(BIN)/ruff check src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
 	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
