@@ -33,7 +33,7 @@ class Authenticator:
     ) -> None:
         """`provision` names the issuers whose valid tokens make the tenant that they name.
 
-        `remember_seconds` is for how long `presumed` believes what it believed.
+        `remember_seconds` is for how long a tenant that was let in is presumed to be.
         """
         self._welcome: Brief[str, bool] = Brief(remember_seconds)
         self._api_keys = api_keys

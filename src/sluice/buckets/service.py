@@ -94,16 +94,9 @@ class Buckets:
 
     async def of_everybody(self) -> AsyncIterator[Bucket]:
         """Answer the active buckets of all tenants, for the worker."""
-        after = ""
-        while True:
-            async with self._database.reading(EVERYBODY) as connection:
-                buckets = await repository.list_of_everybody(connection, after, _BATCH)
-            for bucket in buckets:
-                if bucket.is_active:
-                    yield bucket
-            if len(buckets) < _BATCH:
-                return
-            after = buckets[-1].config_id
+        async for bucket in _every_bucket(self._database):
+            if bucket.is_active:
+                yield bucket
 
     async def set_default(self, tenant_id: str, config_id: str) -> Bucket:
         """Make the bucket the tenant's default; raises `NotFound` or `BucketInactive`."""
@@ -229,16 +222,22 @@ class Secrets:
         return done
 
     async def _sealed_by_others(self) -> AsyncIterator[Bucket]:
-        after = ""
-        while True:
-            async with self._database.reading(EVERYBODY) as connection:
-                buckets = await repository.list_of_everybody(connection, after, _BATCH)
-            for bucket in buckets:
-                if not self._keyring.is_current(bucket.secret_sealed):
-                    yield bucket
-            if len(buckets) < _BATCH:
-                return
-            after = buckets[-1].config_id
+        async for bucket in _every_bucket(self._database):
+            if not self._keyring.is_current(bucket.secret_sealed):
+                yield bucket
+
+
+async def _every_bucket(database: Database) -> AsyncIterator[Bucket]:
+    """Answer the buckets of all tenants. No connection is held while one is worked on."""
+    after = ""
+    while True:
+        async with database.reading(EVERYBODY) as connection:
+            buckets = await repository.list_of_everybody(connection, after, _BATCH)
+        for bucket in buckets:
+            yield bucket
+        if len(buckets) < _BATCH:
+            return
+        after = buckets[-1].config_id
 
 
 def secret_binding(bucket: Bucket) -> tuple[str, ...]:

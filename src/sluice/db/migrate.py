@@ -34,7 +34,7 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
         try:
             await _upgrade_all(database, to)
         except ProgrammingError as fault:
-            if getattr(fault.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            if _sqlstate(fault) != _INSUFFICIENT_PRIVILEGE:
                 raise
             raise NotTheOwner from fault
         except DatabaseAway as fault:
