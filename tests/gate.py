@@ -146,7 +146,12 @@ def environment_of(place: Place, port: int, **settings: str) -> dict[str, str]:
         "FAILED_LOGINS": "1000000",  # every test fails to authenticate from the one address 127.0.0.1
         "DATABASE_URL": place.database_url,
     }
-    return kept | {f"SLUICE_{name}": value for name, value in (own | dict(place.settings) | settings).items()}
+    return kept | {_variable(name): value for name, value in (own | dict(place.settings) | settings).items()}
+
+
+def _variable(name: str) -> str:
+    """OpenTelemetry's settings have a prefix already, and it is not ours."""
+    return name if name.startswith("OTEL_") else f"SLUICE_{name}"
 
 
 def module(*words: str) -> list[str]:

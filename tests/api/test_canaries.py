@@ -4,24 +4,39 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import select
 
+from sluice.access import ROUTE_SCOPES
 from sluice.db.database import Database
 from sluice.db.schema import metadata
 from sluice.db.whose import EVERYBODY
 from tests.api.answers import data
 from tests.api.places import Places
-from tests.gate import Gate, Service, running_service
+from tests.gate import API, Gate, Place, Service, running_service
+from tests.observe.numbers import until
+from tests.servers.collector import Collector, running_collector
 from tests.servers.postgres import Postgres
+from tests.servers.redis import RedisServer
 
 BUCKET_SECRET = "canary-bucket-secret-3f1c9a"
 WRONG_SECRET = "canary-wrong-secret-77e2d0"
 WEBSITE = "canary-password-in-a-url-51ab"
+PASSWORDS = {
+    "database password": "canary-database-password-c41e",
+    "password of the owner": "canary-owner-password-88d3",
+    "Redis password": "canary-redis-password-2b70",
+}
+"""Servers of tests ask for none, and take any."""
+ATTRIBUTES = {
+    *("http.request.method", "http.response.status_code", "http.route"),
+    *("sluice.request_id", "sluice.tenant_id", "sluice.cancelled", "error.type"),
+}
+"""All that a span may say."""
 
 
 @dataclass
@@ -29,6 +44,7 @@ class Watched:
     """A service at its most talkative, every answer that it gave, and the secrets that it was told."""
 
     service: Service
+    collector: Collector
     answers: list[bytes] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
 
@@ -37,17 +53,34 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(places: Places, setup_name: str) -> Iterator[Watched]:
+def watched(places: Places, setup_name: str, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    redis: RedisServer = request.getfixturevalue("redis_server")
     settings = {
         "LOG_LEVEL": "debug",
+        "LIMITER": "redis",
+        "REDIS_URL": redis.url.replace("//", f"//default:{PASSWORDS['Redis password']}@"),
         "BUCKET_PROBE": "false" if setup_name == "sqlite-local" else "true",
         "METRICS_TOKEN": "canary-metrics-token-9d",
     }
-    with running_service(places.fresh(setup_name), **settings) as service:
-        watched = Watched(service)
-        watched.secrets["metrics token"] = settings["METRICS_TOKEN"]
-        _use(watched)
-        yield watched
+    with running_collector() as collector:
+        settings |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+        place = _with_passwords(places.fresh(setup_name))
+        with running_service(place, **settings) as service:
+            watched = Watched(service, collector)
+            watched.secrets |= PASSWORDS | {"metrics token": settings["METRICS_TOKEN"]}
+            _use(watched)
+            if place.gateway is not None:
+                _without_a_database(watched, request.getfixturevalue("postgres"))
+            yield watched
+
+
+def _with_passwords(place: Place) -> Place:
+    if place.owner_url is None:
+        return place
+    user, _, where = place.database_url.partition("@")
+    owner, _, there = place.owner_url.partition("@")
+    urls = (f"{user}:{PASSWORDS['database password']}@{where}", f"{owner}:{PASSWORDS['password of the owner']}@{there}")
+    return replace(place, database_url=urls[0], settings={**place.settings, "MIGRATION_DATABASE_URL": urls[1]})
 
 
 def _use(watched: Watched) -> None:
@@ -66,6 +99,7 @@ def _use(watched: Watched) -> None:
     watched.secrets |= _key_files(service.place.data_dir / "keys")
     service.http.event_hooks["response"].append(watched.hear)
     _with_credentials(gate, token)
+    _everywhere(gate)
     _with_buckets(gate)
     service.http.event_hooks["response"].remove(watched.hear)
 
@@ -102,6 +136,32 @@ def _with_buckets(gate: Gate) -> None:
     gate.upload(context=gate.context(storage_config_id=config_id))
 
 
+def _everywhere(gate: Gate) -> None:
+    """Ask every route, with ids that are there and ids that are secrets, and hand every secret in as a text."""
+    known = {"context_key": gate.context(), "tenant_id": gate.tenant_id, "config_id": "bkt_none"}
+    known |= {"file_id": gate.store(context=known["context_key"]), "api_key_id": gate.key("metadata").api_key_id}
+    gate.service.http.get(data(gate.get(f"/files/{known['file_id']}"))["download_url"])
+    for ids in (dict.fromkeys(known, BUCKET_SECRET), known):
+        for method, path in sorted(ROUTE_SCOPES, reverse=True):
+            gate.ask(method, path.removeprefix(API).format_map(ids), json={"name": 7, "secret_access_key": BUCKET_SECRET})
+            gate.ask(method, path.removeprefix(API).format_map(ids), params={"secret": BUCKET_SECRET})
+
+
+def _without_a_database(watched: Watched, postgres: Postgres) -> None:
+    """Ask while the database lets nobody in: what a driver says of it names addresses."""
+    name = watched.service.place.database_url.rpartition("/")[2]
+    gate = watched.service.new_gate()
+    postgres.psql(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    postgres.psql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    try:
+        watched.hear(gate.get("/files"))
+        watched.hear(gate.upload(context="any"))
+        watched.hear(gate.service.http.get("/health/ready"))
+    finally:
+        postgres.psql(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    until(lambda: gate.get("/contexts").status_code, lambda status: status == 200)
+
+
 @pytest.mark.asvs("14.2.6", "16.2.5")
 def test_no_answer_holds_a_secret(watched: Watched) -> None:
     said = b"\n".join(watched.answers)
@@ -114,6 +174,20 @@ def test_no_line_of_the_log_holds_a_secret(watched: Watched) -> None:
     log = watched.service.log.read_bytes()
     assert len(log) > 1000
     assert found(watched, log) == []
+
+
+@pytest.mark.asvs("16.2.5")
+def test_no_span_of_a_trace_holds_a_secret(watched: Watched) -> None:
+    """Nor an address, a statement or the words of a fault, where secrets would be."""
+    last = watched.service.new_gate().get("/contexts").headers["request-id"]
+    until(lambda: watched.collector.trace_of(last), bool)
+    spans = watched.collector.spans
+    routes = {span.attributes["http.route"] for span in spans if "http.route" in span.attributes}
+    assert routes >= {path for _, path in ROUTE_SCOPES}
+    assert any(span.failed for span in spans)
+    assert found(watched, watched.collector.received) == []
+    assert {name for span in spans for name in span.attributes} <= ATTRIBUTES
+    assert not any(span.events for span in spans)
 
 
 @pytest.mark.asvs("16.2.5")

@@ -20,6 +20,7 @@ class Span:
     failed: bool
     seconds: float
     attributes: Mapping[str, str]
+    events: tuple[str, ...]
     service: str
 
 
@@ -80,5 +81,6 @@ def _spans(body: bytes) -> Iterator[Span]:
                     span.status.code == span.status.STATUS_CODE_ERROR,
                     (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
                     {each.key: each.value.string_value or str(each.value.int_value) for each in span.attributes},
+                    tuple(event.name for event in span.events),
                     service,
                 )
