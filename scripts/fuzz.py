@@ -3,7 +3,8 @@
     python scripts/fuzz.py [KIND ...] [--seconds 600] [--plain] [--found FOLDER]
 
 Every kind of `sluice.formats.registry` is an entry, fuzzed in a process of its own by atheris (libFuzzer), or by random changes where
-there is no atheris for this Python (or with --plain). The small corpus is made by the kinds themselves and by the tests' generators.
+there is no atheris for this Python (or with --plain). Kinds that share a parser may share a process and its time: `mp4+mov+m4a` begins with
+files of all three. The small corpus is made by the kinds themselves and by the tests' generators.
 The exit status is 1 when anything was found; the inputs are then in FOLDER.
 """
 
@@ -30,12 +31,14 @@ def main(arguments: Sequence[str]) -> int:
     """Fuzz the entries one after the other; answer the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [kind.name for kind in KINDS]
-    parser.add_argument("kinds", metavar="KIND", nargs="*", help=f"one of {', '.join(names)}; all when none is given")
+    parser.add_argument(
+        "kinds", metavar="KIND", nargs="*", help=f"one of {', '.join(names)}, or several with + between; all when none is given"
+    )
     parser.add_argument("--seconds", type=float, default=600, help="for each entry")
     parser.add_argument("--plain", action="store_true", help="random changes, without atheris")
     parser.add_argument("--found", type=Path, default=_ROOT / ".fuzz" / "found", help="folder for inputs that were too much")
     options = parser.parse_args(arguments)
-    if unknown := set(options.kinds) - set(names):
+    if unknown := {name for entry in options.kinds for name in entry.split("+")} - set(names):
         parser.error(f"no kind is named {', '.join(sorted(unknown))}")
     options.found.mkdir(parents=True, exist_ok=True)
     plain = options.plain or importlib.util.find_spec("atheris") is None
@@ -54,7 +57,7 @@ def _fuzz(name: str, seconds: float, folder: Path, *, plain: bool) -> Outcome:
         if left < min(1, seconds / 2):
             break
         outcome.add(_run(name, left, folder, start, plain=plain))
-    print(f"{name:6} {seconds:6g} s {outcome.runs:9} runs  {len(outcome.found)} found", flush=True)
+    print(f"{name:20} {seconds:6g} s {outcome.runs:9} runs  {len(outcome.found)} found", flush=True)
     for line in outcome.found:
         print(f"       {line}", flush=True)
     return outcome

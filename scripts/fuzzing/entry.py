@@ -1,6 +1,6 @@
 """The process of one entry: runs inputs until the time is over and keeps what was found. Called by `scripts/fuzz.py`, never by hand.
 
-python -m fuzzing.entry KIND SECONDS FOLDER SCRATCH SEED atheris|plain
+python -m fuzzing.entry KIND[+KIND...] SECONDS FOLDER SCRATCH SEED atheris|plain
 """
 
 import hashlib
@@ -17,7 +17,10 @@ _REPORT_EACH: Final = 50
 
 
 def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, plain: bool) -> None:
-    """Fuzz the kind of this name, until `seconds` after now: loading counts as well, and takes long on a busy machine."""
+    """Fuzz the kinds of these names, until `seconds` after now: loading counts as well, and takes long on a busy machine.
+
+    The first gives the inputs their extension. The others' content is known whatever its name is, and judged by its own kind.
+    """
     end = time.monotonic() + seconds
     sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests, which make some of the corpus
     if not plain:
@@ -33,19 +36,19 @@ def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, p
 
     preload()
     report = scratch / "outcome.json"
-    kind = next(kind for kind in KINDS if kind.name == name)
+    kinds = [kind for wanted in name.split("+") for kind in KINDS if kind.name == wanted]
     outcome = Outcome()
 
     def one(data: bytes) -> None:
         outcome.runs += 1
-        said = examine(kind, data)
+        said = examine(kinds[0], data)
         if said is not None and said not in outcome.found:
             outcome.found.append(said)
             (folder / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}").write_bytes(data)
         if outcome.runs % _REPORT_EACH == 1 or said is not None:
             outcome.write(report)
 
-    corpus = [data for data in seeds(kind) if len(data) <= _INPUT_MOST]
+    corpus = [data for kind in kinds for data in seeds(kind) if len(data) <= _INPUT_MOST]
     for data in corpus:
         one(data)
     if plain:

@@ -1,11 +1,13 @@
-"""WebP: the RIFF container ends inside the file, its chunks fill it, and every frame decodes."""
+"""WebP: the RIFF container ends inside the file, its chunks fill it, and every frame decodes and needs all of its data."""
 
 import struct
 from collections.abc import Mapping
 from typing import Final
 
 from sluice.formats import riff
+from sluice.formats.budget import Deadline
 from sluice.formats.images.raster import blank_picture, decode, keep_within, sample_picture
+from sluice.formats.images.webp_ends import check_ends
 from sluice.formats.kind import Kind
 from sluice.formats.source import Source
 from sluice.formats.verdict import Corrupt, Limits, Measure, TooComplex
@@ -26,7 +28,9 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
         raise Corrupt(f"the WebP ends at byte {source.size} of the {end} that it declares")
     width, height, frames = _survey(source, min(end, source.size))
     keep_within(limits, width, height, frames)
+    deadline = Deadline(limits.soft_seconds)
     decoded = decode(source, source.open(), "WEBP", limits)
+    check_ends(source, min(end, source.size), limits, deadline)
     return {"width": width, "height": height, "trailing_bytes": max(0, source.size - end)} | decoded
 
 
