@@ -1,6 +1,7 @@
 """What only the local store promises: where files lie, and in which order they become durable."""
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -66,6 +67,7 @@ async def test_copying_goes_on_where_the_last_step_ended(
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, *, shared_extents: bool
 ) -> None:
     monkeypatch.setattr(disk, "_COPY_BYTES", 1000)
+    monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     body = os.urandom(10_500)
     sealed = seal(body)  # memory and disk are two file systems: `sendfile`
     if shared_extents:
@@ -81,6 +83,7 @@ async def test_a_file_system_that_copies_nothing_is_copied_from_all_the_same(
     local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
+    monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     await local.put("a", seal(b"x" * 100), content_type="text/plain")
     assert await content(local, "a") == b"x" * 100
 
@@ -97,9 +100,9 @@ async def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
         steps.append("fsync draft" if path.parts[0] == ".tmp" else f"fsync {path}")
         fsync(fd)
 
-    def spied_link(draft: Path, target: Path) -> None:
+    def spied_link(draft: str, target: Path, *, src_dir_fd: int, follow_symlinks: bool) -> None:
         steps.append(f"link {target.relative_to(root)}")
-        link(draft, target)
+        link(draft, target, src_dir_fd=src_dir_fd, follow_symlinks=follow_symlinks)
 
     monkeypatch.setattr(os, "fsync", spied_fsync)
     monkeypatch.setattr(os, "link", spied_link)
@@ -107,6 +110,56 @@ async def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
     await local.put("t/c/b", seal(b"x"), content_type="text/plain")
     first = ["fsync draft", "fsync objects", "fsync objects/t", "link objects/t/c/a", "fsync objects/t/c"]
     assert steps == [*first, "fsync draft", "link objects/t/c/b", "fsync objects/t/c"]
+
+
+async def test_what_waits_together_flushes_its_folder_once_and_each_gets_its_own_answer(
+    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await local.put("t/taken", seal(b"first"), content_type="text/plain")
+    synced: list[Path] = []
+    sync_folder = disk.sync_folder
+
+    def spied(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
+
+    monkeypatch.setattr(disk, "sync_folder", spied)
+    keys = ["t/head", *(f"t/{number}" for number in range(10)), "t/taken", "u/other"]
+    outcomes = await asyncio.gather(
+        *(local.put(key, seal(key.encode()), content_type="text/plain") for key in keys), return_exceptions=True
+    )
+    assert [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is not None] == ["t/taken"]
+    assert [await content(local, key) for key in keys] == [b"first" if key == "t/taken" else key.encode() for key in keys]
+    # the first is stored by itself, all that came meanwhile together
+    assert synced.count(tmp_path / "store/objects/t") == 2
+
+
+async def test_a_file_system_without_nameless_files_keeps_drafts_under_names(
+    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, drafts = os.open, []
+
+    def without_nameless(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "no nameless files here")
+        if path.parent == tmp_path / "store/.tmp":
+            drafts.append(path)
+        return kept(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", without_nameless)
+    await local.put("t/a", seal(b"x"), content_type="text/plain")
+    with pytest.raises(StoreFault, match="already"):
+        await local.put("t/a", seal(b"y"), content_type="text/plain")
+    assert len(drafts) == 2
+    assert list((tmp_path / "store/.tmp").iterdir()) == []
+    assert await content(local, "t/a") == b"x"
+
+
+async def test_a_closed_store_says_so(local: LocalStore, seal: Seal) -> None:
+    await local.aclose()
+    for size in (1, 300 * 1024):
+        with pytest.raises(StoreFault, match="closed"):
+            await local.put("a", seal(bytes(size)), content_type="text/plain")
 
 
 async def test_a_folder_made_by_another_process_is_made_durable_too(

@@ -61,7 +61,7 @@ def crash(root: Path, step: str, number: int) -> int:
     return subprocess.run(command, env={"PYTHONPATH": "src"}, cwd=REPOSITORY, check=False).returncode
 
 
-STEPS = [("sendfile", 1), ("fsync", 1), ("mkdir", 1), ("fsync", 2), ("fsync", 3), ("link", 1), ("unlink", 1), ("fsync", 4)]
+STEPS = [("sendfile", 1), ("fsync", 1), ("mkdir", 1), ("fsync", 2), ("fsync", 3), ("link", 1), ("close", 1), ("fsync", 4)]
 
 
 @pytest.mark.parametrize(("step", "number"), STEPS)

@@ -2,8 +2,10 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +15,10 @@ from sluice.kit.failpoints import reach
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # what `copy_file_range` answers where it cannot work between these two files: another file system, or one without it
 _NOT_BETWEEN_THESE: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
+# what a file system answers, or a kernel, that makes no file without a name
+_NO_NAMELESS: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
+_SMALL_BYTES: Final = 256 * 1024
+"""Below this, extents are not worth the question whether they can be shared."""
 _COPY_BYTES: Final = 16 * 1024 * 1024
 _KNOWN_FOLDERS: Final = 10_000
 
@@ -71,53 +77,114 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def store_new(source: int, size: int, draft: Path, target: Path, folders: Folders) -> None:
-    """Copy `size` bytes of the descriptor `source` to the new file `target`, through `draft` on the same file system.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`size` bytes of the descriptor `source`, which stays open until they are stored, and the new file `target` that they shall be."""
 
-    When this returns, bytes and name survive a crash; when it raises, there is no `target` by this call. Raises
-    `FileExistsError` for a taken `target`: linking, unlike renaming, never replaces.
+    source: int
+    size: int
+    target: Path
+
+
+Fault = OSError | StoreFault
+
+
+def store_all(pieces: Sequence[Piece], drafts: Path, folders: Folders) -> list[Fault | None]:
+    """Store each piece as a new file by way of `drafts`, on the same file system; answer for each what stood against it, or None.
+
+    When this returns, bytes and names survive a crash; a piece with a fault has no file by this call. `FileExistsError` says that its
+    name is taken: linking, unlike renaming, never replaces. Nothing has a name before its bytes are on disk. Each folder is flushed
+    once for all, and all bytes are on their way before the first of them is waited for.
     """
-    try:
-        _write(source, size, draft)
+    works = [_Work(piece) for piece in pieces]
+    with ExitStack() as opened:
+        _each(works, lambda work: work.fill(drafts, opened))
+        if len(works) > 1:
+            _each(works, _Work.begin_flush)
+        _each(works, _Work.flush)
+        _each(works, lambda work: work.link(folders))
+    for folder in {work.piece.target.parent for work in works if work.fault is None}:
+        _sync_names([work for work in works if work.fault is None and work.piece.target.parent == folder], folder)
+    return [work.fault for work in works]
+
+
+@dataclass(slots=True)
+class _Work:
+    """One piece on its way. Its draft has no name, where the file system can make such a file, so that a crash leaves none."""
+
+    piece: Piece
+    draft: int = -1
+    draft_name: Path | None = None
+    fault: Fault | None = None
+
+    def fill(self, drafts: Path, opened: ExitStack) -> None:
+        """Make the draft, to be closed by `opened`, and copy the bytes into it."""
+        try:
+            self.draft = os.open(drafts, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in _NO_NAMELESS:
+                raise
+            self.draft_name = drafts / secrets.token_hex(16)
+            self.draft = os.open(self.draft_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            opened.callback(self.draft_name.unlink, missing_ok=True)
+        opened.callback(os.close, self.draft)
+        _copy(self.piece.source, self.draft, self.piece.size)
+
+    def begin_flush(self) -> None:
+        """Have the bytes written, without waiting for it."""
+        os.posix_fadvise(self.draft, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def flush(self) -> None:
+        """Wait until the bytes are on disk."""
+        os.fsync(self.draft)
         reach("local.drafted")
-        _link(draft, target, folders)
+
+    def link(self, folders: Folders) -> None:
+        """Give the draft its name."""
+        folders.ensure(self.piece.target.parent)
+        try:
+            self._link()
+        except FileNotFoundError:
+            folders.forget()
+            folders.ensure(self.piece.target.parent)
+            self._link()
         reach("local.linked")
-    finally:
-        draft.unlink(missing_ok=True)
+
+    def _link(self) -> None:
+        # A file without a name is linked by its descriptor, as open(2) has it; naming a folder makes Python follow the link in /proc.
+        draft = self.draft_name or f"/proc/self/fd/{self.draft}"
+        os.link(draft, self.piece.target, src_dir_fd=self.draft, follow_symlinks=True)
+
+
+def _each(works: Sequence[_Work], step: Callable[[_Work], None]) -> None:
+    """Take a step with every piece that nothing stands against yet."""
+    for work in works:
+        if work.fault is None:
+            try:
+                step(work)
+            except (OSError, StoreFault) as fault:
+                work.fault = fault
+
+
+def _sync_names(works: Sequence[_Work], folder: Path) -> None:
     try:
-        sync_folder(target.parent)
-    except OSError:
-        target.unlink(missing_ok=True)
-        raise
-
-
-def _write(source: int, size: int, draft: Path) -> None:
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        _copy(source, fd, size)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _link(draft: Path, target: Path, folders: Folders) -> None:
-    folders.ensure(target.parent)
-    try:
-        os.link(draft, target)
-    except FileNotFoundError:
-        folders.forget()
-        folders.ensure(target.parent)
-        os.link(draft, target)
+        sync_folder(folder)
+    except OSError as fault:
+        for work in works:
+            work.piece.target.unlink(missing_ok=True)
+            work.fault = fault
 
 
 def _copy(source: int, target: int, size: int) -> None:
     """Copy inside the kernel: shared extents where the file system can (`copy_file_range`), else page by page (`sendfile`)."""
     done = 0
-    step = _copy_range
+    step = _copy_range if size > _SMALL_BYTES else _send
     while done < size:
         try:
             copied = step(source, target, min(_COPY_BYTES, size - done), done)
         except OSError as error:
+            if error.errno == errno.EBADF:
+                raise StoreFault("The object store cannot read the received bytes: they were let go.") from error
             if step is _send or error.errno not in _NOT_BETWEEN_THESE:
                 raise
             copied = 0
@@ -133,5 +200,6 @@ def _copy_range(source: int, target: int, count: int, offset: int) -> int:
 
 
 def _send(source: int, target: int, count: int, offset: int) -> int:
-    os.lseek(target, offset, os.SEEK_SET)
+    if offset:
+        os.lseek(target, offset, os.SEEK_SET)
     return os.sendfile(target, source, offset, count)

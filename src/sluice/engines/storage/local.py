@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import itertools
 import os
-import secrets
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from sluice.engines.storage.disk import Folders, as_store_fault, make_root, store_new, sync_folder
+from sluice.engines.storage.batches import Batches
+from sluice.engines.storage.disk import Fault, Folders, Piece, as_store_fault, make_root, store_all, sync_folder
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.local_walk import walked
 from sluice.engines.storage.probing import probed
@@ -25,6 +25,8 @@ from sluice.kit.sealed import Sealed
 T = TypeVar("T")
 _CHUNK_BYTES: Final = 1024 * 1024
 _BATCH: Final = 1000
+_SMALL_BYTES: Final = 256 * 1024
+"""Up to here an object is stored together with others."""
 _NAME_BYTES: Final = 255  # NAME_MAX of every usual Linux file system
 
 
@@ -32,7 +34,7 @@ class LocalStore:
     """An object store in the directory `root`, which is made when it is missing and belongs to this service alone.
 
     `objects/` holds each object under its key, `long-names/` those whose key has a part too long for a file name (under the
-    SHA-256 of the key), `.tmp/` what is not yet whole. Files have mode 0600, folders 0700. Folders that have become empty
+    SHA-256 of the key), `.tmp/` what is not yet whole, where the file system makes no files without a name. Files have mode 0600, folders 0700. Folders that have become empty
     stay: removing one could race with a put into it. Any number of processes may share `root`.
 
     `threads` bounds the calls that wait for the disk at the same time; below `low_space_bytes` free, the health is `degraded`.
@@ -44,6 +46,7 @@ class LocalStore:
         self._low_space_bytes = low_space_bytes
         self._folders = Folders(self._root)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="local-store")
+        self._batches = Batches(self._store_all)
         with as_store_fault("make its folders"):
             make_root(self._root)
             for folder in (self._objects, self._long, self._drafts):
@@ -54,14 +57,16 @@ class LocalStore:
 
     async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:  # noqa: ARG002 - the record keeps the type
         """Store the bytes as a new file; see the protocol. A taken key is a `StoreFault`. Cancelled, it still ends its work first."""
-        target = self._path(key)
-        with as_store_fault("read the received bytes"):
-            source = sealed.reopen()
-        try:
-            with as_store_fault("write the object"):
-                await self._run(partial(self._store_new, source, sealed.size, target))
-        finally:
-            os.close(source)
+        # The bytes are read at offsets of our own, and nobody closes them before this ends: no descriptor of our own is needed.
+        piece = Piece(sealed.fd, sealed.size, self._path(key))
+        with as_store_fault("write the object"):
+            try:
+                if piece.size <= _SMALL_BYTES:
+                    await self._batches.put(piece)
+                else:
+                    await self._run(partial(self._store_one, piece))
+            except FileExistsError as error:
+                raise StoreFault("There is an object under this key already.") from error
 
     async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         """Answer the object's bytes in chunks; see the protocol."""
@@ -133,6 +138,7 @@ class LocalStore:
 
     async def aclose(self) -> None:
         """Let the threads go, after the work they have. A second call is a no-op."""
+        await asyncio.to_thread(self._batches.close)
         await asyncio.to_thread(self._threads.shutdown)
 
     def _path(self, key: str) -> Path:
@@ -142,11 +148,13 @@ class LocalStore:
             return self._long / digest[:2] / digest
         return self._objects / os.fsdecode(raw)
 
-    def _store_new(self, source: int, size: int, target: Path) -> None:
-        try:
-            store_new(source, size, self._drafts / secrets.token_hex(16), target, self._folders)
-        except FileExistsError as error:
-            raise StoreFault("There is an object under this key already.") from error
+    def _store_all(self, pieces: Sequence[Piece]) -> Sequence[Fault | None]:
+        return store_all(pieces, self._drafts, self._folders)
+
+    def _store_one(self, piece: Piece) -> None:
+        (fault,) = self._store_all([piece])
+        if fault is not None:
+            raise fault
 
     def _room(self) -> tuple[int, bool]:
         found = os.statvfs(self._root)
