@@ -3,7 +3,10 @@
 What starts from nothing, as people start it, is tried by the tests that run a server, a pipe or a terminal.
 """
 
+import asyncio
+import contextlib
 import ctypes
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -11,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import sluice.cli.auditing
@@ -27,22 +31,30 @@ import sluice.cli.working  # noqa: F401  (all of these are loaded for the childr
 from sluice.cli.command import run
 
 _SECONDS: Final = 60
+_DUMP_SECONDS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 _PARENT: Final = multiprocessing.get_context("forkserver")
 _PARENT.set_forkserver_preload([__name__])
 
 
 def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
-    """Run `sluice` with `words` in `folder`, its output in files, and answer its exit code."""
+    """Run `sluice` with `words` in `folder`, its output in files, and answer its exit code.
+
+    Raises `TimeoutError` when it does not end, with the stacks of its threads and tasks: what it waited for is the question then.
+    """
     for path in (out, err):
         path.unlink(missing_ok=True)
-    process = _PARENT.Process(target=_become, args=(words, dict(environment), folder, out, err))
+    process = _PARENT.Process(target=_run, args=(words, dict(environment), folder, out, err))
     process.start()
     process.join(_SECONDS)
     if process.exitcode is None:
+        assert process.pid is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGUSR1)
+        process.join(_DUMP_SECONDS)  # `_tell_where` ends it
         process.kill()
         process.join()
-        raise TimeoutError(f"sluice {' '.join(words)} did not end")
+        raise TimeoutError(f"sluice {' '.join(words)} did not end: {err.read_text(errors='replace')[-8000:]}")
     return process.exitcode
 
 
@@ -88,6 +100,21 @@ class ForkedServer:
     def kill(self) -> None:
         """End it, however it is."""
         self.send_signal(signal.SIGKILL)
+
+
+def _run(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:
+    signal.signal(signal.SIGUSR1, _tell_where)
+    _become(words, environment, folder, out, err)
+
+
+def _tell_where(_number: int, _frame: FrameType | None) -> None:
+    """Write what every thread and every task is at to standard error, and end."""
+    faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
+    with contextlib.suppress(RuntimeError):  # no loop runs
+        for task in asyncio.all_tasks():
+            task.print_stack(file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path) -> None:
