@@ -33,8 +33,9 @@ from sluice.cli.command import run
 _SECONDS: Final = 60
 _DUMP_SECONDS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
-_PARENT: Final = multiprocessing.get_context("forkserver")
-_PARENT.set_forkserver_preload([__name__])
+PARENT: Final = multiprocessing.get_context("forkserver")
+PARENT.set_forkserver_preload([__name__])
+"""Makes processes of the loaded one: for other things than commands, too."""
 
 
 def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
@@ -44,7 +45,7 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Pat
     """
     for path in (out, err):
         path.unlink(missing_ok=True)
-    process = _PARENT.Process(target=_run, args=(words, dict(environment), folder, out, err))
+    process = PARENT.Process(target=_run, args=(words, dict(environment), folder, out, err))
     process.start()
     process.join(_SECONDS)
     if process.exitcode is None:
@@ -66,7 +67,7 @@ class ForkedServer:
 
     def __init__(self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",)) -> None:
         log.touch()
-        self._process = _PARENT.Process(target=_serve, args=(words, dict(environment), folder, log), daemon=True)
+        self._process = PARENT.Process(target=_serve, args=(words, dict(environment), folder, log), daemon=True)
         self._process.start()
 
     @property

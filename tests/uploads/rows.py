@@ -30,7 +30,7 @@ async def prepare(database: Database) -> None:
         )
 
 
-def pending(number: int, lease: timedelta, *, month: str | None = None) -> PendingFile:
+def pending(number: int, lease: timedelta, *, counts: bool = False) -> PendingFile:
     return PendingFile(
         file_id=f"file_{number}",
         tenant_id="ten_1",
@@ -44,7 +44,7 @@ def pending(number: int, lease: timedelta, *, month: str | None = None) -> Pendi
         object_key=f"a/{number}",
         uploader=Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt"),
         metadata={},
-        plan_month=month,
+        counts=counts,
         report_id=f"rep_{number}",
         created_at=LONG_AGO,
         lease=lease,

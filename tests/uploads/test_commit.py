@@ -35,7 +35,7 @@ def _decision() -> Decision:
 
 
 async def _recorded(database: Database, folder: Path) -> None:
-    await record(_decision(), pending(1, timedelta(hours=1)), LocalStore(folder), database, due_at=None)
+    await record(_decision(), pending(1, timedelta(hours=1)), LocalStore(folder), database, life=None)
 
 
 async def test_it_is_simply_away_when_it_could_not_even_be_asked(postgres: Postgres, tmp_path: Path) -> None:

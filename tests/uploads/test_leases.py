@@ -35,11 +35,11 @@ async def _due(database: Database) -> list[str]:
         return list(await repository.expired_leases(connection, 10))
 
 
-@pytest.mark.parametrize("month", [None, "2020-01"])
-async def test_an_upload_keeps_its_lease_whatever_the_servers_clock_shows(database: Database, month: str | None) -> None:
-    await reserve(pending(1, HOUR, month=month), database, free_limit=5)
+@pytest.mark.parametrize("counts", [False, True])
+async def test_an_upload_keeps_its_lease_whatever_the_servers_clock_shows(database: Database, *, counts: bool) -> None:
+    await reserve(pending(1, HOUR, counts=counts), database, free_limit=5)
     assert await _due(database) == []
-    await reserve(pending(2, timedelta(seconds=-0.001), month=month), database, free_limit=5)
+    await reserve(pending(2, timedelta(seconds=-0.001), counts=counts), database, free_limit=5)
     assert await _due(database) == ["file_2"]
 
 

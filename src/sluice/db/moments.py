@@ -1,4 +1,4 @@
-"""The database's own clock in SQL: leases and what is due are told by it alone, however far the clocks of servers and workers are apart.
+"""The database's own clock in SQL: leases, what is due and what month it is are told by it alone, however far servers' clocks are apart.
 
 What a person reads (`created_at` and the like) is written by the process that did it.
 """
@@ -6,7 +6,7 @@ What a person reads (`created_at` and the like) is written by the process that d
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, literal
+from sqlalchemy import ColumnElement, Float, String, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -28,6 +28,13 @@ class _Ahead(FunctionElement[Any]):
     inherit_cache = True
 
 
+class _Month(FunctionElement[str]):
+    """The calendar month of `_Now`."""
+
+    type = String(7)
+    inherit_cache = True
+
+
 def now() -> ColumnElement[Any]:
     """Answer the present moment, to compare with what is due."""
     return _Now()
@@ -36,6 +43,11 @@ def now() -> ColumnElement[Any]:
 def ahead(after: timedelta | ColumnElement[float]) -> ColumnElement[Any]:
     """Answer the moment that lies `after` ahead (a time, or a parameter in seconds), to be written: it may also lie behind."""
     return _Ahead(literal(after.total_seconds(), Float) if isinstance(after, timedelta) else after)
+
+
+def month() -> ColumnElement[str]:
+    """Answer the present calendar month in UTC, as `2026-01`."""
+    return _Month()
 
 
 @compiles(_Now, "postgresql")
@@ -56,3 +68,13 @@ def _ahead_postgresql(element: _Ahead, compiler: SQLCompiler, **more: Any) -> st
 @compiles(_Ahead, "sqlite")
 def _ahead_sqlite(element: _Ahead, compiler: SQLCompiler, **more: Any) -> str:
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {compiler.process(element.clauses, **more)} || ' seconds')"
+
+
+@compiles(_Month, "postgresql")
+def _month_postgresql(_element: _Month, _compiler: SQLCompiler, **_more: object) -> str:
+    return "to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM')"
+
+
+@compiles(_Month, "sqlite")
+def _month_sqlite(_element: _Month, _compiler: SQLCompiler, **_more: object) -> str:
+    return "strftime('%Y-%m', 'now')"

@@ -1,11 +1,6 @@
-"""Calendar months in UTC, by which plans count. How many uploads a plan has is a setting."""
+"""Calendar months in UTC, by which plans count. Which one it is, the database says (`db.moments`); how many uploads a plan has is a setting."""
 
 from datetime import UTC, datetime
-
-
-def month_of(now: datetime) -> str:
-    """Answer the calendar month in UTC, as `2026-01`."""
-    return f"{now.astimezone(UTC):%Y-%m}"
 
 
 def seconds_to_next_month(now: datetime) -> float:

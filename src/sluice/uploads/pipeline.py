@@ -23,7 +23,7 @@ from sluice.observe.log import log
 from sluice.uploads import repository
 from sluice.uploads.decide import decide
 from sluice.uploads.intake import Refused
-from sluice.uploads.months import month_of, seconds_to_next_month
+from sluice.uploads.months import seconds_to_next_month
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 from sluice.uploads.sight import Sight, Uploader
 from sluice.uploads.stages.admit import allowances, take_place
@@ -95,7 +95,7 @@ class Pipeline:
             facts, taken = admission.facts, admission.taken
             await self._judge(facts, arrival)
             look = await self._fresh(arrival.look)
-            facts = allowances(facts, arrival.principal, look, free_limit=self._terms.free_uploads_per_month, now=look.at)
+            facts = allowances(facts, arrival.principal, look, free_limit=self._terms.free_uploads_per_month)
             await self._judge(facts, arrival)
             _require_open(look)
             facts = await self._inspect(facts, arrival)
@@ -173,11 +173,11 @@ class Pipeline:
         try:
             await reserve(file, self._database, free_limit=self._terms.free_uploads_per_month)
         except ClaimLost as lost:
-            raise Refused(self._lost(lost), facts, arrival.look) from lost
+            raise Refused(self._lost(lost, look), facts, arrival.look) from lost
         to = self._stores.of(look.bucket)
         await store(file, arrival.sealed, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
-        due_at = file.created_at + self._terms.test_file_life if arrival.principal.is_test else None
-        await record(decision, file, to, self._database, due_at=due_at)
+        life = self._terms.test_file_life if arrival.principal.is_test else None
+        await record(decision, file, to, self._database, life=life)
         return _stored(decision, arrival)
 
     def _pending(self, file_id: str, decision: Decision, arrival: Arrival, look: Look) -> PendingFile:
@@ -204,7 +204,7 @@ class Pipeline:
             object_key=rendered if bucket is None else bucket.key_for(rendered),
             uploader=principal,
             metadata=arrival.metadata,
-            plan_month=None if decision.facts.plan is None else month_of(now),
+            counts=decision.facts.plan is not None,
             report_id=decision.report_id,
             created_at=now,
             lease=self._terms.lease,
@@ -241,11 +241,11 @@ class Pipeline:
             created_at=self._clock(),
         )
 
-    def _lost(self, lost: ClaimLost) -> Rejection:
+    def _lost(self, lost: ClaimLost, look: Look) -> Rejection:
         detail = "another upload took the last room"
         if lost.reason not in LIMIT_REASONS:
             return Rejection(lost.reason, detail)
-        return Rejection(lost.reason, detail, seconds_to_next_month(self._clock()), self._terms.free_uploads_per_month)
+        return Rejection(lost.reason, detail, seconds_to_next_month(look.present), self._terms.free_uploads_per_month)
 
 
 def refusal_of(rejection: Rejection) -> FileRejected | LimitExceeded:

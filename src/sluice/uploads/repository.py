@@ -19,12 +19,11 @@ from sluice.buckets.repository import bucket_of
 from sluice.contexts.context import BYTES_PER_MB
 from sluice.contexts.repository import context_of
 from sluice.db.database import Database
-from sluice.db.moments import ahead, now
+from sluice.db.moments import ahead, month, now
 from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
 from sluice.db.types import AnyRow
 from sluice.files import FileRecord
 from sluice.observe.stages import staged
-from sluice.uploads.months import month_of
 from sluice.uploads.reasons import Reason
 from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD, SEEN_BY_KEY, SEEN_BY_USER
 from sluice.uploads.values import Decision, Facts, Look, PendingFile, Rules
@@ -37,12 +36,12 @@ _CONTEXT_COLUMNS = tuple(contexts.c.keys())
 @staged("look")
 async def look(database: Database, tenant_id: str, context_key: str, at: datetime) -> Look | None:
     """Answer a context with all that an upload into it must know, in one round trip, or None."""
-    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key, "month": month_of(at)})
+    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key})
     if row is None:
         return None
     context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
     bucket = None if row["bucket.config_id"] is None else bucket_of({name: row[f"bucket.{name}"] for name in Bucket.__slots__})
-    return Look(context, Rules.of(context), bucket, row["plan"], row["uploads"] or 0, at)
+    return Look(context, Rules.of(context), bucket, row["plan"], row["uploads"] or 0, row["present"], at)
 
 
 async def claim_at_once(database: Database, file: PendingFile) -> bool:
@@ -60,9 +59,13 @@ async def is_as_seen(database: Database, file: PendingFile) -> bool:
     return await database.fetch(unit, _pending_row(file) | _seen_row(file)) is not None
 
 
-async def record_at_once(database: Database, decision: Decision, file_id: str, due_at: datetime | None) -> bool:
-    """Make a pending file visible and log its decision in one round trip; False when its lease ran out and the worker was there first."""
-    return await database.commit(RECORD, _decision_row(decision) | {"stored_id": file_id, "file_due_at": due_at}) is not None
+async def record_at_once(database: Database, decision: Decision, file_id: str, life: timedelta | None) -> bool:
+    """Make a pending file visible and log its decision in one round trip; False when its lease ran out and the worker was there first.
+
+    After its `life`, if it has one, the worker deletes it.
+    """
+    life_seconds = None if life is None else life.total_seconds()
+    return await database.commit(RECORD, _decision_row(decision) | {"stored_id": file_id, "life_seconds": life_seconds}) is not None
 
 
 WorkQueue = Literal["leases", "purge", "test_files"]
@@ -107,27 +110,28 @@ async def claim_bytes(connection: AsyncConnection, context_id: str, size_bytes: 
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def claim_plan(connection: AsyncConnection, tenant_id: str, month: str, limit: int) -> bool:
-    """Claim one upload of the month's plan; answer whether there was one."""
+async def claim_plan(connection: AsyncConnection, tenant_id: str, limit: int) -> str | None:
+    """Claim one upload of the present month's plan; answer the month that it counts in, None when there was none."""
     if limit < 1:
-        return False
+        return None
     upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
     statement = (
         upsert(plan_usage)
-        .values(tenant_id=tenant_id, month=month, uploads=1)
+        .values(tenant_id=tenant_id, month=month(), uploads=1)
         .on_conflict_do_update(
             index_elements=["tenant_id", "month"],
             set_={"uploads": plan_usage.c.uploads + 1},
             where=plan_usage.c.uploads < limit,
         )
-        .returning(plan_usage.c.uploads)
+        .returning(plan_usage.c.month)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    claimed: str | None = (await connection.execute(statement)).scalar_one_or_none()
+    return claimed
 
 
-async def add_pending(connection: AsyncConnection, file: PendingFile) -> None:
-    """Insert the row of a file whose object does not exist yet."""
-    row = _pending_row(file)
+async def add_pending(connection: AsyncConnection, file: PendingFile, plan_month: str | None) -> None:
+    """Insert the row of a file whose object does not exist yet, and which counts in `plan_month`, if in any."""
+    row = _pending_row(file) | {"plan_month": plan_month}
     row["lease_until"] = ahead(timedelta(seconds=row.pop("lease_seconds")))
     await connection.execute(insert(files).values(row))
 
@@ -271,7 +275,7 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
         "uploaded_by_name": file.uploader.actor_name,
         "metadata": dict(file.metadata),
         "download_count": 0,
-        "plan_month": file.plan_month,
+        "plan_month": None,  # who claims at once counts in none; the others' was just claimed
         "report_id": file.report_id,
         "created_at": file.created_at,
         "lease_seconds": file.lease.total_seconds(),

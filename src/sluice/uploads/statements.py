@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sluice.buckets import Bucket
 from sluice.contexts.context import BYTES_PER_MB
 from sluice.db.hot import Hot, same
-from sluice.db.moments import ahead
+from sluice.db.moments import ahead, month, now
 from sluice.db.schema import api_keys, contexts, decisions, default_buckets, files, plan_usage, storage_configs, tenants
 
 
@@ -96,13 +96,12 @@ LOOK: Final = same(
         *contexts.c,
         tenants.c.plan,
         plan_usage.c.uploads,
+        now().label("present"),
         *(storage_configs.c[name].label(f"bucket.{name}") for name in Bucket.__slots__ if name != "is_default"),
         _is_default,
     )
     .join(tenants, tenants.c.tenant_id == contexts.c.tenant_id)
-    .outerjoin(
-        plan_usage, and_(plan_usage.c.tenant_id == contexts.c.tenant_id, plan_usage.c.month == _value(plan_usage.c.month, "month"))
-    )
+    .outerjoin(plan_usage, and_(plan_usage.c.tenant_id == contexts.c.tenant_id, plan_usage.c.month == month()))
     .outerjoin(default_buckets, default_buckets.c.tenant_id == contexts.c.tenant_id)
     .outerjoin(storage_configs, _bucket_of_context)
     .where(
@@ -156,11 +155,11 @@ SEEN_BY_USER: Final = same(select(contexts.c.context_id).where(*_as_seen(by_key=
 _kept = (
     update(files)
     .where(files.c.file_id == _value(files.c.file_id, "stored_id"), files.c.state == "pending")
-    .values(state="stored", lease_until=null(), due_at=_value(files.c.due_at, "file_due_at"))
+    .values(state="stored", lease_until=null(), due_at=ahead(bindparam("life_seconds", type_=Float)))
     .returning(files.c.file_id)
 )
 RECORD: Final = Hot(postgres=_insert(decisions, DECISION, _kept.cte("kept")), sqlite=[_kept, _insert(decisions, DECISION)])
-"""Make a pending file visible and log its decision."""
+"""Make a pending file visible, until its `life_seconds` are over (null: for good), and log its decision."""
 
 LOG: Final = same(_insert(decisions, DECISION))
 """Log a decision by itself."""

@@ -157,7 +157,10 @@ class Look:
     plan: Plan
     plan_uploads: int
     """Uploads that count in the month of the look."""
+    present: datetime
+    """The moment of the look by the database's clock, which says what month it is."""
     at: datetime
+    """The same by this process's own clock, which says how old the look is."""
     remembered: bool = False
     """Seen for an earlier upload: nothing may be answered on it before it is confirmed."""
 
@@ -236,8 +239,8 @@ class PendingFile:
     object_key: str
     uploader: Principal
     metadata: Mapping[str, object]
-    plan_month: str | None
-    """The month (`2026-01`) that this file counts in; None when it counts against no plan."""
+    counts: bool
+    """Whether it counts against the plan, in the month in which its row is written."""
     report_id: str
     created_at: datetime
     lease: timedelta

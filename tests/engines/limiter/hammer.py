@@ -1,9 +1,11 @@
-"""One process of several that take of one key for some seconds; prints the moments of its takes. Started by `test_processes`."""
+"""One process of several that take of one key for some seconds; writes down the moments of its takes. Started by `test_processes`."""
 
 import asyncio
 import json
-import sys
 import time
+from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
 from sluice.db.database import Database
 from sluice.engines.limiter import Limiter, Taken
@@ -13,14 +15,31 @@ from sluice.engines.limiter.redis import RedisLimiter
 TASKS = 4
 
 
-async def hammer(name: str, address: str, key: str, limit: int, seconds: float) -> list[float]:
-    limiter: Limiter = RedisLimiter(address, seconds=5) if name == "redis" else DatabaseLimiter(Database(address))
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Hammering:
+    """What one process does: which engine it asks, where, for what key, and for how many seconds."""
+
+    name: str
+    address: str
+    key: str
+    limit: int
+    seconds: float
+
+
+async def hammer(words: Hammering) -> list[float]:
+    """Answer the moments of all takes that were granted."""
+    limiter: Limiter = (
+        RedisLimiter(words.address, seconds=PATIENCE) if words.name == "redis" else DatabaseLimiter(Database(words.address))
+    )
     moments: list[float] = []
-    end = time.monotonic() + seconds
+    end = time.monotonic() + words.seconds
 
     async def take_on() -> None:
         while time.monotonic() < end:
-            answer = await limiter.take(key, limit=limit, window_seconds=1)
+            answer = await limiter.take(words.key, limit=words.limit, window_seconds=1)
             if isinstance(answer, Taken):
                 moments.append(answer.at)
 
@@ -28,6 +47,7 @@ async def hammer(name: str, address: str, key: str, limit: int, seconds: float) 
     return moments
 
 
-if __name__ == "__main__":
-    engine, where, what, most, duration = sys.argv[1:]
-    print(json.dumps(asyncio.run(hammer(engine, where, what, int(most), float(duration)))))  # noqa: T201  (its answer)
+def main(words: Hammering, together: Barrier, out: Path) -> None:
+    """Wait until all are there, then take; the moments go to `out` as JSON."""
+    together.wait(PATIENCE)
+    out.write_text(json.dumps(asyncio.run(hammer(words))))

@@ -1,7 +1,6 @@
 """Admission: the rate limit's place, the plan's count, the quota's use. Looks at no content and decides nothing."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from sluice.access import Principal
 from sluice.contexts import Context
@@ -35,11 +34,11 @@ async def take_place(facts: Facts, context: Context, limiter: Limiter) -> Admiss
     return Admission(replace(facts, rate=RateFact(0, answer.retry_after)), None)
 
 
-def allowances(facts: Facts, principal: Principal, look: Look, *, free_limit: int, now: datetime) -> Facts:
+def allowances(facts: Facts, principal: Principal, look: Look, *, free_limit: int) -> Facts:
     """Answer the facts with the plan's count and the quota's use as they were seen. Both are claimed later, with the file's row."""
     counts = look.plan == "free" and not principal.is_test
     return replace(
         facts,
-        plan=PlanFact(look.plan_uploads, free_limit, seconds_to_next_month(now)) if counts else None,
+        plan=PlanFact(look.plan_uploads, free_limit, seconds_to_next_month(look.present)) if counts else None,
         quota_used_bytes=look.context.storage_used_bytes,
     )

@@ -8,7 +8,7 @@ A row left `pending` by a crash is fenced by the worker when its lease is over; 
 """
 
 import asyncio
-from datetime import datetime
+from datetime import timedelta
 
 from sluice.db.database import Database, DatabaseAway, DatabaseUnreached
 from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
@@ -42,7 +42,7 @@ async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> 
     was judged by what is `remembered` and no longer so. One statement is enough when all is well; otherwise each claim is asked for by
     itself, to learn which was lost.
     """
-    if file.plan_month is not None or not await repository.claim_at_once(database, file):
+    if file.counts or not await repository.claim_at_once(database, file):
         if file.seen.remembered and not await repository.is_as_seen(database, file):
             raise Outdated
         await _claim_one_by_one(file, database, free_limit=free_limit)
@@ -60,9 +60,10 @@ async def _claim_one_by_one(file: PendingFile, database: Database, *, free_limit
             if usage.status != "active":
                 raise ContextInactive
             raise ClaimLost(Reason.STORAGE_QUOTA_EXCEEDED)
-        if file.plan_month is not None and not await repository.claim_plan(connection, file.tenant_id, file.plan_month, free_limit):
+        month = await repository.claim_plan(connection, file.tenant_id, free_limit) if file.counts else None
+        if file.counts and month is None:
             raise ClaimLost(Reason.MONTHLY_LIMIT_EXCEEDED)
-        await repository.add_pending(connection, file)
+        await repository.add_pending(connection, file, month)
 
 
 @staged("store")
@@ -82,14 +83,14 @@ async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Da
 
 
 @staged("record")
-async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, due_at: datetime | None) -> None:
-    """Make the file visible and log its decision; raises `Unavailable` when the lease was lost: then it was never stored.
+async def record(decision: Decision, file: PendingFile, to: ObjectStore, database: Database, *, life: timedelta | None) -> None:
+    """Make the file visible, for its `life` if it has one, and log its decision; raises `Unavailable` when the lease was lost: then it was never stored.
 
     Raises `DatabaseUnreached` when it cannot be asked, which leaves the row to the worker, and `OutcomeUnknown` when it went away after it was
     asked: a commit whose answer was lost may have been one.
     """
     try:
-        kept = await repository.record_at_once(database, decision, file.file_id, due_at)
+        kept = await repository.record_at_once(database, decision, file.file_id, life)
         reach("record.done")
     except DatabaseUnreached:
         raise
