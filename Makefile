@@ -8,9 +8,11 @@ KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
+# the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
+CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication bucket_deletion bucket_routing buckets concurrency context_rules contexts corpus downloads envelope equal_times files limits openapi remembered scopes tenants_apart upload upload_rules upload_wire))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover races state-machine matrix bench bench-scale bench-scanner
+.PHONY: help run test test-long check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix bench bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +80,9 @@ rolling-upgrade: venv-dev servers ## Serve with the code before the last migrati
 failover: venv-dev ## Kill the primary of three PostgreSQL nodes under Patroni while clients upload
 	@scripts/servers.sh patroni etcd-server python3-psycopg2
 	@$(BIN)/python -m pytest -n 0 tests/long/failover.py $(ARGS)
+
+contract-matrix: venv-dev servers ## Run the contract tests on PostgreSQL with the local store, and on PostgreSQL, S3 and Redis by three servers and two workers behind HAProxy
+	@SLUICE_TEST_SETUPS=postgres-local,postgres-s3-redis $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(CONTRACT) $(ARGS)
 
 races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bound bucket and revoked key on three servers (REPEATS=n)
 	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 tests/long/races.py $(ARGS)

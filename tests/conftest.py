@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.places import Places
+from tests.fleet import running_fleet
 from tests.gate import Gate, Service, running_service
 from tests.servers.clamd import LARGEST, running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import RadosGateway, running_radosgw
 from tests.servers.redis import RedisServer, running_redis
-from tests.turns import SETUPS, ByServers, in_turn
+from tests.turns import ByServers, in_turn, setups_for
 
 HASTY = {
     "FREE_UPLOADS_PER_MONTH": "3",
@@ -76,6 +77,30 @@ def postgres_s3(places: Places) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
+def postgres_local(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("postgres-local"), **PATIENT) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def postgres_s3_redis(places: Places, redis_server: RedisServer) -> Iterator[Service]:
+    with running_fleet(places.fresh("postgres-s3", clamd="large_clamd_address"), redis_server, settings=PATIENT) as fleet:
+        yield fleet.as_one()
+
+
+@pytest.fixture(scope="session")
+def hasty_postgres_local(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("postgres-local"), **HASTY) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def hasty_postgres_s3_redis(places: Places, redis_server: RedisServer) -> Iterator[Service]:
+    with running_fleet(places.fresh("postgres-s3"), redis_server, settings=HASTY) as fleet:
+        yield fleet.as_one()
+
+
+@pytest.fixture(scope="session")
 def hasty_sqlite_local(places: Places) -> Iterator[Service]:
     with running_service(places.fresh("sqlite-local"), **HASTY) as service:
         yield service
@@ -88,11 +113,11 @@ def hasty_postgres_s3(places: Places) -> Iterator[Service]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that takes a service on both setups, but those that need one kind of store where there is one."""
+    """Run every test that takes a service on the setups that fit it."""
     if "setup_name" not in metafunc.fixturenames:
         return
-    wanted = [setup for needed, setup in (("served_here", SETUPS[0]), ("s3", SETUPS[1])) if needed in metafunc.fixturenames]
-    metafunc.parametrize("setup_name", wanted or SETUPS, scope="session")
+    one_process = metafunc.definition.get_closest_marker("one_process") is not None
+    metafunc.parametrize("setup_name", setups_for(metafunc.fixturenames, one_process=one_process), scope="session")
 
 
 @pytest.hookimpl(trylast=True)

@@ -211,6 +211,7 @@ def test_a_body_that_is_no_form_is_an_unsupported_type(lobby: Gate, kind: str) -
     assert answer.said["errors"] == ["Content-Type: expected multipart/form-data"]
 
 
+@pytest.mark.one_process
 @pytest.mark.parametrize(
     "lines",
     [

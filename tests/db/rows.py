@@ -22,11 +22,25 @@ async def add_tenant(database: Database, tenant_id: str, *context_keys: str) -> 
 
 
 async def add_file(
-    database: Database, tenant_id: str, file_id: str, *, context: str = "a", by: str = "u", state: str = "stored"
+    database: Database,
+    tenant_id: str,
+    file_id: str,
+    *,
+    context: str = "a",
+    by: str = "u",
+    state: str = "stored",
+    bucket: str | None = None,
 ) -> None:
     """Insert a file as it is in that state."""
+    row = _file(tenant_id, file_id, context, by, state) | {"storage_config_id": bucket}
     async with database.transaction(EVERYBODY) as connection:
-        await connection.execute(insert(files).values(**_file(tenant_id, file_id, context, by, state)))
+        await connection.execute(insert(files).values(**row))
+
+
+async def move(database: Database, file_id: str, bucket: str | None) -> None:
+    """Let a file be in another bucket, or in the platform's store."""
+    async with database.transaction(EVERYBODY) as connection:
+        await connection.execute(update(files).where(files.c.file_id == file_id).values(storage_config_id=bucket))
 
 
 async def set_state(database: Database, file_id: str, state: str) -> None:

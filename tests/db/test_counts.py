@@ -11,7 +11,7 @@ from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.schema import count_deltas, files, row_counts
 from sluice.db.whose import EVERYBODY
-from tests.db.rows import add_file, add_tenant, set_state
+from tests.db.rows import add_file, add_tenant, move, set_state
 
 
 @pytest.fixture
@@ -143,6 +143,46 @@ async def test_contexts_are_counted_by_their_status(tables: Database) -> None:
             found = [await counts.total(connection, "ten_1", "contexts", status) for status in (None, "active", "inactive")]
         assert found == [2, 1, 1]
         await fold(tables)
+
+
+async def _in_buckets(database: Database) -> list[int]:
+    async with database.reading(EVERYBODY) as connection:
+        return [await counts.total(connection, "ten_1", "bucket_files", bucket) for bucket in (None, "b1", "b2")]
+
+
+async def test_whatever_happens_a_bucket_counts_the_stored_files_in_it(tables: Database) -> None:
+    chance = random.Random(8)
+    alive = {f"f{number}": bucket for number, bucket in enumerate(["b1", "b2", None] * 3)}
+    states = dict.fromkeys(alive, "pending")
+    for file_id, bucket in alive.items():
+        await add_file(tables, "ten_1", file_id, state="pending", bucket=bucket)
+    for _ in range(40):
+        file_id = chance.choice(sorted(alive))
+        if chance.random() < 0.5:
+            states[file_id] = chance.choice(["pending", "stored", "stored", "deleted"])
+            await set_state(tables, file_id, states[file_id])
+        else:
+            alive[file_id] = chance.choice(["b1", "b2", None])
+            await move(tables, file_id, alive[file_id])
+        if chance.random() < 0.3:
+            await fold(tables, chance.randint(1, 5))
+        there = [bucket for name, bucket in alive.items() if bucket is not None and states[name] == "stored"]
+        assert await _in_buckets(tables) == [len(there), there.count("b1"), there.count("b2")]
+    async with tables.transaction(EVERYBODY) as connection:
+        await connection.execute(delete(files))
+    assert await _in_buckets(tables) == [0, 0, 0]
+
+
+async def test_files_from_before_the_counts_of_buckets_are_counted_by_the_migration(database: Database) -> None:
+    await upgrade(database, to="0007")
+    await add_tenant(database, "ten_1", "a")
+    for number, bucket in enumerate(["b1", None, "b1", "b2"]):
+        await add_file(database, "ten_1", f"f{number}", bucket=bucket)
+    await add_file(database, "ten_1", "gone", bucket="b2", state="gone")
+    await upgrade(database)
+    assert await _in_buckets(database) == [3, 2, 1]
+    async with database.reading(EVERYBODY) as connection:
+        assert await counts.wrong(connection, "ten_1", "bucket_files") == {}
 
 
 async def test_rows_from_before_the_counts_are_counted_by_the_migration(database: Database) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers import daemon, free_port, listens, require
+from tests.servers import daemon, listens, require
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 _NGINX = """
@@ -26,24 +26,22 @@ http {{
 
 
 @contextmanager
-def running_haproxy(folder: Path, ports: Sequence[int]) -> Iterator[int]:
-    """Run one before three servers until the block ends and answer its port. Skips the test where there is none."""
+def running_haproxy(folder: Path, ports: Sequence[int], port: int) -> Iterator[None]:
+    """Run one before three servers on `port` until the block ends. Skips the test where there is none."""
     require("HAProxy", "haproxy", apt="haproxy")
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
     servers = {f"SLUICE_SERVER_{number}": f"127.0.0.1:{server}" for number, server in enumerate(ports, start=1)}
     environment = {**os.environ, **servers, "SLUICE_BIND": f"127.0.0.1:{port}"}
     command = ["haproxy", "-db", "-f", str(DEPLOY / "haproxy.cfg")]
     with daemon(command, folder / "haproxy.log", ready=lambda: listens(port), environment=environment):
-        yield port
+        yield
 
 
 @contextmanager
-def running_nginx(folder: Path, ports: Sequence[int]) -> Iterator[int]:
-    """Run one before three servers until the block ends and answer its port. Skips the test where there is none."""
+def running_nginx(folder: Path, ports: Sequence[int], port: int) -> Iterator[None]:
+    """Run one before three servers on `port` until the block ends. Skips the test where there is none."""
     require("nginx", "nginx", apt="nginx-light")
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
     words = (DEPLOY / "nginx.conf").read_text()
     for number, server in enumerate(ports, start=1):
         words = words.replace(f"127.0.0.1:800{number} ", f"127.0.0.1:{server} ")
@@ -51,4 +49,4 @@ def running_nginx(folder: Path, ports: Sequence[int]) -> Iterator[int]:
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder))
     command = ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
     with daemon(command, folder / "nginx.log", ready=lambda: listens(port)):
-        yield port
+        yield

@@ -9,7 +9,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.buckets.bucket import Bucket
-from sluice.db.schema import contexts, default_buckets, files, storage_configs
+from sluice.db import counts
+from sluice.db.schema import contexts, default_buckets, storage_configs
 from sluice.db.types import Fields
 
 _IS_DEFAULT = default_buckets.c.config_id.is_not(None).label("is_default")
@@ -110,13 +111,8 @@ async def count_contexts(connection: AsyncConnection, bucket: Bucket) -> int:
 
 
 async def count_files(connection: AsyncConnection, bucket: Bucket) -> int:
-    """Count the live files stored in the bucket."""
-    query = (
-        select(func.count())
-        .select_from(files)
-        .where(files.c.tenant_id == bucket.tenant_id, files.c.storage_config_id == bucket.config_id, files.c.state == "stored")
-    )
-    return (await connection.execute(query)).scalar_one()
+    """Answer how many live files are stored in the bucket, without counting them."""
+    return await counts.total(connection, bucket.tenant_id, "bucket_files", bucket.config_id)
 
 
 def _query(tenant_id: str) -> Any:

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sluice.db.schema import IS_STORED, audit_events, contexts, count_deltas, files, row_counts
 from sluice.db.types import Connection
 
-ListName = Literal["files", "contexts", "audit_events"]
+ListName = Literal["files", "contexts", "audit_events", "bucket_files"]
 Facets = tuple[str, str]
 
 
@@ -33,6 +33,8 @@ _COUNTED: Final[Mapping[ListName, _Counted]] = {
     "files": _Counted(files, files.c.context_key, files.c.uploaded_by, IS_STORED),
     "contexts": _Counted(contexts, contexts.c.status, _NO_FACET, true()),
     "audit_events": _Counted(audit_events, audit_events.c.actor_id, audit_events.c.action, true()),
+    # Nobody lists the files of a bucket, but who deletes it is told how many there are.
+    "bucket_files": _Counted(files, files.c.storage_config_id, _NO_FACET, and_(IS_STORED, files.c.storage_config_id.is_not(None))),
 }
 LISTS: Final[tuple[ListName, ...]] = tuple(_COUNTED)
 _KEY: Final = ("tenant_id", "list", "facet_1", "facet_2")
