@@ -24,7 +24,7 @@ test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' fo
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/formats/test_same_verdicts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py $(ARGS)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/formats/test_same_verdicts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 
@@ -57,7 +57,7 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
 	$(BIN)/ruff check src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh

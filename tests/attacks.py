@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -24,6 +24,29 @@ def files(family: str, folder: str = "", ending: str = "") -> dict[str, Path]:
     """Answer the files of one family by the name that they had at their source."""
     wanted = (row for row in rows(family) if row["file"].startswith(f"{family}/{folder}") and row["file"].endswith(ending))
     return {row["source"].rpartition(":")[2]: ATTACKS / row["file"] for row in wanted}
+
+
+HOSTILE_LINES: Final = "each line as filename"
+_STRINGS: Final = "515 strings"
+
+
+def listed(expected: str) -> list[tuple[str, bytes]]:
+    """Answer name and content of the files of names for which the manifest expects something that begins so."""
+    found = (row for row in rows("filename") if row["expected"].startswith(expected))
+    return [(row["source"].rpartition("/")[2], (ATTACKS / row["file"]).read_bytes()) for row in found]
+
+
+def naughty_strings() -> list[str]:
+    """Answer all naughty strings."""
+    ((_, content),) = listed(_STRINGS)
+    strings: list[str] = json.loads(content)
+    assert len(strings) == 515
+    return strings
+
+
+def hostile_lines() -> list[str]:
+    """Answer all lines of the lists of names; bytes that are no UTF-8 become lone surrogates."""
+    return [line.decode("utf-8", "surrogateescape") for _, content in listed(HOSTILE_LINES) for line in content.split(b"\n")]
 
 
 def request_bytes(path: Path) -> bytes:

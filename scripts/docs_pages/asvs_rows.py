@@ -85,8 +85,10 @@ MORE: Final[Mapping[str, str]] = {
     "15.3.4": "As 4.1.3.",
     "15.3.5": 'Types are strict: `"10"`, `1.5` and `true` are no integers.',
     "15.4.2": "As 2.3.4: look and claim are one statement.",
+    "16.2.4": "JSON, one object per line.",
     "16.2.5": "No secret in any log line, answer, row or file: canaries are searched for.",
     "16.3.2": "Refused and done actions are in the audit trail, with who, what and when.",
+    "16.4.1": "Values are written as JSON, which has no line ends in them.",
     "16.4.2": "The audit trail is append-only: the database refuses a change of a row.",
     "16.5.1": "One envelope for every failure, without a trace; the log has the whole under the `Request-Id`.",
     "16.5.2": "An engine that is away is 503, by name; nothing is stored and nothing charged.",
@@ -174,11 +176,9 @@ TOLD: Final[Mapping[str, str]] = {
     "16.2.1": "Each line has moment, level, event, `request_id`, and the tenant once known.",
     "16.2.2": "UTC, ISO 8601; leases are told by the database's clock. Keeping machines in step is the operator's.",
     "16.2.3": "Standard error alone, and traces where variables ask for them.",
-    "16.2.4": "JSON, one object per line.",
     "16.3.1": "In part: a key's last use is kept with it, a token's refusal is logged with its reason; refused keys are counted per address, not logged one by one.",
     "16.3.3": "Refusals for want of scope are in the audit trail, rejected uploads in the decision log, other refusals in the counts by status.",
     "16.3.4": "Unexpected faults are logged whole under the `Request-Id`; neighbours that fail by name.",
-    "16.4.1": "Values are written as JSON, which has no line ends in them.",
 }
 """Requirements of levels 1 and 2 that are met by construction or by a page, without a test that carries the id."""
 

@@ -1,6 +1,5 @@
 """Hostile names and texts in every field that takes one: each is kept as it was sent or refused, never half of it, and never shapes a path."""
 
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
@@ -11,29 +10,19 @@ import pytest
 
 from tests.api.answers import data
 from tests.api.samples import TEXT
-from tests.attacks import ATTACKS, beside, rows
+from tests.attacks import HOSTILE_LINES, beside, listed, naughty_strings
 from tests.gate import Gate
 from tests.length import WHOLE
 
 pytestmark = beside
 
 _REFUSED = {400, 404, 422}
-_NAMES = "each line as filename"
-_STRINGS = "515 strings"
 _FILES = "stored only under a generated key"
-
-
-def _listed(expected: str) -> list[tuple[str, bytes]]:
-    found = (row for row in rows("filename") if row["expected"].startswith(expected))
-    return [(row["source"].rpartition("/")[2], (ATTACKS / row["file"]).read_bytes()) for row in found]
 
 
 def _strings() -> list[str]:
     """Answer the naughty strings: all of them in the whole form, every fifth in the short one."""
-    ((_, content),) = _listed(_STRINGS)
-    strings: list[str] = json.loads(content)
-    assert len(strings) == 515
-    return strings[:: 1 if WHOLE else 5]
+    return naughty_strings()[:: 1 if WHOLE else 5]
 
 
 def _is_kept(sent: str, shown: object) -> bool:
@@ -56,7 +45,7 @@ def _stored_apart(gate: Gate, names: list[str]) -> None:
 @pytest.mark.asvs("5.3.2")
 def test_every_line_of_the_lists_is_a_name_that_is_kept_or_refused(gate: Gate) -> None:
     context = gate.context(reject_corrupt_files=False, reject_blank_files=False, scan_for_viruses=False)
-    lists = _listed(_NAMES)
+    lists = listed(HOSTILE_LINES)
     lines = [line for _, content in lists for line in content.split(b"\n")]
     ends = Counter(_judged(gate.upload(line, TEXT, context=context)) is not None for line in lines)
     assert len(lists) == 16
@@ -67,7 +56,7 @@ def test_every_line_of_the_lists_is_a_name_that_is_kept_or_refused(gate: Gate) -
 @pytest.mark.asvs("5.3.2")
 def test_every_hostile_file_is_stored_under_a_key_of_ours_or_refused(gate: Gate) -> None:
     context = gate.context()
-    files = _listed(_FILES)
+    files = listed(_FILES)
     ends: Counter[str] = Counter()
     for name, content in files:
         answer = gate.upload(name, content, context=context)

@@ -1,0 +1,62 @@
+"""No object's key leaves its bucket's base path, whatever base path, template and file name were sent. The template's language is `test_templates`."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sluice.api.schemas.buckets import AddBucket
+from sluice.buckets import Bucket
+from sluice.contexts.templates import BadTemplate, render, validate
+from sluice.engines.storage.keys import checked_key
+from sluice.errors import Invalid
+from sluice.uploads.names import read_name
+
+AT = datetime(2026, 3, 4, tzinfo=UTC)
+
+_good = st.sampled_from(["..", ".", "/", "a", "b/", " c", "x.y", "{file_id}", "{extension}", "{sha256}/"])
+_bad = st.sampled_from(["\\", "//", "%2e", "%2f", "\0", "\u00e9", "\uff0e\uff0e", "../"])
+_texts = st.one_of(st.lists(_good, max_size=8).map("".join), st.lists(_good | _bad, max_size=8).map("".join), st.text(max_size=20))
+
+
+def _bucket(base_path: str) -> Bucket:
+    body = {"name": "n", "access_key_id": "A" * 16, "secret_access_key": "s", "default_bucket": "bucket", "base_path": base_path}
+    bare = AddBucket.model_validate(body).new_bucket().base_path
+    return Bucket(
+        config_id="bkt_1",
+        tenant_id="ten_1",
+        name="n",
+        access_key_id="A" * 16,
+        secret_sealed="",
+        region="r",
+        default_bucket="bucket",
+        base_path=bare,
+        endpoint_url=None,
+        is_active=True,
+        created_at=AT,
+        updated_at=None,
+    )
+
+
+@given(base_path=_texts, template=_texts, name=_texts)
+@pytest.mark.asvs("5.3.2")
+def test_no_key_leaves_the_base_path(base_path: str, template: str, name: str) -> None:
+    try:
+        bucket, extension = _bucket(base_path), read_name(name).extension
+        validate(template)
+    except (ValidationError, BadTemplate, Invalid):
+        return
+    rendered = render(
+        template, tenant_id="ten_1", context_key="claims", file_id="file_1", extension=extension, sha256="ab" * 32, at=AT
+    )
+    key = checked_key(bucket.key_for(rendered))
+    parts = key.split("/")
+    assert key == key.strip("/ ")
+    assert bucket.base_path == "" or key.startswith(f"{bucket.base_path}/")
+    assert not {"", ".", ".."} & set(parts)
+    assert "file_1" in key.removeprefix(bucket.base_path)
+    assert key.isascii()
+    assert "\\" not in key
+    assert "%" not in key
