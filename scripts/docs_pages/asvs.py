@@ -20,6 +20,10 @@ requirement's id: `@pytest.mark.asvs("5.2.3")`; `pytest -m asvs` runs them all. 
 documentation fails when one of its rows has no proof. Of the other chapters every requirement of levels 1 and 2 is in one of three lists:
 proven by a test, met by construction or by a page without a test of its own, or not applicable or the operator's, with the reason.
 """
+_UNTESTED: Final = """
+What no test can show: that a page says what it should (2.1.2, 3.7.1, 6.1.3, 11.1, 13.1.1, 14.1, 15.1, 16.1.1), how people work (15.2.1), what holds by
+the language alone (1.4.1) or at the operator's neighbours (13.2.1), and what is met in part (7.2.2: keys live until they are revoked; 11.2.3; 16.3.1).
+"""
 
 
 def asvs_page() -> str:
@@ -33,6 +37,7 @@ def asvs_page() -> str:
         "## Other chapters",
         _rows(MORE, proofs),
         "## Met without a test of their own",
+        _UNTESTED,
         table(("Requirement", "What Sluice does"), list(TOLD.items())),
         "## Not applicable, or not Sluice's",
         table(("Requirement", "Why"), list(ELSEWHERE.items())),

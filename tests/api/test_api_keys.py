@@ -193,6 +193,7 @@ def test_a_revoked_key_is_never_enabled_again(newcomer: Gate, change: dict[str, 
     unauthenticated(newcomer.as_(key).get("/contexts"))
 
 
+@pytest.mark.asvs("7.4.2", "7.4.5")
 def test_a_disabled_key_is_refused_until_it_is_enabled(newcomer: Gate) -> None:
     key = newcomer.key("upload")
     path = f"/api-keys/{key.api_key_id}"

@@ -72,7 +72,7 @@ def test_an_entry_says_who_and_when_and_in_which_request(gate: Gate) -> None:
     assert entry["request_id"] == answer.headers["request-id"]
 
 
-@pytest.mark.asvs("16.3.2")
+@pytest.mark.asvs("16.3.2", "16.3.3")
 def test_what_was_refused_for_want_of_a_scope_is_noted(gate: Gate) -> None:
     key = gate.key("metadata")
     assert gate.as_(key).delete("/files/file_1").status_code == 403
@@ -149,6 +149,7 @@ def test_the_database_itself_refuses_to_change_an_entry(gate: Gate) -> None:
         gate.service.on_database(rewrite)
 
 
+@pytest.mark.asvs("14.2.4")
 def test_old_entries_are_forgotten(hasty: Service) -> None:
     """That service keeps them for a moment."""
     gate = hasty.new_gate()

@@ -86,6 +86,7 @@ def test_a_credential_in_the_query_is_none(lobby: Gate, key: Key) -> None:
         unauthenticated(lobby.as_(None).get("/contexts", **{name: key.text}))
 
 
+@pytest.mark.asvs("6.3.4")
 def test_a_credential_in_another_header_is_none(lobby: Gate, key: Key) -> None:
     for name in ("X-API-Key", "Cookie", "Proxy-Authorization"):
         unauthenticated(lobby.as_(None).ask("GET", "/contexts", headers={name: key.text}))
@@ -165,7 +166,7 @@ def test_an_expired_key_is_refused(newcomer: Gate) -> None:
     unauthenticated(newcomer.as_(key).get("/contexts"))
 
 
-@pytest.mark.asvs("7.4.1")
+@pytest.mark.asvs("7.4.1", "7.4.2", "7.4.5")
 def test_a_suspended_tenant_is_refused_until_it_is_let_in_again(newcomer: Gate) -> None:
     user = newcomer.as_(newcomer.token())
     newcomer.set_status("suspended")
@@ -241,11 +242,12 @@ def test_a_token_with_good_claims_is_let_in(lobby: Gate, claims: dict[str, Any])
     _let_in(lobby.as_(_signed(lobby, claims)))
 
 
+@pytest.mark.asvs("7.2.1")
 def test_a_token_of_another_key_is_refused(lobby: Gate) -> None:
     unauthenticated(lobby.as_(lobby.token(key=Ed25519PrivateKey.generate())).get("/contexts"))
 
 
-@pytest.mark.asvs("9.1.1", "9.1.2")
+@pytest.mark.asvs("9.1.1", "9.1.2", "6.8.2")
 def test_an_unsigned_token_is_refused(lobby: Gate) -> None:
     head, body, _ = lobby.token().split(".")
     for algorithm in ("none", "None", "NONE", ""):
@@ -269,7 +271,7 @@ def test_a_token_signed_with_the_public_key_as_a_password_is_refused(lobby: Gate
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-@pytest.mark.asvs("9.1.1")
+@pytest.mark.asvs("9.1.1", "6.8.2", "7.2.1")
 def test_a_changed_token_is_refused(lobby: Gate, part: int) -> None:
     parts = lobby.token(scope="metadata").split(".")
     parts[part] = _other_letter(parts[part], 10)

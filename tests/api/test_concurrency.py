@@ -33,7 +33,7 @@ def _statuses(answers: Sequence[httpx.Response]) -> Counter[int]:
     return Counter(answer.status_code for answer in answers)
 
 
-@pytest.mark.asvs("5.2.4", "2.3.4", "15.4.2")
+@pytest.mark.asvs("5.2.4", "2.3.4", "15.4.2", "2.3.2")
 def test_a_quota_is_filled_exactly(gate: Gate) -> None:
     """Ten of these fit, 64 try."""
     size = MB // 10

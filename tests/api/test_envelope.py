@@ -65,6 +65,7 @@ def test_page_sizes_at_the_edges_are_taken(lobby: Gate, path: str, size: int) ->
 
 
 @pytest.mark.parametrize("path", ["/contexts", "/files", "/api-keys"])
+@pytest.mark.asvs("1.4.2")
 def test_a_page_number_beyond_every_database_is_no_fault_of_the_service(lobby: Gate, path: str) -> None:
     assert lobby.get(path, page=10**30, page_size=100).status_code in {200, 422}
     assert lobby.get(path, page=2**62, page_size=100).status_code in {200, 422}
@@ -107,6 +108,7 @@ def test_a_wrong_method_is_answered_with_the_right_ones(lobby: Gate, path: str, 
     assert {method.strip() for method in answer.headers["allow"].split(",")} == methods
 
 
+@pytest.mark.asvs("3.4.2")
 def test_no_origin_is_let_in_unless_configured(lobby: Gate) -> None:
     answer = lobby.ask("GET", "/contexts", headers={"Origin": "https://elsewhere.example"})
     assert not [name for name in answer.headers if name.startswith("access-control-")]

@@ -49,6 +49,7 @@ def test_the_wait_that_is_told_is_long_enough(gate: Gate) -> None:
     gate.store(context=context)
 
 
+@pytest.mark.asvs("2.3.2")
 def test_no_window_holds_more_than_the_rate(gate: Gate) -> None:
     """Ask without pause for three windows: any four accepted in a row span more than one."""
     context = _rated(gate, 3, 1)
@@ -222,7 +223,7 @@ def test_the_used_bytes_of_a_context_are_those_of_its_files(gate: Gate) -> None:
 # everything else that is limited
 
 
-@pytest.mark.asvs("6.1.1", "6.3.1")
+@pytest.mark.asvs("6.1.1", "6.3.1", "15.2.2")
 def test_too_many_failed_credentials_are_slowed_down(places: Places) -> None:
     with running_service(places.fresh("sqlite-local"), FAILED_LOGINS="5") as service:
         gate = service.new_gate().as_("wrong")

@@ -166,6 +166,7 @@ def test_the_limits_of_a_context_are_described(document: dict[str, Any], field: 
     assert {name: flat.get(name) for name in limits} == limits
 
 
+@pytest.mark.asvs("14.2.3")
 def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> None:
     answer = httpx.get(f"{service.url}/docs")
     assert answer.status_code == 200

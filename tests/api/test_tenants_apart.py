@@ -108,7 +108,7 @@ def test_no_list_shows_another_tenants_things(lobby: Gate, owner: Owner, path: s
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("held", [scope.value for scope in Scope])
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
-@pytest.mark.asvs("8.2.1")
+@pytest.mark.asvs("8.2.1", "6.3.4")
 def test_every_route_opens_to_its_scope_alone(
     callers: dict[tuple[str, str], Gate], route: tuple[str, str], held: str, kind: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_every_route_opens_to_its_scope_alone(
         refused(answer, 403, f"{needed.value.capitalize()} scope required", "Insufficient permissions")
 
 
-@pytest.mark.asvs("10.3.3")
+@pytest.mark.asvs("10.3.3", "6.8.1")
 def test_two_issuers_that_name_one_subject_name_two_users(gate: Gate) -> None:
     """The other issuer's file is put there by hand: a service with two issuers is run in `test_oidc_provider`."""
     context = gate.context()

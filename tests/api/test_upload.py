@@ -83,6 +83,7 @@ def test_a_file_sent_as_text_is_no_file(lobby: Gate, hall: str) -> None:
 
 
 @pytest.mark.parametrize("twice", ["file", "context", "metadata"])
+@pytest.mark.asvs("15.3.7")
 def test_a_field_sent_twice_is_refused(lobby: Gate, hall: str, twice: str) -> None:
     parts = [file("note.txt", TEXT), field("context", hall), field("metadata", "{}")]
     again = next(part for part in parts if part.name == twice)

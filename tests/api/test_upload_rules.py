@@ -223,6 +223,7 @@ ORDERED = [
 @pytest.mark.parametrize(
     ("reason", "name", "content", "rules"), ORDERED, ids=[f"{number} {row[0]}" for number, row in enumerate(ORDERED)]
 )
+@pytest.mark.asvs("2.3.1")
 def test_the_first_rule_that_fails_names_the_rejection(
     gate: Gate, reason: str, name: str, content: bytes, rules: dict[str, object]
 ) -> None:

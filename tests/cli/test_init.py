@@ -3,6 +3,8 @@
 import stat
 from typing import Any
 
+import pytest
+
 from sluice.api_keys.service import ApiKeys
 from sluice.db.database import Database
 from sluice.db.migrate import newest
@@ -30,11 +32,13 @@ async def test_init_prints_a_tenant_and_an_admin_key_that_works(first: tuple[Slu
     assert await holder_of(sluice, made["api_key"]) == (made["tenant_id"], {"admin"})
 
 
+@pytest.mark.asvs("13.3.2")
 def test_init_makes_key_files_that_only_their_owner_can_read(ready: Sluice) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (ready.data_dir / "keys").iterdir()}
     assert modes == {"buckets.json": 0o600, "links.hex": 0o600, "jwt.pem": 0o600}
 
 
+@pytest.mark.asvs("6.3.2")
 async def test_a_second_init_finds_the_tenant_and_gives_a_new_key(first: tuple[Sluice, dict[str, Any]]) -> None:
     sluice, made = first
     again = sluice("init", "--json").json

@@ -87,7 +87,7 @@ def assert_all_open_with(sluice: Sluice, buckets: list[Bucket]) -> None:
         assert ring.is_current(sealed[bucket.config_id])
 
 
-@pytest.mark.asvs("13.3.4")
+@pytest.mark.asvs("13.3.4", "11.2.2")
 def test_a_rotation_seals_everything_with_a_new_key(own: Sluice) -> None:
     buckets, before = keep_buckets(own, 3), ring_of(own)
     ended = own("secrets", "rotate")

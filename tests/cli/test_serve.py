@@ -54,7 +54,7 @@ def test_the_address_of_the_docs_answers(newcomer: Running) -> None:
     assert httpx.get(address).status_code == 200
 
 
-@pytest.mark.asvs("13.3.1")
+@pytest.mark.asvs("13.3.1", "6.3.2")
 def test_production_makes_no_tenant_by_itself(sluice: Sluice) -> None:
     sluice("init", "--json")
     with sqlite3.connect(sluice.data_dir / "sluice.db") as database:

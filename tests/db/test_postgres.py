@@ -148,6 +148,7 @@ def _identity() -> tuple[bytes, bytes]:
     return certificate.public_bytes(Encoding.PEM), pem
 
 
+@pytest.mark.asvs("12.3.2")
 async def test_tls_is_used_and_the_servers_name_checked_as_the_url_says(tmp_path: Path) -> None:
     identity = _identity()
     (tmp_path / "ca.pem").write_bytes(identity[0])

@@ -62,7 +62,7 @@ def test_missing_pages_are_made_as_they_stand_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
-@pytest.mark.asvs("5.1.1")
+@pytest.mark.asvs("5.1.1", "2.1.3")
 def test_a_setting_has_a_row_with_its_meaning(name: str) -> None:
     row = re.search(rf"^\| `SLUICE_{name.upper()}` \|.*$", _page("settings.md"), re.MULTILINE)
     assert row
@@ -72,7 +72,7 @@ def test_a_setting_has_a_row_with_its_meaning(name: str) -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-@pytest.mark.asvs("5.1.1")
+@pytest.mark.asvs("5.1.1", "2.1.3")
 def test_a_reason_is_told_to_developers_and_senders(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
     assert WORDS[reason].developer in section
@@ -107,7 +107,7 @@ def _endpoint(method: str, path: str) -> str:
 
 
 @pytest.mark.parametrize(("method", "path", "said"), [one for one in _operations() if "/health" not in one.id])
-@pytest.mark.asvs("8.1.1")
+@pytest.mark.asvs("8.1.1", "2.1.1", "8.1.2")
 def test_an_operation_tells_scope_parameters_and_fields(method: str, path: str, said: dict[str, Any]) -> None:
     part = _endpoint(method, path)
     scope = ROUTE_SCOPES[method.upper(), path]

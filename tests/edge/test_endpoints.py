@@ -19,6 +19,7 @@ LISTED = ("s3.example.org", "minio.example.org:9000")
     "endpoint",
     ["https://s3.example.org", "https://s3.example.org:8443", "https://S3.EXAMPLE.ORG/", "http://minio.example.org:9000"],
 )
+@pytest.mark.asvs("13.2.4")
 def test_a_listed_host_is_allowed(endpoint: str) -> None:
     require_allowed(endpoint, LISTED)
 
@@ -49,6 +50,7 @@ def test_a_listed_host_is_allowed(endpoint: str) -> None:
         "",
     ],
 )
+@pytest.mark.asvs("13.2.4")
 def test_any_other_is_refused(endpoint: str) -> None:
     with pytest.raises(EndpointRefused):
         require_allowed(endpoint, LISTED)
@@ -86,6 +88,7 @@ def leading_to(*addresses: str) -> Resolve:
         "::ffff:10.0.0.1",
     ],
 )
+@pytest.mark.asvs("13.2.5")
 async def test_a_listed_name_that_leads_into_a_private_network_is_refused(address: str) -> None:
     with pytest.raises(EndpointRefused):
         await require_public("https://s3.example.org", LISTED, leading_to("93.184.216.34", address))

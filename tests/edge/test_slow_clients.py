@@ -83,6 +83,7 @@ def upload_head(tenant: Gate, length: int) -> bytes:
     )
 
 
+@pytest.mark.asvs("15.2.2")
 def test_a_silent_body_is_given_up(impatient: Service, tenant: Gate) -> None:
     with plugged(impatient) as plug:
         plug.sendall(upload_head(tenant, 10_000))
@@ -126,7 +127,7 @@ def test_the_body_of_a_refused_request_is_not_taken_for_ever(impatient: Service)
         assert drip(plug, b"x" * 1000, 0.1, 10) == b""
 
 
-@pytest.mark.asvs("2.4.1")
+@pytest.mark.asvs("2.4.1", "15.2.2")
 def test_connections_beyond_the_servers_room_are_told_so(impatient: Service) -> None:
     with ExitStack() as stack:
         plugs = [stack.enter_context(plugged(impatient)) for _ in range(CONNECTIONS + 6)]

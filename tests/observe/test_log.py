@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.answers import data, rejected
+from tests.api.answers import data, is_now, rejected
 from tests.api.places import Places
 from tests.gate import API, Service, unguarded_service
 from tests.observe.numbers import until
@@ -24,12 +25,22 @@ def lines(log: Path, request_id: str) -> list[dict[str, Any]]:
     return [line for line in found if line.get("request_id") == request_id]
 
 
+@pytest.mark.asvs("16.2.1", "16.2.2", "16.3.3")
 def test_a_line_of_a_request_names_the_request_and_the_tenant(sqlite_local: Service) -> None:
     gate = sqlite_local.new_gate()
     answer = gate.upload("a.txt", b"", context=gate.context())
     rejected(answer, "blank_document")
     (line,) = until(lambda: lines(sqlite_local.log, answer.headers["request-id"]), bool)
     assert (line["event"], line["tenant_id"], line["level"]) == ("upload_rejected", gate.tenant_id, "info")
+    at = datetime.fromisoformat(line["timestamp"])
+    assert (at.utcoffset(), is_now(line["timestamp"])) == (timedelta(0), True)
+
+
+@pytest.mark.asvs("16.2.3")
+def test_the_log_goes_to_one_place(sqlite_local: Service) -> None:
+    sqlite_local.new_gate().get("/contexts")
+    kept = {path.suffix for path in sqlite_local.place.data_dir.rglob("*") if path.is_file()}
+    assert not {".log", ".txt", ".jsonl"} & kept
 
 
 @pytest.fixture
@@ -63,6 +74,7 @@ def spoilt(postgres: Postgres, places: Places, tmp_path: Path) -> Iterator[Servi
         yield service
 
 
+@pytest.mark.asvs("16.3.4")
 def test_an_unexpected_fault_is_logged_whole_but_for_the_values(spoilt: Service) -> None:
     gate = spoilt.new_gate()
     gate.sql("ALTER TABLE contexts RENAME COLUMN description TO something_else")

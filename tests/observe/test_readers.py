@@ -21,6 +21,7 @@ def test_without_a_token_this_machine_may_read(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "192.0.2.1", "2001:db8::1", "0.0.0.0", "testclient", ""])
+@pytest.mark.asvs("13.4.5")
 def test_without_a_token_no_other_machine_may(address: str) -> None:
     assert not HERE.admit(address, {})
 
@@ -41,6 +42,7 @@ def test_with_a_token_only_who_knows_it_may() -> None:
     assert TOKEN not in repr(readers)
 
 
+@pytest.mark.asvs("13.4.5")
 def test_in_production_nobody_may_without_a_token(sluice: Sluice) -> None:
     sluice("init", "--json")
     with sluice.with_settings(PRODUCTION="true").running() as server:

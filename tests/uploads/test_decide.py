@@ -88,6 +88,7 @@ def test_every_reason_has_a_fact_that_gives_it_and_words_that_tell_it() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.asvs("2.3.1")
 def test_of_two_broken_rules_the_one_that_stands_first_names_the_rejection(
     first: tuple[Reason, dict[str, Any]], second: tuple[Reason, dict[str, Any]]
 ) -> None:

@@ -85,6 +85,7 @@ async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.M
     spool.close()
 
 
+@pytest.mark.asvs("1.4.3")
 async def test_closing_frees_the_descriptor(tmp_path: Path) -> None:
     before = len(names_in(Path("/proc/self/fd")))
     for memory in (0, 1 << 20):

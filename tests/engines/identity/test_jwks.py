@@ -76,6 +76,7 @@ def test_an_rsa_key_that_says_it_verifies_is_kept(members: dict[str, object]) ->
     assert read_one(jwk(rsa_key(), **members)) is not None
 
 
+@pytest.mark.asvs("11.6.1")
 def test_a_short_rsa_key_is_left_out() -> None:
     assert read_one(jwk(rsa_key("short", 1024))) is None
 
@@ -84,6 +85,7 @@ def test_an_rsa_key_of_absurd_size_is_left_out() -> None:
     assert read_one(jwk(rsa_key(), n=b64(b"\xff" * 1025))) is None
 
 
+@pytest.mark.asvs("11.6.1")
 def test_a_point_that_is_not_on_the_curve_is_left_out() -> None:
     assert read_one(jwk(ec_key(), y=b64(bytes(32)))) is None
 
@@ -104,6 +106,7 @@ def test_coordinates_of_another_curve_under_our_name_are_left_out() -> None:
 @pytest.mark.parametrize(
     "members", [{"crv": "X25519"}, {"crv": "Ed448"}, {"crv": None}, {"x": b64(bytes(31))}, {"x": b64(bytes(57))}]
 )
+@pytest.mark.asvs("11.6.1")
 def test_an_octet_key_of_another_curve_is_left_out(members: dict[str, object]) -> None:
     assert read_one(jwk(ed_key(), **members)) is None
 

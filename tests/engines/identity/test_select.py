@@ -27,6 +27,7 @@ async def test_each_token_is_judged_by_its_own_issuers_verifier(verifiers: Verif
     assert (await verifiers.verify(token(key="two", iss=OTHER.issuer))).issuer == OTHER.issuer
 
 
+@pytest.mark.asvs("6.8.1")
 async def test_one_issuer_cannot_speak_for_another(verifiers: VerifierSet) -> None:
     for key, issuer in (("one", OTHER.issuer), ("two", RULES.issuer)):
         with pytest.raises(InvalidToken, match="signature"):

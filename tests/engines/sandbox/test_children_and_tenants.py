@@ -148,6 +148,7 @@ async def test_ended_children_are_reaped(open_sandbox: Opener, run: Runner) -> N
     assert len(children_of(zygote)) <= 10
 
 
+@pytest.mark.asvs("1.4.3")
 async def test_closing_leaves_no_process_and_no_descriptor(open_sandbox: Opener, run: Runner) -> None:
     before = open_descriptors()
     sandbox = await open_sandbox()

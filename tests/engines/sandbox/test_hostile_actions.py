@@ -41,6 +41,7 @@ async def test_a_child_sees_nothing_of_the_servers_environment(
     ]  # fmt: skip
 
 
+@pytest.mark.asvs("13.3.2")
 async def test_a_child_holds_its_socket_its_file_and_nowhere(open_sandbox: Opener, run: Runner) -> None:
     result = await run(await open_sandbox(), "descriptors")
     assert isinstance(result, Ran)

@@ -150,6 +150,7 @@ async def test_a_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: i
         assert inside.seen == []
 
 
+@pytest.mark.asvs("12.3.2")
 async def test_a_certificate_that_nobody_vouches_for_is_refused(
     make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
