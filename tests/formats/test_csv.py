@@ -32,6 +32,7 @@ def test_a_table_with_a_value_is_content(table: str) -> None:
         ';;\n"";" "\n',
         "\ufeff",
         "id,name,amount\r\n",
+        'Name;City\r\n;\r\n"";\r\n',
         "\nName;Vorname;Ort\n\n",
         "firstName,lastName,e-mail\n",
         "User ID\tCreated at\tStatus",

@@ -71,6 +71,10 @@ SHAPE = (
     "<w:r><w:drawing><wps:wsp><wps:spPr>{}</wps:spPr></wps:wsp></w:drawing></w:r></w:p>"
 )
 VML = f'<w:p {W} xmlns:v="urn:schemas-microsoft-com:vml"><w:r><w:pict>{{}}</w:pict></w:r></w:p>'
+FIELD = (
+    f'<w:p {W}><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText xml:space="preserve"> {{}}</w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>'
+)
 
 BLANK = {
     "as made": document(),
@@ -88,6 +92,8 @@ BLANK = {
         f"<w:sdt {W}><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>Click</w:t></w:r></w:p></w:sdtContent></w:sdt>"
     ),
     "field code": with_body(f"<w:p {W}><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"),
+    "index entry": with_body(FIELD.format('TC "secret"')),
+    "link without text": with_body(FIELD.format("HYPERLINK &quot;x&quot;")),
     "empty note": note("footnotes", ""),
     "text box without text": with_body(SHAPE.format("<a:noFill/><a:ln><a:noFill/></a:ln>")),
     "vml without line and fill": with_body(VML.format('<v:rect stroked="f" filled="false"/>')),
@@ -112,6 +118,8 @@ CONTENT = {
     "table with lines": table(borders='<w:top w:val="single"/>'),
     "text in a table": document(lambda opened: opened.add_table(1, 1).cell(0, 0).add_paragraph("7")),
     "symbol": with_body(f'<w:p {W}><w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r></w:p>'),
+    "field without a kept result": with_body(FIELD.format("PAGE \\* MERGEFORMAT")),
+    "simple field": with_body(f'<w:p {W}><w:fldSimple w:instr="MERGEFIELD Name"/></w:p>'),
     "footnote": note("footnotes", "see page 3"),
     "comment": note("comments", "please check"),
     "deleted text": with_body(f"<w:p {W}><w:del><w:r><w:delText>x</w:delText></w:r></w:del></w:p>"),

@@ -11,6 +11,7 @@ from sluice.formats.text.plaintext import INVISIBLE, check_text, encoding_of, ha
 from sluice.formats.verdict import Limits, Measure
 
 _DELIMITERS: Final = ",;\t|"
+_NO_VALUE: Final = INVISIBLE + _DELIMITERS + "\"'"
 _HEADER_MAX: Final = 64 * 1024
 
 
@@ -27,17 +28,16 @@ def _blank(source: Source, _limits: Limits) -> str | None:
     if not _has_value(source, encoding):
         return "no cell of the table holds a visible value"
     if _is_header_alone(source, encoding):
-        return "the table has a header row and no row below it"
+        return "the table has a header row and no value below it"
     return None
 
 
 def _has_value(source: Source, encoding: str) -> bool:
-    marks = INVISIBLE + _DELIMITERS + "\"'"
-    return has_visible_text(source, encoding) and any(piece.strip(marks) for piece in read_text(source, encoding))
+    return has_visible_text(source, encoding) and any(piece.strip(_NO_VALUE) for piece in read_text(source, encoding))
 
 
 def _is_header_alone(source: Source, encoding: str) -> bool:
-    """Answer whether there is exactly one row, and that is plainly a heading."""
+    """Answer whether exactly one row has values, and is plainly a heading."""
     lines = _visible_lines(source, encoding)
     first = next(lines, "")
     if len(first) > _HEADER_MAX or next(lines, None) is not None:
@@ -50,10 +50,10 @@ def _visible_lines(source: Source, encoding: str) -> Iterator[str]:
     rest = ""
     for piece in read_text(source, encoding):
         *lines, rest = (rest + piece).splitlines() or [""]
-        yield from (line for line in lines if line.strip(INVISIBLE))
+        yield from (line for line in lines if line.strip(_NO_VALUE))
         if len(rest) > _HEADER_MAX:
             break
-    if rest.strip(INVISIBLE):
+    if rest.strip(_NO_VALUE):
         yield rest
 
 

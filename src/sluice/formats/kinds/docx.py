@@ -23,6 +23,8 @@ _AREAS: Final = frozenset({"w:tcPr", "w:pPr"})
 """Cells and paragraphs, which are coloured even where they are empty."""
 _NO_PATTERN: Final = frozenset({"", "clear", "nil"})
 _OTHER_PARTS: Final = ("footnotes", "endnotes", "comments")
+_SILENT_FIELDS: Final = frozenset({"", "ASK", "FORMTEXT", "HYPERLINK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"})
+"""Fields that show nothing, or only the text that stands between their marks; Word writes a number, name or date for all others."""
 
 
 class _Body(Ink):
@@ -36,6 +38,12 @@ class _Body(Ink):
         self._run_white = False
         self._prompts = 0
         self._hidden_drawing = False
+        self._instruction = ""
+
+    def data(self, text: str) -> None:
+        super().data(text)
+        if self.stack[-1:] == ["w:instrText"]:
+            self._instruction += text
 
     def opened(self, name: str, attributes: Mapping[str, str]) -> None:
         parent = self.stack[-2] if len(self.stack) > 1 else ""
@@ -47,6 +55,8 @@ class _Body(Ink):
             self.ink_seen()
         elif name == "w:showingPlcHdr" and is_on(_value(attributes) or None):
             self._prompts += 1
+        elif name in {"w:fldSimple", "w:fldChar"}:
+            self._field(_value(attributes, "instr") or self._instruction)
         elif name == "wp:docPr":
             self._hidden_drawing = "hidden" in attributes and is_on(attributes["hidden"])
         elif name == "w:shd" and parent in _AREAS and (_shade(attributes) not in _PLAIN or _value(attributes) not in _NO_PATTERN):
@@ -77,6 +87,13 @@ class _Body(Ink):
     def picture_seen(self, relation: str) -> None:
         if not self._hidden_drawing:
             super().picture_seen(relation)
+
+    def _field(self, instruction: str) -> None:
+        """Take a field of one element, or the mark behind the instruction of one of several."""
+        self._instruction = ""
+        name = next(iter(instruction.split()), "").upper()
+        if name not in _SILENT_FIELDS and not self._run_hidden and not self._prompts:
+            self.ink_seen()
 
     def _run_property(self, name: str, attributes: Mapping[str, str]) -> None:
         if "w:r" not in self.stack[-3:]:
