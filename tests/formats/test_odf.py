@@ -35,6 +35,14 @@ def test_a_media_type_that_is_packed_or_not_the_first_member_is_read() -> None:
     assert judge(odt.KIND, package_of({"content.xml": parts["content.xml"], "mimetype": parts["mimetype"]})).passes
 
 
+def test_a_media_type_whose_header_is_of_a_zip64_archive_is_read() -> None:
+    with zipfile.ZipFile(io.BytesIO(odt.KIND.sample())) as sample, zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
+        for name in sample.namelist():
+            with archive.open(name, "w", force_zip64=True) as member:
+                member.write(sample.read(name))
+    assert judge(odt.KIND, made.getvalue()).passes
+
+
 @each_kind
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.95])
 def test_a_cut_document_is_corrupt(kind: Kind, kept: float) -> None:

@@ -19,6 +19,8 @@ _MIMETYPE: Final = "mimetype"
 _MEDIA_TYPE: Final = re.compile(rb"\s*([a-z]+/[\w.+-]{1,120})")
 _FIRST_HEADER: Final = struct.Struct("<4s4xH8xL4xHH")
 _STORED: Final = 0
+_SIZES_ELSEWHERE: Final = frozenset({0, 0xFFFFFFFF})
+"""What a header says whose size stands behind the content, or in its zip64 field."""
 _DRAINED: Final = 256 * 1024
 _TYPE_BYTES: Final = 256
 
@@ -98,7 +100,7 @@ def _first_member(head: bytes) -> str:
     if name != _MIMETYPE.encode() or method != _STORED:
         return ""
     content = head[_FIRST_HEADER.size + name_size + extra_size :]
-    return _media_type(content[:size] if size else content.partition(b"PK")[0])
+    return _media_type(content[:size] if size not in _SIZES_ELSEWHERE else content.partition(b"PK")[0])
 
 
 def _any_member(source: Source) -> str:
