@@ -7,6 +7,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from docs_pages.markdown import made_from, page, table
 from sluice.observe import engine_numbers, metrics, spool_numbers
 from sluice.observe.engine_numbers import Number
+from sluice.observe.seconds import Seconds
 
 _INTRO = """
 # Metrics
@@ -54,10 +55,10 @@ def _table(rows: Iterator[_Row]) -> str:
 
 def _counted() -> Iterator[_Row]:
     for metric in vars(metrics).values():
-        if isinstance(metric, MetricWrapperBase):
+        if isinstance(metric, MetricWrapperBase | Seconds):
             (family,) = metric.describe()
             name = f"{family.name}_total" if family.type == "counter" else family.name
-            names = metric._labelnames  # noqa: SLF001  (the library tells the names of labels nowhere else)
+            names = metric.label_names if isinstance(metric, Seconds) else metric._labelnames  # noqa: SLF001  (the library tells them nowhere else)
             yield f"`{name}`", family.type, _labels(names), family.documentation
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import asyncpg
@@ -104,22 +104,30 @@ class Database:
 
     async def fetch(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path that only reads, and answer its row. Raises `DatabaseAway`."""
-        with self._counted():
-            async with _faults_named():
-                return await self._run(unit, values, writes=False)
+        return await self._run(unit, values, writes=False)
 
     async def commit(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
         """Run a unit of the hot path in a transaction of its own and answer its row; None when it changed nothing.
 
         Raises `Conflict`, `DatabaseAway`.
         """
-        with self._counted():
-            async with self._writer or nullcontext(), _faults_named():
-                return await self._run(unit, values, writes=True)
+        return await self._run(unit, values, writes=True)
 
     async def _run(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
         statements, tenant_id = unit.on(self.engine.dialect), unit.tenant_of(values)
-        return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
+        self._hot += 1
+        try:
+            if not writes or self._writer is None:
+                return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
+            async with self._writer:
+                return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=True)
+        except Exception as fault:
+            named = _named(fault)
+            if named is fault:
+                raise
+            raise named from fault
+        finally:
+            self._hot -= 1
 
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
@@ -152,15 +160,6 @@ class Database:
         driver = {"upload_connections": self._driver.size, "upload_running": min(self._hot, self._driver.size)}
         return kept | driver | {"upload_waiting": max(0, self._hot - self._driver.size)}
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Count the units of the hot path that are under way or wait for a connection."""
-        self._hot += 1
-        try:
-            yield
-        finally:
-            self._hot -= 1
-
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""
         await self._driver.aclose()
@@ -177,21 +176,30 @@ async def _tell(connection: AsyncConnection, whose: Whose) -> None:
 
 @asynccontextmanager
 async def _faults_named() -> AsyncIterator[None]:
-    """Turn a broken constraint into `Conflict` and what means "the database is away" into `DatabaseAway`; everything else passes."""
+    """Give the faults of a block their names."""
     try:
         yield
-    except IntegrityError as fault:
-        raise Conflict(str(fault.orig)) from fault
-    except (asyncpg.IntegrityConstraintViolationError, sqlite3.IntegrityError) as fault:
-        raise Conflict(str(fault)) from fault
-    except (NoConnection, PoolTimeout) as fault:
-        raise DatabaseUnreached("no connection to the database can be had") from fault
-    except _UNREACHABLE as fault:
-        raise DatabaseAway("the database does not answer") from fault
-    except (RuntimeError, asyncpg.PostgresError, DBAPIError) as fault:
-        if not _tells_of_absence(fault):
+    except Exception as fault:
+        named = _named(fault)
+        if named is fault:
             raise
-        raise DatabaseAway("the database could not carry the statement out in time") from fault
+        raise named from fault
+
+
+def _named(fault: Exception) -> Exception:
+    """Answer `Conflict` for a broken constraint, `DatabaseAway` for what means "the database is away", and everything else as it is."""
+    match fault:
+        case IntegrityError():
+            return Conflict(str(fault.orig))
+        case asyncpg.IntegrityConstraintViolationError() | sqlite3.IntegrityError():
+            return Conflict(str(fault))
+        case NoConnection() | PoolTimeout():
+            return DatabaseUnreached("no connection to the database can be had")
+    if isinstance(fault, _UNREACHABLE):
+        return DatabaseAway("the database does not answer")
+    if isinstance(fault, RuntimeError | asyncpg.PostgresError | DBAPIError) and _tells_of_absence(fault):
+        return DatabaseAway("the database could not carry the statement out in time")
+    return fault
 
 
 def _tells_of_absence(fault: Exception) -> bool:

@@ -10,10 +10,13 @@ from typing import Any, Final, Protocol
 import asyncpg
 
 from sluice.db.hot import Compiled
+from sluice.db.spares import Spares
 from sluice.db.whose import TENANT, TenantConnection, set_config
 from sluice.kit.failpoints import reach
 
 _CLOSE_SECONDS: Final = 5.0
+_NOT_USED_AGAIN: Final = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError)
+"""After these a connection's answer may come any time, or never; or its server is the primary no more, or has said that it ends."""
 
 Row = Mapping[str, Any]
 
@@ -58,7 +61,7 @@ class PostgresDriver:
         self.size = size
         self._wait_seconds = wait_seconds
         self._before = before
-        self._pool: asyncpg.Pool | None = None
+        self._spares: Spares | None = None
         self._opening = asyncio.Lock()
 
     async def fetch(
@@ -71,31 +74,31 @@ class PostgresDriver:
     ) -> Row | None:
         """Run the unit's one statement."""
         (statement,) = unit
-        pool = self._pool or await self._open()
+        spares = self._spares or await self._open()
         try:
-            connection = await pool.acquire(timeout=self._wait_seconds)
+            connection = await spares.take()
         except TimeoutError as fault:
             raise NoConnection("none is free") from fault
         try:
             found = await self._run(connection, statement.text, statement.bind(values), tenant_id)
-        except (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError):
-            # Its answer may come any time, or never; its server is the primary no more, or has said that it ends: not used again.
-            connection.terminate()
+        except BaseException as fault:
+            if isinstance(fault, _NOT_USED_AGAIN):
+                connection.terminate()
+            await spares.give_back(connection)
             raise
-        finally:
-            await pool.release(connection)
+        await spares.keep(connection)
         return None if found is None else statement.row(found)
 
     async def aclose(self) -> None:
         """Close the pool; what a silent server keeps busy is dropped."""
-        pool, self._pool = self._pool, None
-        if pool is None:
+        spares, self._spares = self._spares, None
+        if spares is None:
             return
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await pool.close()
+                await spares.aclose()
         except TimeoutError:
-            pool.terminate()
+            spares.terminate()
 
     async def _run(self, connection: Any, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any] | None:
         if self._before is None:
@@ -108,10 +111,10 @@ class PostgresDriver:
                 record = await connection.fetchrow(text, *values)
         return None if record is None else tuple(record)
 
-    async def _open(self) -> asyncpg.Pool:
+    async def _open(self) -> Spares:
         async with self._opening:
-            if self._pool is None:
-                self._pool = await asyncpg.create_pool(
+            if self._spares is None:
+                pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=self.size,
                     connect=self._connected,
@@ -119,7 +122,8 @@ class PostgresDriver:
                     init=_read_json,
                     reset=_nothing_to_reset,
                 )
-            return self._pool
+                self._spares = Spares(pool, wait_seconds=self._wait_seconds)
+            return self._spares
 
     async def _connected(self, *_arguments: object, **_more: object) -> Any:
         """Make a connection in our own way, whatever the pool asks for: it would read its own defaults."""

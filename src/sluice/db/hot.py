@@ -25,11 +25,6 @@ class Parameter:
     constant: Any
     convert: Convert | None
 
-    def of(self, values: Mapping[str, Any]) -> Any:
-        """Answer the value as the driver takes it."""
-        value = self.constant if self.constant is not None else values[self.name]
-        return value if self.convert is None else self.convert(value)
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -37,11 +32,16 @@ class Compiled:
 
     text: str
     parameters: tuple[Parameter, ...]
+    converted: tuple[tuple[int, Convert], ...]
+    """The places of those parameters that the driver does not take as they are."""
     columns: tuple[tuple[str, Convert | None], ...]
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Answer the parameters in the driver's order."""
-        return tuple(parameter.of(values) for parameter in self.parameters)
+        given = [values[one.name] if one.constant is None else one.constant for one in self.parameters]
+        for place, convert in self.converted:
+            given[place] = convert(given[place])
+        return tuple(given)
 
     def row(self, found: Sequence[Any]) -> dict[str, Any]:
         """Answer one row by the names of its columns."""
@@ -88,8 +88,9 @@ def _compile(statement: Statement, dialect: Dialect) -> Compiled:
         raise TypeError("not a statement that holds values")
     binds, constants = compiled.binds, compiled.params
     parameters = tuple(Parameter(name, constants[name], _binder(binds[name].type, dialect)) for name in compiled.positiontup or ())
+    converted = tuple((place, one.convert) for place, one in enumerate(parameters) if one.convert is not None)
     columns = tuple((column.key or "", _reader(column, dialect)) for column in statement.exported_columns)
-    return Compiled(str(compiled), parameters, columns)
+    return Compiled(str(compiled), parameters, converted, columns)
 
 
 def _binder(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:

@@ -12,7 +12,6 @@ from prometheus_client import (
     Counter,
     Gauge,
     GCCollector,
-    Histogram,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
@@ -21,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import Metric
 
 from sluice import __version__
+from sluice.observe.seconds import Seconds
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' text format, which every version of it reads."""
@@ -51,12 +51,12 @@ UPLOADS_UNDER_WAY: Final = Gauge("sluice_uploads_under_way", "Uploads being rece
 UPLOADS_WAITING: Final = Gauge(
     "sluice_uploads_waiting", "Uploads that wait for a turn of their tenant, before their body is read.", registry=REGISTRY
 )
-STAGE_SECONDS: Final = Histogram(
+STAGE_SECONDS: Final = Seconds(
     "sluice_stage_seconds",
     "Seconds by stage of an upload; `upload` is all of it but `authenticate`, which every request has. `examine` and `scan` run at "
     "the same time; `scan` has the scans of stored files too.",
     ("stage",),
-    buckets=_FINE,
+    bounds=_FINE,
     registry=REGISTRY,
 )
 REQUESTS: Final = Counter(
@@ -65,11 +65,11 @@ REQUESTS: Final = Counter(
     ("method", "route", "status"),
     registry=REGISTRY,
 )
-REQUEST_SECONDS: Final = Histogram(
+REQUEST_SECONDS: Final = Seconds(
     "sluice_http_request_seconds",
     "Seconds from a request's head to the end of its answer.",
     ("method", "route"),
-    buckets=_FINE[3:],
+    bounds=_FINE[3:],
     registry=REGISTRY,
 )
 REFUSALS: Final = Counter(
@@ -92,9 +92,7 @@ WORKER_ROUND_AT: Final = Gauge(
 WORKER_DONE: Final = Counter(
     "sluice_worker_done_total", "Rows that the worker dealt with, by sweep.", ("sweep",), registry=REGISTRY
 )
-WORKER_SECONDS: Final = Histogram(
-    "sluice_worker_sweep_seconds", "Seconds by sweep.", ("sweep",), buckets=_FINE[3:], registry=REGISTRY
-)
+WORKER_SECONDS: Final = Seconds("sluice_worker_sweep_seconds", "Seconds by sweep.", ("sweep",), bounds=_FINE[3:], registry=REGISTRY)
 WORKER_PUT_OFF: Final = Counter(
     "sluice_worker_put_off_total", "Objects whose removal was put off because their store is away.", registry=REGISTRY
 )

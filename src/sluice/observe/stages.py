@@ -5,9 +5,8 @@ from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
-from prometheus_client import Histogram
-
 from sluice.observe.metrics import STAGE_SECONDS, WORKER_SECONDS
+from sluice.observe.seconds import Observed
 from sluice.observe.traces import span
 
 P = ParamSpec("P")
@@ -25,7 +24,7 @@ def swept(sweep: str) -> Callable[[Async[P, T]], Async[P, T]]:
     return _measured(WORKER_SECONDS.labels(sweep), sweep)
 
 
-def _measured(seconds: Histogram, name: str) -> Callable[[Async[P, T]], Async[P, T]]:
+def _measured(seconds: Observed, name: str) -> Callable[[Async[P, T]], Async[P, T]]:
     def decorate(inner: Async[P, T]) -> Async[P, T]:
         @functools.wraps(inner)
         async def measured(*args: P.args, **kwargs: P.kwargs) -> T:
