@@ -26,6 +26,7 @@ from tests.api.answers import check_edges, data
 from tests.api.samples import TEXT
 from tests.api.tokens import LocalIssuer
 from tests.cli.forked import ForkedServer
+from tests.deeds import deed_of
 from tests.servers import Process, end, free_port, listens, wait_until
 from tests.servers.radosgw import RadosGateway
 
@@ -221,7 +222,7 @@ class Gate:
         """Answer a key of the kind `sl_test_`, which only a command makes."""
 
         async def create(database: Database) -> Key:
-            issued = await ApiKeys(database).create(self.tenant_id, "tests", scopes, mode="test")
+            issued = await ApiKeys(database).create(deed_of(self.tenant_id), "tests", scopes, mode="test")
             return Key(issued.key.api_key_id, issued.text)
 
         return self.service.on_database(create)
@@ -314,6 +315,6 @@ class Gate:
 
     def set_status(self, status: TenantStatus) -> None:
         async def act(database: Database) -> None:
-            await Tenants(database).set_status(self.tenant_id, status)
+            await Tenants(database).set_status(deed_of(self.tenant_id), status)
 
         self.service.on_database(act)

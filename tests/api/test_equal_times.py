@@ -15,6 +15,7 @@ from sluice.db.schema import api_keys
 from sluice.db.whose import EVERYBODY
 from sluice.errors import Unauthenticated
 from sluice.kit.clock import utc_now
+from tests.deeds import deed_of
 from tests.gate import Gate
 
 _ROUNDS = 300
@@ -26,7 +27,8 @@ async def _refused_keys(database: Database, tenant_id: str) -> Mapping[str, str]
     """Answer a key for each cause of a refusal that only the database knows."""
     keys = ApiKeys(database)
     made = {
-        cause: await keys.create(tenant_id, cause, ["metadata"]) for cause in ("unknown", "revoked", "disabled", "expired", "wrong")
+        cause: await keys.create(deed_of(tenant_id), cause, ["metadata"])
+        for cause in ("unknown", "revoked", "disabled", "expired", "wrong")
     }
     changes: Mapping[str, Mapping[str, object]] = {
         "revoked": {"status": "revoked"},

@@ -21,6 +21,7 @@ from sluice.db.roles import RIGHTS, grant, role_of
 from sluice.db.schema import api_keys, audit_events, contexts, metadata, tenants
 from sluice.db.whose import EVERYBODY, NOBODY, Whose
 from sluice.tenants.service import Tenants
+from tests.deeds import deed_of
 from tests.servers.pgbouncer import running_pgbouncer
 from tests.servers.postgres import ROLE, Postgres
 
@@ -38,7 +39,7 @@ async def owner(postgres: Postgres) -> AsyncIterator[Database]:
     await upgrade(database)
     for tenant_id in (_OURS, _THEIRS):
         await Tenants(database).create(f"Tenant {tenant_id}", "unlimited", tenant_id=tenant_id)
-        await ApiKeys(database).create(tenant_id, "tests", ["admin"])
+        await ApiKeys(database).create(deed_of(tenant_id), "tests", ["admin"])
     yield database
     await database.aclose()
 
@@ -185,7 +186,7 @@ async def test_nothing_holds_the_owner(owner: Database) -> None:
 
 
 async def test_a_presented_key_is_found_by_its_whole_prefix_alone(walled: Database) -> None:
-    issued = await ApiKeys(walled).create(_OURS, "mine", ["upload"])
+    issued = await ApiKeys(walled).create(deed_of(_OURS), "mine", ["upload"])
     found = await find_presented(walled, issued.key.key_prefix)
     assert found is not None
     assert (found[0].api_key_id, found[0].tenant_id, found[2]) == (issued.key.api_key_id, _OURS, "active")

@@ -23,11 +23,13 @@ KILLS = amount("KILLS", short=0, whole=9)
 """Kills at each point of each place; 0 is the short form."""
 # these leave what the points that settle have to do with
 _LEAVES_A_LEASE = "store.done"
+_AUDITED = ("deed.", "answer.")
+"""What every change by a caller comes to, the first context too: these are in `test_audited`."""
 
 
 def points_of(place: str) -> Sequence[str]:
     """Answer the points that work comes to there, in an order in which each finds its work."""
-    elsewhere = ("local." if place.endswith("s3") else "parts.", "unit." if place.startswith("postgres") else "-")
+    elsewhere = (*_AUDITED, "local." if place.endswith("s3") else "parts.", "unit." if place.startswith("postgres") else "-")
     return [point for point in POINTS if not point.startswith(elsewhere)]
 
 
@@ -36,7 +38,7 @@ def rounds(place: str) -> Sequence[str]:
     if KILLS:
         return list(itertools.chain.from_iterable([points] * KILLS))
     turn = PLACES.index(place)
-    rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit."))]
+    rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit.", *_AUDITED))]
     own = {"sqlite-local": ["unit.open", "local.drafted", "local.linked"], "postgres-s3": ["parts.read"]}
     return own.get(place, []) + rest[turn :: len(PLACES)]
 

@@ -27,6 +27,7 @@ from sluice.uploads.sight import Sight, Uploader
 from sluice.uploads.spool import Spool
 from sluice.uploads.values import Arrival
 from sluice.wiring.assembly import Services, assembled
+from tests.deeds import deed_of
 
 LIMIT = 3
 LIFE = timedelta(hours=2)
@@ -66,7 +67,7 @@ def _server(services: Services, wrong_by: timedelta) -> Pipeline:
 
 async def _newcomer(services: Services) -> str:
     tenant = await services.tenants.create("one", "free")
-    await services.contexts.create(tenant.tenant_id, Draft("papers", "Papers", scan_for_viruses=False))
+    await services.contexts.create(deed_of(tenant.tenant_id), Draft("papers", "Papers", scan_for_viruses=False))
     return tenant.tenant_id
 
 

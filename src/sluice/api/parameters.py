@@ -5,12 +5,14 @@ from typing import Annotated
 from fastapi import Depends, Path, Query
 
 from sluice.access import Principal
-from sluice.api.route import caller
+from sluice.api.route import caller, deed
 from sluice.api.services import ApiServices, services
 from sluice.errors import NotFound
 from sluice.kit.paging import PageRequest
+from sluice.trail import Deed
 
 Caller = Annotated[Principal, Depends(caller)]
+ByCaller = Annotated[Deed, Depends(deed)]
 Services = Annotated[ApiServices, Depends(services)]
 
 
@@ -29,4 +31,11 @@ async def _own_tenant(tenant_id: Annotated[str, Path(description="The caller's o
 
 
 PageParameters = Annotated[PageRequest, Depends(_page)]
+
+
+async def _own_deed(by: ByCaller, _tenant_id: Annotated[str, Depends(_own_tenant)]) -> Deed:
+    return by
+
+
 OwnTenant = Annotated[str, Depends(_own_tenant)]
+ByOwnTenant = Annotated[Deed, Depends(_own_deed)]

@@ -1,8 +1,6 @@
 """The route class of the API: who is asking and what for is judged before a byte of the body is read; then the body is read strictly."""
 
-import json
 from collections.abc import Callable, Coroutine
-from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
@@ -14,8 +12,9 @@ from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, Audited, 
 from sluice.api.authenticate import Authenticator
 from sluice.api.services import ApiServices
 from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, UnsupportedBody
+from sluice.kit.failpoints import reach
 from sluice.kit.strict_json import NotStrictJson, read_json
-from sluice.trail.service import Trail
+from sluice.trail import Deed
 
 JSON_BODY_BYTES: Final = 64 * 1024
 
@@ -45,7 +44,8 @@ class GuardedRoute(APIRoute):
             except ScopeMissing:
                 await _note_refusal(request, audited)
                 raise
-            await _note_done(request, audited, response)
+            if audited is not None:
+                reach("answer.made")
             return response
 
         return handle
@@ -67,29 +67,20 @@ async def admitted(request: Request, scope: Scope | None, *, presume: bool = Fal
 
 async def _note_refusal(request: Request, audited: Audited | None) -> None:
     if audited is not None:
-        target = request.path_params.get(audited.target)
-        state = request.state
-        await _trail(request).refused(state.principal, audited.action, target, ScopeMissing.code, state.request_id)
-
-
-async def _note_done(request: Request, audited: Audited | None, response: Response) -> None:
-    if audited is None or not response.status_code < HTTPStatus.BAD_REQUEST:
-        return
-    target = request.path_params.get(audited.target)
-    if target is None:
-        target = json.loads(bytes(response.body))["data"][audited.target]
-    await _trail(request).done(request.state.principal, audited.action, target, request.state.request_id)
-
-
-def _trail(request: Request) -> Trail:
-    services: ApiServices = request.app.state.services
-    return services.trail
+        services: ApiServices = request.app.state.services
+        await services.trail.refused(await deed(request), request.path_params.get(audited.target), ScopeMissing.code)
 
 
 async def caller(request: Request) -> Principal:
     """Answer who is asking, as a dependency of the endpoints."""
     principal: Principal = request.state.principal
     return principal
+
+
+async def deed(request: Request) -> Deed:
+    """Answer what the caller sets out to do, as a dependency of the endpoints that `AUDITED_ROUTES` names."""
+    audited = AUDITED_ROUTES[request.method, request.scope["route"].path_format]
+    return Deed(request.state.principal, audited.action, request.state.request_id)
 
 
 class _ReadRequest(Request):

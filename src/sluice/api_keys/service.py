@@ -17,6 +17,8 @@ from sluice.kit.brief import Brief
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
+from sluice.trail import Deed
+from sluice.trail.repository import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class ApiKeys:
 
     async def create(
         self,
-        tenant_id: str,
+        deed: Deed,
         name: str,
         scopes: Sequence[str],
         *,
@@ -52,7 +54,7 @@ class ApiKeys:
         now = self._clock()
         key = ApiKey(
             api_key_id=new_id("key"),
-            tenant_id=tenant_id,
+            tenant_id=deed.tenant_id,
             key_prefix=issued.key_prefix,
             mode=mode,
             name=name,
@@ -64,8 +66,9 @@ class ApiKeys:
             expires_at=None if expires_in_days is None else now + timedelta(days=expires_in_days),
             last_used_at=None,
         )
-        async with self._database.transaction(tenant_id) as connection:
+        async with self._database.transaction(deed.tenant_id) as connection:
             await repository.add(connection, key, issued.secret_hash)
+            await note(connection, deed, key.api_key_id, now)
         return Issued(key, issued.text)
 
     async def presume(self, text: str) -> Principal:
@@ -116,26 +119,29 @@ class ApiKeys:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
-    async def change(self, tenant_id: str, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
+    async def change(self, deed: Deed, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
         """Change the named fields; raises `NotFound`, or `KeyRevoked` when something else than revoking is asked of a revoked key."""
         if not changes:
-            return await self.get(tenant_id, api_key_id)
-        values = dict(changes) | {"updated_at": self._clock()}
+            return await self.get(deed.tenant_id, api_key_id)
+        now = self._clock()
+        values = dict(changes) | {"updated_at": now}
         if "scopes" in values:
             values["scopes"] = list(_in_order(values["scopes"]))
-        async with self._database.transaction(tenant_id) as connection:
-            key = await repository.change(connection, tenant_id, api_key_id, values)
+        async with self._database.transaction(deed.tenant_id) as connection:
+            key = await repository.change(connection, deed.tenant_id, api_key_id, values)
+            if key is not None:
+                await note(connection, deed, api_key_id, now)
         self._believed.forget()
         if key is not None:
             return key
-        revoked = await self.get(tenant_id, api_key_id)
+        revoked = await self.get(deed.tenant_id, api_key_id)
         if set(changes) - {"status"} or changes["status"] != "revoked":
             raise KeyRevoked
         return revoked
 
-    async def revoke(self, tenant_id: str, api_key_id: str) -> ApiKey:
+    async def revoke(self, deed: Deed, api_key_id: str) -> ApiKey:
         """Revoke a key for ever; a second time changes nothing. Raises `NotFound`."""
-        return await self.change(tenant_id, api_key_id, {"status": "revoked"})
+        return await self.change(deed, api_key_id, {"status": "revoked"})
 
     async def write_last_used(self) -> None:
         """Write the uses collected since the last call."""

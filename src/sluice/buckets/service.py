@@ -16,6 +16,8 @@ from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBuck
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
+from sluice.trail import Deed
+from sluice.trail.repository import note
 
 _BATCH: Final = 100
 
@@ -62,11 +64,12 @@ class Buckets:
         self._probe = probe
         self._clock = clock
 
-    async def add(self, tenant_id: str, new: NewBucket) -> Bucket:
+    async def add(self, deed: Deed, new: NewBucket) -> Bucket:
         """Try the bucket out and keep it; the tenant's first becomes its default.
 
         Raises `Invalid` when the endpoint is not allowed or the bucket does not work, `BucketExists` when the name is taken.
         """
+        tenant_id = deed.tenant_id
         bucket = self._bucket(tenant_id, new)
         async with self._database.reading(tenant_id) as connection:
             if any(other.name == new.name for other in await repository.list_all(connection, tenant_id)):
@@ -78,6 +81,7 @@ class Buckets:
                 await repository.add(connection, bucket)
                 await repository.point_default(connection, tenant_id, bucket.config_id, only_if_none=not new.set_as_default)
                 kept = await repository.find(connection, tenant_id, bucket.config_id)
+                await note(connection, deed, bucket.config_id, bucket.created_at)
         except Conflict as fault:
             raise BucketExists(new.name) from fault
         return kept or bucket
@@ -98,21 +102,24 @@ class Buckets:
             if bucket.is_active:
                 yield bucket
 
-    async def set_default(self, tenant_id: str, config_id: str) -> Bucket:
+    async def set_default(self, deed: Deed, config_id: str) -> Bucket:
         """Make the bucket the tenant's default; raises `NotFound` or `BucketInactive`."""
+        tenant_id = deed.tenant_id
         async with self._database.transaction(tenant_id) as connection:
             await repository.lock_row(connection, tenant_id, config_id)
             bucket = await _require(connection, tenant_id, config_id)
             if not bucket.is_active:
                 raise BucketInactive
             await repository.point_default(connection, tenant_id, config_id, only_if_none=False)
+            await note(connection, deed, config_id, self._clock())
             return replace(bucket, is_default=True)
 
-    async def change(self, tenant_id: str, config_id: str, changes: Mapping[str, Any]) -> Bucket:
+    async def change(self, deed: Deed, config_id: str, changes: Mapping[str, Any]) -> Bucket:
         """Change `name`, `is_active`, or both credentials together (tried out first).
 
         Raises `NotFound`, `BucketExists`, `DefaultBucketNeeded`, or `Invalid` when the new credentials do not work.
         """
+        tenant_id, now = deed.tenant_id, self._clock()
         bucket = await self.get(tenant_id, config_id)
         if not changes:
             return bucket
@@ -125,13 +132,15 @@ class Buckets:
                 await repository.lock_row(connection, tenant_id, config_id)
                 if values.get("is_active") is False and (await _require(connection, tenant_id, config_id)).is_default:
                     raise DefaultBucketNeeded
-                await repository.change(connection, tenant_id, config_id, values | {"updated_at": self._clock()})
+                await repository.change(connection, tenant_id, config_id, values | {"updated_at": now})
+                await note(connection, deed, config_id, now)
                 return await _require(connection, tenant_id, config_id)
         except Conflict as fault:
             raise BucketExists(values["name"]) from fault
 
-    async def delete(self, tenant_id: str, config_id: str) -> Deleted:
+    async def delete(self, deed: Deed, config_id: str) -> Deleted:
         """Forget the bucket and its credentials, never its objects; raises `NotFound`, or `BucketBound` while anything resolves to it."""
+        tenant_id = deed.tenant_id
         try:
             async with self._database.transaction(tenant_id) as connection:
                 bucket = await _require(connection, tenant_id, config_id)
@@ -140,6 +149,7 @@ class Buckets:
                     raise BucketBound(bound)
                 orphaned = await repository.count_files(connection, bucket)
                 await repository.remove(connection, tenant_id, config_id)
+                await note(connection, deed, config_id, self._clock())
         except Conflict as fault:
             # A context was bound, or the default moved here, between the look and the delete: the foreign keys hold.
             raise BucketBound(await self._count_bound(tenant_id, config_id)) from fault

@@ -11,7 +11,7 @@ from typing import Final
 from sluice.access import Scope
 from sluice.api_keys.service import ApiKeys
 from sluice.cli.outcomes import CommandRefused
-from sluice.cli.tenants import noted
+from sluice.cli.tenants import deed
 from sluice.db.database import Database
 from sluice.tenants import Plan, Tenant
 from sluice.tenants.service import Tenants
@@ -54,8 +54,8 @@ async def ensure_key(database: Database, name: str | None, plan: Plan) -> FirstK
 
 
 async def _with_key(database: Database, tenant: Tenant, *, created: bool) -> FirstKey:
-    issued = await ApiKeys(database).create(tenant.tenant_id, "first admin key" if created else "admin key", [Scope.ADMIN.value])
-    await noted(database, tenant.tenant_id, "api_key.created", issued.key.api_key_id)
+    by = deed("api_key.created", tenant.tenant_id)
+    issued = await ApiKeys(database).create(by, "first admin key" if created else "admin key", [Scope.ADMIN.value])
     return FirstKey(tenant.tenant_id, tenant.name, tenant.plan, issued.key.api_key_id, issued.text, created)
 
 

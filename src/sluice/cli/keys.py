@@ -8,7 +8,7 @@ from sluice.api_keys.api_key import ApiKey, KeyStatus
 from sluice.api_keys.service import ApiKeys, Issued
 from sluice.cli.environment import on_database, settings_for_a_task
 from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.cli.tenants import existing, noted
+from sluice.cli.tenants import deed, existing
 from sluice.db.database import Database
 from sluice.errors import NotFound
 from sluice.kit.clock import utc_now
@@ -23,11 +23,9 @@ def create(tenant_id: str, name: str, scopes: Sequence[str], *, test: bool, expi
 
     async def act(database: Database) -> Issued:
         await existing(database, tenant_id)
-        issued = await ApiKeys(database).create(
-            tenant_id, name, scopes, mode="test" if test else "live", expires_in_days=expires_in_days
+        return await ApiKeys(database).create(
+            deed("api_key.created", tenant_id), name, scopes, mode="test" if test else "live", expires_in_days=expires_in_days
         )
-        await noted(database, tenant_id, "api_key.created", issued.key.api_key_id)
-        return issued
 
     return on_database(act)
 
@@ -53,12 +51,11 @@ def revoke(tenant_id: str, api_key_id: str) -> None:
     async def act(database: Database) -> None:
         await existing(database, tenant_id)
         try:
-            await ApiKeys(database).revoke(tenant_id, api_key_id)
+            await ApiKeys(database).revoke(deed("api_key.revoked", tenant_id), api_key_id)
         except NotFound as fault:
             raise CommandRefused(
                 f"The tenant {tenant_id} has no key {api_key_id}: `sluice keys list --tenant {tenant_id}` names them all."
             ) from fault
-        await noted(database, tenant_id, "api_key.revoked", api_key_id)
 
     on_database(act)
 

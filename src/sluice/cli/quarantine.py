@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from sluice.cli.environment import on_database
 from sluice.cli.outcomes import CommandRefused
-from sluice.cli.tenants import existing, noted
+from sluice.cli.tenants import deed, existing
 from sluice.db.database import Database
 from sluice.errors import NotFound
 from sluice.files.record import Quarantined
@@ -28,10 +29,9 @@ def release(file_id: str) -> None:
 
     async def act(database: Database) -> None:
         try:
-            tenant_id = await Quarantine(database).release(file_id)
+            await Quarantine(database).release(file_id, partial(deed, "file.released"))
         except NotFound as fault:
             raise CommandRefused(f"No file {file_id} is in quarantine: `sluice quarantine list` names them all.") from fault
-        await noted(database, tenant_id, "file.released", file_id)
 
     on_database(act)
 

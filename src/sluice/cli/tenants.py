@@ -4,6 +4,7 @@ import getpass
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from sluice.access import operator
 from sluice.cli.environment import on_database
@@ -13,16 +14,14 @@ from sluice.errors import NotFound
 from sluice.tenants import Plan, Tenant
 from sluice.tenants.service import Tenants
 from sluice.tenants.tenant import TenantStatus
-from sluice.trail.service import Trail
+from sluice.trail import Deed
 
 
 def create(name: str, plan: Plan) -> Tenant:
     """Make an active tenant."""
 
     async def act(database: Database) -> Tenant:
-        tenant = await Tenants(database).create(name, plan)
-        await noted(database, tenant.tenant_id, "tenant.created", tenant.tenant_id)
-        return tenant
+        return await Tenants(database).create(name, plan, deed_of=partial(deed, "tenant.created"))
 
     return on_database(act)
 
@@ -41,19 +40,20 @@ def set_status(tenant_id: str, status: TenantStatus) -> None:
 
     async def act(database: Database) -> None:
         await existing(database, tenant_id)
-        await Tenants(database).set_status(tenant_id, status)
-        await noted(database, tenant_id, "tenant.suspended" if status == "suspended" else "tenant.resumed", tenant_id)
+        await Tenants(database).set_status(
+            deed("tenant.suspended" if status == "suspended" else "tenant.resumed", tenant_id), status
+        )
 
     on_database(act)
 
 
-async def noted(database: Database, tenant_id: str, action: str, target: str) -> None:
-    """Note in the tenant's audit trail what a command did, under the name of the machine's user that ran it."""
+def deed(action: str, tenant_id: str) -> Deed:
+    """Answer what a command sets out to do, under the name of the machine's user that runs it."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name; KeyError until Python 3.12
         user = str(os.getuid())
-    await Trail(database).done(operator(tenant_id, user), action, target, None)
+    return Deed(operator(tenant_id, user), action)
 
 
 async def existing(database: Database, tenant_id: str) -> Tenant:

@@ -15,6 +15,8 @@ from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.trail import Deed
+from sluice.trail.repository import note
 
 ScanReach = Callable[[], int | None]
 """Answers the bytes of the largest file that is scanned to its end, None where there is no such limit or none is known."""
@@ -51,12 +53,12 @@ class Contexts:
         self._clock = clock
         self._scan_reach = scan_reach
 
-    async def create(self, tenant_id: str, draft: Draft) -> Context:
+    async def create(self, deed: Deed, draft: Draft) -> Context:
         """Create an active context; raises `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`."""
         self._require_reach(draft.max_file_size_mb, scanned=draft.scan_for_viruses)
         context = Context(
             context_id=new_id("ctx"),
-            tenant_id=tenant_id,
+            tenant_id=deed.tenant_id,
             **{name: getattr(draft, name) for name in Draft.__slots__},
             storage_used_bytes=0,
             status="active",
@@ -65,11 +67,12 @@ class Contexts:
             updated_at=None,
         )
         try:
-            async with self._database.transaction(tenant_id) as connection:
-                await _require_bucket(connection, tenant_id, context.storage_config_id)
+            async with self._database.transaction(deed.tenant_id) as connection:
+                await _require_bucket(connection, deed.tenant_id, context.storage_config_id)
                 await repository.add(connection, context)
+                await note(connection, deed, context.context_key, context.created_at)
         except Conflict as fault:
-            raise await self._why_not(tenant_id, context.context_key) from fault
+            raise await self._why_not(deed.tenant_id, context.context_key) from fault
         return context
 
     async def get(self, tenant_id: str, context_key: str) -> Context:
@@ -87,8 +90,9 @@ class Contexts:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
-    async def change(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
+    async def change(self, deed: Deed, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Change the named fields and no others; raises `NotFound`, `Invalid` (unknown bucket, files too large) or `BucketInactive`."""
+        tenant_id, now = deed.tenant_id, self._clock()
         if not changes:
             return await self.get(tenant_id, context_key)
         try:
@@ -101,12 +105,13 @@ class Contexts:
                 if not changes.keys().isdisjoint(_REACH_FIELDS):
                     most_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
                     self._require_reach(most_mb, scanned=changes.get("scan_for_viruses", before.scan_for_viruses))
-                values = _columns_of(changes) | {"updated_at": self._clock()}
+                values = _columns_of(changes) | {"updated_at": now}
                 context = await repository.change(connection, tenant_id, context_key, values)
+                if context is None:
+                    raise NotFound
+                await note(connection, deed, context_key, now)
         except Conflict as fault:
             raise _unknown_bucket() from fault
-        if context is None:
-            raise NotFound
         return context
 
     async def beyond_reach(self, most: int) -> Sequence[Context]:

@@ -1,6 +1,6 @@
 """What may be done with stored files: list, read, link, open, delete, and release from quarantine. How a file comes in lives in `uploads`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -18,6 +18,8 @@ from sluice.kit.clock import Clock, utc_now
 from sluice.kit.failpoints import reach
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.trail import Deed
+from sluice.trail.repository import note
 
 _BATCH: Final = 500
 
@@ -69,13 +71,14 @@ class Files:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
 
-    async def link(self, tenant_id: str, file_id: str, expires_in: int) -> DownloadLink:
+    async def link(self, deed: Deed, file_id: str, expires_in: int) -> DownloadLink:
         """Count and answer a download link; raises `NotFound` or `Unavailable`."""
         now = self._clock()
-        async with self._database.transaction(tenant_id) as connection:
-            file = await repository.count_download(connection, tenant_id, file_id, now)
-        if file is None:
-            raise NotFound
+        async with self._database.transaction(deed.tenant_id) as connection:
+            file = await repository.count_download(connection, deed.tenant_id, file_id, now)
+            if file is None:
+                raise NotFound
+            await note(connection, deed, file_id, now)
         store = await self._store_of(file)
         if not isinstance(store, PresignsDownloads):
             return DownloadLink(file, self._signer.sign(file_id, expires_at=int(now.timestamp()) + expires_in), expires_in)
@@ -95,14 +98,14 @@ class Files:
             raise NotFound
         return file, await self._store_of(file)
 
-    async def delete(self, tenant_id: str, file_id: str) -> None:
+    async def delete(self, deed: Deed, file_id: str) -> None:
         """Hide the file at once; its object is purged later. Raises `NotFound`."""
-        async with self._database.transaction(tenant_id) as connection:
-            deleted = await repository.mark_deleted(connection, tenant_id, file_id, self._purge_after)
+        async with self._database.transaction(deed.tenant_id) as connection:
+            if not await repository.mark_deleted(connection, deed.tenant_id, file_id, self._purge_after):
+                raise NotFound
+            await note(connection, deed, file_id, self._clock())
             reach("delete.open")
         reach("delete.done")
-        if not deleted:
-            raise NotFound
 
     async def _store_of(self, file: FileRecord) -> ObjectStore:
         return self._stores.of(await self._buckets.for_file(file.tenant_id, file.storage_config_id))
@@ -126,8 +129,8 @@ class Quarantine:
                 return
             after = found[-1].file_id
 
-    async def release(self, file_id: str) -> str:
-        """Hand a file out again, and answer whose it is; raises `NotFound` when it is not in quarantine.
+    async def release(self, file_id: str, deed_of: Callable[[str], Deed]) -> str:
+        """Hand a file out again, and answer whose it is; raises `NotFound` when it is not in quarantine. `deed_of` takes the tenant that it is found to be of.
 
         It is scanned again like all others, and goes back when something else is found in it; the same threat is borne from now on.
         """
@@ -135,6 +138,7 @@ class Quarantine:
             raise NotFound
         async with self._database.transaction(EVERYBODY) as connection:
             tenant_id = await repository.release(connection, file_id)
-        if tenant_id is None:
-            raise NotFound
+            if tenant_id is None:
+                raise NotFound
+            await note(connection, deed_of(tenant_id), file_id, utc_now())
         return tenant_id

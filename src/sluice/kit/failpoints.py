@@ -18,6 +18,8 @@ POINTS: Final = {
     "delete.done": "a file is deleted, the answer not sent",
     "settle.open": "an expired lease is fenced, the transaction not committed",
     "settle.done": "an expired lease is fenced, its object still there",
+    "deed.noted": "what somebody does to things of a tenant and its audit entry are written, the transaction not committed",
+    "answer.made": "what somebody did is committed, the answer not sent",
     "purge.claimed": "objects are claimed for removal, none removed",
     "purge.removed": "an object is removed, its row still there",
     "purge.done": "objects and rows are gone",

@@ -1,10 +1,45 @@
-"""The value of one entry of the audit trail. What may be done with the trail is in `service`."""
+"""The values of the audit trail: what somebody sets out to do, and the entry that tells of it. What may be done with the trail is in `service`."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
+
+from sluice.access import Principal
+from sluice.kit.ids import new_id
+from sluice.kit.text import is_plain
 
 Outcome = Literal["done", "refused"]
+_MAX_TARGET: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What somebody sets out to do to things of a tenant, in which request. Whoever commits it notes it, in the same transaction."""
+
+    principal: Principal
+    action: str
+    request_id: str | None = None
+
+    @property
+    def tenant_id(self) -> str:
+        """Whose things they are."""
+        return self.principal.tenant_id
+
+    def event(self, target: str | None, at: datetime, outcome: Outcome = "done", error: str | None = None) -> "Event":
+        """Answer the entry that tells how it ended."""
+        return Event(
+            event_id=new_id("aud"),
+            tenant_id=self.tenant_id,
+            actor_id=self.principal.actor_id,
+            actor_name=self.principal.actor_name,
+            via=self.principal.via,
+            action=self.action,
+            target=None if target is None else _shown(target),
+            outcome=outcome,
+            error=error,
+            request_id=self.request_id,
+            created_at=at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +61,8 @@ class Event:
     error: str | None
     request_id: str | None
     created_at: datetime
+
+
+def _shown(target: str) -> str:
+    """A refused caller may name anything as a target."""
+    return target[:_MAX_TARGET] if is_plain(target) else "?"

@@ -8,13 +8,20 @@ from sluice.db import counts
 from sluice.db.pages import rows_of_page
 from sluice.db.schema import audit_events
 from sluice.db.types import AnyRow, Connection
+from sluice.kit.failpoints import reach
 from sluice.kit.paging import Page, PageRequest
-from sluice.trail.event import Event
+from sluice.trail.event import Deed, Event
 
 
 async def add(connection: Connection, event: Event) -> None:
     """Insert one entry."""
     await connection.execute(insert(audit_events).values({name: getattr(event, name) for name in Event.__slots__}))
+
+
+async def note(connection: Connection, deed: Deed, target: str, at: datetime) -> None:
+    """Insert that `deed` was done to `target`, in the transaction that does it: after a crash both are there or neither is."""
+    await add(connection, deed.event(target, at))
+    reach("deed.noted")
 
 
 async def list_page(

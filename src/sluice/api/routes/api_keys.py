@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
-from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.api_keys import CreateKey, KeyCreated, KeyItem, KeyOut, KeyRevoked, Status, UpdateKey
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
@@ -16,11 +16,11 @@ router = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"], route_class=Gua
 
 
 @router.post("", status_code=201, responses=responses(*SCOPED, *BODY))
-async def create_api_key(body: CreateKey, principal: Caller, services: Services) -> Envelope[KeyCreated]:
+async def create_api_key(body: CreateKey, by: ByCaller, services: Services) -> Envelope[KeyCreated]:
     """Create an API key. The key itself is shown in this response and never again."""
-    require_grantable(principal, body.scopes)
+    require_grantable(by.principal, body.scopes)
     issued = await services.api_keys.create(
-        principal.tenant_id,
+        by,
         body.name,
         body.scopes,
         mode=body.mode,
@@ -58,15 +58,15 @@ async def get_api_key(api_key_id: str, principal: Caller, services: Services) ->
 
 
 @router.patch("/{api_key_id}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.KeyRevoked))
-async def update_api_key(api_key_id: str, body: UpdateKey, principal: Caller, services: Services) -> Envelope[KeyOut]:
+async def update_api_key(api_key_id: str, body: UpdateKey, by: ByCaller, services: Services) -> Envelope[KeyOut]:
     """Change name, scopes, status or metadata. A revoked key can never be changed again."""
-    require_grantable(principal, body.scopes)
-    key = await services.api_keys.change(principal.tenant_id, api_key_id, body.changes())
+    require_grantable(by.principal, body.scopes)
+    key = await services.api_keys.change(by, api_key_id, body.changes())
     return Envelope(message="API key updated", data=KeyOut.model_validate(key))
 
 
 @router.delete("/{api_key_id}", responses=responses(*SCOPED, errors.NotFound))
-async def revoke_api_key(api_key_id: str, principal: Caller, services: Services) -> Envelope[KeyRevoked]:
+async def revoke_api_key(api_key_id: str, by: ByCaller, services: Services) -> Envelope[KeyRevoked]:
     """Revoke an API key, for ever and at once."""
-    key = await services.api_keys.revoke(principal.tenant_id, api_key_id)
+    key = await services.api_keys.revoke(by, api_key_id)
     return Envelope(message="API key revoked", data=KeyRevoked(api_key_id=key.api_key_id))

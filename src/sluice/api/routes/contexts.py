@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import BODY, READING, SCOPED, responses
-from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
@@ -15,9 +15,9 @@ router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_clas
 
 
 @router.post("", status_code=201, responses=responses(*SCOPED, *BODY, errors.ContextExists, errors.BucketInactive))
-async def create_context(body: CreateContext, principal: Caller, services: Services) -> Envelope[ContextOut]:
+async def create_context(body: CreateContext, by: ByCaller, services: Services) -> Envelope[ContextOut]:
     """Create a context: a named set of rules that files are uploaded into."""
-    context = await services.contexts.create(principal.tenant_id, body.draft())
+    context = await services.contexts.create(by, body.draft())
     return Envelope(message="Context created", data=ContextOut.model_validate(context))
 
 
@@ -42,7 +42,7 @@ async def get_context(context_key: str, principal: Caller, services: Services) -
 
 
 @router.patch("/{context_key}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketInactive))
-async def update_context(context_key: str, body: UpdateContext, principal: Caller, services: Services) -> Envelope[ContextOut]:
+async def update_context(context_key: str, body: UpdateContext, by: ByCaller, services: Services) -> Envelope[ContextOut]:
     """Change fields of a context; those not sent stay as they are."""
-    context = await services.contexts.change(principal.tenant_id, context_key, body.changes())
+    context = await services.contexts.change(by, context_key, body.changes())
     return Envelope(message="Context updated", data=ContextOut.model_validate(context))

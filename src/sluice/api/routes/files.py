@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
@@ -35,12 +35,12 @@ async def list_files(
 @router.get("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.Invalid))
 async def get_download_url(
     file_id: str,
-    principal: Caller,
+    by: ByCaller,
     services: Services,
     expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works.")] = 300,
 ) -> Envelope[DownloadUrl]:
     """Get a pre-signed URL that downloads the file for a limited time."""
-    link = await services.files.link(principal.tenant_id, file_id, expires_in)
+    link = await services.files.link(by, file_id, expires_in)
     data = DownloadUrl(
         file_id=link.file.file_id,
         download_url=link.url,
@@ -59,9 +59,9 @@ async def get_file_metadata(file_id: str, principal: Caller, services: Services)
 
 
 @router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound))
-async def delete_file(file_id: str, principal: Caller, services: Services) -> Envelope[FileDeleted]:
+async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileDeleted]:
     """Delete a file: hidden at once, its object removed later."""
-    await services.files.delete(principal.tenant_id, file_id)
+    await services.files.delete(by, file_id)
     return Envelope(message="File deleted", data=FileDeleted(file_id=file_id))
 
 
