@@ -8,8 +8,6 @@ from typing import Final
 PAGE: Final = b"<!DOCTYPE html>\n<html><head><title>504 Gateway Timeout</title></head><body>504 Gateway Timeout</body></html>\n"
 DAMAGES: Final = ("trunc50", "trunc95", "zero4k", "flip32", "html_prepend", "crlf", "wrongtype")
 TEXTS: Final = frozenset({"csv", "txt", "eml", "yaml", "html", "md", "json", "xml", "svg", "rtf"})
-UNCHECKED: Final = frozenset({"wav", "aiff", "bmp", "tar"})
-"""Formats that keep raw samples or bytes without a checksum: what is changed in them is as good as before."""
 
 _SMALLEST: Final = 64
 """Bytes under which damage is not tried: half of almost nothing is often whole."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from scoring import samples
 from scoring.damage import damaged
 from scoring.labelled import Labelled
 from sluice.formats.check import check_file
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 _FORMAT_SECONDS: Final = 3600
 _BOMB_SECONDS: Final = 60
+SHOWN: Final = ", shown"
+"""Behind the name of damage to files that do not keep their samples as they are."""
 _MOST_MS: Final = 1000
 _MOST_MIB: Final = 256
 
@@ -149,10 +152,14 @@ def _is_refused(report: Report) -> bool:
 
 
 def _score_damage(labelled: Labelled, other: bytes, score: Score) -> None:
-    for name, bad in damaged(labelled.path.read_bytes(), labelled.format, other):
+    intact = labelled.path.read_bytes()
+    shows = not samples.are_kept(labelled.format, intact)
+    for name, bad in damaged(intact, labelled.format, other):
         with tempfile.NamedTemporaryFile(suffix=labelled.path.suffix or f".{labelled.format}") as file:
             file.write(bad)
             file.flush()
             report = check_file(os.fspath(file.name))
         found = _is_refused(report) or report.blank
         score.count(name, hit=found, note="" if found else labelled.path.name)
+        if shows:
+            score.count(name + SHOWN, hit=found)

@@ -39,6 +39,12 @@ def test_a_database_is_sound_and_not_blank() -> None:
     assert judged.blank is None
 
 
+def test_a_zeroed_schema_is_corrupt_also_in_a_database_of_a_later_version() -> None:
+    later = DATABASE[:96] + (999_999_999).to_bytes(4, "big") + DATABASE[100:]
+    assert judge(KIND, later).passes
+    assert judge(KIND, later[:200] + bytes(3896) + later[4096:]).outcome is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize("pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"])
 def test_every_layout_passes(pragma: str) -> None:
     def laid_out(opened: sqlite3.Connection) -> None:

@@ -84,6 +84,14 @@ def test_the_figures_sum_up_all_formats(tmp_path: Path) -> None:
     assert ["cut,", "binary", "formats:", "found", "2/2", "100.00", "%"] in figures
 
 
+def test_files_of_unpacked_samples_are_also_left_out(tmp_path: Path) -> None:
+    packed = encoded(board(), "TIFF", compression="tiff_adobe_deflate")
+    labelled(tmp_path, ("plain.tiff", "valid", encoded(board(), "TIFF")), ("packed.tiff", "valid", packed))
+    printed = " ".join(scores(tmp_path).stdout.split())
+    assert "4 KiB zeroed, binary formats: found 1/2" in printed
+    assert "4 KiB zeroed, without files of unpacked samples: found 1/1" in printed
+
+
 def test_a_line_that_is_no_label_is_refused_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "manifest.jsonl").write_text('{"file": "a.png"}')
     refused = scores(tmp_path)

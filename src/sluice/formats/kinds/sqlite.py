@@ -38,6 +38,8 @@ _INDEX: Final = re.compile(r"missing from index|wrong # of entries in index")
 _WANTING: Final = re.compile(
     r"no such (?:module|function|collation)|unknown (?:function|tokenizer)|unsafe use|unsupported|not authorized", re.IGNORECASE
 )
+_NAMELESS: Final = "malformed database schema (?)"
+"""Said of an entry of the schema without a name, which no version writes."""
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
@@ -147,7 +149,7 @@ def _judge(error: sqlite3.Error, source: Source) -> Judgement:
     said = str(error)
     written_by = int.from_bytes(source.head[96:100], "big")
     major, minor, patch = sqlite3.sqlite_version_info
-    if _WANTING.search(said) or ("schema" in said and written_by > major * 1_000_000 + minor * 1000 + patch):
+    if _WANTING.search(said) or ("schema" in said and said != _NAMELESS and written_by > major * 1_000_000 + minor * 1000 + patch):
         return Unsupported(f"the database needs what is not at hand here: {said}")
     if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Corrupt(f"the database is damaged: {said}")
