@@ -23,9 +23,15 @@ def box(name: bytes, *content: bytes) -> bytes:
 
 
 def item_file(
-    coding: bytes, content: bytes, *, brand: bytes = b"mif1", size: tuple[int, int] = (64, 64), protected: bool = False
+    coding: bytes,
+    content: bytes,
+    *,
+    brand: bytes = b"mif1",
+    size: tuple[int, int] = (64, 64),
+    protected: bool = False,
+    infos: int = 0,
 ) -> bytes:
-    """Answer a whole file with one item of any coding."""
+    """Answer a whole file with one item of any coding, its list of items in the version `infos`."""
 
     def meta(offset: int) -> bytes:
         used = struct.pack(">LLHBB", 0, 1, 1, 1, 1)
@@ -35,7 +41,11 @@ def item_file(
             box(b"hdlr", bytes(8), b"pict", bytes(13)),
             box(b"pitm", struct.pack(">LH", 0, 1)),
             box(b"iloc", struct.pack(">LHHHHHLL", 0, 0x4400, 1, 1, 0, 1, offset, len(content))),
-            box(b"iinf", struct.pack(">LH", 0, 1), box(b"infe", struct.pack(">LHH4sB", 2 << 24, 1, protected, coding, 0))),
+            box(
+                b"iinf",
+                struct.pack(">LL" if infos else ">LH", infos << 24, 1),
+                box(b"infe", struct.pack(">LHH4sB", 2 << 24, 1, protected, coding, 0)),
+            ),
             box(b"iprp", box(b"ipco", box(b"ispe", struct.pack(">LLL", 0, *size))), box(b"ipma", used)),
         )
 

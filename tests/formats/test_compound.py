@@ -62,6 +62,17 @@ def test_a_cut_file_is_corrupt(length: int) -> None:
         checked(FILE[:length])
 
 
+def test_a_file_that_ends_with_the_last_byte_of_a_short_stream_is_whole() -> None:
+    file = make_compound({"Short": b"x" * 100})
+    root = entry_at(file, "Root Entry")
+    holder = 512 * (1 + int.from_bytes(file[root + 116 : root + 120], "little"))
+    last = len(file) // 512 - 1
+    moved = changed(changed(file, root + 116, last), TABLE_AT + 4 * last, 0xFFFFFFFE) + file[holder : holder + 100]
+    assert checked(moved) == 1
+    with pytest.raises(Corrupt):
+        checked(moved[:-1])
+
+
 @pytest.mark.parametrize("at", [28, 30])
 def test_an_impossible_header_is_corrupt(at: int) -> None:
     with pytest.raises(Corrupt, match="header"):

@@ -134,6 +134,12 @@ def test_a_protected_picture_is_encrypted() -> None:
     assert judge(KIND, item_file(b"hvc1", b"x" * 50, protected=True)).outcome is Outcome.ENCRYPTED
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_later_versions_of_the_list_of_items_are_read(version: int) -> None:
+    assert judge(KIND, item_file(b"hvc1", b"x" * 50, protected=True, infos=version)).outcome is Outcome.ENCRYPTED
+    assert judge(KIND, item_file(b"hvc1", b"x" * 50, infos=version + 2)).outcome is Outcome.CORRUPT
+
+
 def test_a_compact_header_is_unsupported() -> None:
     assert judge(KIND, box(b"ftyp", b"mif3", bytes(4), b"heic") + box(b"mini", bytes(30))).outcome is Outcome.UNSUPPORTED
 

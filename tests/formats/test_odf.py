@@ -35,6 +35,15 @@ def test_a_media_type_that_is_packed_or_not_the_first_member_is_read() -> None:
     assert judge(odt.KIND, package_of({"content.xml": parts["content.xml"], "mimetype": parts["mimetype"]})).passes
 
 
+@each_kind
+def test_a_document_without_the_media_type_member_is_known_by_its_manifest(kind: Kind) -> None:
+    parts = parts_of(kind.sample())
+    del parts["mimetype"]
+    assert judge(kind, package_of(parts)).passes
+    del parts["META-INF/manifest.xml"]
+    assert not judge(kind, package_of(parts)).recognised
+
+
 def test_a_media_type_whose_header_is_of_a_zip64_archive_is_read() -> None:
     with zipfile.ZipFile(io.BytesIO(odt.KIND.sample())) as sample, zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
         for name in sample.namelist():

@@ -61,6 +61,7 @@ def test_a_cut_workbook_is_corrupt(part: int) -> None:
         pytest.param(struct.pack("<HH", 0x0203, 9999) + bytes(9999), id="record too long"),
         pytest.param(number(0, 300, 1), id="column that no sheet has"),
         pytest.param(record(0x0203, bytes(13)), id="number too short"),
+        pytest.param(record(0x0203, bytes(14) + b"more"), id="number too long"),
         pytest.param(record(0x0A), id="end too early"),
         pytest.param(begin(0x600, 0x20), id="chart without an end"),
         pytest.param(shared_cell(0, 0, 2), id="text that does not exist"),
@@ -72,8 +73,19 @@ def test_records_that_do_not_fit_are_corrupt(cells: bytes) -> None:
     assert judged.detail
 
 
-def test_shared_texts_that_are_missing_are_corrupt() -> None:
-    assert judge(KIND, book(before=shared(["one", "two"], stated=3))).outcome is Outcome.CORRUPT
+def test_shared_texts_that_a_cell_misses_or_that_are_torn_are_corrupt() -> None:
+    assert judge(KIND, book(shared_cell(0, 0, 2), ROWS, before=shared(["one", "two"], stated=3))).outcome is Outcome.CORRUPT
+    torn = shared(["one", "two"])
+    assert judge(KIND, book(before=record(0xFC, torn[4:-1]))).outcome is Outcome.CORRUPT
+
+
+def test_zeros_behind_a_number_pass_as_readers_take_them() -> None:
+    longer = struct.pack("<HH", 0x0203, 18) + number(0, 1, 7)[4:] + bytes(4)
+    assert judge(KIND, book(longer, ROWS)).passes
+
+
+def test_shared_texts_that_were_miscounted_pass_as_readers_take_them() -> None:
+    assert judge(KIND, book(shared_cell(0, 0, 1), ROWS, before=shared(["one", "two"], stated=3))).passes
 
 
 def test_a_sheet_in_another_place_is_corrupt() -> None:

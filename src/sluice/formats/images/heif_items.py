@@ -19,6 +19,8 @@ _DEPTH_MOST: Final = 8
 """Pictures derived from pictures derived from pictures."""
 _IN_FILE: Final = 0
 _IN_IDAT: Final = 1
+_LATEST_INFOS: Final = 2
+"""Early writers put this version; it is read as version 1 is."""
 _DERIVED: Final = frozenset({b"grid", b"iovl", b"iden"})
 _NO_PICTURES: Final = frozenset({b"Exif", b"mime", b"uri ", b"tmap", b"lhv1"})
 """Metadata, and what only enhances a picture that is shown without it too: tone maps, further layers."""
@@ -213,7 +215,7 @@ def _read_primary(source: Source, box: Box) -> int:
 def _read_infos(source: Source, box: Box) -> dict[int, tuple[bytes, int, int]]:
     """Answer coding, flags and protection by item."""
     fields = _Fields(source, box)
-    if fields.version > 1:
+    if fields.version > _LATEST_INFOS:
         raise Corrupt(f"the iinf box of the file is damaged: its version is {fields.version}")
     found: dict[int, tuple[bytes, int, int]] = {}
     for entry in children(source, box, 4 + (2 if fields.version == 0 else 4)):

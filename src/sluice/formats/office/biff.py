@@ -131,7 +131,7 @@ class Walked:
 
     def _check_cell(self, record: Record) -> None:
         body, length = record.body, _CELLS[record.kind]
-        if len(body) != length or body[3]:
+        if len(body) < length or body[length:].strip(b"\0") or body[3]:  # some writers put zeros behind a number
             raise Corrupt(f"the workbook is damaged at byte {record.at} of its stream: there is no such cell")
         if record.kind == SHARED_TEXT and int.from_bytes(body[6:10], "little") >= self.shared_texts:
             raise Corrupt(f"the workbook is damaged at byte {record.at} of its stream: the cell's text does not exist")

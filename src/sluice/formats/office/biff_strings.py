@@ -38,13 +38,20 @@ class SharedStrings:
         self.count: int = _TABLE_HEADER.unpack_from(self._body)[0] if len(self._body) >= _TABLE_HEADER.size else 0
 
     def walk(self, wanted: frozenset[int] = frozenset()) -> dict[int, str]:
-        """Read all strings; answer the beginnings of the wanted ones."""
+        """Read all strings; answer the beginnings of the wanted ones. Writers miscount: `count` is then how many there are."""
         texts: dict[int, str] = {}
         for index in range(self.count):
+            if self._is_at_end:
+                self.count = index
+                break
             text = self._string(keeps=index in wanted)
             if index in wanted:
                 texts[index] = text
         return texts
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self._at >= len(self._body) and self._index + 1 >= len(self._bodies)
 
     def _string(self, *, keeps: bool) -> str:
         length, flags = struct.unpack("<HB", self._take(3))
@@ -90,7 +97,7 @@ class SharedStrings:
         """Go on to the next record."""
         self._index += 1
         if self._index >= len(self._bodies):
-            raise Corrupt("the workbook is damaged: its shared texts are fewer or shorter than stated")
+            raise Corrupt("the workbook is damaged: its last shared text is shorter than stated")
         self._body, self._at = self._bodies[self._index], 0
 
 

@@ -72,7 +72,7 @@ class CompoundFile:
         self._table = self._read_table(header)
         self.root = _tree(self._read_directory(struct.unpack_from("<L", header, 48)[0]))
         self._shared = self._chain(self.root)
-        self._places(self.root)
+        self._places(self.root, spare=_SMALL_SECTOR - 1)
         self._small_table = self._read_small_table(struct.unpack_from("<L", header, 60)[0])
 
     def check_streams(self) -> int:
@@ -97,13 +97,13 @@ class CompoundFile:
         """Answer the first `size` bytes of a stream, or all of them. Raises as `open` does."""
         return self.open(entry).read(-1 if size is None else size)
 
-    def _places(self, entry: Entry) -> Sequence[Piece]:
-        """Answer offset and length of each unbroken stretch of a stream in the file."""
+    def _places(self, entry: Entry, *, spare: int = 0) -> Sequence[Piece]:
+        """Answer offset and length of each unbroken stretch of a stream in the file, which may lack `spare` bytes: padding, for some writers."""
         if entry.size >= _SMALL_BYTES or entry is self.root:
             places = _joined(((sector + 1) * self._sector_bytes for sector in self._chain(entry)), self._sector_bytes, entry.size)
         else:
             places = _joined(self._small_offsets(entry), _SMALL_SECTOR, entry.size)
-        if any(offset + length > self._source.size for offset, length in places):
+        if any(offset + length > self._source.size + spare for offset, length in places):
             raise Corrupt("the file is cut: part of its content lies behind its end")
         return places
 

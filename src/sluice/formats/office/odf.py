@@ -1,19 +1,18 @@
 """Reads OpenDocument packages (ODF 1.3 part 2): which family, sound or not, encrypted or not. What documents show is known by the kinds.
 
 A package is sound when the archive is, its main parts are well-formed, and it has content. Readers forgive the rest: a `mimetype` that
-is packed or not the first member, settings and macros that are no XML.
+is packed, not the first member or missing, settings and macros that are no XML.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from sluice.formats.office.zip_documents import check_parts, media_type_of, open_document
+from sluice.formats.office.zip_documents import MANIFEST, check_parts, media_type_of, open_document
 from sluice.formats.source import Source
 from sluice.formats.text.xmlsafe import XmlTarget
 from sluice.formats.verdict import Corrupt, Encrypted, Limits, Measure
 
 CONTENT: Final = "content.xml"
-_MANIFEST: Final = "META-INF/manifest.xml"
 _MAIN_PARTS: Final = frozenset({CONTENT, "styles.xml", "meta.xml", "settings.xml"})
 _MACROS: Final = ("Basic/", "Scripts/")
 _NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
@@ -44,7 +43,7 @@ def check_package(source: Source, limits: Limits) -> Mapping[str, Measure]:
     """Judge a document whole; answer how many parts it has and what they unpack to. Raises `Encrypted` when any part is behind a password."""
     document = open_document(source, limits)
     manifest = _Manifest()
-    document.read(_MANIFEST, manifest)
+    document.read(MANIFEST, manifest)
 
     def is_xml(name: str) -> bool:
         return name not in manifest.encrypted and name.rpartition("/")[2] in _MAIN_PARTS

@@ -16,6 +16,9 @@ from sluice.formats.text.xmlsafe import XmlTarget, parse_xml
 from sluice.formats.verdict import Corrupt, Judgement, Limits
 
 _MIMETYPE: Final = "mimetype"
+MANIFEST: Final = "META-INF/manifest.xml"
+_LISTED: Final = re.compile(rb"<[\w:]*file-entry\b[^>]*>")
+_LIST_BYTES: Final = 64 * 1024
 _MEDIA_TYPE: Final = re.compile(rb"\s*([a-z]+/[\w.+-]{1,120})")
 _FIRST_HEADER: Final = struct.Struct("<4s4xH8xL4xHH")
 _STORED: Final = 0
@@ -104,18 +107,25 @@ def _first_member(head: bytes) -> str:
 
 
 def _any_member(source: Source) -> str:
-    """Answer what the member says wherever it lies."""
-    if _MIMETYPE.encode() not in source.tail and _MIMETYPE.encode() not in source.head:
+    """Answer what the member says wherever it lies, or an OpenDocument's list of parts where there is no such member."""
+    if not any(name.encode() in part for name in (_MIMETYPE, MANIFEST) for part in (source.tail, source.head)):
         return ""
     limits = Limits()
     try:
         end = find_end(source)
-        if end is None or all(member.name != _MIMETYPE for member in read_members(source, end, limits)):
-            return ""
-        document = open_document(source, limits)
-        return _media_type(document.open(_MIMETYPE).read(_TYPE_BYTES))
+        names = {member.name for member in read_members(source, end, limits)} if end else set()
+        if _MIMETYPE in names:
+            return _media_type(open_document(source, limits).open(_MIMETYPE).read(_TYPE_BYTES))
+        return _listed_type(open_document(source, limits).open(MANIFEST).read(_LIST_BYTES)) if MANIFEST in names else ""
     except (Judgement, KeyError):
         return ""
+
+
+def _listed_type(manifest: bytes) -> str:
+    """Answer the media type of the whole package; ODF 1.3 part 2, 3.4.3."""
+    whole = next((entry for entry in _LISTED.findall(manifest) if re.search(rb"""full-path\s*=\s*["']/["']""", entry)), b"")
+    said = re.search(rb"""media-type\s*=\s*["']([^"']*)""", whole)
+    return _media_type(said[1]) if said else ""
 
 
 def _media_type(said: bytes) -> str:
