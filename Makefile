@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PYTHON
 BIN := .venv/bin
 FOLDER ?= ../shared/corpus
-WORKERS ?= 2
+WORKERS ?= 3
 KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20

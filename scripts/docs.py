@@ -36,13 +36,14 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1] / "docs", help="folder of the pages")
     arguments = parser.parse_args()
-    stale = [name for name, make in PAGES.items() if _differs(arguments.root / name, make())]
+    made = {name: make() for name, make in PAGES.items()}
+    stale = [name for name, text in made.items() if _differs(arguments.root / name, text)]
     if arguments.check:
         for name in stale:
             print(f"stale: docs/{name} (run `make docs`)", file=sys.stderr)
         return 1 if stale else 0
     for name in stale:
-        _write(arguments.root / name, PAGES[name]())
+        _write(arguments.root / name, made[name])
         print(f"written: docs/{name}")
     return 0
 
