@@ -46,8 +46,8 @@ class FaultProxy:
 
 
 @asynccontextmanager
-async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
-    """Stand before `http://127.0.0.1:PORT` until the block ends."""
+async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[FaultProxy]:
+    """Stand before `http://127.0.0.1:PORT`, at an address of this machine, until the block ends."""
     proxy = FaultProxy()
     target = int(endpoint.rpartition(":")[2])
     served: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
@@ -73,7 +73,7 @@ async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
             writer.close()
             del served[task]
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, host, 0)
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy

@@ -41,20 +41,30 @@ async def addresses_of(host: str) -> Collection[str]:
     return {str(address[0]).partition("%")[0] for *_, address in found}
 
 
-async def require_public(endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> None:
-    """Raise `EndpointRefused` when an allowed host leads into a private network that the operator did not list (`10.0.0.0/8`).
+def is_overheard(endpoint_url: str) -> bool:
+    """Say whether nothing but the name service tells whom a client of this endpoint meets: plain http, and a name."""
+    parts = urlsplit(endpoint_url)
+    return parts.scheme == "http" and parts.hostname != "localhost" and _address(parts.hostname or "") is None
+
+
+async def require_public(endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Collection[str]:
+    """Answer the addresses that an endpoint leads to.
+
+    Raises `EndpointRefused` when an allowed host leads into a private network that the operator did not list (`10.0.0.0/8`).
 
     A host that is listed as an address, or as `localhost`, says where it leads. Of names, whoever answers for them decides: at this moment
     (see `EndpointWatch` for later ones).
     """
     host = urlsplit(endpoint_url).hostname or ""
     if host == "localhost" or _address(host) is not None:
-        return
+        return (host,)
     networks = list(_networks(allowed))
-    for text in await resolve(host):
+    addresses = await resolve(host)
+    for text in addresses:
         address = _address(text)
         if address is None or not (address.is_global or any(address in network for network in networks)):
             raise EndpointRefused("this host leads to an address that the operator does not allow")
+    return addresses
 
 
 class EndpointWatch:

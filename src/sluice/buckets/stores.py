@@ -1,9 +1,18 @@
 """Which object store a bucket is: one living client per bucket and credential. Knows no HTTP, no SQL and no secret for longer than a call."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from sluice.buckets.bucket import Bucket
 from sluice.engines.storage import ObjectStore
+
+
+class Closable(Protocol):
+    """What holds something until it is closed."""
+
+    async def aclose(self) -> None:
+        """Let go of it. A second call is a no-op."""
+
 
 Connect = Callable[[Bucket], ObjectStore]
 """Makes the client of a bucket; opens the sealed secret on the way."""
@@ -12,10 +21,12 @@ Connect = Callable[[Bucket], ObjectStore]
 class Stores:
     """The stores of all buckets, and the platform's own for tenants without one."""
 
-    def __init__(self, platform: ObjectStore, connect: Connect, *, most: int = 1000) -> None:
+    def __init__(self, platform: ObjectStore, connect: Connect, *, most: int = 1000, relay: Closable | None = None) -> None:
+        """`relay` is what clients go through, closed behind the last of them."""
         self.platform = platform
         self._connect = connect
         self._most = most
+        self._relay = relay
         self._living: dict[tuple[str, str, str], ObjectStore] = {}
 
     def of(self, bucket: Bucket | None) -> ObjectStore:
@@ -39,3 +50,5 @@ class Stores:
         living, self._living = self._living, {}
         for store in (*living.values(), self.platform):
             await store.aclose()
+        if self._relay is not None:
+            await self._relay.aclose()

@@ -1,10 +1,11 @@
 """Which stores the settings ask for: the platform's own, and how a tenant's bucket is reached."""
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from sluice.buckets import Bucket
-from sluice.buckets.endpoints import EndpointRefused, EndpointWatch
+from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, is_overheard, require_allowed, require_public
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
@@ -12,6 +13,7 @@ from sluice.engines.storage import ObjectStore, StoreFault
 from sluice.engines.storage.local import LocalStore
 from sluice.engines.storage.s3 import S3Store
 from sluice.engines.storage.s3_client import Patience
+from sluice.engines.storage.s3_relay import Relay
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
@@ -19,6 +21,7 @@ from sluice.wiring.secrets import KEYRING, secret_file
 from sluice.wiring.start import StartRefused
 
 _MB = 1024 * 1024
+_ASTRAY = "The endpoint's host leads to an address that the operator does not allow."
 
 
 def make_stores(settings: Settings) -> Stores:
@@ -29,32 +32,52 @@ def make_stores(settings: Settings) -> Stores:
     keyring = KeyringFile(keyring_path)
     patience = Patience(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
 
+    allowed = settings.bucket_endpoint_hosts
+    relay = Relay(partial(_led, allowed), settings.s3_connect_seconds)
+
     def connect(bucket: Bucket) -> ObjectStore:
+        endpoint_url = bucket.endpoint_url
+        relayed = endpoint_url is not None and is_overheard(endpoint_url)
         return S3Store(
             bucket.default_bucket,
             bucket.region,
             bucket.access_key_id,
             keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
-            endpoint_url=bucket.endpoint_url,
+            endpoint_url=endpoint_url,
             patience=patience,
             part_bytes=settings.s3_multipart_mb * _MB,
             rest_seconds=settings.s3_rest_seconds,
             probe_folder=bucket.key_for(".sluice-probe"),
-            before=None if bucket.endpoint_url is None else _watched(bucket.endpoint_url, settings.bucket_endpoint_hosts),
+            before=None if endpoint_url is None else _watched(endpoint_url, allowed, relay.start if relayed else _nothing),
+            relay_url=relay.url if relayed else None,
         )
 
-    return Stores(_platform_store(settings, patience), connect)
+    return Stores(_platform_store(settings, patience), connect, relay=relay)
 
 
-def _watched(endpoint_url: str, allowed: Collection[str]) -> Callable[[], Awaitable[None]]:
-    """Answer what refuses an endpoint whose host was turned to where the operator does not allow it."""
+async def _led(allowed: Collection[str], origin: str) -> Collection[str]:
+    """Answer the addresses that an origin leads to now, each of which may be called. Raises `StoreFault`."""
+    try:
+        require_allowed(origin, allowed)
+        return await require_public(origin, allowed)
+    except EndpointRefused as fault:
+        raise StoreFault(_ASTRAY) from fault
+
+
+async def _nothing() -> None:
+    return
+
+
+def _watched(endpoint_url: str, allowed: Collection[str], start: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Answer what refuses an endpoint whose host was turned to where the operator does not allow it, and starts what leads there."""
     watch = EndpointWatch(endpoint_url, allowed)
 
     async def require() -> None:
         try:
             await watch.require()
         except EndpointRefused as fault:
-            raise StoreFault("The endpoint's host leads to an address that the operator does not allow.") from fault
+            raise StoreFault(_ASTRAY) from fault
+        await start()
 
     return require
 

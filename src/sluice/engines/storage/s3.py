@@ -44,7 +44,8 @@ class S3Store:
     memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 48 MiB: further ones wait. `sign_payload`
     has the server check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
-    `before` is awaited before each request of an operation, and may refuse it by raising `StoreFault`.
+    `before` is awaited before each request of an operation, and may refuse it by raising `StoreFault`. `relay_url` is the proxy that
+    every request goes through (`s3_relay`).
 
     A store that does not carry out three puts or deletions in a row is left alone for `rest_seconds`.
 
@@ -67,15 +68,18 @@ class S3Store:
         probe_folder: str = ".sluice-probe",
         rest_seconds: float = 10.0,
         before: Callable[[], Awaitable[None]] | None = None,
+        relay_url: str | None = None,
     ) -> None:
         self._before = before
         self._address = address_of(bucket, region, endpoint_url)
         patience = patience or Patience()
         self._client: Client | None = client_of(
-            self._address, region, access_key_id, secret_access_key, patience, sign_payload=sign_payload
+            self._address, region, access_key_id, secret_access_key, patience, sign_payload=sign_payload, relay_url=relay_url
         )
         self._links = LinkSigner(self._address, region, access_key_id, secret_access_key)
-        self._stale = StaleParts(self._address, region, access_key_id, secret_access_key, seconds=patience.request_seconds)
+        self._stale = StaleParts(
+            self._address, region, access_key_id, secret_access_key, seconds=patience.request_seconds, relay_url=relay_url
+        )
         self._part_bytes = part_bytes
         self._part_concurrency = part_concurrency
         self._probe_folder = probe_folder

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from obstore.store import S3Store as Client
 
 from sluice.engines.storage.protocol import StoreFault
 from sluice.engines.storage.s3_address import Address
 from sluice.engines.storage.s3_faults import FOREIGN, NOWHERE
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
 
 _environment: Final = threading.Lock()
 
@@ -31,13 +34,24 @@ class Patience:
 
 
 def client_of(
-    address: Address, region: str, access_key_id: str, secret_access_key: str, patience: Patience, *, sign_payload: bool
+    address: Address,
+    region: str,
+    access_key_id: str,
+    secret_access_key: str,
+    patience: Patience,
+    *,
+    sign_payload: bool,
+    relay_url: str | None = None,
 ) -> Client:
     """Answer a client of one bucket that knows these credentials and no others, and talks to no other host.
 
     The library follows redirects and has no switch for it. A tenant's endpoint could send it, with what it answers, to any
     address inside; so every host but the bucket's own is given a proxy that cannot exist. This also sets aside `HTTP_PROXY`.
+    With a `relay_url` all goes to that proxy (`s3_relay`), a connection for each request.
     """
+    ways: ClientConfig = {"proxy_url": NOWHERE, "proxy_excludes": address.host}
+    if relay_url is not None:
+        ways = {"proxy_url": relay_url, "pool_max_idle_per_host": "0"}
     with _no_ambient_settings():
         try:
             return Client(
@@ -55,8 +69,7 @@ def client_of(
                     "allow_http": not address.is_encrypted,
                     "connect_timeout": timedelta(seconds=patience.connect_seconds),
                     "timeout": timedelta(seconds=patience.request_seconds),
-                    "proxy_url": NOWHERE,
-                    "proxy_excludes": address.host,
+                    **ways,
                 },
                 retry_config={
                     "max_retries": patience.retries,

@@ -32,6 +32,7 @@ _STATUSES: Final[dict[int, str]] = {
     HTTPStatus.MOVED_PERMANENTLY: _CODES["PermanentRedirect"],
     HTTPStatus.UNAUTHORIZED: "The store does not accept the credentials.",
     HTTPStatus.FORBIDDEN: "The credentials may not {doing}.",
+    HTTPStatus.BAD_GATEWAY: "The store cannot be reached.",
 }
 _ODD: Final = "The store's answer is not one that S3 gives."
 _BROKEN: Final = "The connection to the store broke."

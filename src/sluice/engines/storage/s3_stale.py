@@ -39,13 +39,23 @@ class Unfinished:
 
 
 class StaleParts:
-    """The unfinished uploads of one bucket. Each request takes `seconds` at most, follows no redirect and knows no proxy."""
+    """The unfinished uploads of one bucket. Each request takes `seconds` at most, follows no redirect and knows no proxy but the relay."""
 
-    def __init__(self, address: Address, region: str, access_key_id: str, secret_access_key: str, *, seconds: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        region: str,
+        access_key_id: str,
+        secret_access_key: str,
+        *,
+        seconds: float,
+        relay_url: str | None = None,
+    ) -> None:
         self._address = address
         self._region = region
         self._credentials = Credentials(access_key_id, secret_access_key)
         self._seconds = seconds
+        self._relay_url = relay_url
 
     async def abort(
         self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool], *, before: Callable[[], Awaitable[object]]
@@ -57,7 +67,10 @@ class StaleParts:
         Needs the rights ListBucketMultipartUploads and AbortMultipartUpload.
         """
         aborted, more = 0, {"uploads": "", **({"prefix": prefix} if prefix else {})}
-        async with httpx.AsyncClient(timeout=self._seconds, follow_redirects=False, trust_env=False) as http:
+        once = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(
+            timeout=self._seconds, follow_redirects=False, trust_env=False, proxy=self._relay_url, limits=once
+        ) as http:
             while more:
                 await before()
                 shown, more = _read(await self._ask(http, "GET", "", more), more)
