@@ -84,6 +84,7 @@ def test_what_was_refused_for_want_of_a_scope_is_noted(gate: Gate) -> None:
     ]
 
 
+@pytest.mark.one_process
 def test_refusals_of_one_caller_do_not_fill_the_disk(gate: Gate) -> None:
     key = gate.key("metadata")
     for _ in range(70):

@@ -13,15 +13,17 @@ import httpx
 import pytest
 
 from tests.api import raw
-from tests.api.answers import data, rejected
+from tests.api.answers import data, page, rejected
 from tests.api.forms import content_type, encode, field, file
 from tests.api.places import Places
 from tests.api.samples import TEXT, zip_of
 from tests.gate import Gate, Place, Service, running_service
 from tests.servers.clamd import running_clamd
-from tests.servers.postgres import running_postgres
+from tests.servers.faults import Fault, fault_proxy
+from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import running_radosgw
 from tests.servers.redis import running_redis
+from tests.servers.threads import in_a_thread
 
 
 @pytest.fixture
@@ -99,6 +101,27 @@ def test_without_a_database_every_answer_is_to_come_back(places: Places, tmp_pat
         assert httpx.get(f"{service.url}/health/live").status_code == 200
         assert httpx.get(f"{service.url}/health/ready").status_code == 503
         assert gate.objects() == set()
+
+
+@pytest.mark.asvs("16.5.2")
+def test_a_database_that_ends_every_connection_unheard_is_no_fault_of_ours(postgres: Postgres, tmp_path: Path) -> None:
+    """It says so on each and hangs up, and the hanging up gets lost: whoever asks next is told to come back, and the next is served."""
+    url = postgres.createdb().replace("+asyncpg", "")
+    name = url.rpartition("/")[2]
+    with in_a_thread(fault_proxy(f"http://127.0.0.1:{postgres.port}")) as proxy:
+        behind = url.replace(f":{postgres.port}/", f":{proxy.port}/")
+        with running_service(Place("postgres", tmp_path, behind, {"SCANNER": "builtin"})) as service:
+            gate = service.new_gate()
+            context = gate.context()
+            gate.store(context=context)
+            proxy.fault = Fault.NO_END
+            postgres.psql(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'")
+            asked = [gate.upload(context=context) for _ in range(5)] + [gate.get("/files") for _ in range(5)]
+            assert {answer.status_code for answer in asked} == {200, 201, 503}
+            assert all(int(answer.headers["retry-after"]) >= 1 for answer in asked if answer.status_code == 503)
+            proxy.fault = Fault.NONE
+            gate.store(context=context)
+            assert len(page(gate.get("/files"))[0]) == 2 + sum(answer.status_code == 201 for answer in asked)
 
 
 def test_without_its_bucket_an_upload_is_told_to_come_back(places: Places, tmp_path: Path, neighbours: ExitStack) -> None:

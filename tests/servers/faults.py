@@ -23,6 +23,7 @@ class Fault(Enum):
     LOST_ANSWER = "requests arrive; instead of an answer the connection is reset"
     SLOW = "every piece is passed on, each 0.2 s late"
     CUT = "the first half of an answer arrives, then the connection is reset"
+    NO_END = "bytes pass both ways; that the server has closed a connection is not told"
     DOWN = "connections are reset as soon as they are made, open ones at their next byte"
 
 
@@ -34,6 +35,8 @@ class FaultProxy:
     fault: Fault = Fault.NONE
     faulty: int | None = None
     connections: int = 0
+    answered: int = 0
+    """How many pieces have been passed on to clients."""
 
     @property
     def endpoint(self) -> str:
@@ -65,7 +68,7 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
         try:
             async with asyncio.TaskGroup() as ways:
                 ways.create_task(_up(fault, reader, behind_writer))
-                ways.create_task(_down(fault, behind_reader, writer))
+                ways.create_task(_down(proxy, fault, behind_reader, writer))
         except* OSError:
             _reset(writer)
         finally:
@@ -99,7 +102,7 @@ async def _up(fault: Callable[[], Fault], reader: asyncio.StreamReader, behind: 
         behind.write_eof()
 
 
-async def _down(fault: Callable[[], Fault], behind: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+async def _down(proxy: FaultProxy, fault: Callable[[], Fault], behind: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
     while piece := await behind.read(_PIECE):
         if fault() in {Fault.LOST_ANSWER, Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
@@ -110,7 +113,9 @@ async def _down(fault: Callable[[], Fault], behind: asyncio.StreamReader, client
         if fault() is not Fault.BLACK_HOLE:
             client.write(piece)
             await client.drain()
-    client.close()
+            proxy.answered += 1
+    if fault() is not Fault.NO_END:
+        client.close()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

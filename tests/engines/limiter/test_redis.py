@@ -1,12 +1,15 @@
 """The Redis limiter and its server: what it leaves there, and what callers see while the server is away, slow, or lost an answer."""
 
+import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
 
 from sluice.engines.limiter import LimiterAway, Taken
@@ -14,6 +17,7 @@ from sluice.engines.limiter.redis import RedisLimiter
 from sluice.kit.health import EngineState
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.redis import RedisServer, running_redis
+from tests.servers.threads import in_a_thread
 
 SECONDS = 0.5
 
@@ -68,6 +72,32 @@ async def test_a_faulty_server_is_told_in_bounded_time_and_used_again_when_it_is
     proxy.fault = Fault.NONE
     assert await take(limiter)
     assert (await limiter.health()).state is EngineState.UP
+
+
+def test_a_server_that_resets_its_connections_under_load_is_away_whatever_the_loop_calls_it(redis_server: RedisServer) -> None:
+    """uvloop, the loop of the service, says RuntimeError to who writes to a connection that was reset a moment ago."""
+    causes: Counter[str] = Counter()
+
+    async def ask_on(limiter: RedisLimiter, until: float) -> None:
+        while "RuntimeError" not in causes and time.monotonic() < until:
+            try:
+                await take(limiter)
+            except LimiterAway as fault:
+                causes[type(fault.__cause__).__name__] += 1
+
+    async def reset_on(losing: FaultProxy, until: float) -> None:
+        while "RuntimeError" not in causes and time.monotonic() < until:
+            losing.fault = Fault.DOWN if losing.fault is Fault.NONE else Fault.NONE
+            await asyncio.sleep(0.05)
+
+    async def asked(losing: FaultProxy) -> None:
+        limiter, until = RedisLimiter(f"redis://127.0.0.1:{losing.port}/0", seconds=SECONDS), time.monotonic() + 60
+        await asyncio.gather(reset_on(losing, until), *(ask_on(limiter, until) for _ in range(12)))
+        await limiter.aclose()
+
+    with in_a_thread(fault_proxy(f"http://127.0.0.1:{redis_server.port}")) as losing:
+        uvloop.run(asked(losing))
+    assert causes["RuntimeError"] > 0, causes
 
 
 async def test_giving_back_to_a_server_that_is_away_is_no_fault(limiter: RedisLimiter, proxy: FaultProxy) -> None:
