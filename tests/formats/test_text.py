@@ -8,7 +8,21 @@ PROSE = "Grüße aus Köln: 12 € für jeden.\n" * 40
 
 
 @pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252", "iso8859_15", "cp500", "utf-7"]
+    "encoding",
+    [
+        "utf-8",
+        "utf-8-sig",
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "utf-32",
+        "utf-32-le",
+        "utf-32-be",
+        "cp1252",
+        "iso8859_15",
+        "cp500",
+        "utf-7",
+    ],
 )
 def test_text_passes_in_any_encoding(encoding: str) -> None:
     judged = judge(KIND, PROSE.encode(encoding, "replace"))
@@ -36,7 +50,7 @@ def test_what_text_cannot_hold_is_corrupt(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [" \t\r\n", "\ufeff  \n", "\u00a0\u2003\u3000", "\u200b\u200d\ufeff", "\u00ad\u2060"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32-le"])
 def test_text_without_a_mark_is_blank(text: str, encoding: str) -> None:
     assert judge(KIND, text.encode(encoding)).blank
 

@@ -35,6 +35,8 @@ _CODECS: Final = (
     "utf-16-le",
     "utf-16-be",
     "utf-32",
+    "utf-32-le",
+    "utf-32-be",
     "ascii",
     "unicode_escape",
 )

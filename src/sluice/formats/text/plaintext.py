@@ -40,7 +40,7 @@ _CONTROL_LETTERS: Final = re.compile("[\x00-\x06\x0e-\x19\x1c-\x1f\x7f]")
 
 
 def encoding_of(source: Source) -> str:
-    """Answer the encoding: by byte order mark, by the zero bytes that UTF-16 has, UTF-8 if it is that throughout, else `latin-1` for any of 8 bits."""
+    """Answer the encoding: by byte order mark, by the zero bytes that UTF-32 and UTF-16 have, UTF-8 if it is that throughout, else `latin-1` for any of 8 bits."""
     if source not in _encodings:
         _encodings[source] = _guess_encoding(source)
     return _encodings[source]
@@ -50,7 +50,7 @@ def _guess_encoding(source: Source) -> str:
     for mark, name in _BOMS:
         if source.head.startswith(mark):
             return name
-    return _utf16_without_mark(source.head) or ("utf-8" if _is_utf8(source) else "latin-1")
+    return _utf32_without_mark(source.head) or _utf16_without_mark(source.head) or ("utf-8" if _is_utf8(source) else "latin-1")
 
 
 def read_text(source: Source, encoding: str) -> Iterator[str]:
@@ -103,6 +103,18 @@ def _utf16_without_mark(head: bytes) -> str | None:
     least = 0.005 if beyond_ascii > len(head) * 0.1 else 0.3
     for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
         if zeros and zeros >= len(head) // 2 * least and not others:
+            return name
+    return None
+
+
+def _utf32_without_mark(head: bytes) -> str | None:
+    """Answer the byte order of text whose every four bytes are a character: of other words of 32 bits one in 4,000 would be."""
+    for name in ("utf-32-le", "utf-32-be"):
+        try:
+            text = head.decode(name)
+        except UnicodeDecodeError:
+            continue
+        if text and "\0" not in text:
             return name
     return None
 
