@@ -58,6 +58,12 @@ def test_changed_bytes_of_the_pixels_are_found_though_one_decoder_takes_them(see
     assert judge(KIND, bytes(damaged)).outcome is Outcome.CORRUPT
 
 
+def test_a_film_that_names_no_picture_of_its_own_passes() -> None:
+    film = animated(frames(5), "AVIF")
+    assert film.count(b"pitm") == 1
+    assert judge(KIND, film.replace(b"pitm", b"free")).passes
+
+
 def test_a_zeroed_frame_of_an_animation_is_corrupt() -> None:
     film = animated(frames(5), "AVIF")
     assert judge(KIND, film[:-120] + bytes(100) + film[-20:]).outcome is Outcome.CORRUPT

@@ -191,6 +191,16 @@ def test_a_hole_of_zeros_over_objects_is_corrupt() -> None:
     assert judged(data[:at] + bytes(2000) + data[at + 2000 :]).outcome is Outcome.CORRUPT
 
 
+def test_a_string_that_is_filled_up_with_zeros_is_no_hole() -> None:
+    signed = pdf(text("words"), objects={100: b"<</Type/Sig/Contents(" + bytes(range(128, 256)) * 20 + bytes(5000) + b")>>"})
+    assert judge(KIND, signed).passes
+
+
+def test_streams_behind_a_lone_carriage_return_are_streams() -> None:
+    data = pdf(text("words"), objects={number: stream(random.Random(number).randbytes(900)) for number in range(100, 110)})
+    assert judge(KIND, data.replace(b">>stream\n", b">>stream\r")).passes
+
+
 def test_zeros_in_unpacked_data_and_between_objects_are_no_hole() -> None:
     padding = WORD.replace(b"endobj\n10 0 obj", b"endobj\n" + bytes(5000) + b"\n10 0 obj")
     assert judged(pdf(text("Sluice"), objects={100: stream(NOISE[:99] + bytes(5000) + NOISE[:99])})).passes

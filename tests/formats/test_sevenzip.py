@@ -75,6 +75,11 @@ def test_a_method_that_libarchive_alone_knows_is_left_to_it() -> None:
     assert judged(bytes(broken)).outcome is Outcome.CORRUPT
 
 
+def test_methods_in_a_row_that_libarchive_takes_for_damage_are_no_damage() -> None:
+    data = archive(*MEMBERS, filters=[{"id": py7zr.FILTER_X86}, {"id": py7zr.FILTER_PPMD, "order": 6, "mem": 24}])
+    assert judged(data).outcome in {Outcome.OK, Outcome.UNSUPPORTED}
+
+
 def test_a_method_that_nobody_here_knows_is_unsupported() -> None:
     assert judged(archive(*MEMBERS, filters=[{"id": py7zr.FILTER_BROTLI, "level": 5}])).outcome is Outcome.UNSUPPORTED
 

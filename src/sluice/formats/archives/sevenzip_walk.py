@@ -26,6 +26,7 @@ from sluice.formats.archives.sevenzip_header import (
     MORE_STREAMS,
     Fields,
     File,
+    Folder,
     Streams,
     read_files,
     read_streams,
@@ -35,6 +36,9 @@ from sluice.formats.budget import Budget
 from sluice.formats.verdict import Corrupt, Finding, Measure, Unsafe, Unsupported
 
 MAGIC: Final = b"7z\xbc\xaf\x27\x1c"
+_PPMD, _BCJ2, _ARM64, _LZMA, _LZMA2 = "030401", "0303011b", "0a", "030101", "21"
+_READ_BY_LIBARCHIVE: Final = frozenset(map(frozenset, ((_PPMD,), (_BCJ2, _LZMA), (_ARM64, _LZMA), (_ARM64, _LZMA2))))
+"""Methods that libarchive reads when they are all of a folder's. Of others together, as of PPMd behind a filter, it says that they are damaged."""
 _START: Final = struct.Struct("<6s2BLQQL")
 _START_HEADER: Final = slice(12, 32)
 _HEADER_MOST: Final = 64 * 1024**2
@@ -51,15 +55,27 @@ def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
         _refuse_unsafe(file)
     _refuse_declared(streams, budget)
     measures: dict[str, Measure] = {"members": len(files), "trailing_bytes": trailing}
+    strange = [(folder, lacking) for folder in streams.folders if (lacking := _lacking(folder))]
+    if not strange:
+        _show(archive, streams, files, budget, visitor)
+        return measures
+    if not libarchive.is_installed():
+        raise strange[0][1]
     try:
-        for folder in streams.folders:
-            chain(folder)
-    except Unsupported:
-        if libarchive.is_installed():
-            return {**measures, **libarchive.walk(archive, budget, visitor)}
-        raise
-    _show(archive, streams, files, budget, visitor)
-    return measures
+        return {**measures, **libarchive.walk(archive, budget, visitor)}
+    except Corrupt as said:
+        if all(frozenset(coder.method.hex() for coder in folder.coders) in _READ_BY_LIBARCHIVE for folder, _ in strange):
+            raise
+        raise Unsupported(f"the archive is packed with a row of methods that no reader here is sure of: {said}") from said
+
+
+def _lacking(folder: Folder) -> Unsupported | None:
+    """Answer what our own reader lacks for a folder. Raises as `chain` does of folders that are damaged or encrypted."""
+    try:
+        chain(folder)
+    except Unsupported as lacking:
+        return lacking
+    return None
 
 
 def read_directory(archive: RandomAccess, budget: Budget) -> tuple[Streams, list[File], int]:

@@ -111,7 +111,7 @@ def check_boxes(source: Source) -> Layout:
 
 
 def read_items(source: Source, boxes: Layout) -> Items | None:
-    """Answer the items of a file; None where it has no `meta` box to list them, as in films of pictures.
+    """Answer the items of a file; None where no `meta` box lists them and which is shown, as in films of pictures.
 
     Raises `Corrupt` when the list makes no sense, lies behind the end of the file, or says that a picture's bytes do.
     """
@@ -119,6 +119,8 @@ def read_items(source: Source, boxes: Layout) -> Items | None:
     if meta is None:
         return None
     tables = {box.name: box for box in children(source, meta, 4)}
+    if b"pitm" not in tables and boxes.named(b"moov"):
+        return None
     if missing := [name.decode() for name in (b"pitm", b"iloc", b"iinf") if name not in tables]:
         raise Corrupt(f"the list of pictures is damaged: it has no {missing[0]} box")
     items = _read_infos(source, tables[b"iinf"])

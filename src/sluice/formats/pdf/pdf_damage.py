@@ -57,8 +57,8 @@ def _is_hole(data: bytes, start: int, end: int, *, is_encrypted: bool) -> bool:
         )
     if at < 0 or not behind:
         return False
-    if before == b"stream" and behind == b"endobj":
-        return False
+    if (before == b"stream" and behind == b"endobj") or data[end : end + 1] == b")":
+        return False  # the second: a string filled up with zeros, as places for signatures are
     is_padding = (before in _MAY_BE_BEFORE or before == b"stream") and (behind in _MAY_BE_BEHIND or behind[:1].isdigit())
     return not is_padding
 

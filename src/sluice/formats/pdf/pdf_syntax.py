@@ -10,7 +10,8 @@ from typing import Final
 
 from sluice.formats.budget import Deadline
 
-_BEGIN: Final = re.compile(rb"(?<!end)stream\r?\n")
+_BEGIN: Final = re.compile(rb"(?<!end)stream(?:\r\n?|\n)")
+"""Writers also put a lone CR, which readers take."""
 _END: Final = b"endstream"
 _FIRST: Final = b"%PDF"
 _LAST: Final = b"%%EOF"
