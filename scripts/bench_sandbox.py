@@ -11,7 +11,8 @@ from pathlib import Path
 
 import uvloop
 
-from sluice.engines.sandbox.zygote import DEFAULT_JOBS, ZygoteSandbox
+from sluice.engines.sandbox.launch import DEFAULT_JOBS
+from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
 
 FILES = 3000

@@ -24,6 +24,7 @@ from sluice.observe.metrics import Metric
 from sluice.settings import Settings
 from sluice.uploads.slots import TenantSlots
 from sluice.uploads.spool import held
+from sluice.wiring.ahead import Launched
 from sluice.wiring.assembly import Services, assembled
 from sluice.worker import loop
 from sluice.worker.rescans import Rescans
@@ -33,14 +34,14 @@ from sluice.worker.sweeps import Background
 _LAST_USED_SECONDS = 2.0
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Answer the app of `settings`, or of the environment's."""
+def create_app(settings: Settings | None = None, launched: Launched | None = None) -> FastAPI:
+    """Answer the app of `settings`, or of the environment's; `launched` is what was begun ahead of it."""
     given = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with traces.exported(os.environ):
-            async with assembled(given) as services, _running_tasks(given, services):
+            async with assembled(given, launched) as services, _running_tasks(given, services):
                 desk = MetricsDesk(metrics_readers(given), (partial(_spool_numbers, given.resolved_spool_dir),))
                 furnish(
                     app,

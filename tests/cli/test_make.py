@@ -42,7 +42,18 @@ def test_help_names_every_target_for_people(clone: Path) -> None:
     done = run(clone, "make")
     named = [line.split()[1] for line in done.stdout.splitlines()]
     tried = ["fuzz", "fuzz-edge", "security", "audit", "sbom", "verdicts", "kill-sweep"]
-    tried += ["faults", "rolling-upgrade", "failover", "races", "state-machine", "matrix", "bench", "bench-scale", "bench-scanner"]
+    tried += [
+        "faults",
+        "rolling-upgrade",
+        "failover",
+        "contract-matrix",
+        "races",
+        "state-machine",
+        "matrix",
+        "bench",
+        "bench-scale",
+        "bench-scanner",
+    ]
     assert named == ["help", "run", "test", "test-long", "check", "format", "lock", *tried, "docs", "clean"]
 
 

@@ -138,7 +138,7 @@ def test_a_known_fault_has_its_sentence_and_code(fault: Exception, sentence: str
 
 
 def test_an_unexpected_fault_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sluice.cli.environment.read_settings", lambda: 1 // 0)
+    monkeypatch.setattr("sluice.cli.configured.read_settings", lambda: 1 // 0)
     assert run(["doctor"]) == 3
     said = capsys.readouterr().err
     assert said.startswith("sluice: Something unexpected happened: ZeroDivisionError")

@@ -1,4 +1,4 @@
-"""What a command finds around it: the settings, the log, and a database that is set up. Nothing is changed here."""
+"""What a command finds around it: a database that is set up. The settings are in `configured`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,42 +6,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
-
+from sluice.cli.configured import settings_for_a_task
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.db import migrate, roles
 from sluice.db.database import Database
-from sluice.observe import log
 from sluice.settings import Settings
 from sluice.wiring.engines import make_database, make_owners_database
 
 T = TypeVar("T")
-
-
-def read_settings() -> Settings:
-    """Answer the settings of the environment; raises `CommandRefused` naming every variable that is wrong."""
-    try:
-        return Settings()
-    except ValidationError as fault:
-        wrong = "; ".join(f"SLUICE_{'_'.join(map(str, error['loc'])).upper()}: {error['msg']}" for error in fault.errors())
-        raise CommandRefused(f"The settings are wrong. {wrong}.", Exit.USAGE) from fault
-    except SettingsError as fault:
-        raise CommandRefused(f"The settings cannot be read: {fault}.", Exit.USAGE) from fault
-
-
-def settings_for_a_task() -> Settings:
-    """Answer the settings for a command that talks to a person: the log is silent unless `SLUICE_LOG_LEVEL` is `debug`."""
-    settings = read_settings()
-    log.configure("debug" if settings.log_level == "debug" else "critical", settings.log_format)
-    return settings
-
-
-def settings_for_a_service() -> Settings:
-    """Answer the settings for a process that runs until it is told to end, and writes its log."""
-    settings = read_settings()
-    log.configure(settings.log_level, settings.log_format)
-    return settings
 
 
 def on_database(act: Callable[[Database], Awaitable[T]]) -> T:

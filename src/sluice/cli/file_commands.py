@@ -38,7 +38,7 @@ def check(
     corrupt, blank, encrypted, unsupported, too_complex), format, content_type, detail, ms.
     """
     from sluice.cli.checking import Asked, check
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
 
     return check(settings_for_a_task(), paths, Asked(integrity=integrity, blank=blank), json=json)
 

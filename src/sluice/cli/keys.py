@@ -6,7 +6,8 @@ from typing import Final
 
 from sluice.api_keys.api_key import ApiKey, KeyStatus
 from sluice.api_keys.service import ApiKeys, Issued
-from sluice.cli.environment import on_database, settings_for_a_task
+from sluice.cli.configured import settings_for_a_task
+from sluice.cli.environment import on_database
 from sluice.cli.outcomes import CommandRefused, Exit
 from sluice.cli.tenants import deed, existing
 from sluice.db.database import Database

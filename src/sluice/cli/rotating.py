@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 from sluice.buckets.service import Secrets
-from sluice.cli.environment import opened_database, settings_for_a_task
+from sluice.cli.configured import settings_for_a_task
+from sluice.cli.environment import opened_database
 from sluice.cli.outcomes import CommandRefused
 from sluice.kit.keyring_file import KeyringFile, add_key, load_keyring, retire_keys
 from sluice.settings import Settings

@@ -28,10 +28,14 @@ def serve() -> None:
 
     Ctrl-C or SIGTERM drains: no new connections, and uploads under way may finish within SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait.
     """
-    from sluice.cli.environment import settings_for_a_service
+    from sluice.cli.configured import settings_for_a_service
+    from sluice.wiring.ahead import launch_ahead
+
+    settings = settings_for_a_service()
+    launched = launch_ahead()  # loads on another core while this one loads what follows
     from sluice.cli.serving import serve
 
-    serve(settings_for_a_service())
+    serve(settings, launched)
 
 
 def work() -> None:
@@ -40,7 +44,7 @@ def work() -> None:
     Any number of workers may run beside any number of servers; set SLUICE_WORKER_INSIDE=false on the servers then. Ctrl-C or
     SIGTERM ends it after the round under way.
     """
-    from sluice.cli.environment import settings_for_a_service
+    from sluice.cli.configured import settings_for_a_service
     from sluice.cli.working import work
 
     work(settings_for_a_service())
@@ -60,7 +64,7 @@ def init(
 
     With --json: tenant_id, tenant_name, plan, api_key_id, api_key, and `created`, which tells whether the tenant is new.
     """
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
     from sluice.cli.initialising import init
 
     return init(settings_for_a_task(), name, plan, json=json)
@@ -71,7 +75,7 @@ def migrate() -> int:
 
     `serve`, `work` and `init` do it too. Several may run at once; one of them does the work.
     """
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
     from sluice.cli.initialising import migrate
 
     return migrate(settings_for_a_task())
@@ -108,7 +112,7 @@ def audit(
     Ends with 0 when all is well, with 1 when there is a difference. With --json: one line per difference, then one with the sums.
     """
     from sluice.cli.auditing import audit
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
 
     return audit(settings_for_a_task(), strict=strict, contents=contents, mend=mend, resume=resume, json=json)
 
@@ -120,7 +124,7 @@ def backup(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where 
     is new is copied. Neither the key files nor tenants' own buckets are part of it.
     """
     from sluice.cli.backing_up import backup
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
 
     return backup(settings_for_a_task(), folder.absolute())
 
@@ -131,7 +135,7 @@ def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where
     Uploads that were under way when the backup was made are cleaned up by the worker. Put the key files back besides.
     """
     from sluice.cli.backing_up import restore
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
 
     return restore(settings_for_a_task(), folder.absolute())
 
@@ -150,7 +154,7 @@ def migrate_bucket(
     the new bucket first, or later uploads go to the old one. The old objects stay, since links that were given out lead there: an hour later
     **sluice audit --mend** deletes them.
     """
-    from sluice.cli.environment import settings_for_a_task
+    from sluice.cli.configured import settings_for_a_task
     from sluice.cli.moving import migrate_bucket
 
     return migrate_bucket(settings_for_a_task(), tenant, source, target)
@@ -161,7 +165,7 @@ def doctor(*, json: Json = False) -> int:
 
     Ends with 1 when one is down. It starts what the service would start, with the same settings, beside a running service or without one.
     """
+    from sluice.cli.configured import settings_for_a_task
     from sluice.cli.diagnosing import doctor
-    from sluice.cli.environment import settings_for_a_task
 
     return doctor(settings_for_a_task(), json=json)

@@ -17,13 +17,16 @@ from sluice.cli.welcome import serving, welcome
 from sluice.kit.memory import give_large_blocks_back
 from sluice.observe.log import log
 from sluice.settings import Settings
+from sluice.wiring.ahead import Launched
 from sluice.wiring.engines import make_database
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, launched: Launched | None = None) -> None:
     """Serve until a signal says stop; then let requests under way finish, for at most `drain_seconds`.
+
+    `launched` is what was begun while this module was loaded; it ends with the process, whatever becomes of this.
 
     Raises `CommandRefused` when the address cannot be had, and whatever the engines refuse to start with.
     """
@@ -33,7 +36,7 @@ def serve(settings: Settings) -> None:
     with bound(settings.host, settings.port, "SLUICE_PORT") as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, listener))
+            runner.run(_serve(settings, listener, launched))
 
 
 class _Server(uvicorn.Server):
@@ -44,8 +47,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _serve(settings: Settings, listener: socket.socket) -> None:
-    app = create_app(settings)
+async def _serve(settings: Settings, listener: socket.socket, launched: Launched | None) -> None:
+    app = create_app(settings, launched)
     server = _Server(server_config(app, settings))
     # From here on: a signal during the start is kept for its end, and uvicorn, which raises each signal again when it has drained,
     # finds a handler that does not kill.

@@ -27,6 +27,7 @@ from sluice.tenants.service import Tenants
 from sluice.trail.service import Trail
 from sluice.uploads.pipeline import Pipeline, Terms
 from sluice.uploads.sight import Sight
+from sluice.wiring.ahead import Launched
 from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
 from sluice.wiring.scanning import make_contexts, make_scanner, scanner_health
 from sluice.wiring.secrets import LINK_SECRET, secret_file
@@ -84,11 +85,11 @@ class WorkerServices:
 
 
 @asynccontextmanager
-async def assembled(settings: Settings) -> AsyncIterator[Services]:
+async def assembled(settings: Settings, launched: Launched | None = None) -> AsyncIterator[Services]:
     """Put the service together, and take it apart again. Raises `StartRefused` when an engine that is needed cannot be had."""
     _arm(settings)
     async with AsyncExitStack() as stack:
-        engines = await _engines(settings, stack)
+        engines = await _engines(settings, launched, stack)
         yield _services(settings, engines)
 
 
@@ -130,7 +131,7 @@ async def assembled_scanner(settings: Settings) -> AsyncIterator[Scanner]:
         yield scanner
 
 
-async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
+async def _engines(settings: Settings, launched: Launched | None, stack: AsyncExitStack) -> Engines:
     database = make_database(settings)
     stack.push_async_callback(database.aclose)
     stores = make_stores(settings)
@@ -139,7 +140,7 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> Engines:
     stack.push_async_callback(limiter.aclose)
     verifiers = make_verifiers(settings)
     stack.push_async_callback(verifiers.aclose)
-    sandbox = make_sandbox(settings)
+    sandbox = make_sandbox(settings, launched)
     stack.push_async_callback(sandbox.aclose)
     await sandbox.start()
     scanner = await make_scanner(settings, sandbox)

@@ -16,6 +16,7 @@ from sluice.engines.limiter.memory import MemoryLimiter
 from sluice.engines.limiter.redis import RedisLimiter
 from sluice.engines.sandbox import Level, Sandbox
 from sluice.engines.sandbox.judge import Budget
+from sluice.engines.sandbox.launch import Launched
 from sluice.engines.sandbox.spawn import SpawnSandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.settings import Settings
@@ -64,8 +65,8 @@ def make_limiter(settings: Settings, database: Database) -> Limiter:
         )
 
 
-def make_sandbox(settings: Settings) -> Sandbox:
-    """Answer the sandbox of these settings, not yet started."""
+def make_sandbox(settings: Settings, launched: Launched | None = None) -> Sandbox:
+    """Answer the sandbox of these settings, not yet started; `launched` is the zygote of `ahead`, where there is one."""
     budget = Budget(wall_seconds=settings.sandbox_wall_seconds)
     workers = settings.sandbox_workers or None
     least: Level = "seccomp" if settings.sandbox == "auto" else settings.sandbox
@@ -77,6 +78,7 @@ def make_sandbox(settings: Settings) -> Sandbox:
         files_per_worker=settings.sandbox_files_per_worker,
         budget=budget,
         wait_seconds=settings.sandbox_wait_seconds,
+        launched=launched,
     )
 
 

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from sluice.engines.sandbox.judge import Budget
+from sluice.engines.sandbox.launch import DEFAULT_JOBS
 from sluice.engines.sandbox.protocol import Ran, Sandbox
-from sluice.engines.sandbox.zygote import DEFAULT_JOBS
 from sluice.formats.verdict import Finding, Outcome, Report
 from sluice.kit.sealed import Sealed
 from tests import attacks

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from PIL import Image, ImageDraw
 
+from sluice.engines.sandbox.launch import DEFAULT_JOBS
 from sluice.engines.sandbox.protocol import Ran
-from sluice.engines.sandbox.zygote import DEFAULT_JOBS
 from sluice.formats.verdict import Outcome, Report
 from sluice.kit.sealed import Sealed
 from tests.engines.sandbox.conftest import Opener, Runner

@@ -4,10 +4,11 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sluice.engines.sandbox.launch import Launched
 from sluice.engines.sandbox.link import Answered, Late, Link, Reply
 from sluice.engines.sandbox.program import Ending, Program
 from sluice.engines.sandbox.protocol import Level, SandboxBroken
@@ -36,7 +37,7 @@ class Child:
 
 
 class Nursery:
-    """One zygote and its children, made by `launch`. Of no more use once `alive` is False."""
+    """One zygote and its children, made by `of`. Of no more use once `alive` is False."""
 
     def __init__(self, program: Program, control: socket.socket, on_death: Callable[[], None]) -> None:
         self._program = program
@@ -53,25 +54,16 @@ class Nursery:
         self._loop.add_reader(control.fileno(), self._on_packets)
 
     @classmethod
-    async def launch(cls, *, jobs: str, import_path: Sequence[str], memory_bytes: int, on_death: Callable[[], None]) -> "Nursery":
-        """Start a zygote and wait until every parser is loaded. `on_death` is called once, when it ends before `aclose`.
+    async def of(cls, launched: Launched, on_death: Callable[[], None]) -> "Nursery":
+        """Wait until a zygote has loaded every parser. `on_death` is called once, when it ends before `aclose`.
 
         Raises `SandboxBroken` with what it said last.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = {"jobs": jobs, "memory_bytes": memory_bytes}
-        try:
-            program = Program("sluice.engines.sandbox.zygote_main", arguments, theirs, import_path=import_path)
-        except OSError as fault:
-            ours.close()
-            raise SandboxBroken(f"no process can be started: {fault}") from fault
-        finally:
-            theirs.close()
-        nursery = cls(program, ours, on_death)
+        nursery = cls(launched.program, launched.control, on_death)
         try:
             await nursery._wait_until_ready()
         except BaseException:
-            program.kill()
+            launched.program.kill()
             await nursery.aclose()
             raise
         return nursery

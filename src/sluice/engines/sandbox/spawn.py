@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.engines.sandbox.judge import Budget, judge, took_its_hands_off
+from sluice.engines.sandbox.launch import DEFAULT_JOBS
 from sluice.engines.sandbox.link import Answered, Gone, Link
 from sluice.engines.sandbox.nursery import NoChild
 from sluice.engines.sandbox.program import Ending, Program
@@ -18,7 +19,6 @@ from sluice.engines.sandbox.protocol import Away, Job, Level, RunResult, Sandbox
 from sluice.engines.sandbox.selftest import self_test
 from sluice.engines.sandbox.tray import Tray
 from sluice.engines.sandbox.turns import Turn, Turns
-from sluice.engines.sandbox.zygote import DEFAULT_JOBS
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 

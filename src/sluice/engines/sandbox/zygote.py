@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sluice.engines.sandbox.judge import Budget, is_worn, judge, took_its_hands_off
+from sluice.engines.sandbox.launch import DEFAULT_JOBS, Launched, launch_zygote
 from sluice.engines.sandbox.link import Gone, Reply, Unread
 from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
 from sluice.engines.sandbox.pool import Pool
@@ -20,7 +21,6 @@ from sluice.engines.sandbox.turns import Turn, Turns
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
-DEFAULT_JOBS: Final = "sluice.engines.sandbox.jobs"
 LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")
 """The firmest first."""
 
@@ -60,12 +60,14 @@ class ZygoteSandbox:
         idle_seconds: float = 60.0,
         jobs: str = DEFAULT_JOBS,
         import_path: Sequence[str] = (),
+        launched: Launched | None = None,
     ) -> None:
         """Set up; nothing runs before `start`.
 
         `workers` files are worked on at once (default: one per core, at least two) and one small file (to 1 MiB) more for every two
         of them. `level` `auto` takes the firmest that works here, never below `least`; a level by name is taken or nothing. A file
         waits at most `wait_seconds` for its turn. `jobs` names the module of what children can do, found on `import_path` too.
+        `launched` is a zygote that was begun already, with the same figures.
         """
         self._workers = workers or max(2, os.cpu_count() or 2)
         self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
@@ -78,6 +80,7 @@ class ZygoteSandbox:
         small_places = max(1, self._workers // 2)
         self._living = max(self._workers * _LIVING_PER_WORKER, self._workers + small_places)
         self._turns = Turns(self._workers, small_places)
+        self._launched = launched
         self._pool: Pool | None = None
         self._nurseries: list[Nursery] = []
         """All that are not known to be gone; the living one is the last."""
@@ -149,6 +152,8 @@ class ZygoteSandbox:
             with suppress(asyncio.CancelledError):
                 await self._restarting
         self._up.clear()
+        if self._launched is not None:
+            self._launched.kill()
         if self._pool is not None:
             self._pool.close()
         self._pool = None
@@ -212,9 +217,14 @@ class ZygoteSandbox:
         return pool
 
     async def _launch(self) -> Nursery:
-        nursery = await Nursery.launch(
-            jobs=self._jobs, import_path=self._import_path, memory_bytes=self._budget.memory_bytes, on_death=self._on_death
-        )
+        launched, self._launched = self._launched, None
+        try:
+            launched = launched or launch_zygote(
+                memory_bytes=self._budget.memory_bytes, jobs=self._jobs, import_path=self._import_path
+            )
+        except OSError as fault:
+            raise SandboxBroken(f"no process can be started: {fault}") from fault
+        nursery = await Nursery.of(launched, self._on_death)
         self._nurseries.append(nursery)
         return nursery
 

@@ -1,0 +1,18 @@
+"""What takes long to start, begun before the rest of the program is loaded: the zygote of the sandbox. Who uses it is in `engines`."""
+
+import sys
+
+from sluice.engines.sandbox.judge import Budget
+from sluice.engines.sandbox.launch import Launched, launch_zygote
+
+__all__ = ["Launched", "launch_ahead"]
+
+
+def launch_ahead() -> Launched | None:
+    """Begin a zygote, where the sandbox will want one; what stands against it the sandbox's own start tells."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return launch_zygote(memory_bytes=Budget().memory_bytes)
+    except OSError:
+        return None
