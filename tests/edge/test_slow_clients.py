@@ -8,13 +8,17 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.api import forms
+from tests.api import forms, raw
 from tests.api.places import Places
 from tests.api.samples import noise
 from tests.edge.plugs import first_status, head_of, plugged, statuses, until_closed
 from tests.gate import Gate, Service, running_service
 
 CONNECTIONS = 24
+SLOW = 500
+ROUNDS = 10
+PROMPT = 5.0
+"""Longest that an upload beside the slow ones may take, on a machine that is busy with other tests."""
 IMPATIENT = {"HEAD_SECONDS": "1", "BODY_IDLE_SECONDS": "1", "BODY_BYTES_PER_SECOND": "2000", "CONNECTIONS": str(CONNECTIONS)}
 HEAD = b"POST /api/v1/files/upload HTTP/1.1\r\nHost: x\r\n"
 LIVE = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -162,3 +166,35 @@ def test_an_answer_that_nobody_takes_is_given_up(impatient: Service, tenant: Gat
         hung_up.register(plug, 0)  # nothing but the end of the connection
         assert hung_up.poll(30_000)
     assert "reader_stalled" in impatient.log.read_text()
+
+
+def test_five_hundred_slow_uploads_are_stored_and_hold_nobody_up(places: Places) -> None:
+    """Half of each body is there and the rest comes in drops, on one server; another tenant meanwhile uploads as if nothing was."""
+    settings = {
+        "UPLOADS_PER_TENANT": str(SLOW),
+        "BODY_BYTES_PER_SECOND": "1",
+        "BODY_IDLE_SECONDS": "120",
+        "SANDBOX_WAIT_SECONDS": "120",
+    }
+    with running_service(places.fresh("sqlite-local"), **settings) as service, ExitStack() as stack:
+        slow, quick = service.new_gate(), service.new_gate()
+        context, other = slow.context(scan_for_viruses=False), quick.context()
+        body = forms.encode([forms.file("a.zzz", noise(4_000)), forms.field("context", context)])
+        lines = (f"Content-Type: {forms.content_type()}", f"Content-Length: {len(body)}")
+        half = len(body) // 2
+        plugs = [stack.enter_context(plugged(service)) for _ in range(SLOW)]
+        for plug in plugs:
+            plug.settimeout(120)
+            plug.sendall(raw.request_head(slow, *lines) + body[:half])
+        longest = 0.0
+        for drop in range(half, half + ROUNDS):
+            for plug in plugs:
+                plug.sendall(body[drop : drop + 1])
+            began = time.monotonic()
+            quick.store(context=other)
+            longest = max(longest, time.monotonic() - began)
+        assert longest < PROMPT
+        for plug in plugs:
+            plug.sendall(body[half + ROUNDS :])
+        assert {first_status(plug) for plug in plugs} == {201}
+        assert slow.used(context) == SLOW * 4_000
