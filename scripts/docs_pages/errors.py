@@ -31,7 +31,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.DefaultBucketNeeded: "Make another bucket the default first.",
     errors.KeyRevoked: "Create a new key. A revoked one never works again.",
     errors.BodyTooLarge: "Send less. The entry names the limit in bytes.",
-    errors.UnsupportedBody: "Set the `Content-Type` that the entry names.",
+    errors.UnsupportedBody: "Set the `Content-Type` that the entry names, and send the body without a `Content-Encoding`.",
     errors.RangeUnsatisfiable: "Ask for a range within the file; its size stands in the metadata of the file.",
     errors.Invalid: "Mend each named field. Every entry has the form `<field>: <problem>`; nested fields are dotted.",
     errors.TooManyRequests: "Wait for as long as `Retry-After` says, and send fewer requests at once.",

@@ -210,14 +210,14 @@ class BodyTooLarge(SluiceError):
 
 
 class UnsupportedBody(SluiceError):
-    """The body is of a type that this endpoint does not read."""
+    """The body is of a type, or in a coding, that this endpoint does not read."""
 
     status = 415
     code = "unsupported_media_type"
     message = "Unsupported media type"
 
-    def __init__(self, expected: str) -> None:
-        super().__init__(errors=[f"Content-Type: expected {expected}"])
+    def __init__(self, expected: str, *, field: str = "Content-Type") -> None:
+        super().__init__(errors=[f"{field}: expected {expected}"])
 
 
 class RangeUnsatisfiable(SluiceError):

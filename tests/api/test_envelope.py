@@ -45,6 +45,7 @@ def test_a_page_past_the_end_is_empty_and_counts_all(newcomer: Gate, path: str) 
 
 
 BAD_PAGES = [
+    *[("page", value) for value in ("1_0", "+1", " 1", "1 ", "1.0", "01", "1e0", "0x1", "\u0661", "\uff11", "1\0")],
     *[("page", value) for value in ("0", "-1", "x", "1.5", "", "true")],
     *[("page_size", value) for value in ("0", "101", "-1", "x", "1.5", "")],
 ]
@@ -160,6 +161,32 @@ def test_a_body_that_is_not_called_json_is_an_unsupported_type(lobby: Gate, rout
     answer = lobby.ask("POST", _path(lobby, route), content=b"{}", headers={"Content-Type": kind})
     assert answer.status_code == 415
     assert answer.json()["errors"] == ["Content-Type: expected application/json"]
+
+
+@pytest.mark.parametrize("route", JSON_ROUTES)
+@pytest.mark.parametrize(
+    "charset", ["utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32"]
+)
+def test_json_in_another_charset_is_an_unsupported_type(lobby: Gate, route: str, charset: str) -> None:
+    """It is read as UTF-8 whatever is said (RFC 8259 section 8.1): whoever stands before us may believe the header."""
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    answer = lobby.ask("POST", _path(lobby, route), content=b'{"name": "a"}', headers=headers)
+    assert answer.status_code == 415
+    assert answer.json()["errors"] == ["Content-Type: expected application/json in UTF-8"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
+def test_a_coded_body_is_refused_and_never_read_as_if_it_were_plain(lobby: Gate, coding: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    answer = lobby.ask("POST", "/contexts", content=b'{"context_key": "coded", "display_name": "x"}', headers=headers)
+    assert answer.status_code == 415
+    assert answer.json()["errors"] == ["Content-Encoding: expected none"]
+    assert lobby.get("/contexts/coded").status_code == 404
+
+
+def test_json_may_say_that_it_is_not_coded(newcomer: Gate) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "identity"}
+    data(newcomer.ask("POST", "/contexts", content=b'{"context_key": "plain", "display_name": "x"}', headers=headers), 201)
 
 
 def test_json_may_name_its_charset(newcomer: Gate) -> None:

@@ -246,7 +246,9 @@ def test_a_download_is_counted_in_list_and_view(gate: Gate, context: str) -> Non
     assert is_now(view["last_downloaded_at"])
 
 
-@pytest.mark.parametrize("seconds", ["59", "3601", "0", "-1", "x", "1.5", "", "300s", "1" * 30])
+@pytest.mark.parametrize(
+    "seconds", ["59", "3601", "0", "-1", "x", "1.5", "", "300s", "1" * 30, "30_0", "+300", "300.0", "0300", " 300"]
+)
 def test_an_expiry_out_of_bounds_is_refused_and_not_counted(gate: Gate, context: str, seconds: str) -> None:
     file_id = gate.store(context=context)
     invalid(gate.get(f"/files/{file_id}", expires_in=seconds), "expires_in")

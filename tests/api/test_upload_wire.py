@@ -52,6 +52,12 @@ def test_a_body_of_another_type_is_refused_before_the_first_byte(lobby: Gate) ->
     assert answer.status == 415
 
 
+@pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip"])
+def test_a_coded_body_is_refused_before_the_first_byte(lobby: Gate, coding: str) -> None:
+    answer = raw.ask(lobby, FORM, f"Content-Encoding: {coding}", "Content-Length: 100000000")
+    assert (answer.status, answer.said["errors"]) == (415, ["Content-Encoding: expected none"])
+
+
 def test_the_refusal_of_a_missing_credential_goes_before_the_size(lobby: Gate) -> None:
     assert raw.ask(lobby.as_(None), FORM, "Content-Length: 1000000000000").status == 401
 

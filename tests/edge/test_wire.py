@@ -16,6 +16,14 @@ TWO_READINGS = {
     "no HTTP": b"hello\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    "host with a space": b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+    "host with a user": b"GET / HTTP/1.1\r\nHost: user@x\r\n\r\n",
+    "host with a path": b"GET / HTTP/1.1\r\nHost: x/y\r\n\r\n",
+    "hosts in a list": b"GET / HTTP/1.1\r\nHost: x, y\r\n\r\n",
+    "host with a port that is none": b"GET / HTTP/1.1\r\nHost: x:y\r\n\r\n",
+    "host in latin-1": b"GET / HTTP/1.1\r\nHost: \xe9\r\n\r\n",
+    "two ranges": b"GET / HTTP/1.1\r\nHost: x\r\nRange: bytes=0-1\r\nRange: bytes=2-3\r\n\r\n",
+    "two conditions of a range": b'GET / HTTP/1.1\r\nHost: x\r\nIf-Range: "a"\r\nIf-Range: "b"\r\n\r\n',
     "space before the colon": b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
     "folded field": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n",
     "control character in a field": b"GET / HTTP/1.1\r\nHost: x\r\nX: a\x07b\r\n\r\n",
@@ -59,6 +67,12 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused_in_the_envelope(sqlit
     assert protecting | {b"content-type: application/json", b"connection: close"} <= head_of(received)
     assert b"request-id: req_" in head.lower()
     assert b"server:" not in head.lower()
+
+
+@pytest.mark.parametrize("host", ["", "a", "my_service:8000", "[::1]:8000", "127.0.0.1", "xn--bcher-kva.example.:80", "a:"])
+def test_every_form_of_a_host_is_read(sqlite_local: Service, host: str) -> None:
+    request = f"GET /health/live HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    assert statuses(exchange(sqlite_local, request.encode())) == [200]
 
 
 TOO_LARGE = {

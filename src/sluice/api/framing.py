@@ -17,10 +17,14 @@ _FIELD_BYTES: Final = 8000
 _MOST_FIELDS: Final = 100
 
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
-_ONCE: Final = frozenset({b"authorization", b"content-length", b"content-type", b"host", b"transfer-encoding"})
+_ONCE: Final = frozenset(
+    {b"authorization", b"content-length", b"content-type", b"host", b"if-range", b"range", b"transfer-encoding"}
+)
 _LOOK_ALIKES: Final = frozenset(name.replace(b"-", b"_") for name in _ONCE if b"-" in name)
 _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _NUMBER: Final = re.compile(rb"[0-9]{1,19}")
+# host and port of RFC 3986 section 3.2, and the underscore that is part of it; empty for a target without a host
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
 _TARGET: Final = re.compile(rb"/[\x21-\x7e]*|https?://[\x21-\x7e]+", re.IGNORECASE)
 
 
@@ -75,6 +79,8 @@ def _refuse_framing(head: Head) -> None:
     length, coding = said.get(b"content-length"), said.get(b"transfer-encoding")
     if b"host" not in said and head.version == "1.1":
         raise Malformed(errors=["Host: expected once"])
+    if not _HOST.fullmatch(said.get(b"host", b"")):
+        raise Malformed(errors=["Host: expected a host and a port (RFC 9112 section 3.2)"])
     if length is not None and not _NUMBER.fullmatch(length):
         raise Malformed(errors=["Content-Length: expected one number"])
     if coding is None:

@@ -10,8 +10,9 @@ from starlette.requests import ClientDisconnect
 
 from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, Audited, Principal, Scope
 from sluice.api.authenticate import Authenticator
+from sluice.api.bodies import require_json, require_uncoded
 from sluice.api.services import ApiServices
-from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, UnsupportedBody
+from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing
 from sluice.kit.failpoints import reach
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.trail import Deed
@@ -112,9 +113,8 @@ async def _read(request: Request) -> Request:
         raise Malformed(errors=["body: ended before its announced length"]) from fault
     if not raw.strip():
         raise Invalid("body: expected a JSON object, found nothing")
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not (media_type.startswith("application/") and media_type.endswith("+json")):
-        raise UnsupportedBody("application/json")
+    require_json(request)
+    require_uncoded(request)
     try:
         return _ReadRequest(request, raw, read_json(raw))
     except NotStrictJson as fault:

@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
+from sluice.api.bodies import require_uncoded
 from sluice.api.multipart import Event, PartEnd, PartStart, boundary_of, read_parts
 from sluice.errors import BodyTooLarge, Invalid, Malformed, UnsupportedBody
 from sluice.observe.stages import staged
@@ -24,6 +25,7 @@ def require_acceptable(request: Request) -> str:
     boundary = boundary_of(request.headers.get("content-type", ""))
     if boundary is None:
         raise UnsupportedBody("multipart/form-data")
+    require_uncoded(request)
     return boundary
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
+from sluice.api.parameters import DIGITS, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
@@ -37,7 +37,7 @@ async def get_download_url(
     file_id: str,
     by: ByCaller,
     services: Services,
-    expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works.")] = 300,
+    expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works."), DIGITS] = 300,
 ) -> Envelope[DownloadUrl]:
     """Get a pre-signed URL that downloads the file for a limited time."""
     link = await services.files.link(by, file_id, expires_in)
