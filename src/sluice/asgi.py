@@ -89,7 +89,7 @@ def background(settings: Settings, services: Services) -> Background:
     """Answer what the worker works with."""
     engines = services.engines
     keep = timedelta(days=settings.decision_days), timedelta(days=settings.audit_days)
-    return Background(engines.database, services.buckets, engines.stores, engines.limiter, utc_now, *keep)
+    return Background(engines.database, services.buckets, engines.stores, engines.limiter, *keep)
 
 
 def rescans(settings: Settings, services: Services) -> Rescans:

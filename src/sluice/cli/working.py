@@ -41,7 +41,7 @@ async def _work(settings: Settings) -> None:
 
             await stack.enter_async_context(watched(settings, settings.worker_port, parts))
         keep = timedelta(days=settings.decision_days), timedelta(days=settings.audit_days)
-        background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, utc_now, *keep)
+        background = Background(parts.database, parts.buckets, parts.stores, parts.limiter, *keep)
         log.info("working", pause_seconds=settings.worker_seconds)
         sweeping = loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
         stale = StalePartsSweep(parts.buckets, parts.stores, older_than=timedelta(hours=settings.stale_parts_hours))

@@ -3,10 +3,11 @@
 What a person reads (`created_at` and the like) is written by the process that did it.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, String, literal
+from sqlalchemy import ColumnElement, Float, String, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -48,6 +49,12 @@ def ahead(after: timedelta | ColumnElement[float]) -> ColumnElement[Any]:
 def month() -> ColumnElement[str]:
     """Answer the present calendar month in UTC, as `2026-01`."""
     return _Month()
+
+
+async def present(connection: AsyncConnection) -> datetime:
+    """Ask for the present moment."""
+    moment: datetime = (await connection.execute(select(now()))).scalar_one()
+    return moment
 
 
 @compiles(_Now, "postgresql")

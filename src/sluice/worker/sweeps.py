@@ -8,11 +8,11 @@ from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db import counts
 from sluice.db.database import Database
+from sluice.db.moments import present
 from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import ForgetsIdle, Limiter, LimiterAway
 from sluice.engines.storage import StoreFault, SweepsLeftovers
 from sluice.files import repository as file_rows
-from sluice.kit.clock import Clock
 from sluice.kit.failpoints import reach
 from sluice.observe.log import log
 from sluice.observe.metrics import WORKER_PUT_OFF
@@ -35,7 +35,6 @@ class Background:
     buckets: Buckets
     stores: Stores
     limiter: Limiter
-    clock: Clock
     keep_decisions: timedelta
     keep_audit: timedelta
 
@@ -120,14 +119,14 @@ async def forget_takes(work: Background) -> int:
 async def forget_decisions(work: Background) -> int:
     """Delete decisions older than the log is kept: they hold personal data."""
     async with work.database.transaction(EVERYBODY) as connection:
-        return await upload_rows.forget_decisions(connection, work.clock() - work.keep_decisions, _BATCH)
+        return await upload_rows.forget_decisions(connection, await present(connection) - work.keep_decisions, _BATCH)
 
 
 @swept("forget_audit")
 async def forget_audit(work: Background) -> int:
     """Delete entries of the audit trail older than it is kept: they name people."""
     async with work.database.transaction(EVERYBODY) as connection:
-        return await trail_rows.forget(connection, work.clock() - work.keep_audit, _BATCH)
+        return await trail_rows.forget(connection, await present(connection) - work.keep_audit, _BATCH)
 
 
 @swept("fold_counts")
