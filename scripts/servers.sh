@@ -19,26 +19,31 @@ have() {
     esac
 }
 
+# The OIDC issuer of the tests is a program of npm's; where npm or its registry is missing, its tests are skipped.
+install_issuer() {
+    local issuer=${0%/*}/../tests/servers/oidc
+    if command -v npm >/dev/null && [ ! -d "$issuer/node_modules" ]; then
+        npm ci --prefix "$issuer" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$issuer/node_modules"
+    fi
+}
+
+install_missing() {
+    if ! command -v apt-get >/dev/null; then
+        printf 'Tests that need these are skipped (Debian package names): %s\n' "$*"
+    elif [ "$(id -u)" != 0 ]; then
+        printf 'Tests that need these are skipped; install them with: sudo apt-get install --no-install-recommends %s\n' "$*"
+    else
+        printf 'Installing what the tests start: %s\n' "$*"
+        export DEBIAN_FRONTEND=noninteractive
+        { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; } </dev/null >/dev/null ||
+            printf 'They could not be installed; tests that need them are skipped.\n'
+    fi
+}
+
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 curl prometheus "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus "$@"; do
     have "$package" || missing+=("$package")
 done
-# The OIDC issuer of the tests is a program of npm's; where node or the registry is missing, its tests are skipped.
-issuer=${0%/*}/../tests/servers/oidc
-if command -v npm >/dev/null && [ ! -d "$issuer/node_modules" ]; then
-    npm ci --prefix "$issuer" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$issuer/node_modules"
-fi
-
-[ ${#missing[@]} = 0 ] && exit 0
-
-if ! command -v apt-get >/dev/null; then
-    printf 'Tests that need these are skipped (Debian package names): %s\n' "${missing[*]}"
-elif [ "$(id -u)" != 0 ]; then
-    printf 'Tests that need these are skipped; install them with: sudo apt-get install --no-install-recommends %s\n' "${missing[*]}"
-else
-    printf 'Installing what the tests start: %s\n' "${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } </dev/null >/dev/null ||
-        printf 'They could not be installed; tests that need them are skipped.\n'
-fi
+[ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"
+install_issuer
 exit 0

@@ -48,7 +48,9 @@ class Rules:
 
     def to_json(self) -> dict[str, Any]:
         """Answer the rules for the decision log."""
-        return asdict(self)
+        # `asdict` would copy each value in depth.
+        plain: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {"rate": None if self.rate is None else asdict(self.rate)}
 
 
 @dataclass(frozen=True, slots=True)
