@@ -70,6 +70,12 @@ def test_no_header_is_refused(lobby: Gate) -> None:
     unauthenticated(lobby.as_(None).get("/contexts"))
 
 
+@pytest.mark.parametrize("form", ["Bearer \xa0{}", "Bearer {}\xa0", "\x85{}", "\xa0Bearer {}", "Bearer\xa0{}"])
+def test_what_only_some_take_for_space_is_no_space(lobby: Gate, key: Key, form: str) -> None:
+    headers = [(b"Authorization", form.format(key.text).encode("latin-1"))]
+    unauthenticated(lobby.service.http.get("/api/v1/contexts", headers=headers))
+
+
 def test_two_headers_are_refused(lobby: Gate, key: Key) -> None:
     headers = [("Authorization", key.text), ("Authorization", key.text)]
     unauthenticated(lobby.service.http.get("/api/v1/contexts", headers=headers))

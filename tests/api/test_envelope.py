@@ -184,6 +184,12 @@ def test_a_coded_body_is_refused_and_never_read_as_if_it_were_plain(lobby: Gate,
     assert lobby.get("/contexts/coded").status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["application/json\xa0", "\x85application/json", "application\xa0/json"])
+def test_a_type_is_not_what_only_some_take_for_space(lobby: Gate, kind: str) -> None:
+    headers = [(b"Content-Type", kind.encode("latin-1"))]
+    assert lobby.ask("POST", "/contexts", content=b"{}", headers=headers).status_code == 415
+
+
 def test_json_may_say_that_it_is_not_coded(newcomer: Gate) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "identity"}
     data(newcomer.ask("POST", "/contexts", content=b'{"context_key": "plain", "display_name": "x"}', headers=headers), 201)

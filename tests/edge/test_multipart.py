@@ -82,6 +82,7 @@ async def test_file_names_are_read_as_clients_write_them(sent: str, read: str) -
         part('form-data;\r\n name="a"', b"x") + END,
         part('form-data; name="a"', b"x", "X: " + "y" * 5000 + "\r\n") + END,
         b"".join(part(f'form-data; name="{n}"', b"x") for n in range(40)) + END,
+        part('form-data\u2028; name="a"', b"x") + END,
         b"preamble\r\n" + part('form-data; name="a"', b"x") + END,
         (part('form-data; name="a"', b"x") + END).replace(b"\r\n", b"\n"),
     ],
@@ -102,6 +103,7 @@ async def test_what_follows_the_closing_boundary_is_ignored_however_it_is_cut(si
         ("multipart/form-data; boundary=abc", "abc"),
         ('Multipart/Form-Data; charset=utf-8; boundary="a b:c"', "a b:c"),
         ("application/json", None),
+        ("multipart/form-data\xa0; boundary=abc", None),
         ("", None),
     ],
 )

@@ -1,6 +1,7 @@
 """From an Authorization header to a caller: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`. Every failure looks the same."""
 
 from collections.abc import Collection
+from typing import Final
 
 from starlette.requests import Request
 
@@ -15,6 +16,9 @@ from sluice.kit.throttle import FailureThrottle
 from sluice.observe.log import log
 from sluice.observe.stages import staged
 from sluice.tenants.service import Tenants
+
+_BLANKS: Final = " \t"
+"""What HTTP means by white space (RFC 9110 section 5.6.3); Python's own is more than that in latin-1."""
 
 
 class Authenticator:
@@ -63,9 +67,10 @@ class Authenticator:
     async def _believe(self, headers: list[str], *, presume: bool) -> Principal:
         if len(headers) != 1:
             raise Unauthenticated
-        word, space, rest = headers[0].strip().partition(" ")
+        said = headers[0].strip(_BLANKS)
+        word, space, rest = said.partition(" ")
         behind_bearer = bool(space) and word.lower() == "bearer"
-        credential = rest.strip() if behind_bearer else headers[0].strip()
+        credential = rest.strip(_BLANKS) if behind_bearer else said
         if looks_like_key(credential):
             return await (self._api_keys.presume if presume else self._api_keys.authenticate)(credential)
         if not behind_bearer:

@@ -25,7 +25,10 @@ _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _NUMBER: Final = re.compile(rb"[0-9]{1,19}")
 # host and port of RFC 3986 section 3.2, and the underscore that is part of it; empty for a target without a host
 _HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
-_TARGET: Final = re.compile(rb"/[\x21-\x7e]*|https?://[\x21-\x7e]+", re.IGNORECASE)
+# a path, or an address with a host and no user; a fragment is never sent (RFC 9112 section 3.2, RFC 9110 section 4.2.4)
+_TARGET: Final = re.compile(
+    rb"/[^\x00-\x20#\x7f-\xff]*|https?://[^\x00-\x20/?#@\x7f-\xff]+(?:[/?][^\x00-\x20#\x7f-\xff]*)?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ Event = PartStart | bytes | PartEnd
 def boundary_of(content_type: str) -> str | None:
     """Answer the boundary of a multipart/form-data Content-Type, None for any other type; raises `Malformed` for a bad boundary."""
     media_type, _, rest = content_type.partition(";")
-    if media_type.strip().lower() != "multipart/form-data":
+    if media_type.strip(" \t").lower() != "multipart/form-data":
         return None
     found = [value for name, value in _parameters(f";{rest}" if rest.strip() else "", "Content-Type") if name == "boundary"]
     if len(found) != 1 or not _BOUNDARY.fullmatch(found[0]):
@@ -106,7 +106,7 @@ def _part_start(segment: MultipartSegment) -> PartStart:
     if any(name == "Content-Transfer-Encoding" and value.lower() not in _IDENTITY for name, value in segment.headerlist):
         raise Malformed(errors=["body: Content-Transfer-Encoding is not used in forms (RFC 7578 section 4.7)"])
     kind, _, rest = dispositions[0].partition(";")
-    if kind.strip().lower() != "form-data":
+    if kind.strip(" \t").lower() != "form-data":
         raise Malformed(errors=["body: expected Content-Disposition form-data"])
     pairs = _parameters(f";{rest}" if rest.strip() else "", "Content-Disposition")
     parameters = dict(pairs)
