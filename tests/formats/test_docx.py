@@ -94,6 +94,7 @@ BLANK = {
     "field code": with_body(f"<w:p {W}><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"),
     "index entry": with_body(FIELD.format('TC "secret"')),
     "link without text": with_body(FIELD.format("HYPERLINK &quot;x&quot;")),
+    "numbering taken away": with_body(f'<w:p {W}><w:pPr><w:numPr><w:numId w:val="0"/></w:numPr></w:pPr></w:p>'),
     "empty note": note("footnotes", ""),
     "text box without text": with_body(SHAPE.format("<a:noFill/><a:ln><a:noFill/></a:ln>")),
     "vml without line and fill": with_body(VML.format('<v:rect stroked="f" filled="false"/>')),
@@ -120,6 +121,9 @@ CONTENT = {
     "symbol": with_body(f'<w:p {W}><w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r></w:p>'),
     "field without a kept result": with_body(FIELD.format("PAGE \\* MERGEFORMAT")),
     "simple field": with_body(f'<w:p {W}><w:fldSimple w:instr="MERGEFIELD Name"/></w:p>'),
+    "number of an empty paragraph": with_body(
+        f'<w:p {W}><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="2"/></w:numPr></w:pPr></w:p>'
+    ),
     "footnote": note("footnotes", "see page 3"),
     "comment": note("comments", "please check"),
     "deleted text": with_body(f"<w:p {W}><w:del><w:r><w:delText>x</w:delText></w:r></w:del></w:p>"),

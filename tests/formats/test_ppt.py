@@ -39,6 +39,11 @@ def test_a_presentation_is_sound_and_not_blank() -> None:
     assert judged.blank is None
 
 
+def test_a_presentation_of_powerpoint_95_is_unsupported() -> None:
+    streams = {"PowerPoint Document": bytes(5000), "Current User": bytes(60), "PersistentStorage Directory": bytes(100)}
+    assert judge(KIND, make_compound(streams)).outcome is Outcome.UNSUPPORTED
+
+
 @pytest.mark.parametrize("part", range(1, 20))
 def test_a_cut_presentation_is_corrupt(part: int) -> None:
     assert judge(KIND, PRESENTATION[: len(PRESENTATION) * part // 20]).outcome is Outcome.CORRUPT

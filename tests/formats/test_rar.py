@@ -209,6 +209,14 @@ def test_packed_data_that_is_none_is_corrupt() -> None:
     assert judged(archive5(file5("a", b"\xff" * 200, packing=0x180))).outcome is Outcome.CORRUPT
 
 
+@needs_libarchive
+@pytest.mark.parametrize(
+    "archive", [archive5(file5("a", b"", packing=0x180)), archive4(file4(b"a", b"", method=0x33), file4(b"b", b"", flags=0x9000))]
+)
+def test_sound_headers_that_libarchive_does_not_take_are_not_held_against_the_file(archive: bytes) -> None:
+    assert judged(archive).outcome is Outcome.UNSUPPORTED
+
+
 def test_without_libarchive_packed_members_are_unsupported_and_stored_ones_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libarchive, "_LIBRARY", None)
     assert judged(GOOD5).outcome is Outcome.OK

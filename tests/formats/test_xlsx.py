@@ -88,6 +88,19 @@ def button() -> bytes:
     return package_of(parts | added | {"[Content_Types].xml": types})
 
 
+def background(*, shows: bool) -> bytes:
+    """Answer a workbook with a picture behind its cells, which openpyxl does not write."""
+    parts = parts_of(workbook())
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'<Relationship Id="b" Type="{kind}" Target="../media/back.png"/></Relationships>'
+    )
+    types = parts["[Content_Types].xml"].replace(b"<Default", b'<Default Extension="png" ContentType="image/png"/><Default', 1)
+    added = {"xl/worksheets/_rels/sheet1.xml.rels": relations.encode(), "xl/media/back.png": picture(shows=shows).getvalue()}
+    return package_of(parts | added | {"[Content_Types].xml": types})
+
+
 WHITE = Font(color="FFFFFFFF")
 BLANK = {
     "as made": workbook(),
@@ -103,6 +116,7 @@ BLANK = {
     "value in a hidden column": workbook(hidden_column),
     "white number": workbook(cell(7, font=WHITE)),
     "number shown as nothing": workbook(cell(7, number_format=";;;")),
+    "white background": background(shows=False),
     "white picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False)))),
 }
 CONTENT = {
@@ -121,6 +135,7 @@ CONTENT = {
     "value in a filtered row": workbook(lambda sheet: hidden_row(sheet, filtered=True)),
     "white number on colour": workbook(cell(7, font=WHITE, fill=PatternFill("solid", fgColor="FF000000"))),
     "value behind empty rows": workbook(cell("x", "A5000")),
+    "background": background(shows=True),
     "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
     "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
     "chart": workbook(lambda sheet: sheet.add_chart(BarChart())),

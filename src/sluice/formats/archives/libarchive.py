@@ -107,9 +107,15 @@ class _Reader:
     def members(self) -> Iterator[tuple[str, bool]]:
         """Yield the name of each member, and whether it is a folder: libarchive has no data of those to read."""
         entry = ctypes.c_void_p()
-        while self.checked(self._library.archive_read_next_header(self._handle, ctypes.byref(entry))) != _END:
+        while self._is_at_member(entry):
             name: bytes = self._library.archive_entry_pathname(entry) or b""
             yield name.decode("utf-8", "replace"), stat.S_ISDIR(self._library.archive_entry_filetype(entry))
+
+    def _is_at_member(self, entry: ctypes.c_void_p) -> bool:
+        try:
+            return self.checked(self._library.archive_read_next_header(self._handle, ctypes.byref(entry))) != _END
+        except Corrupt as said:  # the headers are sound by their checksums, or they would not have been handed to this reader
+            raise Unsupported(f"what is in the archive cannot be judged by libarchive: {said}") from said
 
     def pieces(self) -> Iterator[bytes]:
         start, size, offset = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int64()

@@ -17,7 +17,8 @@ from sluice.formats.verdict import Limits, Measure
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _STRICT: Final = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
 _BORDERS: Final = frozenset({"w:tblBorders", "w:tcBorders", "w:pBdr", "w:pgBorders"})
-_NO_BORDER: Final = frozenset({"", "nil", "none"})
+_NOTHING: Final = frozenset({"", "nil", "none", "0"})
+"""What says that there is no line, and no numbering."""
 _PLAIN: Final = frozenset({"", "auto", "ffffff"})
 _AREAS: Final = frozenset({"w:tcPr", "w:pPr"})
 """Cells and paragraphs, which are coloured even where they are empty."""
@@ -51,7 +52,7 @@ class _Body(Ink):
             self._run_hidden = self._run_white = False
         elif parent == "w:rPr":
             self._run_property(name, attributes)
-        elif parent in _BORDERS and _value(attributes) not in _NO_BORDER:
+        elif (parent in _BORDERS or name == "w:numId") and _value(attributes) not in _NOTHING:
             self.ink_seen()
         elif name == "w:showingPlcHdr" and is_on(_value(attributes) or None):
             self._prompts += 1

@@ -115,10 +115,12 @@ def _rows(package: Package, main: str, sheet: Sheet) -> list[list[str]]:
 
 
 def _has_objects(package: Package, sheet: str) -> bool:
-    relations = package.relations(sheet).values()
-    if any(each.kind in _CONTENT for each in relations):
+    relations = package.relations(sheet)
+    if any(each.kind in _CONTENT for each in relations.values()):
         return True
-    for each in relations:
+    if any(each.kind == "image" and package.shows_picture(sheet, name) for name, each in relations.items()):
+        return True  # the sheet's background
+    for each in relations.values():
         if each.target not in package.parts:
             continue
         if each.kind in _COMMENTS and _has_ink(package, each.target, _Comments()):

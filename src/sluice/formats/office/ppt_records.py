@@ -37,6 +37,8 @@ _FOLLOWED: Final = SHAPES | {
 }  # fmt: skip
 """Containers whose content is records throughout."""
 _DEPTH_MOST: Final = 64
+_LIST_OF_95: Final = "persistentstorage directory"
+"""What PowerPoint 95 writes beside a stream that is named as that of later versions."""
 _EDITS_MOST: Final = 10_000
 _STREAM_MOST: Final = 512 * 1024**2
 _LOOK_AT_CLOCK: Final = 4096
@@ -47,7 +49,7 @@ class Presentation:
 
     def __init__(self, container: CompoundFile) -> None:
         stream = container.root.stream("powerpoint document")
-        if stream is None:
+        if stream is None or container.root.stream(_LIST_OF_95) is not None:
             raise Unsupported("the presentation was written by PowerPoint 95 or older, whose files cannot be judged here")
         if stream.size > _STREAM_MOST:
             raise TooComplex("the presentation is too large to be looked through")
