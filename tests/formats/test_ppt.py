@@ -104,6 +104,11 @@ def test_a_damaged_metafile_is_corrupt() -> None:
     assert judge(KIND, make_presentation([], pictures=[metafile(packed[:-1] + b"?")])).outcome is Outcome.CORRUPT
 
 
+def test_zeros_behind_the_last_picture_pass_and_between_two_are_corrupt() -> None:
+    assert judge(KIND, make_presentation([], pictures=[png(shows=True), bytes(3000)])).passes
+    assert judge(KIND, make_presentation([], pictures=[png(shows=True), bytes(400), png(shows=True)])).outcome is Outcome.CORRUPT
+
+
 def test_something_between_the_pictures_is_corrupt() -> None:
     assert judge(KIND, make_presentation([], pictures=[bytes(400)])).outcome is Outcome.CORRUPT
 

@@ -158,6 +158,8 @@ class Presentation:
             stream.seek(at)
             opening, kind, length = HEADER.unpack(stream.read(HEADER.size))
             record = Record(opening & 0xF, opening >> 4, kind, 0, length)
+            if at and not (opening or kind or length) and not stream.read().strip(b"\0"):
+                return  # writers fill the stream up
             if not (record.is_picture or record.is_store_entry) or at + HEADER.size + length > self._pictures.size:
                 raise Corrupt("the presentation is damaged: there is something between its pictures that is none")
             if length <= PICTURES_MOST:
