@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.places import Places
+from tests.db.migrated import Migrated
 from tests.fleet import running_fleet
 from tests.gate import Gate, Service, running_service
 from tests.servers.clamd import LARGEST, running_clamd
@@ -33,6 +34,11 @@ PATIENT = {"WORKER_SECONDS": "1"}
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Migrated:
+    return Migrated(tmp_path_factory.mktemp("migrated"))
 
 
 @pytest.fixture(scope="session")

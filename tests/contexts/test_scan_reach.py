@@ -7,9 +7,9 @@ import pytest
 
 from sluice.contexts.service import Contexts, Draft
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
 from sluice.errors import Invalid
 from sluice.tenants.service import Tenants
+from tests.db.migrated import Migrated
 from tests.deeds import deed_of
 
 MIB = 2**20
@@ -23,9 +23,8 @@ class Reach:
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
-    await upgrade(opened)
+async def database(migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(migrated.sqlite(tmp_path))
     yield opened
     await opened.aclose()
 

@@ -1,4 +1,4 @@
-"""An empty database of each kind."""
+"""A database of each kind, empty or with the schema of this release."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluice.db.database import Database
+from tests.db.migrated import Migrated
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -13,5 +14,13 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     on_file = request.param == "sqlite"
     url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
     database = Database(url)
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def tables(request: pytest.FixtureRequest, migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
+    on_file = request.param == "sqlite"
+    database = Database(migrated.sqlite(tmp_path) if on_file else migrated.postgres(request.getfixturevalue("postgres")))
     yield database
     await database.aclose()

@@ -15,10 +15,9 @@ from tests.db.rows import add_file, add_tenant, move, set_state
 
 
 @pytest.fixture
-async def tables(database: Database) -> Database:
-    await upgrade(database)
-    await add_tenant(database, "ten_1", "a", "b")
-    return database
+async def tables(tables: Database) -> Database:
+    await add_tenant(tables, "ten_1", "a", "b")
+    return tables
 
 
 async def total(database: Database, first: str | None = None, second: str | None = None, tenant_id: str = "ten_1") -> int:

@@ -45,12 +45,6 @@ def _rename(wanted: str) -> Any:
 _BOTH = Hot(postgres=_rename("second"), sqlite=[_rename("first"), _rename("second")])
 
 
-@pytest.fixture
-async def tables(database: Database) -> Database:
-    await upgrade(database)
-    return database
-
-
 async def test_a_row_comes_back_as_it_was_written(tables: Database) -> None:
     assert await tables.commit(_ADD, _ROW) == {"tenant_id": "ten_1"}
     assert await tables.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"}) == _ROW

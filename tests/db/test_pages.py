@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import event, text
 
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
 from sluice.db.whose import EVERYBODY
 from sluice.files import repository
 from sluice.kit.paging import PageRequest
@@ -23,13 +22,12 @@ _INDEXES = {
 
 
 @pytest.fixture
-async def tables(database: Database) -> Database:
-    await upgrade(database)
-    await add_tenant(database, "ten_1", "a", "b")
+async def tables(tables: Database) -> Database:
+    await add_tenant(tables, "ten_1", "a", "b")
     for number in range(11):
-        await add_file(database, "ten_1", f"f{number:02}")
-    await add_file(database, "ten_1", "f99", context="b", by="v")
-    return database
+        await add_file(tables, "ten_1", f"f{number:02}")
+    await add_file(tables, "ten_1", "f99", context="b", by="v")
+    return tables
 
 
 async def page(database: Database, number: int, size: int, context: str | None = None, by: str | None = None) -> list[str]:

@@ -21,6 +21,7 @@ from sluice.db.roles import RIGHTS, grant, role_of
 from sluice.db.schema import api_keys, audit_events, contexts, metadata, tenants
 from sluice.db.whose import EVERYBODY, NOBODY, Whose
 from sluice.tenants.service import Tenants
+from tests.db.migrated import Migrated
 from tests.deeds import deed_of
 from tests.servers.pgbouncer import running_pgbouncer
 from tests.servers.postgres import ROLE, Postgres
@@ -33,10 +34,9 @@ _NAMES = same(select(tenants.c.name, func.count().over().label("seen")).limit(1)
 
 
 @pytest.fixture
-async def owner(postgres: Postgres) -> AsyncIterator[Database]:
+async def owner(postgres: Postgres, migrated: Migrated) -> AsyncIterator[Database]:
     """A migrated database as its owner, with two tenants that have a key each."""
-    database = Database(postgres.createdb())
-    await upgrade(database)
+    database = Database(migrated.postgres(postgres))
     for tenant_id in (_OURS, _THEIRS):
         await Tenants(database).create(f"Tenant {tenant_id}", "unlimited", tenant_id=tenant_id)
         await ApiKeys(database).create(deed_of(tenant_id), "tests", ["admin"])

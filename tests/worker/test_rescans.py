@@ -14,7 +14,6 @@ from sqlalchemy import insert, select, update
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
 from sluice.db.moments import ahead
 from sluice.db.schema import contexts, decisions, files, tenants
 from sluice.db.whose import EVERYBODY
@@ -25,6 +24,7 @@ from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.kit.sealed import Sealed
 from sluice.uploads.spool import Spool
 from sluice.worker.rescans import Rescans
+from tests.db.migrated import Migrated
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 NEW = Edition("clamd 1.4.6", "27501")
@@ -137,9 +137,8 @@ class House:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
-    await upgrade(database)
+async def house(migrated: Migrated, tmp_path: Path) -> AsyncIterator[House]:
+    database = Database(migrated.sqlite(tmp_path))
     tenant = {"tenant_id": "ten_1", "name": "one", "plan": "unlimited", "status": "active", "created_at": START}
     context = {
         "context_id": "ctx_1",

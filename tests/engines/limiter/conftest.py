@@ -11,12 +11,12 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
 from sluice.db.whose import EVERYBODY
 from sluice.engines.limiter import Limiter
 from sluice.engines.limiter.database import DatabaseLimiter
 from sluice.engines.limiter.memory import MemoryLimiter
 from sluice.engines.limiter.redis import RedisLimiter
+from tests.db.migrated import Migrated
 from tests.servers.redis import RedisServer
 
 _PATIENCE = 30.0
@@ -66,10 +66,10 @@ async def _bench(request: pytest.FixtureRequest, name: str, folder: Path) -> Asy
             server: RedisServer = request.getfixturevalue("redis_server")
             yield _on_redis(server, stack)
         else:
-            url = f"sqlite:///{folder / 'test.db'}" if name == "sqlite" else request.getfixturevalue("postgres").createdb()
+            made: Migrated = request.getfixturevalue("migrated")
+            url = made.sqlite(folder) if name == "sqlite" else made.postgres(request.getfixturevalue("postgres"))
             database = Database(url)
             stack.push_async_callback(database.aclose)
-            await upgrade(database)
             yield _on_database(name, url, database)
 
 
