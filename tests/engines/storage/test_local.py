@@ -134,8 +134,44 @@ async def test_what_waits_together_flushes_its_folder_once_and_each_gets_its_own
     assert synced.count(tmp_path / "store/objects/t") == 4
 
 
+async def test_a_nameless_file_of_the_same_file_system_becomes_the_object_and_nothing_is_copied(
+    local: LocalStore, tmp_path: Path, seal: Seal
+) -> None:
+    body = os.urandom(300_000)
+    spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(spool, body)
+    sealed = Sealed(spool, len(body), seal(body).sha256)
+    await local.put("t/first", sealed, content_type="text/plain")
+    await local.put("t/second", sealed, content_type="text/plain")
+    first, second = (tmp_path / "store/objects/t" / name for name in ("first", "second"))
+    assert first.stat().st_ino == os.fstat(spool).st_ino
+    assert mode(first) == 0o600
+    os.close(spool)
+    assert second.stat().st_ino != first.stat().st_ino  # it has a name by now: a second object is one of its own
+    assert first.read_bytes() == second.read_bytes() == body
+
+
+async def test_a_file_that_lost_its_name_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+    with (tmp_path / "once").open("w+b") as spool:
+        spool.write(b"x")
+        spool.flush()
+        (tmp_path / "once").unlink()
+        await local.put("t/a", Sealed(spool.fileno(), 1, seal(b"x").sha256), content_type="text/plain")
+    assert await content(local, "t/a") == b"x"
+
+
+async def test_a_file_without_a_name_that_holds_more_than_the_bytes_is_copied(
+    local: LocalStore, tmp_path: Path, seal: Seal
+) -> None:
+    spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(spool, b"the bytes and more")
+    await local.put("t/a", Sealed(spool, 9, seal(b"the bytes").sha256), content_type="text/plain")
+    os.close(spool)
+    assert await content(local, "t/a") == b"the bytes"
+
+
 async def test_a_file_system_without_nameless_files_keeps_drafts_under_names(
-    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, drafts = os.open, []
 
@@ -147,12 +183,14 @@ async def test_a_file_system_without_nameless_files_keeps_drafts_under_names(
         return kept(path, flags, mode)
 
     monkeypatch.setattr(os, "open", without_nameless)
+    local = LocalStore(tmp_path / "store")
     await local.put("t/a", seal(b"x"), content_type="text/plain")
     with pytest.raises(StoreFault, match="already"):
         await local.put("t/a", seal(b"y"), content_type="text/plain")
     assert len(drafts) == 2
     assert list((tmp_path / "store/.tmp").iterdir()) == []
     assert await content(local, "t/a") == b"x"
+    await local.aclose()
 
 
 async def test_a_closed_store_says_so(local: LocalStore, seal: Seal) -> None:

@@ -3,11 +3,12 @@
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from sluice.engines.storage.protocol import StoreFault, StoreFull
 from sluice.kit.failpoints import reach
@@ -89,8 +90,42 @@ class Piece:
 Fault = OSError | StoreFault
 
 
-def store_all(pieces: Sequence[Piece], drafts: Path, folders: Folders) -> list[Fault | None]:
-    """Store each piece as a new file by way of `drafts`, on the same file system; answer for each what stood against it, or None.
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """The folder of what has no name yet, on the file system of the targets."""
+
+    folder: Path
+    device: int
+    nameless: bool
+    """Whether the file system makes files without a name, so that a crash leaves none."""
+
+    @classmethod
+    def within(cls, folder: Path) -> Self:
+        """Find out what `folder` can do."""
+        try:
+            os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            if error.errno not in _NO_NAMELESS:
+                raise
+            return cls(folder, folder.stat().st_dev, nameless=False)
+        return cls(folder, folder.stat().st_dev, nameless=True)
+
+    def holds(self, piece: Piece) -> bool:
+        """Tell whether the bytes lie in a nameless file of this file system already: it needs no more than a name."""
+        if not self.nameless:
+            return False
+        try:
+            found = os.fstat(piece.source)
+        except OSError as error:
+            raise StoreFault("The object store cannot read the received bytes: they were let go.") from error
+        return stat.S_ISREG(found.st_mode) and (found.st_nlink, found.st_dev, found.st_size) == (0, self.device, piece.size)
+
+
+def store_all(pieces: Sequence[Piece], drafts: Drafts, folders: Folders) -> list[Fault | None]:
+    """Store each piece as a new file by way of `drafts`; answer for each what stood against it, or None.
+
+    A source without a name on that file system, such as a large upload's spool, becomes the file itself: whoever made it must not write
+    to it any more. Of others the bytes are copied.
 
     When this returns, bytes and names survive a crash; a piece with a fault has no file by this call. `FileExistsError` says that its
     name is taken: linking, unlike renaming, never replaces. Nothing has a name before its bytes are on disk. Each folder is flushed
@@ -102,7 +137,7 @@ def store_all(pieces: Sequence[Piece], drafts: Path, folders: Folders) -> list[F
         if len(works) > 1:
             _each(works, _Work.begin_flush)
         _each(works, _Work.flush)
-        _each(works, lambda work: work.link(folders))
+        _each(works, lambda work: work.link(drafts, folders, opened))
     for folder in {work.piece.target.parent for work in works if work.fault is None}:
         _sync_names([work for work in works if work.fault is None and work.piece.target.parent == folder], folder)
     return [work.fault for work in works]
@@ -110,21 +145,25 @@ def store_all(pieces: Sequence[Piece], drafts: Path, folders: Folders) -> list[F
 
 @dataclass(slots=True)
 class _Work:
-    """One piece on its way. Its draft has no name, where the file system can make such a file, so that a crash leaves none."""
+    """One piece on its way."""
 
     piece: Piece
     draft: int = -1
     draft_name: Path | None = None
     fault: Fault | None = None
 
-    def fill(self, drafts: Path, opened: ExitStack) -> None:
-        """Make the draft, to be closed by `opened`, and copy the bytes into it."""
-        try:
-            self.draft = os.open(drafts, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            if error.errno not in _NO_NAMELESS:
-                raise
-            self.draft_name = drafts / secrets.token_hex(16)
+    def fill(self, drafts: Drafts, opened: ExitStack) -> None:
+        """Make the draft, to be closed by `opened`, and copy the bytes into it, unless they are in one already."""
+        if drafts.holds(self.piece):
+            self.draft = self.piece.source
+        else:
+            self._copy(drafts, opened)
+
+    def _copy(self, drafts: Drafts, opened: ExitStack) -> None:
+        if drafts.nameless:
+            self.draft = os.open(drafts.folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        else:
+            self.draft_name = drafts.folder / secrets.token_hex(16)
             self.draft = os.open(self.draft_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             opened.callback(self.draft_name.unlink, missing_ok=True)
         opened.callback(os.close, self.draft)
@@ -139,7 +178,7 @@ class _Work:
         os.fsync(self.draft)
         reach("local.drafted")
 
-    def link(self, folders: Folders) -> None:
+    def link(self, drafts: Drafts, folders: Folders, opened: ExitStack) -> None:
         """Give the draft its name."""
         folders.ensure(self.piece.target.parent)
         try:
@@ -147,6 +186,10 @@ class _Work:
         except FileNotFoundError:
             folders.forget()
             folders.ensure(self.piece.target.parent)
+            if self.draft == self.piece.source:
+                # It had a name once, or was opened so as never to have one (open(2), O_EXCL): it can get none.
+                self._copy(drafts, opened)
+                os.fsync(self.draft)
             self._link()
         reach("local.linked")
 
@@ -183,8 +226,6 @@ def _copy(source: int, target: int, size: int) -> None:
         try:
             copied = step(source, target, min(_COPY_BYTES, size - done), done)
         except OSError as error:
-            if error.errno == errno.EBADF:
-                raise StoreFault("The object store cannot read the received bytes: they were let go.") from error
             if step is _send or error.errno not in _NOT_BETWEEN_THESE:
                 raise
             copied = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sluice.engines.storage.batches import Batches
-from sluice.engines.storage.disk import Fault, Folders, Piece, as_store_fault, make_root, store_all, sync_folder
+from sluice.engines.storage.disk import Drafts, Fault, Folders, Piece, as_store_fault, make_root, store_all, sync_folder
 from sluice.engines.storage.keys import checked_key
 from sluice.engines.storage.local_walk import walked
 from sluice.engines.storage.probing import probed
@@ -42,22 +42,23 @@ class LocalStore:
 
     def __init__(self, root: Path, *, threads: int = 16, low_space_bytes: int = 1 << 30) -> None:
         self._root = root.absolute()
-        self._objects, self._long, self._drafts = self._root / "objects", self._root / "long-names", self._root / ".tmp"
+        self._objects, self._long, self._draft_folder = self._root / "objects", self._root / "long-names", self._root / ".tmp"
         self._low_space_bytes = low_space_bytes
         self._folders = Folders(self._root)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="local-store")
         self._batches = Batches(self._store_all)
         with as_store_fault("make its folders"):
             make_root(self._root)
-            for folder in (self._objects, self._long, self._drafts):
+            for folder in (self._objects, self._long, self._draft_folder):
                 self._folders.ensure(folder)
+            self._drafts = Drafts.within(self._draft_folder)
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self._root)!r})"
 
     async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:  # noqa: ARG002 - the record keeps the type
         """Store the bytes as a new file; see the protocol. A taken key is a `StoreFault`. Cancelled, it still ends its work first."""
-        # The bytes are read at offsets of our own, and nobody closes them before this ends: no descriptor of our own is needed.
+        # Bytes are read at offsets of our own, and nobody closes them before this ends: no descriptor of our own is needed.
         piece = Piece(sealed.fd, sealed.size, self._path(key))
         with as_store_fault("write the object"):
             try:
@@ -116,7 +117,7 @@ class LocalStore:
         An hour is far beyond any put: each write of a running one makes its file young again.
         """
         with as_store_fault("sweep its drafts"):
-            return await self._run(partial(_sweep, self._drafts, time.time() - older_than_seconds))
+            return await self._run(partial(_sweep, self._draft_folder, time.time() - older_than_seconds))
 
     async def probe(self) -> None:
         """Put, read and delete one small object."""
@@ -158,7 +159,7 @@ class LocalStore:
 
     def _room(self) -> tuple[int, bool]:
         found = os.statvfs(self._root)
-        folders = (self._objects, self._long, self._drafts)
+        folders = (self._objects, self._long, self._draft_folder)
         return found.f_bavail * found.f_frsize, all(os.access(folder, os.W_OK | os.X_OK) for folder in folders)
 
     async def _run(self, step: Callable[[], T], *, discard: Callable[[T], None] | None = None) -> T:
