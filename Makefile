@@ -57,7 +57,7 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
 	$(BIN)/ruff check src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh

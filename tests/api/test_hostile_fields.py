@@ -23,7 +23,7 @@ from tests.length import amount
 
 pytestmark = beside
 
-_STEP: Final = amount("STEP", short=40, whole=1)
+_STEP: Final = amount("TEXT_STEP", short=40, whole=1)
 """In the short form each field gets every fortieth text, and each field begins at another: all of them are tried somewhere."""
 _GREETED: Final = b"Ctrl-C drains and stops."
 """The last of what a start says to people; what comes behind it is the log."""
