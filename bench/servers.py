@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from tests.servers import daemon, free_port
-from tests.servers.clamd import Clamd, running_clamd
+from tests.servers.clamd import LARGEST, Clamd, running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 
 from bench import baseline_key
@@ -63,7 +63,7 @@ def _scanner(folder: Path) -> Iterator[Clamd | None]:
         f"{source.randbytes(16).hex()}:{source.randint(1000, 4_000_000)}:T.Hash-{n}\n" for n in range(_SIGNATURES * 4 // 5)
     )
     bodies = "".join(f"T.Body-{n}:0:*:{source.randbytes(24).hex()}\n" for n in range(_SIGNATURES // 5))
-    with running_clamd(folder, signatures={"many.hdb": hashes, "many.ndb": bodies}) as clamd:
+    with running_clamd(folder, LARGEST, signatures={"many.hdb": hashes, "many.ndb": bodies}) as clamd:
         yield clamd
 
 
