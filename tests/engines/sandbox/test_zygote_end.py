@@ -6,6 +6,9 @@ import os
 import signal
 import sys
 
+import pytest
+
+from sluice.engines.sandbox import nursery
 from sluice.engines.sandbox.protocol import Away, Ran
 from tests.engines.sandbox.conftest import ROOT, Opener, Runner
 from tests.engines.sandbox.processes import children_of, until_running, wait_for_end
@@ -69,6 +72,18 @@ async def test_a_stopped_zygote_gives_away_and_is_replaced(open_sandbox: Opener,
     assert sandbox._pool is not None
     os.kill(sandbox._pool.nursery.pid, signal.SIGSTOP)
     assert isinstance(await run(sandbox, "null"), Away)
+    assert isinstance(await run(sandbox, "truth"), Ran)
+
+
+async def test_a_zygote_that_bears_no_child_is_replaced(open_sandbox: Opener, run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = await open_sandbox(wait_seconds=60)
+    assert sandbox._pool is not None
+    os.kill(sandbox._pool.nursery.pid, signal.SIGSTOP)
+    for child in list(sandbox._pool._living):
+        sandbox._pool.discard(child)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(nursery, "_BIRTH_SECONDS", 0.5)
+        assert isinstance(await run(sandbox, "truth"), Away)
     assert isinstance(await run(sandbox, "truth"), Ran)
 
 

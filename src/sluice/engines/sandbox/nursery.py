@@ -82,7 +82,10 @@ class Nursery:
         number, ended = self._fork(level, theirs)
         child = Child(number, Link(ours), ended)
         try:
-            child.pid = _pid_of(await child.link.hello(_BIRTH_SECONDS), level)
+            said = await child.link.hello(_BIRTH_SECONDS)
+            if isinstance(said, Late):
+                self._die()  # a fork takes milliseconds: one that has not happened by now never will, and only a new zygote helps
+            child.pid = _pid_of(said, level)
         except BaseException:
             self.kill(child)
             raise
