@@ -25,7 +25,7 @@ from typing import Final
 import uvloop
 from tests.scanning.pictures import noise
 from tests.scanning.signatures import database_of
-from tests.servers.clamd import Clamd, running_clamd
+from tests.servers.clamd import LARGEST, Clamd, running_clamd
 from tests.servers.redis import running_redis
 
 from sluice.engines.sandbox.zygote import ZygoteSandbox
@@ -220,7 +220,7 @@ async def main(folder: Path, small: int, rounds: int) -> None:
     """Measure all three."""
     (folder / "clamd" / "db").mkdir(parents=True)
     database_of(SIGNATURES, folder / "clamd" / "db" / "many")
-    with running_clamd(folder / "clamd", WITHOUT_CACHE) as clamd, running_redis(folder / "redis") as redis:
+    with running_clamd(folder / "clamd", LARGEST | WITHOUT_CACHE) as clamd, running_redis(folder / "redis") as redis:
         async with AsyncExitStack() as stack:
             sandbox = ZygoteSandbox()
             stack.push_async_callback(sandbox.aclose)
