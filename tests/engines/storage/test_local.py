@@ -25,6 +25,19 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def spied_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Answer a list that every folder is added to when it is flushed."""
+    synced: list[Path] = []
+    sync_folder = disk.sync_folder
+
+    def spied(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
+
+    monkeypatch.setattr(disk, "sync_folder", spied)
+    return synced
+
+
 async def test_the_object_lies_under_its_key_and_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
     root = tmp_path / "store"
@@ -116,14 +129,7 @@ async def test_what_waits_together_flushes_its_folder_once_and_each_gets_its_own
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await local.put("t/taken", seal(b"first"), content_type="text/plain")
-    synced: list[Path] = []
-    sync_folder = disk.sync_folder
-
-    def spied(folder: Path) -> None:
-        synced.append(folder)
-        sync_folder(folder)
-
-    monkeypatch.setattr(disk, "sync_folder", spied)
+    synced = spied_folders(monkeypatch)
     keys = ["t/head", *(f"t/{number}" for number in range(10)), "t/taken", "u/other"]
     outcomes = await asyncio.gather(
         *(local.put(key, seal(key.encode()), content_type="text/plain") for key in keys), return_exceptions=True
@@ -204,14 +210,7 @@ async def test_a_folder_made_by_another_process_is_made_durable_too(
     tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store/objects/t").mkdir()
-    synced: list[Path] = []
-    sync_folder = disk.sync_folder
-
-    def spied(folder: Path) -> None:
-        synced.append(folder)
-        sync_folder(folder)
-
-    monkeypatch.setattr(disk, "sync_folder", spied)
+    synced = spied_folders(monkeypatch)
     await local.put("t/a", seal(b"x"), content_type="text/plain")
     assert tmp_path / "store/objects" in synced
 
