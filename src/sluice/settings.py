@@ -4,13 +4,16 @@
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import unquote
 
-from pydantic import Field, HttpUrl, SecretStr, field_validator
+from pydantic import Field, HttpUrl, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Names = Annotated[tuple[str, ...], NoDecode]
 """A comma-separated list in the environment."""
+_FILE: Final = "file://"
+_S3: Final = "s3://"
 
 
 class Settings(BaseSettings):
@@ -95,6 +98,11 @@ class Settings(BaseSettings):
     storage_bucket: str | None = Field(
         None,
         description="S3 bucket that is the platform's own store instead of the folder. Choose before the first upload: files stay where they are.",
+    )
+    storage_url: str | None = Field(
+        None,
+        pattern=r"^(file:///.+|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])$",
+        description="Either of the two in one: `file:///folder` or `s3://bucket`, without the other settings of its name.",
     )
     storage_region: str = Field("us-east-1", description="Region of that bucket.")
     storage_endpoint: HttpUrl | None = Field(None, description="Address of another S3 service than AWS for that bucket.")
@@ -248,6 +256,13 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("storage_url")
+    @classmethod
+    def _alone(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and (info.data.get("storage_dir") or info.data.get("storage_bucket")):
+            raise ValueError("expected without SLUICE_STORAGE_DIR and SLUICE_STORAGE_BUCKET, which say the same")
+        return value
+
     @property
     def resolved_database_url(self) -> str:
         """The database, with the default filled in."""
@@ -271,7 +286,16 @@ class Settings(BaseSettings):
     @property
     def resolved_storage_dir(self) -> Path:
         """The local store, with the default filled in."""
+        if self.storage_url is not None and self.storage_url.startswith(_FILE):
+            return Path(unquote(self.storage_url.removeprefix(_FILE)))
         return self.storage_dir or self.data_dir / "objects"
+
+    @property
+    def resolved_storage_bucket(self) -> str | None:
+        """The S3 bucket that is the platform's own store, None for the folder."""
+        if self.storage_url is not None and self.storage_url.startswith(_S3):
+            return self.storage_url.removeprefix(_S3)
+        return self.storage_bucket
 
     @property
     def resolved_spool_dir(self) -> Path:

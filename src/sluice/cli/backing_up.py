@@ -85,7 +85,7 @@ def _told(done: Counter[str], what: str) -> int:
 
 def _embedded(settings: Settings) -> Path:
     url = settings.resolved_database_url
-    if not url.startswith("sqlite:///") or settings.storage_bucket is not None:
+    if not url.startswith("sqlite:///") or settings.resolved_storage_bucket is not None:
         raise CommandRefused(
             "This is for SQLite and the local store. For PostgreSQL use pg_dump, for buckets their versioning; see docs/operations.md.",
             Exit.USAGE,

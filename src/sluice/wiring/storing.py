@@ -84,14 +84,15 @@ def _watched(endpoint_url: str, allowed: Collection[str], start: Callable[[], Aw
 
 def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
     """Answer the store of tenants without a bucket: a folder, or the operator's own bucket."""
-    if settings.storage_bucket is None:
+    bucket = settings.resolved_storage_bucket
+    if bucket is None:
         return LocalStore(settings.resolved_storage_dir)
     if settings.storage_access_key_id is None or settings.storage_secret_access_key is None:
         raise StartRefused(
-            "SLUICE_STORAGE_BUCKET needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY beside it."
+            "A bucket as the platform's store needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY beside it."
         )
     return S3Store(
-        settings.storage_bucket,
+        bucket,
         settings.storage_region,
         settings.storage_access_key_id,
         settings.storage_secret_access_key.get_secret_value(),

@@ -1,0 +1,39 @@
+"""SLUICE_STORAGE_URL: the platform's store in one word, a folder or a bucket."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sluice.engines.storage.local import LocalStore
+from sluice.engines.storage.s3 import S3Store
+from sluice.settings import Settings
+from sluice.wiring.storing import make_stores
+
+
+async def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, storage_url=f"file://{tmp_path}/a%20folder")
+    stores = make_stores(settings)
+    assert isinstance(stores.of(None), LocalStore)
+    assert (tmp_path / "a folder" / "objects").is_dir()
+    await stores.aclose()
+
+
+async def test_an_s3_url_is_a_bucket(tmp_path: Path) -> None:
+    stores = make_stores(
+        Settings(data_dir=tmp_path, storage_url="s3://archive", storage_access_key_id="id", storage_secret_access_key="secret")
+    )
+    assert isinstance(stores.of(None), S3Store)
+    await stores.aclose()
+
+
+@pytest.mark.parametrize("url", ["archive", "file://relative", "s3://", "s3://Archive", "s3://a/b", "https://archive"])
+def test_another_url_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="storage_url"):
+        Settings(storage_url=url)
+
+
+@pytest.mark.parametrize("other", [{"storage_dir": "folder"}, {"storage_bucket": "archive"}])
+def test_two_words_for_the_store_are_refused(other: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="expected without SLUICE_STORAGE_DIR"):
+        Settings(storage_url="s3://archive", **other)  # type: ignore[arg-type]  # as the environment gives them
