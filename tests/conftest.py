@@ -1,6 +1,7 @@
 """Fixtures that many test folders share: the two setups of the service and the gates into them. How they work is in `tests.gate`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -72,19 +73,19 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def sqlite_local(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("sqlite-local"), **PATIENT) as service:
+    with running_service(replace(places.fresh("sqlite-local"), bears=True), **PATIENT) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def postgres_s3(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-s3", clamd="large_clamd_address"), **PATIENT) as service:
+    with running_service(replace(places.fresh("postgres-s3", clamd="large_clamd_address"), bears=True), **PATIENT) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def postgres_local(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-local"), **PATIENT) as service:
+    with running_service(replace(places.fresh("postgres-local"), bears=True), **PATIENT) as service:
         yield service
 
 

@@ -41,7 +41,8 @@ class Place:
     """Where a setup keeps things: its database, and the S3 bucket that tenants get (None: the service's own folder).
 
     `owner_url` is the same database as its owner, where the service works in a role that owns nothing: what tests look at and
-    change behind its back, they do as the owner.
+    change behind its back, they do as the owner. A server here `bears` its zygote itself where tests look at that from outside, see
+    `ForkedServer`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Place:
     gateway: RadosGateway | None = None
     bucket: str = ""
     owner_url: str | None = None
+    bears: bool = False
 
     @property
     def data_dir(self) -> Path:
@@ -119,14 +121,16 @@ def unguarded_service(place: Place, **settings: str) -> Iterator[Service]:
     log = place.folder / f"server-{port}.log"
     client = httpx.Client(base_url=url, timeout=60, event_hooks={"response": [check_edges]}, limits=_MANY)
     # it listens when it is ready, and not before
-    with client, forked("serve", log, ready=lambda: listens(port), environment=environment) as process:
+    with client, forked("serve", log, ready=lambda: listens(port), environment=environment, bears=place.bears) as process:
         yield Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir))
 
 
 @contextmanager
-def forked(word: str, log: Path, *, ready: Callable[[], bool], environment: Mapping[str, str]) -> Iterator[ForkedServer]:
+def forked(
+    word: str, log: Path, *, ready: Callable[[], bool], environment: Mapping[str, str], bears: bool = False
+) -> Iterator[ForkedServer]:
     """Run `sluice serve` or `sluice work` until the block ends, forked from a process that has loaded it."""
-    process = ForkedServer(environment, Path("/"), log, [word])
+    process = ForkedServer(environment, Path("/"), log, [word], bears=bears)
     try:
         wait_until(ready, process, log)
         yield process

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from tests.api.answers import rejected
@@ -46,7 +47,7 @@ def _busy_checker(service: Service) -> int:
 
 
 def test_a_file_whose_checker_crashes_is_unprocessable_and_the_next_one_passes(places: Places) -> None:
-    with running_service(places.fresh("sqlite-local")) as service, ThreadPoolExecutor(1) as client:
+    with running_service(replace(places.fresh("sqlite-local"), bears=True)) as service, ThreadPoolExecutor(1) as client:
         gate = service.new_gate()
         context = gate.context(scan_for_viruses=False, max_file_size_mb=100)
         answer = client.submit(gate.upload, "slow.bz2", _SLOW, context=context)

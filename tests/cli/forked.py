@@ -29,6 +29,8 @@ import sluice.cli.serving
 import sluice.cli.uploading
 import sluice.cli.working  # noqa: F401  (all of these are loaded for the children)
 from sluice.cli.command import run
+from sluice.wiring.ahead import Launch
+from tests.cli.zygotes import Begun
 
 _SECONDS: Final = 60
 _DUMP_SECONDS: Final = 5
@@ -60,15 +62,21 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Pat
 
 
 class ForkedServer:
-    """`sluice serve` (or other `words`) forked from a process that has loaded it, which is most of its start.
+    """`sluice serve` (or other `words`) forked from a process that has loaded it, which is most of its start; and so is its zygote.
 
+    With `bears` its zygote is its own child, started from nothing as in production: for tests that look at it from outside.
     Told and waited for as `subprocess.Popen` is; `daemon` of `tests.servers` ends it. It dies with the tests, however they end.
     """
 
-    def __init__(self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",)) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",), *, bears: bool = False
+    ) -> None:
         log.touch()
-        self._process = PARENT.Process(target=_serve, args=(words, dict(environment), folder, log), daemon=True)
+        begun = Begun() if list(words) == ["serve"] and not bears else None
+        self._process = PARENT.Process(target=_serve, args=(words, dict(environment), folder, log, begun), daemon=True)
         self._process.start()
+        if begun is not None:
+            begun.let_go()
 
     @property
     def pid(self) -> int:
@@ -118,13 +126,15 @@ def _tell_where(_number: int, _frame: FrameType | None) -> None:
     os._exit(1)
 
 
-def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path) -> None:
+def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path, begun: Begun | None) -> None:
     os.setsid()  # Ctrl-C reaches pytest only, which then ends the servers in order
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    _become(words, environment, folder, log, log)
+    _become(words, environment, folder, log, log, launch=None if begun is None else begun.launched)
 
 
-def _become(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:
+def _become(
+    words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path, *, launch: Launch | None = None
+) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -132,4 +142,4 @@ def _become(words: Sequence[str], environment: dict[str, str], folder: Path, out
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(fd, number)
         os.close(fd)
-    sys.exit(run(words))
+    sys.exit(run(words, launch))

@@ -4,13 +4,16 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluice import __version__
 from sluice.cli import file_commands, key_commands, quarantine_commands, secret_commands, service_commands, show, tenant_commands
 from sluice.cli.outcomes import CommandRefused, Exit
+
+if TYPE_CHECKING:  # it is loaded by what launches: `--help` needs none of it
+    from sluice.wiring.ahead import Launch
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["--help", "-h"]})
 service_commands.add_to(app)
@@ -44,10 +47,13 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and answer its exit code; what went wrong is said on standard error."""
+def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
+    """Run one command and answer its exit code; what went wrong is said on standard error.
+
+    `launch` begins the zygote of `serve`, where that is to be another than `launch_ahead`.
+    """
     try:
-        code = app(args=arguments, prog_name="sluice", standalone_mode=False)
+        code = app(args=arguments, prog_name="sluice", standalone_mode=False, obj=launch)
         sys.stdout.flush()
     except typer.TyperException as fault:
         show.complain(_usage_sentence(fault))

@@ -19,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("migrate-bucket", rich_help_panel=_SERVICE)(migrate_bucket)
 
 
-def serve() -> None:
+def serve(context: typer.Context) -> None:
     """Serve the API, with the worker inside.
 
     Migrates the database, listens on SLUICE_HOST:SLUICE_PORT (127.0.0.1:8000) and keeps everything in SLUICE_DATA_DIR (.data).
@@ -29,10 +29,11 @@ def serve() -> None:
     Ctrl-C or SIGTERM drains: no new connections, and uploads under way may finish within SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait.
     """
     from sluice.cli.configured import settings_for_a_service
-    from sluice.wiring.ahead import launch_ahead
+    from sluice.wiring.ahead import Launch, launch_ahead
 
     settings = settings_for_a_service()
-    launched = launch_ahead()  # loads on another core while this one loads what follows
+    launch: Launch = context.obj or launch_ahead
+    launched = launch()  # loads on another core while this one loads what follows
     from sluice.cli.serving import serve
 
     serve(settings, launched)

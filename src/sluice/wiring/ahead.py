@@ -1,11 +1,16 @@
 """What takes long to start, begun before the rest of the program is loaded: the zygote of the sandbox. Who uses it is in `engines`."""
 
 import sys
+from collections.abc import Callable
+from typing import TypeAlias
 
 from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.launch import Launched, launch_zygote
 
-__all__ = ["Launched", "launch_ahead"]
+__all__ = ["Launch", "Launched", "launch_ahead"]
+
+Launch: TypeAlias = Callable[[], Launched | None]
+"""Begins a zygote, or answers None where there is none to be had."""
 
 
 def launch_ahead() -> Launched | None:

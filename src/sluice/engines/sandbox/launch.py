@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.engines.sandbox.program import Program
+from sluice.engines.sandbox.program import Program, Running
 
 DEFAULT_JOBS: Final = "sluice.engines.sandbox.jobs"
 
@@ -14,7 +14,7 @@ DEFAULT_JOBS: Final = "sluice.engines.sandbox.jobs"
 class Launched:
     """A process that loads, and our end of its packet socket. It ends by itself with the thread that began it."""
 
-    program: Program
+    program: Running
     control: socket.socket
 
     def kill(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from sluice.engines.sandbox.launch import Launched
 from sluice.engines.sandbox.link import Answered, Late, Link, Reply
-from sluice.engines.sandbox.program import Ending, Program
+from sluice.engines.sandbox.program import Ending, Running
 from sluice.engines.sandbox.protocol import Level, SandboxBroken
 
 _PACKET_MAX: Final = 4096
@@ -39,7 +39,7 @@ class Child:
 class Nursery:
     """One zygote and its children, made by `of`. Of no more use once `alive` is False."""
 
-    def __init__(self, program: Program, control: socket.socket, on_death: Callable[[], None]) -> None:
+    def __init__(self, program: Running, control: socket.socket, on_death: Callable[[], None]) -> None:
         self._program = program
         self._control = control
         self._on_death = on_death

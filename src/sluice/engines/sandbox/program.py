@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 import sluice
 
@@ -54,6 +54,23 @@ def private_file() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("private"), "w+b")
     return tempfile.TemporaryFile()
+
+
+class Running(Protocol):
+    """A process as it is waited for and ended, however it was begun."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    def kill(self) -> None:
+        """End it at once; a no-op when it has ended."""
+
+    def last_words(self) -> str:
+        """Answer the last line that it wrote to its error stream, empty when there is none."""
+
+    async def ended(self) -> Ending | None:
+        """Wait until it has ended, and kill it when that takes long. None when nobody tells how it ended."""
 
 
 class Program:
