@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from docs_pages.asvs_rows import ELSEWHERE, MORE, SOURCE, TOLD, V5
+from docs_pages.asvs_rows import ELSEWHERE, MORE, SOURCE, V5
 from docs_pages.markdown import made_from, page, table
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -17,12 +17,8 @@ _INTRO: Final = f"""
 
 What Sluice does about the [OWASP Application Security Verification Standard 5.0]({SOURCE}). A proof is a test that carries the
 requirement's id: `@pytest.mark.asvs("5.2.3")`; `pytest -m asvs` runs them all. Chapter 5 is complete at level 3, and a test of the
-documentation fails when one of its rows has no proof. Of the other chapters every requirement of levels 1 and 2 is in one of three lists:
-proven by a test, met by construction or by a page without a test of its own, or not applicable or the operator's, with the reason.
-"""
-_UNTESTED: Final = """
-What no test can show: that a page says what it should (2.1.2, 3.7.1, 6.1.3, 11.1, 13.1.1, 14.1, 15.1, 16.1.1), how people work (15.2.1), what holds by
-the language alone (1.4.1) or at the operator's neighbours (13.2.1), and what is met in part (7.2.2: keys live until they are revoked; 11.2.3; 16.3.1).
+documentation fails when one of its rows has no proof. Of the other chapters every requirement of levels 1 and 2 is in one of two lists:
+proven by a test, or not applicable or the operator's, with the reason. What asks for a page is proven by a test that holds the page to the code.
 """
 
 
@@ -36,9 +32,6 @@ def asvs_page() -> str:
         _rows(V5, proofs),
         "## Other chapters",
         _rows(MORE, proofs),
-        "## Met without a test of their own",
-        _UNTESTED,
-        table(("Requirement", "What Sluice does"), list(TOLD.items())),
         "## Not applicable, or not Sluice's",
         table(("Requirement", "Why"), list(ELSEWHERE.items())),
     )

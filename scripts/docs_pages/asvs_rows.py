@@ -43,12 +43,15 @@ MORE: Final[Mapping[str, str]] = {
     "1.3.6": "A tenant may name an endpoint only where its host is on the operator's list, as a bare origin that leads to public or listed addresses; redirects are not followed.",
     "1.3.7": "The path template is a closed language of eight words, not `str.format`.",
     "1.3.10": "No text that was sent is a format string; the path template is 1.3.7.",
+    "1.4.1": "Python, and no native code of our own; `ctypes` asks the kernel for the lock. Libraries that read "
+    "strangers' files run in the locked child, whose death is an answer (15.2.5).",
     "1.4.2": "Integers have bounds in their schemas; Python's do not overflow, and columns are wide enough for the bounds.",
     "1.4.3": "Descriptors and connections are owned by one `with` block each; children are replaced after a number of files.",
     "1.5.1": "No DTD, no entities, no network in any XML that is read.",
     "1.5.2": "JSON alone, by a strict reader; no pickle, no YAML.",
     "1.5.3": "One strict JSON reader (no duplicate names, no NaN, depth 32); one strict multipart reader.",
     "2.1.1": "[The reference](../reference/api.md) has type, length and pattern of every field.",
+    "2.1.2": "[The inventory](inventory.md#fields-that-must-agree) says which fields belong together; half of a pair is refused.",
     "2.1.3": "[Choices](../choices.md), [settings](../settings.md) and [the way of an upload](../way-of-an-upload.md) have every limit and its scope.",
     "2.2.1": "Every body, field and parameter has a schema with bounds; unknown JSON fields are refused.",
     "2.2.2": "There is no client but the API; all is judged in the service.",
@@ -59,6 +62,8 @@ MORE: Final[Mapping[str, str]] = {
     "2.3.4": "Quota, plan and rate are claimed by conditional statements; races end exactly at the limit.",
     "2.4.1": "Rate per context, plan per tenant, uploads at once per tenant, failed credentials per address, connections per server.",
     "3.2.1": "`attachment`, `nosniff`, `CSP: sandbox` on downloads; JSON otherwise, under `default-src 'none'`.",
+    "3.4.1": "The proxies of `deploy/` send two years and `includeSubDomains` with every answer over TLS, their own too. "
+    "The service itself speaks no TLS.",
     "3.4.2": "No CORS header is sent at all.",
     "3.4.3": "`default-src 'none'; frame-ancestors 'none'` on every answer; the API's reference page has a policy of its own.",
     "3.4.4": "`X-Content-Type-Options: nosniff` on every answer.",
@@ -68,6 +73,8 @@ MORE: Final[Mapping[str, str]] = {
     "3.5.2": "As 3.5.1; the `Authorization` header always asks for a preflight, which is refused.",
     "3.5.3": "What changes anything is POST, PATCH or DELETE. A GET of a file's link counts it.",
     "3.5.4": "Downloads may have a host of their own, which hands out files and nothing else (`SLUICE_DOWNLOAD_URL`).",
+    "3.7.1": "The only page is the API's reference: scripts and styles of its own, no plug-ins; the policy refuses them. "
+    "All else is JSON.",
     "3.7.2": "Nothing is redirected.",
     "4.1.1": "Every answer has the type of its content; JSON is UTF-8 by its standard.",
     "4.1.2": "Nothing is redirected; plain http is refused or passed on by the operator's proxy.",
@@ -75,6 +82,8 @@ MORE: Final[Mapping[str, str]] = {
     "4.1.4": "Methods that a path lacks are 405 with `Allow`; TRACE and CONNECT are among them.",
     "4.2.1": "One reading of each frame; what could have two is 400 and the connection closes.",
     "6.1.1": "Failed credentials are counted per address (IPv6 by /64), and a valid one still passes, so that nobody is locked out on purpose.",
+    "6.1.3": "[The inventory](inventory.md#ways-in) lists the ways in, their strength and what holds for all; every route "
+    "asks keys and tokens for the same scope.",
     "6.3.1": "The same; a key holds 256 random bits, so that guessing is hopeless anyway.",
     "6.3.2": "There are no default accounts; a first start makes a random key and shows it once, a production start makes none.",
     "6.3.4": "As 6.1.3; a route without an entry in the table of scopes cannot be made.",
@@ -82,6 +91,8 @@ MORE: Final[Mapping[str, str]] = {
     "6.8.1": "A user is issuer and subject together; each issuer has keys and algorithms of its own (10.3.3).",
     "6.8.2": "As 9.1.1: signatures are checked before any claim is read.",
     "7.2.1": "Keys and tokens are verified in the service alone.",
+    "7.2.2": "No sessions are kept. A person has a token of the issuer, self-contained, which must expire; a program a "
+    "key, random and made on request. Nothing that is set up is a credential of the API.",
     "7.2.3": "256 random bits of `secrets`.",
     "7.4.1": "A revoked or disabled key, and a suspended tenant, are refused by every process at once: nothing is cached.",
     "7.4.2": "A suspended tenant and a disabled or revoked key are refused at once. A user's token lives until it expires: the issuer's to keep short.",
@@ -103,8 +114,14 @@ MORE: Final[Mapping[str, str]] = {
     "10.3.1": "As 9.2.3.",
     "10.3.2": "Scopes come from the token; without any, from a setting that is empty by default.",
     "10.3.3": "A user is issuer and subject together.",
+    "11.1.1": "[The inventory](inventory.md#keys): each key, who holds it, what for and nothing else, how it is replaced, "
+    "what its loss means.",
+    "11.1.2": "[The inventory](inventory.md#algorithms): each algorithm with every place in the code that uses it, and "
+    "what it is not for.",
     "11.2.1": "`cryptography` and PyJWT; no primitive is our own.",
     "11.2.2": "Sealed secrets name their key and are rotated while the service runs; algorithms of issuers are a setting.",
+    "11.2.3": "What Sluice chooses has 128 bits and more. RSA keys of issuers: `SLUICE_OIDC_RSA_BITS=3072` refuses shorter "
+    "ones; the default is 2048, worth 112, as nearly all issuers have.",
     "11.3.1": "AES-GCM alone; PKCS#1 v1.5 only in RS256 signatures of issuers that the operator allows.",
     "11.3.2": "AES-256-GCM, random nonce, bound to its place.",
     "11.3.3": "The same: authenticated, with the tenant, the bucket and the field as associated data.",
@@ -112,7 +129,15 @@ MORE: Final[Mapping[str, str]] = {
     "11.4.3": "SHA-256.",
     "11.5.1": "`secrets` for every key, nonce and token id.",
     "11.6.1": "Ed25519 by `cryptography`; keys of issuers are held to their kind, curve and size.",
+    "12.1.1": "The proxies of `deploy/`: TLS 1.3 preferred, 1.2 taken, nothing older.",
+    "12.1.2": "The same: suites with forward secrecy and authenticated encryption alone, the strongest first.",
+    "12.2.1": "The same: no port without TLS, nothing falls back.",
     "12.3.2": "Issuers and S3 over https verify by the platform's roots and names; PostgreSQL as `sslmode` says: set `verify-full`.",
+    "12.3.4": "PostgreSQL by `sslrootcert`: the authority named there is trusted and no other.",
+    "13.1.1": "[The inventory](inventory.md#connections): each connection, what sets it, how the other side is known; a "
+    "tenant may name one place, `endpoint_url` (1.3.6).",
+    "13.2.1": "PostgreSQL knows the service by a client certificate of a role of its own, S3 by signed requests, Redis by "
+    "a user. clamd knows no credentials: keep it on a socket or a private net.",
     "13.2.2": "With two roles on PostgreSQL the service's own may read and write rows, one tenant's at a time, and change no table; the "
     "checker runs in a child that may do nothing.",
     "13.2.3": "No credential has a default.",
@@ -127,13 +152,20 @@ MORE: Final[Mapping[str, str]] = {
     "13.4.4": "TRACE is 405.",
     "13.4.5": "`/metrics` needs a token or the same machine; `/health` shows states without secrets; the reference page is public by intent.",
     "13.4.6": "No answer names a server or a version of one.",
+    "14.1.1": "[The inventory](inventory.md#data): every column of every table, files, keys and what is only encoded, by level.",
+    "14.1.2": "The same: what each level asks for in encryption, integrity, retention, logs and access.",
     "14.2.1": "Credentials are read from the Authorization header alone. A signed link is one file for a short time.",
     "14.2.2": "`no-store` on answers; the cache of verdicts holds hashes under a key; spools are unlinked files.",
     "14.2.3": "Nothing is sent to anybody but the operator's own neighbours.",
     "14.2.4": "Retention is swept by the worker, logs and traces are searched for canaries (16.2.5).",
     "14.2.6": "Access keys are masked, secrets never shown, API keys once.",
     "14.3.2": "`Cache-Control: no-store` on every answer.",
+    "15.1.1": "[SECURITY.md](../../SECURITY.md#libraries): days by severity, and for new releases.",
     "15.1.2": "Hash-pinned locks; `make sbom` writes CycloneDX.",
+    "15.1.3": "[The inventory](inventory.md#what-is-costly): what is costly, each bound, what is seen past it; no wait is "
+    "longer than a proxy's.",
+    "15.2.1": "`make audit` asks for every pinned library and fails while one has a known vulnerability, before any of "
+    "those days are over.",
     "15.2.2": "Time, memory and number are bounded for each check, tenant and address; past them 429, 503 or a rejection.",
     "15.2.3": "The package has no tests and no samples; readers under GPL are optional extras.",
     "15.2.5": "Parsers of strangers' bytes run in a locked process without network, files or new processes.",
@@ -144,11 +176,15 @@ MORE: Final[Mapping[str, str]] = {
     "15.3.5": 'Types are strict: `"10"`, `1.5` and `true` are no integers.',
     "15.3.7": "One reader for each place: form fields once, query parameters as declared, header fields of which only one may be are refused twice.",
     "15.4.2": "As 2.3.4: look and claim are one statement.",
+    "16.1.1": "[The inventory](inventory.md#log-lines): every line, its layer and format, where it goes, who reads it; the "
+    "other logs beside it.",
     "16.2.1": "Each line has moment, level, event, `request_id`, and the tenant once known.",
     "16.2.2": "UTC, ISO 8601; leases are told by the database's clock. Keeping machines in step is the operator's.",
     "16.2.3": "Standard error alone, and traces where variables ask for them.",
     "16.2.4": "JSON, one object per line.",
     "16.2.5": "No secret in any log line, answer, row or file: canaries are searched for.",
+    "16.3.1": "A refused credential has a line with what it was and the address; one that was let in has one too with "
+    "`SLUICE_LOG_LOGINS`. A key's last use is kept with it, uploads and changes with who did them.",
     "16.3.2": "Refused and done actions are in the audit trail, with who, what and when.",
     "16.3.3": "Refusals for want of scope are in the audit trail, rejected uploads in the decision log, other refusals in the counts by status.",
     "16.3.4": "Unexpected faults are logged whole under the `Request-Id`; neighbours that fail by name.",
@@ -161,33 +197,11 @@ MORE: Final[Mapping[str, str]] = {
 }
 """Requirements of other chapters, levels 1 to 3, that a test carries the id of."""
 
-TOLD: Final[Mapping[str, str]] = {
-    "1.4.1": "Python; the C libraries that read strangers' files run in the locked child (15.2.5).",
-    "2.1.2": "The reference says which fields belong together: both credentials of a bucket, both numbers of a rate limit.",
-    "3.7.1": "None.",
-    "6.1.3": "[The reference](../reference/api.md) documents both ways in, keys and tokens; scopes hold alike for both.",
-    "7.2.2": "Keys are random and revocable; tokens are signed and expire.",
-    "11.1.1": "[Operations](../operations.md) says which keys there are, who holds them, what their loss means, and how they are replaced.",
-    "11.1.2": "The same table; algorithms: AES-256-GCM, HMAC-SHA-256, SHA-256, Ed25519, and RS256, PS256, ES256, EdDSA of issuers.",
-    "11.2.3": "128 bits and more; RSA keys of issuers below 2048 bits are refused, so that an issuer with RSA-2048 has 112.",
-    "13.1.1": "[Operations](../operations.md) draws the neighbours; a tenant's own endpoint is 1.3.6.",
-    "13.2.1": "Database and Redis by the credentials in their URLs, S3 by signed requests; clamd knows none: keep it on a socket or a private net.",
-    "14.1.1": "[SECURITY.md](../../SECURITY.md) lists the assets and what guards each.",
-    "14.1.2": "The same, with retention in [settings](../settings.md) and what the log holds in [operations](../operations.md).",
-    "15.1.1": "[SECURITY.md](../../SECURITY.md): what lets anybody in is fixed before other work; `make audit` asks for known vulnerabilities.",
-    "15.1.3": "[The way of an upload](../way-of-an-upload.md) lists each bound; [performance](../performance.md) what costs how much.",
-    "15.2.1": "As 15.1.1, by `make audit`; the report names what could not be asked.",
-    "16.1.1": "[Operations](../operations.md): the log, the audit trail, the decision log, traces; where, how long, who reads.",
-    "16.3.1": "In part: a key's last use is kept with it, a token's refusal is logged with its reason; refused keys are counted per address, not logged one by one.",
-}
-"""Requirements of levels 1 and 2 that are met by construction or by a page, without a test that carries the id."""
-
 ELSEWHERE: Final[Mapping[str, str]] = {
     "1.2.6-1.2.8, 1.3.1, 1.3.8, 1.3.9, 1.3.11": "No LDAP, XPath of strangers, LaTeX, HTML editor, JNDI, memcache or mail.",
     "2.3.5, 2.4.2": "No flow needs two people or human timing.",
     "3.2.2, 3.5.5": "No page shows what was sent; no `postMessage`.",
     "3.3.1-3.3.4": "No cookie is set.",
-    "3.4.1": "HSTS belongs to whoever ends TLS: the operator's proxy.",
     "4.2.3, 4.2.4": "HTTP/1.1 only; a proxy that speaks HTTP/2 to clients keeps its own rules.",
     "4.3.1, 4.3.2, 4.4.1-4.4.4": "No GraphQL, no WebSocket.",
     "6.1.2, 6.2.1-6.2.12": "No passwords.",
@@ -199,8 +213,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "10.3.4": "As 6.8.4.",
     "10.4.1-10.4.11, 10.6.1, 10.6.2, 10.7.1-10.7.3": "The service is no authorization server; its local issuer is a command of the operator's.",
     "11.4.2, 11.4.4": "No passwords are stored; API keys are 256 random bits, and a slow hash would only help who floods.",
-    "12.1.1-12.1.3, 12.2.1, 12.2.2": "TLS towards clients is ended by the operator's proxy (examples in `deploy/`).",
-    "12.3.1, 12.3.3, 12.3.4": "The operator's: TLS to PostgreSQL, Redis, S3, issuer and collector are settings; clamd speaks none. Not enforced by the service.",
+    "12.1.3": "No client certificate is taken for an identity.",
+    "12.2.2": "Which authority signs the certificate that the proxy shows is the operator's to choose.",
+    "12.3.1, 12.3.3": "The operator's: TLS to PostgreSQL, Redis, S3, issuer and collector are settings; clamd speaks none. Not enforced by the service.",
     "13.3.3": "No security module: the keyring is a file; open.",
     "14.2.8": "Metadata inside stored files stays as sent: the owner's bytes are not changed.",
     "14.3.1, 14.3.3": "No browser storage.",

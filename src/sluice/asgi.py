@@ -134,6 +134,7 @@ def _authenticator(settings: Settings, services: Services) -> Authenticator:
         default_scopes=settings.jwt_default_scopes,
         provision=[settings.oidc_issuer] if settings.oidc_provision and settings.oidc_issuer else [],
         remember_seconds=settings.remember_seconds,
+        log_logins=settings.log_logins,
     )
 
 

@@ -45,6 +45,10 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="`json` for machines, `text` for people; `auto` writes text to a terminal."
     )
+    log_logins: bool = Field(
+        False,
+        description="Write a line `credential_believed` for each request that was let in too. Refused credentials always have one.",
+    )
 
     metrics_token: SecretStr | None = Field(
         None,
@@ -232,6 +236,12 @@ class Settings(BaseSettings):
     oidc_jwks_url: HttpUrl | None = Field(None, description="Address of that issuer's keys.")
     oidc_algorithms: Names = Field(
         ("RS256",), description="Algorithms, comma-separated, of that issuer: RS256, PS256, ES256, EdDSA."
+    )
+    oidc_rsa_bits: int = Field(
+        2048,
+        ge=2048,
+        le=8192,
+        description="Shortest RSA key of that issuer that is believed. 3072 bits are as strong as the rest is.",
     )
     oidc_provision: bool = Field(
         False, description="Make a tenant (plan `free`) on the first valid token that names an unknown one."

@@ -225,6 +225,19 @@ def test_a_token_with_a_wrong_claim_is_refused(lobby: Gate, claims: dict[str, An
     unauthenticated(lobby.as_(_signed(lobby, claims)).get("/contexts"))
 
 
+@pytest.mark.asvs("7.2.2")
+def test_a_person_is_let_in_by_a_token_that_was_made_for_them_and_ends(lobby: Gate) -> None:
+    """A program has a key, which is made at random on request and not set up anywhere; nothing that is set up is a credential of the API."""
+    person = lobby.as_(lobby.token(sub="user-7", scope="metadata"))
+    assert person.get("/contexts").status_code == 200
+    unauthenticated(lobby.as_(_signed(lobby, {"sub": "user-7", "exp": None})).get("/contexts"))
+    first, second = lobby.key("metadata"), lobby.key("metadata")
+    assert first.text.rpartition("_")[2] != second.text.rpartition("_")[2]
+    for name, value in lobby.service.environment.items():
+        if name.startswith("SLUICE_") and value.isprintable():
+            unauthenticated(lobby.as_(value).get("/contexts"))
+
+
 def _signed(gate: Gate, claims: dict[str, Any]) -> str:
     """PyJWT refuses to write some of these: sign them by hand."""
     now = int(time.time())

@@ -51,6 +51,20 @@ def test_nobody_is_sent_elsewhere(lobby: Gate, path: str, ending: str) -> None:
         assert "elsewhere.example" not in answer.text
 
 
+@pytest.mark.asvs("3.7.1")
+def test_the_one_page_there_is_needs_nothing_but_scripts_and_styles_of_its_own(lobby: Gate) -> None:
+    page = lobby.service.http.get("/docs")
+    elements = set(re.findall(r"<([a-z]+)", page.text))
+    assert elements <= {"html", "head", "meta", "title", "link", "body", "div", "script"}
+    assert "object-src" not in page.headers["content-security-policy"]  # so that `default-src 'none'` holds for plug-ins
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert sources
+    assert all(source.startswith(("/docs/", "data:,")) for source in sources)
+    for path in PATHS:
+        assert lobby.service.http.get(path).headers["content-type"].startswith("application/json")
+
+
 @pytest.mark.asvs("3.5.1", "3.5.2")
 def test_what_a_browser_adds_by_itself_is_no_credential(lobby: Gate) -> None:
     key = str(lobby.authorization).removeprefix("Bearer ")

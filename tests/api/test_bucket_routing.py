@@ -160,7 +160,7 @@ def test_what_can_not_be_changed_is_refused(s3: RadosGateway, gate: Gate, change
 
 
 @pytest.mark.parametrize("half", ["access_key_id", "secret_access_key"])
-@pytest.mark.asvs("2.2.3")
+@pytest.mark.asvs("2.2.3", "2.1.2")
 def test_half_a_credential_is_refused(s3: RadosGateway, gate: Gate, half: str) -> None:
     (bucket,) = data(gate.get(gate.buckets))
     answer = gate.patch(f"{gate.buckets}/{bucket['config_id']}", {half: "x" * 20})

@@ -21,10 +21,9 @@ from tests.attacks import beside, hostile_lines, naughty_strings
 from tests.gate import API, Gate, Service, running_service
 from tests.length import amount
 
-pytestmark = beside
-
 _STEP: Final = amount("TEXT_STEP", short=40, whole=1)
 """In the short form each field gets every fortieth text, and each field begins at another: all of them are tried somewhere."""
+pytestmark = [beside, pytest.mark.timeout(300 + 7200 // _STEP)]
 _GREETED: Final = b"Ctrl-C drains and stops."
 """The last of what a start says to people; what comes behind it is the log."""
 _SAID: Final = {

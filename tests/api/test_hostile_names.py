@@ -14,7 +14,7 @@ from tests.attacks import HOSTILE_LINES, beside, listed, naughty_strings
 from tests.gate import Gate
 from tests.length import WHOLE
 
-pytestmark = beside
+pytestmark = [beside, pytest.mark.timeout(1800 if WHOLE else 300)]
 
 _REFUSED = {400, 404, 422}
 _FILES = "stored only under a generated key"

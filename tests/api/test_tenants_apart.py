@@ -108,7 +108,7 @@ def test_no_list_shows_another_tenants_things(lobby: Gate, owner: Owner, path: s
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("held", [scope.value for scope in Scope])
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
-@pytest.mark.asvs("8.2.1", "6.3.4")
+@pytest.mark.asvs("8.2.1", "6.3.4", "6.1.3")
 def test_every_route_opens_to_its_scope_alone(
     callers: dict[tuple[str, str], Gate], route: tuple[str, str], held: str, kind: str
 ) -> None:

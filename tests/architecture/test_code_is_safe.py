@@ -56,6 +56,18 @@ def test_no_program_is_started_but_the_checker_itself_and_none_by_a_shell() -> N
     assert {path for path, _, call in _calls() for word in call.keywords if word.arg == "shell"} == set()
 
 
+@pytest.mark.asvs("1.4.1")
+def test_memory_is_touched_by_hand_only_to_ask_the_kernel_and_in_the_locked_child() -> None:
+    assert _importing("cffi", "numba", "Cython") == set()
+    assert {path for path in _importing("ctypes") if not path.startswith("formats/")} == {
+        "engines/sandbox/landlock.py",
+        "engines/sandbox/lock.py",
+        "engines/sandbox/seccomp.py",
+        "kit/memory.py",
+    }
+    assert not [path for path in SOURCE.rglob("*") if path.suffix in {".c", ".h", ".pyx", ".so", ".rs"}]
+
+
 @pytest.mark.asvs("1.5.2")
 def test_no_object_is_loaded_from_bytes() -> None:
     assert _importing("pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml") == set()

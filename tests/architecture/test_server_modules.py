@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.api.samples import sound
 from tests.gate import Service
 
@@ -26,6 +28,7 @@ def test_the_server_loads_no_parser_and_no_format_when_it_is_imported() -> None:
     assert {name for name in loaded if name in OURS or name.startswith("sluice.formats.kinds")} == set()
 
 
+@pytest.mark.asvs("1.4.1")
 def test_the_server_maps_no_parser_after_it_has_judged_files(sqlite_local: Service) -> None:
     gate = sqlite_local.new_gate()
     context = gate.context()

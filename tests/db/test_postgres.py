@@ -22,7 +22,7 @@ from sluice.engines.limiter import Taken
 from sluice.engines.limiter.database import DatabaseLimiter
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.pgbouncer import running_pgbouncer
-from tests.servers.postgres import Postgres, running_postgres
+from tests.servers.postgres import ROLE, Postgres, running_postgres
 
 HASTY = PostgresTerms(pool_size=2, wait_seconds=0.5, connect_seconds=0.5, statement_seconds=0.5, lock_seconds=0.3)
 BOUND = 6.0
@@ -135,20 +135,20 @@ async def test_the_first_host_that_takes_writes_is_used(postgres: Postgres) -> N
     await database.aclose()
 
 
-def _identity() -> tuple[bytes, bytes]:
-    """Make a certificate of `localhost` that signs itself, and its key."""
+def _identity(of: str = "localhost") -> tuple[bytes, bytes]:
+    """Make a certificate that signs itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, of)])
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    names = x509.SubjectAlternativeName([x509.DNSName(of.replace("_", "-"))])
     constraints = x509.BasicConstraints(ca=True, path_length=None)
     certificate = builder.add_extension(names, critical=False).add_extension(constraints, critical=True).sign(key, SHA256())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return certificate.public_bytes(Encoding.PEM), pem
 
 
-@pytest.mark.asvs("12.3.2")
+@pytest.mark.asvs("12.3.2", "12.3.4")
 async def test_tls_is_used_and_the_servers_name_checked_as_the_url_says(tmp_path: Path) -> None:
     identity = _identity()
     (tmp_path / "ca.pem").write_bytes(identity[0])
@@ -164,6 +164,31 @@ async def test_tls_is_used_and_the_servers_name_checked_as_the_url_says(tmp_path
             database = Database(f"{server.url.replace('127.0.0.1', host)}?{words}", postgres=HASTY)
             if works:
                 assert await ask(database, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") is True
+            else:
+                await refused(database)
+            await database.aclose()
+
+
+@pytest.mark.asvs("13.2.1")
+async def test_the_service_is_known_to_the_database_by_a_certificate_of_its_own(tmp_path: Path) -> None:
+    """A role without a password and without rights over others; the server lets in who shows the certificate of that role's name."""
+    identity, own, forged = _identity(), _identity(ROLE), _identity(ROLE)
+    for name, (certificate, key) in {"own": own, "forged": forged}.items():
+        (tmp_path / f"{name}.crt").write_bytes(certificate)
+        (tmp_path / f"{name}.key").write_bytes(key)
+    (tmp_path / "ca.pem").write_bytes(identity[0])
+    with running_postgres(tmp_path / "server", identity=identity, trusted=own[0]) as server:
+        url = server.for_service(server.url)
+        server.psql(f"ALTER ROLE {ROLE} NOSUPERUSER NOCREATEROLE NOCREATEDB")
+        checked = f"{url.replace('127.0.0.1', 'localhost')}?sslmode=verify-full&sslrootcert={tmp_path / 'ca.pem'}"
+        for more, works in (
+            (f"&sslcert={tmp_path / 'own.crt'}&sslkey={tmp_path / 'own.key'}", True),
+            (f"&sslcert={tmp_path / 'forged.crt'}&sslkey={tmp_path / 'forged.key'}", False),
+            ("", False),
+        ):
+            database = Database(checked + more, postgres=HASTY)
+            if works:
+                assert await ask(database, "SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == f"/CN={ROLE}"
             else:
                 await refused(database)
             await database.aclose()

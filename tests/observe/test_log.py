@@ -12,7 +12,8 @@ import pytest
 
 from tests.api.answers import data, is_now, rejected
 from tests.api.places import Places
-from tests.gate import API, Service, unguarded_service
+from tests.api.samples import TEXT
+from tests.gate import API, Service, running_service, unguarded_service
 from tests.observe.numbers import until
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -89,3 +90,58 @@ def test_an_unexpected_fault_is_logged_whole_but_for_the_values(spoilt: Service)
     assert "Traceback" in line["exception"]
     assert "UndefinedColumn" in line["exception"]
     assert CANARY not in spoilt.log.read_text()
+
+
+@pytest.fixture
+def telling(places: Places) -> Iterator[Service]:
+    with running_service(places.fresh("sqlite-local"), LOG_LOGINS="true", REMEMBER_SECONDS="10") as service:
+        yield service
+
+
+def _credentials(service: Service, answer: httpx.Response) -> list[dict[str, Any]]:
+    found = until(lambda: lines(service.log, answer.headers["request-id"]), bool)
+    return [line for line in found if line["event"].startswith("credential_")]
+
+
+@pytest.mark.asvs("16.3.1")
+def test_every_credential_that_was_refused_has_a_line_with_what_it_was(sqlite_local: Service) -> None:
+    gate = sqlite_local.new_gate()
+    key = gate.key("metadata")
+    gate.delete(f"/api-keys/{key.api_key_id}")
+    prefix = key.text[: len("sl_live_") + 12]
+    for sent, said in (
+        (None, {"sent": "none"}),
+        ("Basic dTpw", {"sent": "other"}),
+        (f"Bearer {gate.token()}x", {"sent": "jwt"}),
+        (f"Bearer sl_live_{CANARY}", {"sent": "api_key"}),
+        (f"Bearer {key.text}", {"sent": "api_key", "key_prefix": prefix}),
+        (key.text, {"sent": "api_key", "key_prefix": prefix}),
+    ):
+        answer = gate.with_header(sent).get("/contexts") if sent else gate.as_(None).get("/contexts")
+        assert answer.status_code == 401
+        (line,) = _credentials(sqlite_local, answer)
+        assert line["event"] == "credential_refused"
+        assert line["address"] == "127.0.0.1"
+        assert {name: line[name] for name in ("sent", "key_prefix") if name in line} == said
+    assert key.text not in sqlite_local.log.read_text()
+    assert CANARY not in sqlite_local.log.read_text()
+
+
+@pytest.mark.asvs("16.3.1")
+def test_every_credential_that_was_believed_has_a_line_where_that_is_wanted(telling: Service) -> None:
+    gate = telling.new_gate()
+    key, context = gate.key("admin"), gate.context()
+    by_key, by_token = gate.as_(key), gate.as_(gate.token(sub="user-7", scope="upload"))
+    for caller, via, actor in ((by_key, "api_key", key.api_key_id), (by_token, "jwt", "sluice|user-7")):
+        # the second upload is believed from memory: it has its line too
+        for answer in (caller.get("/contexts"), *(caller.upload("a.txt", TEXT, context=context) for _ in range(2))):
+            assert answer.status_code in {200, 201}
+            (line,) = _credentials(telling, answer)
+            assert (line["event"], line["via"], line["actor_id"]) == ("credential_believed", via, actor)
+            assert (line["tenant_id"], line["address"]) == (gate.tenant_id, "127.0.0.1")
+
+
+def test_a_credential_that_was_believed_has_no_line_else(sqlite_local: Service) -> None:
+    gate = sqlite_local.new_gate()
+    gate.as_(gate.key("metadata")).get("/contexts")
+    assert "credential_believed" not in sqlite_local.log.read_text()

@@ -74,10 +74,12 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(folder: Path, *, port: int | None = None, identity: tuple[bytes, bytes] | None = None) -> Iterator[Postgres]:
+def running_postgres(
+    folder: Path, *, port: int | None = None, identity: tuple[bytes, bytes] | None = None, trusted: bytes | None = None
+) -> Iterator[Postgres]:
     """Run a server with its log in `folder` until the block ends; skip the test where PostgreSQL is not installed.
 
-    With an `identity` (certificate and private key, PEM) it speaks TLS to those who ask for it. Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
+    With an `identity` (certificate and private key, PEM) it speaks TLS to those who ask for it. With a `trusted` certificate besides, `ROLE` is let in by it or one that it signed, and by nothing else. Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
     """
     programs = programs_of()
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,6 +90,8 @@ def running_postgres(folder: Path, *, port: int | None = None, identity: tuple[b
         run([*drop, str(programs / "initdb"), "-D", str(data), *make])
         server = Postgres(port or free_port(), programs)
         settings = _OPTIONS if identity is None else {**_OPTIONS, **_tls(data, identity, as_user)}
+        if trusted is not None:
+            settings |= _certificates(data, trusted)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(server.port), *options]
         # SIGQUIT is the immediate shutdown: nothing here is worth a checkpoint
@@ -103,6 +107,13 @@ def _tls(data: Path, identity: tuple[bytes, bytes], as_user: str | None) -> dict
         if as_user:
             os.chown(path, pwd.getpwnam(as_user).pw_uid, -1)
     return {"ssl": "on", **{name: str(path) for name, path in paths.items()}}
+
+
+def _certificates(data: Path, trusted: bytes) -> dict[str, str]:
+    authority, rules = data / "root.crt", data / "certificates.conf"
+    authority.write_bytes(trusted)
+    rules.write_text(f"hostssl all {ROLE} 127.0.0.1/32 cert\nhost all postgres 127.0.0.1/32 trust\n")
+    return {"ssl_ca_file": str(authority), "hba_file": str(rules)}
 
 
 def programs_of() -> Path:

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 
 from sluice.access import Principal, known_scopes
-from sluice.api_keys.secret import looks_like_key
+from sluice.api_keys.secret import looks_like_key, parse_key
 from sluice.api_keys.service import ApiKeys
 from sluice.engines.identity import Claims, InvalidToken, IssuerAway
 from sluice.engines.identity.select import VerifierSet
@@ -34,10 +34,12 @@ class Authenticator:
         default_scopes: Collection[str],
         provision: Collection[str],
         remember_seconds: float = 0.0,
+        log_logins: bool = False,
     ) -> None:
         """`provision` names the issuers whose valid tokens make the tenant that they name.
 
-        `remember_seconds` is for how long a tenant that was let in is presumed to be.
+        `remember_seconds` is for how long a tenant that was let in is presumed to be. With `log_logins`, each request that was let in has a
+        line of the log, as each that was refused always has.
         """
         self._welcome: Brief[str, bool] = Brief(remember_seconds)
         self._api_keys = api_keys
@@ -46,6 +48,7 @@ class Authenticator:
         self._throttle = throttle
         self._default_scopes = frozenset(default_scopes)
         self._provision = frozenset(provision)
+        self._log_logins = log_logins
 
     @staged("authenticate")
     async def principal_of(self, request: Request, *, presume: bool = False) -> Principal:
@@ -54,23 +57,30 @@ class Authenticator:
         A valid credential passes also from such an address: many people may share it. With `presume`, who was believed a moment ago
         is believed again without asking the database, and marked as `remembered`.
         """
+        sent, address = request.headers.getlist("authorization"), request.client.host if request.client else ""
         try:
-            return await self._believe(request.headers.getlist("authorization"), presume=presume)
+            principal = await self._believe(sent, presume=presume)
         except Unauthenticated:
-            address = request.client.host if request.client else ""
+            log.info("credential_refused", address=address, **_told(sent))
             wait = self._throttle.blocked(address)
             if wait is not None:
                 raise TooManyRequests(errors=["Too many failed credentials from this address"], retry_after=wait) from None
             self._throttle.failed(address)
             raise
+        if self._log_logins:
+            log.info(
+                "credential_believed",
+                address=address,
+                tenant_id=principal.tenant_id,
+                actor_id=principal.actor_id,
+                via=principal.via,
+            )
+        return principal
 
     async def _believe(self, headers: list[str], *, presume: bool) -> Principal:
         if len(headers) != 1:
             raise Unauthenticated
-        said = headers[0].strip(_BLANKS)
-        word, space, rest = said.partition(" ")
-        behind_bearer = bool(space) and word.lower() == "bearer"
-        credential = rest.strip(_BLANKS) if behind_bearer else said
+        credential, behind_bearer = _credential(headers[0])
         if looks_like_key(credential):
             return await (self._api_keys.presume if presume else self._api_keys.authenticate)(credential)
         if not behind_bearer:
@@ -101,3 +111,22 @@ class Authenticator:
             tenant = await self._tenants.create(claims.tenant_id, "free", tenant_id=claims.tenant_id)
         if tenant.status != "active":
             raise Unauthenticated
+
+
+def _credential(header: str) -> tuple[str, bool]:
+    """Answer what a header presents, and whether the word `Bearer` stood before it."""
+    said = header.strip(_BLANKS)
+    word, space, rest = said.partition(" ")
+    behind_bearer = bool(space) and word.lower() == "bearer"
+    return (rest.strip(_BLANKS) if behind_bearer else said), behind_bearer
+
+
+def _told(headers: list[str]) -> dict[str, str]:
+    """Answer what may be said of a credential that was refused: what it was meant as, and the public part of a key."""
+    if len(headers) != 1:
+        return {"sent": "several" if headers else "none"}
+    credential, behind_bearer = _credential(headers[0])
+    if not looks_like_key(credential):
+        return {"sent": "jwt" if behind_bearer else "other"}
+    presented = parse_key(credential)
+    return {"sent": "api_key"} if presented is None else {"sent": "api_key", "key_prefix": presented.key_prefix}

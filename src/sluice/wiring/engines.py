@@ -94,5 +94,12 @@ def _verifiers(settings: Settings) -> list[TokenVerifier]:
         if settings.oidc_jwks_url is None:
             raise StartRefused("SLUICE_OIDC_ISSUER is set without SLUICE_OIDC_JWKS_URL, the address of the issuer's keys.")
         rules = ClaimRules(settings.oidc_issuer, settings.jwt_audience, settings.jwt_tenant_claim)
-        verifiers.append(OidcVerifier(rules, jwks_url=str(settings.oidc_jwks_url), algorithms=settings.oidc_algorithms))
+        verifiers.append(
+            OidcVerifier(
+                rules,
+                jwks_url=str(settings.oidc_jwks_url),
+                algorithms=settings.oidc_algorithms,
+                rsa_bits=settings.oidc_rsa_bits,
+            )
+        )
     return verifiers

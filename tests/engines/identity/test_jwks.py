@@ -81,6 +81,13 @@ def test_a_short_rsa_key_is_left_out() -> None:
     assert read_one(jwk(rsa_key("short", 1024))) is None
 
 
+@pytest.mark.asvs("11.2.3")
+@pytest.mark.parametrize(("bits", "least", "is_read"), [(2048, 2048, True), (2048, 3072, False), (3072, 3072, True)])
+def test_an_rsa_key_shorter_than_is_wanted_is_left_out(bits: int, least: int, *, is_read: bool) -> None:
+    keys = read_jwks(jwks(jwk(rsa_key(f"of {bits}", bits)), jwk(ed_key(), kid="beside")), ALGORITHMS, least)
+    assert len(keys) == 1 + is_read
+
+
 def test_an_rsa_key_of_absurd_size_is_left_out() -> None:
     assert read_one(jwk(rsa_key(), n=b64(b"\xff" * 1025))) is None
 

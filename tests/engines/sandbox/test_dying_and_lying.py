@@ -21,6 +21,7 @@ IMPATIENT = Budget(wall_seconds=0.5)
         ("raise", "ValueError: a bug in a parser"),
     ],
 )
+@pytest.mark.asvs("1.4.1")
 async def test_a_child_that_ends_has_died_on_the_file(open_sandbox: Opener, run: Runner, level: Level, job: str, why: str) -> None:
     result = await run(await open_sandbox(level=level), job)
     assert isinstance(result, Died)

@@ -6,12 +6,13 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicNumbers
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 
 from sluice.engines.identity.jose import PublicKey, decode_base64url
 from sluice.kit.strict_json import NotStrictJson, read_json
 
-_MIN_RSA_BITS: Final = 2048
+MIN_RSA_BITS: Final = 2048
+"""112 bits of security (NIST SP 800-57 part 1, table 2); 3072 have 128."""
 _MAX_RSA_BITS: Final = 8192  # one check of a larger one costs milliseconds
 _COORDINATE_BYTES: Final = 32
 
@@ -29,11 +30,11 @@ class TrustedKey:
     public: PublicKey
 
 
-def read_jwks(raw: bytes, algorithms: frozenset[str]) -> tuple[TrustedKey, ...]:
+def read_jwks(raw: bytes, algorithms: frozenset[str], rsa_bits: int = MIN_RSA_BITS) -> tuple[TrustedKey, ...]:
     """Answer those keys of a JWK set that may verify signatures with one of `algorithms`; raises `NotJwks`.
 
     Issuers publish keys for other purposes and of kinds yet to come beside them, so a key that is not for us is left out. A set
-    without any for us is an answer too: then no token of the issuer is to be believed.
+    without any for us is an answer too: then no token of the issuer is to be believed. RSA keys of fewer than `rsa_bits` are not for us.
     """
     try:
         jwks = read_json(raw)
@@ -43,7 +44,11 @@ def read_jwks(raw: bytes, algorithms: frozenset[str]) -> tuple[TrustedKey, ...]:
     if not isinstance(members, list):
         raise NotJwks("an object with a list of keys was expected")
     keys = (_read_key(member, algorithms) for member in members if isinstance(member, dict))
-    return tuple(key for key in keys if key is not None)
+    return tuple(key for key in keys if key is not None and not _is_shorter(key.public, rsa_bits))
+
+
+def _is_shorter(key: PublicKey, rsa_bits: int) -> bool:
+    return isinstance(key, RSAPublicKey) and key.key_size < rsa_bits
 
 
 def pick_key(keys: tuple[TrustedKey, ...], algorithm: str, key_id: str | None) -> TrustedKey | None:
@@ -78,7 +83,7 @@ def _may_verify(jwk: Mapping[str, object]) -> bool:
 
 def _rsa(jwk: Mapping[str, object]) -> PublicKey:
     modulus = _number(jwk, "n")
-    if not _MIN_RSA_BITS <= modulus.bit_length() <= _MAX_RSA_BITS:
+    if not MIN_RSA_BITS <= modulus.bit_length() <= _MAX_RSA_BITS:
         raise ValueError("an RSA key of a size that is not accepted")
     return RSAPublicNumbers(_number(jwk, "e"), modulus).public_key()
 

@@ -3,13 +3,16 @@
 import asyncio
 import ipaddress
 import ssl
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
-from sluice.engines.identity.jwks import NotJwks, TrustedKey, read_jwks
+from sluice.engines.identity.jwks import NotJwks, TrustedKey
 from sluice.engines.identity.key_cache import FetchFailed
+
+ReadJwks = Callable[[bytes], tuple[TrustedKey, ...]]
 
 _MAX_BYTES: Final = 64 * 1024
 _HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Accept-Encoding": "identity", "User-Agent": "sluice"}
@@ -18,11 +21,14 @@ _HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Acce
 class JwksClient:
     """Reads one JWK set. No redirects, no proxies or credentials from the environment, no compression, at most 64 KiB."""
 
-    def __init__(self, url: str, algorithms: frozenset[str], *, timeout_seconds: float, tls: ssl.SSLContext | None) -> None:
-        """`timeout_seconds` bounds the whole fetch; `tls` is for issuers with a private authority. Raises `ValueError`."""
+    def __init__(self, url: str, read: ReadJwks, *, timeout_seconds: float, tls: ssl.SSLContext | None) -> None:
+        """`read` makes keys of an answer or raises `NotJwks`; `timeout_seconds` bounds the whole fetch.
+
+        `tls` is for issuers with a private authority. Raises `ValueError`.
+        """
         _refuse_url(url)
         self._url = url
-        self._algorithms = algorithms
+        self._read_jwks = read
         self._timeout = timeout_seconds
         self._http = httpx.AsyncClient(
             headers=_HEADERS,
@@ -38,7 +44,7 @@ class JwksClient:
         try:
             async with asyncio.timeout(self._timeout):
                 raw = await self._read()
-            return read_jwks(raw, self._algorithms)
+            return self._read_jwks(raw)
         except (httpx.HTTPError, TimeoutError) as error:
             raise FetchFailed(f"{self._url} could not be read ({type(error).__name__})") from error
         except NotJwks as error:

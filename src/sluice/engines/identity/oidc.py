@@ -7,6 +7,7 @@ from typing import Final
 
 from sluice.engines.identity.claims import ClaimRules, read_claims
 from sluice.engines.identity.jose import ALGORITHMS, read_token, verify_signature
+from sluice.engines.identity.jwks import MIN_RSA_BITS, read_jwks
 from sluice.engines.identity.jwks_client import JwksClient
 from sluice.engines.identity.key_cache import DEFAULT_TIMES, CacheTimes, KeyCache
 from sluice.engines.identity.protocol import Claims, InvalidToken, IssuerAway
@@ -25,20 +26,26 @@ class OidcVerifier:
         *,
         jwks_url: str,
         algorithms: Iterable[str],
+        rsa_bits: int = MIN_RSA_BITS,
         times: CacheTimes = DEFAULT_TIMES,
         timeout_seconds: float = _TIMEOUT_SECONDS,
         tls: ssl.SSLContext | None = None,
         clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`algorithms` are the issuer's, of RS256, PS256, ES256 and EdDSA; raises `ValueError` for others or none."""
+        """`algorithms` are the issuer's, of RS256, PS256, ES256 and EdDSA; raises `ValueError` for others or none.
+
+        RSA keys of fewer than `rsa_bits` are left out.
+        """
         self._algorithms = frozenset(algorithms)
         if not self._algorithms or not self._algorithms <= ALGORITHMS:
             raise ValueError(f"the algorithms of an issuer are some of {', '.join(sorted(ALGORITHMS))}")
         self.issuer = rules.issuer
         self._rules = rules
         self._clock = clock
-        self._client = JwksClient(jwks_url, self._algorithms, timeout_seconds=timeout_seconds, tls=tls)
+        self._client = JwksClient(
+            jwks_url, lambda raw: read_jwks(raw, self._algorithms, rsa_bits), timeout_seconds=timeout_seconds, tls=tls
+        )
         self._keys = KeyCache(self._client.fetch, times, monotonic=monotonic)
 
     async def verify(self, token: str) -> Claims:
