@@ -144,6 +144,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, under a minute: shows regressions, not figures")
     parser.add_argument("--rounds", type=int, default=0, help="counted rounds of each row (default 5, quick 3)")
+    parser.add_argument("--store", choices=("s3", "local"), default="s3", help="where both put objects: a stub of S3, or folders")
     parser.add_argument("--only", default="", help="rows whose name holds this text")
     parser.add_argument(
         "--behind", type=float, default=1.0, help="most CPU of a row, baseline = 1, before the command fails (default 1)"
@@ -153,7 +154,7 @@ def main() -> int:
     wanted = [row for row in rows(quick=asked.quick) if asked.only in row.name]
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
-        with running(Path(folder)) as bench:
+        with running(Path(folder), asked.store) as bench:
             results = asyncio.run(compare(bench, wanted, asked.rounds or (3 if asked.quick else 5)))
             limits = {} if asked.only else floors.measure(bench, Path(folder), quick=asked.quick)
     print(table(results))

@@ -1,7 +1,7 @@
-"""The afternoon baseline: FastAPI, UploadFile, hashlib, Pillow, clamd's INSTREAM, SQLAlchemy. What Sluice's figures are divided by.
+"""The afternoon baseline: FastAPI, UploadFile, hashlib, Pillow, clamd's INSTREAM, boto, SQLAlchemy. What Sluice's figures are divided by.
 
-Written as such services are: correct on its happy path, with a key, a context, a size, a blank check, a look at the content, a scan, a
-file in a folder and a row. It has no rate limit, no plan, no sandbox, no recovery, and does not wait for the disk.
+Written as such services are: correct on its happy path, with a key, a context, a size, a blank check, a look at the content, a scan, an
+object in a bucket (or a file in a folder) and a row. It has no rate limit, no plan, no sandbox, no recovery, and does not wait for the disk.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import botocore.session
+from botocore.config import Config
 from fastapi import FastAPI, Form, Header, HTTPException, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from PIL import Image
@@ -25,13 +27,23 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from bench.baseline_key import CONTEXT, KEY
+from bench.baseline_key import ACCESS_KEY, BUCKET, CONTEXT, KEY, SECRET_KEY
 
 _FOLDER = Path(os.environ["BASELINE_FOLDER"])
 _CLAMD = os.environ.get("BASELINE_CLAMD", "")
+_S3 = os.environ.get("BASELINE_S3", "")
+"""Address of the store; a folder is the store where there is none."""
 
 engine = create_async_engine(os.environ["BASELINE_DATABASE"], pool_size=10, max_overflow=20)
 Session = async_sessionmaker(engine, expire_on_commit=False)
+s3 = _S3 and botocore.session.get_session().create_client(  # what boto3.client answers
+    "s3",
+    endpoint_url=_S3,
+    aws_access_key_id=ACCESS_KEY,
+    aws_secret_access_key=SECRET_KEY,
+    region_name="us-east-1",
+    config=Config(max_pool_connections=50, s3={"addressing_style": "path"}),
+)
 
 
 class Base(DeclarativeBase):
@@ -121,7 +133,7 @@ async def upload(
     if _CLAMD and await run_in_threadpool(_scan, data) != "OK":
         raise HTTPException(422, "File rejected")
     file_id = uuid.uuid4().hex
-    await run_in_threadpool((_FOLDER / file_id).write_bytes, data)
+    await run_in_threadpool(_put, f"{key.tenant}/{context}/{file_id}", data, file.content_type or "")
     async with Session() as session, session.begin():
         await session.execute(update(Context).where(Context.id == rules.id).values(used=Context.used + len(data)))
         row = {"id": file_id, "tenant": key.tenant, "context": context, "name": name, "size": len(data), "sha256": digest}
@@ -138,6 +150,13 @@ def _look(name: str, data: bytes) -> None:
         Image.open(io.BytesIO(data)).load()
     elif name.endswith(".zip") and zipfile.ZipFile(io.BytesIO(data)).testzip() is not None:
         raise HTTPException(422, "File rejected")
+
+
+def _put(key: str, data: bytes, content_type: str) -> None:
+    if s3:
+        s3.put_object(Bucket=BUCKET, Key=key, Body=data, ContentType=content_type)
+    else:
+        (_FOLDER / key.replace("/", "-")).write_bytes(data)
 
 
 def _scan(data: bytes) -> str:

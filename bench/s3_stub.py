@@ -5,6 +5,8 @@ import itertools
 import sys
 from dataclasses import dataclass, field
 
+import uvloop
+
 _CHUNK = 1 << 20
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
 _NAMES = "<Bucket>b</Bucket><Key>k</Key>"
@@ -103,4 +105,4 @@ async def _main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1])))
+    uvloop.run(_main(int(sys.argv[1])))

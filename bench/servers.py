@@ -18,6 +18,7 @@ from tests.servers.postgres import Postgres, running_postgres
 from bench import baseline_key
 from bench.load import Target
 from bench.sluice import running_sluice
+from bench.stores import Store, running_store
 
 _ROOT = Path(__file__).parents[1]
 _SIGNATURES = 100_000
@@ -25,7 +26,7 @@ _SIGNATURES = 100_000
 
 @dataclass(frozen=True)
 class Bench:
-    """All that runs. `shared` are the processes that serve whoever is measured: the database and the scanner."""
+    """All that runs. `shared` are the processes that serve whoever is measured: the database, the scanner and the store."""
 
     sluice: dict[bool, Target]
     baseline: dict[bool, Target]
@@ -34,16 +35,21 @@ class Bench:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Bench]:
+def running(folder: Path, store_kind: str) -> Iterator[Bench]:
     """Run everything until the block ends. Targets are had by whether they scan; without clamd only those that do not."""
-    with running_postgres(folder / "postgres") as postgres, _scanner(folder / "clamd") as clamd:
-        shared = (postmaster(postgres), *([clamd.pid] if clamd else []))
-        with _sluice(folder, postgres.createdb(), clamd) as sluice, _baseline(folder, postgres.createdb(), None) as plain:
-            if clamd is None:
-                yield Bench(sluice, {False: plain}, None, shared)
-                return
-            with _baseline(folder, postgres.createdb(), clamd) as scanning:
-                yield Bench(sluice, {False: plain, True: scanning}, clamd, shared)
+    with (
+        running_postgres(folder / "postgres") as postgres,
+        _scanner(folder / "clamd") as clamd,
+        running_store(folder, store_kind) as store,
+        _sluice(folder, postgres.createdb(), clamd, store) as sluice,
+        _baseline(folder, postgres.createdb(), None, store) as plain,
+    ):
+        shared = (postmaster(postgres), *([clamd.pid] if clamd else []), *store.pids)
+        if clamd is None:
+            yield Bench(sluice, {False: plain}, None, shared)
+            return
+        with _baseline(folder, postgres.createdb(), clamd, store) as scanning:
+            yield Bench(sluice, {False: plain, True: scanning}, clamd, shared)
 
 
 def postmaster(postgres: Postgres) -> int:
@@ -68,12 +74,13 @@ def _scanner(folder: Path) -> Iterator[Clamd | None]:
 
 
 @contextmanager
-def _baseline(folder: Path, database: str, clamd: Clamd | None) -> Iterator[Target]:
-    port, store = free_port(), folder / f"baseline-{clamd is not None}"
-    store.mkdir()
+def _baseline(folder: Path, database: str, clamd: Clamd | None, store: Store) -> Iterator[Target]:
+    port, files = free_port(), folder / f"baseline-{clamd is not None}"
+    files.mkdir()
     environment = dict(os.environ) | {
         "BASELINE_DATABASE": database,
-        "BASELINE_FOLDER": str(store),
+        "BASELINE_FOLDER": str(files),
+        "BASELINE_S3": store.endpoint,
         "BASELINE_CLAMD": str(clamd.socket) if clamd else "",
         "PYTHONPATH": str(_ROOT),
     }
@@ -93,9 +100,9 @@ def _baseline(folder: Path, database: str, clamd: Clamd | None) -> Iterator[Targ
 
 
 @contextmanager
-def _sluice(folder: Path, database: str, clamd: Clamd | None) -> Iterator[dict[bool, Target]]:
+def _sluice(folder: Path, database: str, clamd: Clamd | None, store: Store) -> Iterator[dict[bool, Target]]:
     scanner = {"CLAMD": clamd.address, "SCANNER": "clamd"} if clamd else {}
-    with running_sluice(folder / "sluice", database, **scanner) as sluice:
+    with running_sluice(folder / "sluice", database, **scanner, **store.settings) as sluice:
         yield {scan: sluice.context(f"bench_{'scan' if scan else 'plain'}", scan=scan) for scan in (False, True)}
 
 

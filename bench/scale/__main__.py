@@ -16,7 +16,7 @@ _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "neighbours": lambda folder, asked: neighbours.measure(folder, uploads=asked.uploads),
     "soak": lambda folder, asked: soak.measure(folder, uploads=asked.uploads, every=asked.every),
     "start": lambda folder, _asked: start.measure(folder),
-    "throughput": lambda folder, asked: throughput.measure(folder, plots=asked.plots),
+    "throughput": lambda folder, asked: throughput.measure(folder, plots=asked.plots, store=asked.store),
 }
 
 
@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=16, help="memory: uploads at once")
     parser.add_argument("--uploads", type=int, default=0, help="neighbours: small uploads of each phase; soak: uploads in all")
     parser.add_argument("--every", type=int, default=10_000, help="soak: uploads between two looks")
+    parser.add_argument("--store", choices=("s3", "local"), default="s3", help="throughput: a stub of S3, or folders")
     parser.add_argument("--plots", type=Path, help="throughput: draw two SVG into this folder")
     parser.add_argument("--json", type=Path, help="write the figures there")
     asked = parser.parse_args()

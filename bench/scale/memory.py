@@ -1,21 +1,18 @@
 """What large uploads at once cost in memory beside their spool, on a local store and on S3. What is in files, mapped or not, is not counted."""
 
 import asyncio
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tests.servers import daemon, free_port, listens
-
 from bench.cpu import anonymous_bytes
 from bench.sluice import Sluice, running_sluice
+from bench.stores import running_store
 from bench.traffic import upload_large
 
 _LOOK_SECONDS = 0.25
+_SLOW = {"UPLOAD_WAIT_SECONDS": "3600", "BODY_IDLE_SECONDS": "600", "BODY_BYTES_PER_SECOND": "1"}
 
 
 def measure(folder: Path, *, megabytes: int, at_once: int) -> dict[str, Any]:
@@ -25,34 +22,12 @@ def measure(folder: Path, *, megabytes: int, at_once: int) -> dict[str, Any]:
         home = folder / store
         home.mkdir()
         with (
-            _settings(store, home) as settings,
-            running_sluice(home / "data", f"sqlite:///{home}/data/sluice.db", **settings) as sluice,
+            running_store(home, store) as objects,
+            running_sluice(home / "data", f"sqlite:///{home}/data/sluice.db", **_SLOW, **objects.settings) as sluice,
         ):
             found[store] = asyncio.run(_watched(sluice, megabytes, at_once))
         print(f"{store}: {found[store]}", flush=True)
     return found
-
-
-@contextmanager
-def _settings(store: str, home: Path) -> Iterator[dict[str, str]]:
-    slow = {"UPLOAD_WAIT_SECONDS": "3600", "BODY_IDLE_SECONDS": "600", "BODY_BYTES_PER_SECOND": "1"}
-    if store == "local":
-        yield slow
-        return
-    port = free_port()
-    with daemon(
-        [sys.executable, "-m", "bench.s3_stub", str(port)], home / "s3.log", ready=lambda: listens(port), environment=_here()
-    ):
-        yield slow | {
-            "STORAGE_BUCKET": "bench",
-            "STORAGE_ENDPOINT": f"http://127.0.0.1:{port}",
-            "STORAGE_ACCESS_KEY_ID": "a" * 20,
-            "STORAGE_SECRET_ACCESS_KEY": "s" * 40,
-        }
-
-
-def _here() -> dict[str, str]:
-    return dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 async def _watched(sluice: Sluice, megabytes: int, at_once: int) -> dict[str, float]:

@@ -19,9 +19,9 @@ _UPLOADS = 300
 _ROUNDS = 2
 
 
-def measure(folder: Path, *, plots: Path | None) -> dict[str, Any]:
+def measure(folder: Path, *, plots: Path | None, store: str) -> dict[str, Any]:
     """Answer MB/s by size over four connections and uploads per second by concurrency, the best of two rounds; draw them into `plots`."""
-    with running(folder) as bench:
+    with running(folder, store) as bench:
         targets = {target.name: target for target in (bench.sluice[False], bench.baseline[False])}
         by_size: dict[str, list[float]] = {name: [] for name in targets}
         for size in _SIZES:

@@ -1,0 +1,38 @@
+"""Where objects go in a measurement: a stub of S3, which Sluice and the baseline share, or the folder of each."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.servers import daemon, free_port, listens
+
+from bench.baseline_key import ACCESS_KEY, BUCKET, SECRET_KEY
+
+_ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A running stub, or nothing but folders: `settings` for Sluice (without `SLUICE_`), `endpoint` for the baseline."""
+
+    endpoint: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    pids: tuple[int, ...] = ()
+
+
+@contextmanager
+def running_store(folder: Path, kind: str) -> Iterator[Store]:
+    """Run the store of that kind, `s3` or `local`, until the block ends; its log goes into `folder`."""
+    if kind == "local":
+        yield Store()
+        return
+    port = free_port()
+    command = [sys.executable, "-m", "bench.s3_stub", str(port)]
+    environment = dict(os.environ) | {"PYTHONPATH": str(_ROOT)}
+    with daemon(command, folder / "s3.log", ready=lambda: listens(port), environment=environment) as process:
+        endpoint = f"http://127.0.0.1:{port}"
+        settings = {"BUCKET": BUCKET, "ENDPOINT": endpoint, "ACCESS_KEY_ID": ACCESS_KEY, "SECRET_ACCESS_KEY": SECRET_KEY}
+        yield Store(endpoint, {f"STORAGE_{name}": value for name, value in settings.items()}, (process.pid,))
