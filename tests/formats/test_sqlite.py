@@ -79,6 +79,14 @@ def test_an_impossible_page_size_is_corrupt(header: bytes) -> None:
     assert judge(KIND, DATABASE[:16] + header + DATABASE[18:]).outcome is Outcome.CORRUPT
 
 
+def test_a_schema_that_is_no_text_is_corrupt() -> None:
+    sound = database("CREATE TABLE t (value)", "INSERT INTO t VALUES (1)")
+    torn = sound.replace(b"CREATE TABLE t", b"CREATE TAB\xad\xff t")
+    verdict = judge(KIND, torn)
+    assert verdict.outcome is Outcome.CORRUPT
+    assert "malformed database schema" in verdict.detail
+
+
 def test_an_index_that_misses_a_row_is_corrupt() -> None:
     at = DATABASE.index(b"name 500 name 500")
     assert judge(KIND, DATABASE[:at] + b"N" + DATABASE[at + 1 :]).outcome is Outcome.CORRUPT

@@ -38,6 +38,7 @@ _INDEX: Final = re.compile(r"missing from index|wrong # of entries in index")
 _WANTING: Final = re.compile(
     r"no such (?:module|function|collation)|unknown (?:function|tokenizer)|unsafe use|unsupported|not authorized", re.IGNORECASE
 )
+_MALFORMED: Final = "malformed database schema"
 _NAMELESS: Final = "malformed database schema (?)"
 """Said of an entry of the schema without a name, which no version writes."""
 _LIMITS: Final = {
@@ -80,7 +81,11 @@ def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
     except sqlite3.Error as error:
         if deadline.has_passed:
             return {**measures, "partially_checked": True}
-        raise _judge(error, source) from error
+        is_damage = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+        raise _judge(str(error), source, is_damage=is_damage) from error
+    except UnicodeDecodeError as error:  # where SQLite's complaint names something in bytes that are no text
+        said = error.object.decode("utf-8", "replace")
+        raise _judge(said, source, is_damage=said.startswith(_MALFORMED)) from error
     return {**measures, "tables": len(tables), "rows": rows}
 
 
@@ -145,13 +150,12 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _judge(error: sqlite3.Error, source: Source) -> Judgement:
-    said = str(error)
+def _judge(said: str, source: Source, *, is_damage: bool) -> Judgement:
     written_by = int.from_bytes(source.head[96:100], "big")
     major, minor, patch = sqlite3.sqlite_version_info
     if _WANTING.search(said) or ("schema" in said and said != _NAMELESS and written_by > major * 1_000_000 + minor * 1000 + patch):
         return Unsupported(f"the database needs what is not at hand here: {said}")
-    if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if is_damage:
         return Corrupt(f"the database is damaged: {said}")
     return Unsupported(f"the database cannot be judged here: {said}")
 
