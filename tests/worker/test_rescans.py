@@ -17,7 +17,7 @@ from sluice.db.database import Database
 from sluice.db.moments import ahead
 from sluice.db.schema import contexts, decisions, files, tenants
 from sluice.db.whose import EVERYBODY
-from sluice.engines.scanner import Clean, Edition, Infected, ScanResult, Unavailable
+from sluice.engines.scanner import Clean, Edition, Glance, Infected, ScanResult, Unavailable
 from sluice.engines.storage.local import LocalStore
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
@@ -45,7 +45,13 @@ class Looks:
         self.seen: list[str] = []
         self.say: Callable[[str], Awaitable[ScanResult]] = self._clean
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:  # noqa: ARG002  (the protocol's signature)
+    async def scan(
+        self,
+        sealed: Sealed,
+        *,
+        tenant_id: str,  # noqa: ARG002  (the protocol's signature)
+        glance: Glance | None = None,  # noqa: ARG002  (the same)
+    ) -> ScanResult:
         words = os.pread(sealed.fd, sealed.size, 0).decode()
         self.seen.append(words)
         return await self.say(words)

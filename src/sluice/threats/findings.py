@@ -23,6 +23,8 @@ class Findings:
     """Packings that only clamd can open."""
     flags: set[str] = field(default_factory=set)
     """What is no threat and yet worth knowing."""
+    hides: bool = False
+    """A part was met that clamd does not see, and there was nowhere to lay it out."""
     largest: int = 0
     """The largest unpacked part; of one that only clamd unpacks, what it may come to."""
     laid: list[tuple[int, int, bool]] = field(default_factory=list)

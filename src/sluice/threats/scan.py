@@ -23,8 +23,8 @@ def scan_source(
     Answers plain JSON values: `threat` (a name, or null), `complete` (all of it was looked at; false beside a threat, where
     looking ends), `why` it is not complete (empty beside a threat), `signatures` (the version of the rules), `encrypted` (a part behind a
     password was met and could not be opened), `opened` (the file is packed in ways that are all opened here), `crowded` (there was no room to lay
-    all parts out), `flags`, `unopened` and `foreign` (see `Findings`), `largest` (bytes of the largest part),
-    `unpacked` (bytes of all parts), `members` and `depth`. With `lay`, parts are laid out as `Walk` says, and `laid` tells where: start,
+    all parts out), `hides` (without `lay`: there are parts that clamd does not see), `flags`, `unopened` and `foreign` (see `Findings`),
+    `largest` (bytes of the largest part), `unpacked` (bytes of all parts), `members` and `depth`. With `lay`, parts are laid out as `Walk` says, and `laid` tells where: start,
     length, and whether the part was opened here as well.
     """
     source = Source(fd)
@@ -50,6 +50,7 @@ def scan_source(
         "encrypted": facts.encrypted,
         "opened": opened,
         "crowded": crowded,
+        "hides": facts.hides,
         "flags": sorted(facts.flags),
         "unopened": sorted(facts.unopened)[:_MOST_NAMED],
         "foreign": sorted(facts.foreign)[:_MOST_NAMED],

@@ -171,7 +171,7 @@ class Walk:
             if not self._meter.may_hold(len(held) - claimed):
                 self._meter.let_go(claimed)
                 self._look_at_large(held, counted, name, deeper, records_known=records_known)
-                if self._lay is not None and (unseen() or self._everything):
+                if self._is_wanted(unseen=unseen()):
                     raise OverBudget(f"a part of more than {self._meter.budget.max_held_bytes} bytes that clamd does not see")
                 return
             claimed = len(held)
@@ -200,12 +200,17 @@ class Walk:
     def _finish(self, view: View, *, unseen: bool, opened: bool) -> None:
         """Note a part that was looked at, and lay it out where clamd is to look at it as well."""
         self.findings.largest = max(self.findings.largest, view.size)
-        if self._lay is None or not (unseen or self._everything) or not view.size:
+        if not view.size or not self._is_wanted(unseen=unseen) or self._lay is None:
             return
         start = self._lay.at
         if not all(self._lay.lay(piece) for piece in pieces(view)):
             raise NoRoom("more parts that clamd does not see than there is room for")
         self.findings.laid.append((start, view.size, opened))
+
+    def _is_wanted(self, *, unseen: bool) -> bool:
+        """Answer whether clamd is to be handed a part, and note where that cannot be: it may be the reason for another look."""
+        self.findings.hides = self.findings.hides or (unseen and self._lay is None)
+        return self._lay is not None and (unseen or self._everything)
 
     def _counted(self, content: Iterator[bytes]) -> Iterator[bytes]:
         size = 0

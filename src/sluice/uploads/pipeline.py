@@ -15,7 +15,7 @@ from sluice.contexts.templates import render
 from sluice.db.database import Database
 from sluice.engines.limiter import Limiter, Taken
 from sluice.engines.sandbox import Sandbox
-from sluice.engines.scanner import Scanner
+from sluice.engines.scanner import Glance, Scanner
 from sluice.errors import BucketInactive, ContextInactive, FileRejected, LimitExceeded
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
@@ -152,17 +152,18 @@ class Pipeline:
     async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:
         """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan."""
         rules, tenant_id = arrival.look.rules, arrival.principal.tenant_id
-        scanning = asyncio.create_task(scan(arrival.sealed, tenant_id, self._scanner)) if rules.scan else None
+        if not rules.scan:
+            return replace(facts, examined=await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox))
+        glance = Glance()
+        scanning = asyncio.create_task(scan(arrival.sealed, tenant_id, self._scanner, glance))
         try:
-            examined = await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox)
+            examined = await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox, glance)
             facts = replace(facts, examined=examined)
-            if scanning is None or decide(facts, rules) is not None:
-                return facts
-            return replace(facts, scanned=await scanning)
+            return facts if decide(facts, rules) is not None else replace(facts, scanned=await scanning)
         finally:
-            if scanning is not None:
+            if not scanning.done():
                 scanning.cancel()
-                await asyncio.gather(scanning, return_exceptions=True)
+            await asyncio.gather(scanning, return_exceptions=True)
 
     async def _commit(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode) -> Stored:
         decision = self._decision(facts, arrival.look, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)

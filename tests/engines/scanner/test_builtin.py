@@ -28,6 +28,7 @@ GOOD: dict[str, object] = {
     "encrypted": False,
     "opened": False,
     "crowded": False,
+    "hides": False,
     "flags": [],
     "unopened": [],
     "foreign": [],

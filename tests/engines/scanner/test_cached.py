@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluice.engines.scanner import Clean, Edition, FindsReach, Incomplete, Infected, ScanResult, Unavailable
+from sluice.engines.scanner import Clean, Edition, FindsReach, Glance, Incomplete, Infected, ScanResult, Unavailable
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.engines.scanner.cached import CachedScanner
 from sluice.engines.verdicts.memory import MemoryVerdicts
@@ -29,7 +29,13 @@ class Says:
         self.asked = 0
         self.closed = False
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:  # noqa: ARG002  (the protocol's signature)
+    async def scan(
+        self,
+        sealed: Sealed,  # noqa: ARG002  (the protocol's signature)
+        *,
+        tenant_id: str,  # noqa: ARG002  (the same)
+        glance: Glance | None = None,  # noqa: ARG002  (the same)
+    ) -> ScanResult:
         self.asked += 1
         return self.answers[min(self.asked, len(self.answers)) - 1]
 

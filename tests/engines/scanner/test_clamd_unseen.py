@@ -9,8 +9,9 @@ import pytest
 
 from sluice.engines.sandbox import Away, Died, Overran, RunResult
 from sluice.engines.sandbox.zygote import ZygoteSandbox
-from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
+from sluice.engines.scanner import Clean, Glance, Incomplete, Infected, Unavailable
 from sluice.engines.scanner.clamd import ClamdScanner
+from sluice.engines.scanner.own_look import OwnLook
 from tests.engines.scanner.conftest import Seal, running_sandbox
 from tests.engines.scanner.twin import InProcessSandbox
 from tests.servers.clamd import Clamd, running_clamd
@@ -171,9 +172,25 @@ async def test_parts_that_do_not_fit_into_memory_are_never_clean(knowing: Clamd,
 
 async def test_without_memory_to_lay_parts_out_nothing_is_clean(knowing: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([knowing.address], InProcessSandbox(), largest_bytes=MIB, tray_bytes=-1)  # which no system gives
-    result = await scanner.scan(seal(CLEAN), tenant_id="ten_1")
+    result = await scanner.scan(seal(pdf_with(CLEAN)), tenant_id="ten_1")
     assert isinstance(result, Unavailable)
     assert result.why.startswith("no room to lay out")
+
+
+async def test_what_hides_nothing_is_looked_through_once_and_without_memory_to_lay_parts_out(knowing: Clamd, seal: Seal) -> None:
+    sandbox = InProcessSandbox()
+    scanner = ClamdScanner([knowing.address], sandbox, largest_bytes=MIB, tray_bytes=-1)
+    assert isinstance(await scanner.scan(seal(zipped({"a": CLEAN})), tenant_id="ten_1"), Clean)
+    assert [job for job, *_ in sandbox.asked] == ["scan"]
+
+
+async def test_a_look_that_a_child_took_beside_the_check_is_not_taken_again(knowing: Clamd, seal: Seal) -> None:
+    sandbox, glance = InProcessSandbox(), Glance()
+    scanner = ClamdScanner([knowing.address], sandbox, largest_bytes=MIB)
+    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", glance=glance))
+    glance.settle(OwnLook("Own.Threat", "", 1.0))
+    assert isinstance(await scanning, Infected)
+    assert not sandbox.asked
 
 
 async def test_a_rule_of_ours_is_named_as_such(scanner: ClamdScanner, seal: Seal) -> None:

@@ -7,13 +7,17 @@ from typing import Final
 
 from sluice.engines.sandbox.link import Answered, Babbled, Gone, Late, Reply, Unread
 from sluice.engines.sandbox.program import Ending
-from sluice.engines.sandbox.protocol import Away, Died, Overran, Ran, RunResult
+from sluice.engines.sandbox.protocol import Away, Died, Job, Overran, Ran, RunResult
 from sluice.engines.sandbox.tray import Tray
 
 _MB: Final = 1024**2
 _WHY_MAX: Final = 300
 _NEARLY_ALL: Final = 0.8
 _MUCH: Final = 0.5
+_TRY_WALL_SECONDS: Final = 5.0
+_TRY_CPU_SECONDS: Final = 2
+TRIED_FIRST: Final[Job] = "inspect"
+"""A job that is only tried: what does not succeed at once in little time is asked for again, part by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,15 @@ class Budget:
     cpu_seconds_per_mb: float = 0.05
     memory_bytes: int = 1024 * _MB
 
-    def wall_for(self, size: int) -> float:
-        """Answer the wall clock seconds for a file of `size` bytes."""
-        return self.wall_seconds + self.wall_seconds_per_mb * size / _MB
+    def wall_for(self, size: int, job: Job) -> float:
+        """Answer the wall clock seconds for a job on a file of `size` bytes."""
+        whole = self.wall_seconds + self.wall_seconds_per_mb * size / _MB
+        return min(whole, _TRY_WALL_SECONDS) if job == TRIED_FIRST else whole
 
-    def cpu_for(self, size: int) -> int:
-        """Answer the whole processor seconds for a file of `size` bytes; the kernel counts no finer."""
-        return max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
+    def cpu_for(self, size: int, job: Job) -> int:
+        """Answer the whole processor seconds for a job on a file of `size` bytes; the kernel counts no finer."""
+        whole = max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
+        return min(whole, _TRY_CPU_SECONDS) if job == TRIED_FIRST else whole
 
 
 def judge(reply: Reply, ending: Ending | None, *, memory_bytes: int, ms: float) -> RunResult:

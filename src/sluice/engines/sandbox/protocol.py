@@ -8,9 +8,10 @@ from sluice.engines.sandbox.tray import Tray
 from sluice.kit.health import EngineHealth
 from sluice.kit.sealed import Sealed
 
-Job = Literal["check", "scan", "uncover", "unpack"]
+Job = Literal["check", "scan", "inspect", "uncover", "unpack"]
 """What a child can be asked: `check` judges the format (`sluice.formats`), the others look for known threats (`sluice.threats`).
 
+`inspect` does both, `check` and `scan`, in little time: what takes longer is to be asked for by itself.
 `uncover` also lays out what clamd does not see, and `unpack` everything that is packed in the file: both are lent a tray.
 """
 

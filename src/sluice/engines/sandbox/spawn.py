@@ -154,12 +154,12 @@ class SpawnSandbox:
             await program.ended()
 
     async def _ask(self, child: _Child, job: Job, sealed: Sealed, filename: str, tray: Tray | None = None) -> RunResult:
-        cpu_seconds = self._budget.cpu_for(sealed.size)
+        cpu_seconds = self._budget.cpu_for(sealed.size, job)
         began = time.perf_counter()
         fd = sealed.reopen()
         try:
             fds = [fd] if tray is None else [fd, tray.fd]
-            wall_seconds = self._budget.wall_for(sealed.size)
+            wall_seconds = self._budget.wall_for(sealed.size, job)
             reply = await child.link.ask(job, filename, fds, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds)
         finally:
             os.close(fd)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sluice.engines.sandbox.judge import Budget, is_worn, judge, took_its_hands_off
+from sluice.engines.sandbox.judge import TRIED_FIRST, Budget, is_worn, judge, took_its_hands_off
 from sluice.engines.sandbox.launch import DEFAULT_JOBS, Launched, launch_zygote
 from sluice.engines.sandbox.link import Gone, Reply, Unread
 from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
@@ -113,7 +113,7 @@ class ZygoteSandbox:
         try:
             work = _Work(job, sealed, filename, tenant_id, tray)
             result, again = await self._attempt(work, deadline)
-            if again:
+            if again and job != TRIED_FIRST:
                 result, _again = await self._attempt(work, deadline, fresh=True)
         except (NoChild, OSError) as fault:
             return Away(str(fault))
@@ -201,8 +201,8 @@ class ZygoteSandbox:
                 work.job,
                 work.filename,
                 [fd] if work.tray is None else [fd, work.tray.fd],
-                cpu_seconds=self._budget.cpu_for(work.sealed.size),
-                wall_seconds=self._budget.wall_for(work.sealed.size),
+                cpu_seconds=self._budget.cpu_for(work.sealed.size, work.job),
+                wall_seconds=self._budget.wall_for(work.sealed.size, work.job),
             )
         finally:
             os.close(fd)

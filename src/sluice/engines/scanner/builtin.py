@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice.engines.sandbox import Sandbox
-from sluice.engines.scanner.own_look import LookAway, OwnLook, own_look
+from sluice.engines.scanner.own_look import Glance, LookAway, OwnLook, own_look
 from sluice.engines.scanner.policy import EncryptedPolicy
 from sluice.engines.scanner.protocol import Clean, Edition, Incomplete, Infected, ScanResult, Unavailable
 from sluice.kit.health import EngineHealth
@@ -29,10 +29,10 @@ class BuiltinScanner:
         self._sandbox = sandbox
         self._encrypted: EncryptedPolicy = encrypted
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
+    async def scan(self, sealed: Sealed, *, tenant_id: str, glance: Glance | None = None) -> ScanResult:
         """Scan all of the bytes within the sandbox's own limits."""
         try:
-            look = await own_look(self._sandbox, "scan", sealed, tenant_id=tenant_id)
+            look = (glance and await glance.had()) or await own_look(self._sandbox, "scan", sealed, tenant_id=tenant_id)
         except LookAway as away:
             return Unavailable(str(away), _NAME)
         return self._result(look)

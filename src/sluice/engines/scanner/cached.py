@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
+from sluice.engines.scanner.own_look import Glance
 from sluice.engines.scanner.protocol import Clean, Edition, FindsReach, Scanner, ScanResult
 from sluice.engines.verdicts import Cleared, VerdictCache, VerdictKey
 from sluice.kit.health import EngineHealth, EngineState
@@ -36,7 +37,7 @@ class CachedScanner:
         """That of the scanner behind it."""
         return self._scanner.reach
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
+    async def scan(self, sealed: Sealed, *, tenant_id: str, glance: Glance | None = None) -> ScanResult:
         """Answer what is known of the bytes, or scan them; `ms` is then the time of the look into the cache."""
         began = time.perf_counter()
         if (edition := self.edition) is not None and edition.signatures:
@@ -44,7 +45,7 @@ class CachedScanner:
             if known is not None:
                 ms = (time.perf_counter() - began) * 1000
                 return Clean(edition.engine, edition.signatures, ms, known.member, cached=True, flags=known.flags)
-        result = await self._scanner.scan(sealed, tenant_id=tenant_id)
+        result = await self._scanner.scan(sealed, tenant_id=tenant_id, glance=glance)
         if isinstance(result, Clean) and result.signatures and len(sealed.sha256) == _SHA256_BYTES:
             # The edition that gave the verdict, which may be another than the newest: a pool's members are updated one by one.
             given_by = Edition(result.engine, result.signatures)

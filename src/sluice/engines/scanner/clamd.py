@@ -22,7 +22,7 @@ from sluice.engines.scanner.clamd_member import Care, Member
 from sluice.engines.scanner.clamd_pool import ClamdPool, Deadlines, Heard, NoVerdict
 from sluice.engines.scanner.clamd_talk import Patience
 from sluice.engines.scanner.clamd_verdict import Scope
-from sluice.engines.scanner.own_look import NOT_LOOKED, LookAway, OwnLook, laid_out, own_look
+from sluice.engines.scanner.own_look import NOT_LOOKED, Glance, LookAway, OwnLook, laid_out, own_look
 from sluice.engines.scanner.policy import EncryptedPolicy
 from sluice.engines.scanner.protocol import Edition, ScanResult, Unavailable
 from sluice.kit.clock import Clock, utc_now
@@ -44,6 +44,7 @@ class _Work:
 
     sealed: Sealed
     tenant_id: str
+    glance: Glance | None
     began: float
 
     @property
@@ -120,11 +121,11 @@ class ClamdScanner:
             return None
         return min(known.reach for known in found)
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
+    async def scan(self, sealed: Sealed, *, tenant_id: str, glance: Glance | None = None) -> ScanResult:
         """Scan all of the bytes; `Unavailable` when no daemon gave an answer that can be understood in time, or no child could be had."""
         try:
             async with asyncio.timeout(self._scan_seconds):
-                return await self._scan(_Work(sealed, tenant_id, time.perf_counter()))
+                return await self._scan(_Work(sealed, tenant_id, glance, time.perf_counter()))
         except TimeoutError:
             return Unavailable(f"no verdict on the file and all of its parts within {self._scan_seconds:g} s", _NAME)
         except (NoVerdict, LookAway) as none:
@@ -188,45 +189,57 @@ class ClamdScanner:
         await self._pool.aclose()
 
     async def _scan(self, work: _Work) -> ScanResult:
-        with closing(Tray(min(_SMALL_TRAY_BYTES, self._tray_bytes))) as tray:
-            heard, look = await self._ask_and_look(work, tray)
-            if found := clamd_verdict.threat(heard, look):
-                return found
-            in_parts = clamd_verdict.can_be_rescued(heard)
-            if not (in_parts or look.crowded):
-                return await self._judge(work, heard, look, tray)
+        heard, look = await self._ask_and_look(work)
+        if found := clamd_verdict.threat(heard, look):
+            return found
+        in_parts = clamd_verdict.can_be_rescued(heard)
+        if not (in_parts or look.hides):
+            return await self._judge(work, heard, look, None)
+        if not in_parts:
+            with closing(Tray(min(_SMALL_TRAY_BYTES, self._tray_bytes))) as tray:
+                look = await self._look("uncover", work, tray)
+                if not look.crowded:
+                    return clamd_verdict.threat(None, look) or await self._judge(work, heard, look, tray)
         async with self._large_trays:
             with closing(Tray(self._tray_bytes)) as tray:
                 look = await self._look("unpack" if in_parts else "uncover", work, tray)
                 return clamd_verdict.threat(None, look) or await self._judge(work, heard, look, tray)
 
-    async def _ask_and_look(self, work: _Work, tray: Tray) -> tuple[Heard, OwnLook]:
-        """Answer what clamd says and what we see, both at once; what we see is not waited for where clamd names a threat."""
-        looking = asyncio.create_task(self._look("uncover", work, tray))
+    async def _ask_and_look(self, work: _Work) -> tuple[Heard, OwnLook]:
+        """Answer what clamd says and what we see, both at once; what we see is not waited for where clamd names a threat.
+
+        Nothing is laid out at first: most files hide nothing from clamd, and memory that is lent costs more than a small file's look.
+        """
+        looking = asyncio.create_task(self._first_look(work))
         try:
             heard = await self._pool.ask(work.sealed, tenant_id=work.tenant_id)
             return heard, NOT_LOOKED if clamd_verdict.threat(heard, None) else await looking
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)  # it writes to the tray
+            if not looking.done():
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)  # a child may still be at work for it
 
-    async def _look(self, job: Job, work: _Work, tray: Tray) -> OwnLook:
+    async def _first_look(self, work: _Work) -> OwnLook:
+        return (work.glance and await work.glance.had()) or await self._look("scan", work, None)
+
+    async def _look(self, job: Job, work: _Work, tray: Tray | None) -> OwnLook:
         return await own_look(self._sandbox, job, work.sealed, tenant_id=work.tenant_id, tray=tray)
 
-    async def _judge(self, work: _Work, heard: Heard, look: OwnLook, tray: Tray) -> ScanResult:
+    async def _judge(self, work: _Work, heard: Heard, look: OwnLook, tray: Tray | None) -> ScanResult:
         """Answer for the file when its parts that lie on the tray have been scanned as well."""
         in_parts = clamd_verdict.can_be_rescued(heard)
         scope = Scope(self._encrypted, await self._reach_for(heard, look))
         if gap := clamd_verdict.gap(heard, look, scope, in_parts=in_parts):
             return clamd_verdict.incomplete(heard, gap, work.ms)
-        for part in look.laid:
-            async with laid_out(tray, part) as alone:
-                said = await self._pool.ask(alone, tenant_id=work.tenant_id)
-            if found := clamd_verdict.threat(said, None):
-                return found
-            scope = Scope(self._encrypted, await self._reach_for(said, look))
-            if gap := clamd_verdict.gap_in_part(said, look, scope, opened=part.opened and in_parts):
-                return clamd_verdict.incomplete(said, gap, work.ms)
+        if tray is not None:
+            for part in look.laid:
+                async with laid_out(tray, part) as alone:
+                    said = await self._pool.ask(alone, tenant_id=work.tenant_id)
+                if found := clamd_verdict.threat(said, None):
+                    return found
+                scope = Scope(self._encrypted, await self._reach_for(said, look))
+                if gap := clamd_verdict.gap_in_part(said, look, scope, opened=part.opened and in_parts):
+                    return clamd_verdict.incomplete(said, gap, work.ms)
         return clamd_verdict.clean(heard, look, work.ms)
 
     async def _reach_for(self, heard: Heard, look: OwnLook) -> int:

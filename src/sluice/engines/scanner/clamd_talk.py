@@ -59,17 +59,13 @@ async def scan_descriptor(address: ClamdAddress, sealed: Sealed, patience: Patie
     async with _connected(address, patience) as connection:
         said_all = _pass_descriptor(connection, sealed)
         # What was said is nine bytes, which a socket takes at once: only listening is left to be waited for.
-        listening = asyncio.create_task(_read_answer(connection))
-        try:
-            while not listening.done():
-                done, _ = await asyncio.wait({listening}, timeout=patience.stall)
-                if not done and may_leave():
-                    await _require_life(address, patience)
-            return _refuse_early_praise(listening.result(), said_all=said_all)
-        finally:
-            listening.cancel()
-            # It must be off the socket before that is closed: its number may be another's a moment later.
-            await asyncio.gather(listening, return_exceptions=True)
+        answer = b""
+        while b"\0" not in answer:
+            if await _readable(connection, patience.stall):
+                answer = _received(connection, answer)
+            elif may_leave():
+                await _require_life(address, patience)
+        return _refuse_early_praise(_one_answer(answer), said_all=said_all)
 
 
 async def scan_stream(address: ClamdAddress, sealed: Sealed, patience: Patience, may_leave: MayLeave) -> bytes:
@@ -184,12 +180,46 @@ async def _read_answer(connection: socket.socket) -> bytes:
     loop = asyncio.get_running_loop()
     answer = b""
     while b"\0" not in answer:
-        if len(answer) > _MOST_ANSWER_BYTES:
-            raise ClamdAway(f"an answer of more than {_MOST_ANSWER_BYTES} bytes")
-        part = await loop.sock_recv(connection, _MOST_ANSWER_BYTES)
-        if not part:
-            raise ClamdAway("the connection was closed without an answer")
-        answer += part
+        answer = _more(answer, await loop.sock_recv(connection, _MOST_ANSWER_BYTES))
+    return _one_answer(answer)
+
+
+async def _readable(connection: socket.socket, seconds: float) -> bool:
+    """Wait until there is something to read, or the end; answers False after `seconds`. It is off the socket when it ends, however that is."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[bool] = loop.create_future()
+
+    def settle(found: bool) -> None:  # noqa: FBT001  (a callback's one argument)
+        if not ready.done():
+            ready.set_result(found)
+
+    timer = loop.call_later(seconds, settle, False)
+    loop.add_reader(connection, settle, True)
+    try:
+        return await ready
+    finally:
+        # At once, and not when a cancelled task comes round: the socket's number may be another's a moment later.
+        loop.remove_reader(connection)
+        timer.cancel()
+
+
+def _received(connection: socket.socket, answer: bytes) -> bytes:
+    """Answer what has come so far, with what lies ready."""
+    try:
+        return _more(answer, connection.recv(_MOST_ANSWER_BYTES))
+    except BlockingIOError:
+        return answer
+
+
+def _more(answer: bytes, part: bytes) -> bytes:
+    if not part:
+        raise ClamdAway("the connection was closed without an answer")
+    if len(answer) > _MOST_ANSWER_BYTES:
+        raise ClamdAway(f"an answer of more than {_MOST_ANSWER_BYTES} bytes")
+    return answer + part
+
+
+def _one_answer(answer: bytes) -> bytes:
     text, _, more = answer.partition(b"\0")
     if more:
         raise ClamdAway("an answer with more behind it")

@@ -1,5 +1,6 @@
 """The absent scanner, for services whose contexts ask for no scan. It never says that anything is clean."""
 
+from sluice.engines.scanner.own_look import Glance
 from sluice.engines.scanner.protocol import ScanResult, Unavailable
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
@@ -12,7 +13,13 @@ class NoScanner:
     edition = None
     reach = None
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:  # noqa: ARG002  (the protocol's signature)
+    async def scan(
+        self,
+        sealed: Sealed,  # noqa: ARG002  (the protocol's signature)
+        *,
+        tenant_id: str,  # noqa: ARG002  (the same)
+        glance: Glance | None = None,  # noqa: ARG002  (the same)
+    ) -> ScanResult:
         """Answer that nothing was looked at."""
         return Unavailable("scanning is switched off (SLUICE_SCANNER=off)", self.name)
 

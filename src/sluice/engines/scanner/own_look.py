@@ -19,7 +19,7 @@ from sluice.threats import RULES_VERSION
 _COPIED_AT_ONCE: Final = 1024**2
 _MOST_TEXT: Final = 500
 _MOST_NAMES: Final = 100
-_FLAGS: Final = ("complete", "encrypted", "opened", "crowded")
+_FLAGS: Final = ("complete", "encrypted", "opened", "crowded", "hides")
 _FIELDS: Final = frozenset({
     "threat", "why", "signatures", *_FLAGS, "flags", "unopened", "foreign", "largest", "unpacked", "members", "depth",
 })  # fmt: skip
@@ -53,6 +53,7 @@ class OwnLook:
     encrypted: bool = False
     opened: bool = False
     crowded: bool = False
+    hides: bool = False
     flags: tuple[str, ...] = ()
     unopened: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
@@ -82,6 +83,30 @@ async def own_look(sandbox: Sandbox, job: Job, sealed: Sealed, *, tenant_id: str
         return _checked(ran, tray)
     except _Lie as lie:
         return OwnLook(None, str(lie), ran.ms)
+
+
+def look_beside_check(payload: object, ms: float) -> OwnLook | None:
+    """Answer what a child saw that did `scan` as a part of its work; None when it did not say so as an honest child does."""
+    try:
+        return _checked(Ran(payload, ms), None) if isinstance(payload, dict) else None
+    except _Lie:
+        return None
+
+
+class Glance:
+    """A look that somebody else has taken, or will have in a moment: a scanner that needs one waits for it instead of looking itself."""
+
+    def __init__(self) -> None:
+        self._look: asyncio.Future[OwnLook | None] = asyncio.get_running_loop().create_future()
+
+    def settle(self, look: OwnLook | None) -> None:
+        """Hand over the look; None when it did not come about. What is said later counts no more."""
+        if not self._look.done():
+            self._look.set_result(look)
+
+    async def had(self) -> OwnLook | None:
+        """Wait for the look. Whoever waits may be cancelled, and others still have it."""
+        return await asyncio.shield(self._look)
 
 
 @asynccontextmanager
@@ -123,6 +148,7 @@ def _checked(ran: Ran, tray: Tray | None) -> OwnLook:
         encrypted=payload["encrypted"] is True,
         opened=payload["opened"] is True,
         crowded=payload["crowded"] is True,
+        hides=payload["hides"] is True,
         flags=_names(payload["flags"]),
         unopened=_names(payload["unopened"]),
         foreign=_names(payload["foreign"]),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from sluice.engines.scanner.own_look import Glance
 from sluice.kit.health import EngineHealth
 from sluice.kit.sealed import Sealed
 from sluice.threats import RULES_VERSION
@@ -85,8 +86,11 @@ class Scanner(Protocol):
     def reach(self) -> int | None:
         """Bytes of the largest file that is scanned to its end; None where there is no such limit or none is known. Costs nothing."""
 
-    async def scan(self, sealed: Sealed, *, tenant_id: str) -> ScanResult:
-        """Scan all of the bytes within the engine's own deadline. Never raises for a fault of the engine: that is `Unavailable`."""
+    async def scan(self, sealed: Sealed, *, tenant_id: str, glance: Glance | None = None) -> ScanResult:
+        """Scan all of the bytes within the engine's own deadline. `glance` is what our own rules see in them, where a child looks already.
+
+        Never raises for a fault of the engine: that is `Unavailable`.
+        """
         ...
 
     async def health(self) -> EngineHealth:

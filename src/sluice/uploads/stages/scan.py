@@ -1,6 +1,6 @@
 """The malware scan: the scanner's answer as a fact. What it means is decided in `decide`."""
 
-from sluice.engines.scanner import Clean, Incomplete, Infected, Scanner, Unavailable
+from sluice.engines.scanner import Clean, Glance, Incomplete, Infected, Scanner, Unavailable
 from sluice.errors import Unavailable as ServiceUnavailable
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
@@ -9,9 +9,9 @@ from sluice.uploads.values import ScanFact
 
 
 @staged("scan")
-async def scan(sealed: Sealed, tenant_id: str, scanner: Scanner) -> ScanFact:
+async def scan(sealed: Sealed, tenant_id: str, scanner: Scanner, glance: Glance | None = None) -> ScanFact:
     """Answer what the scanner says of the bytes; raises the error `Unavailable` when it says nothing: unscanned is never clean."""
-    answer = await scanner.scan(sealed, tenant_id=tenant_id)
+    answer = await scanner.scan(sealed, tenant_id=tenant_id, glance=glance)
     if isinstance(answer, Unavailable):
         log.warning("scan_unavailable", tenant_id=tenant_id, engine=answer.engine, why=answer.why)
         raise ServiceUnavailable("malware scanner")
