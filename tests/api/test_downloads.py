@@ -79,6 +79,15 @@ def test_the_link_names_the_file_in_the_standards_form(gate: Gate, name: str) ->
     assert disposition.isascii()
 
 
+def test_the_links_of_a_suspended_tenant_lead_nowhere_until_it_is_let_in_again(gate: Gate, served_here: None) -> None:
+    owner = gate.stranger()
+    link = _link(owner, owner.store(context=owner.context()))
+    owner.set_status("suspended")
+    assert fetch(link).status_code == 404
+    owner.set_status("active")
+    assert fetch(link).status_code == 200
+
+
 def test_a_link_expires_after_the_seconds_asked_for(gate: Gate) -> None:
     query = parse_qs(urlsplit(_link(gate, gate.store(context=gate.context()), expires_in=60)).query)
     if gate.service.place.gateway is None:

@@ -146,3 +146,34 @@ def test_an_engine_that_refuses_ends_the_start_with_its_sentence(sluice: Sluice)
     assert ended.code == 3
     assert ended.err.splitlines()[-1].startswith("sluice: SLUICE_CLAMD: ")
     assert "sl_live_" not in ended.out
+
+
+SECRET = "canary-of-the-zygote"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.asvs("13.3.2", "15.2.5")
+def test_what_begins_before_the_server_gets_none_of_its_secrets_and_none_of_its_descriptors(
+    tmp_path: Path,
+) -> None:
+    """The zygote is begun as early as can be, and every checker is a fork of it."""
+    sluice = sluice_in(tmp_path)
+    told = sluice.with_settings(METRICS_TOKEN=SECRET, DATABASE_URL=f"sqlite:///{sluice.folder}/{SECRET}.db", SANDBOX_WORKERS="2")
+    with told.running() as server:
+        (zygote,) = _children(server.process.pid)
+        family = [zygote, *_children(zygote)]
+        assert len(family) > 1
+        sockets = [line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        listening = {f"socket:[{inode}]" for inode in sockets}
+        for pid in family:
+            own = Path("/proc") / str(pid)
+            assert SECRET.encode() not in (own / "environ").read_bytes()
+            assert SECRET.encode() not in (own / "cmdline").read_bytes()
+            assert b"SLUICE_" not in (own / "environ").read_bytes()
+            held = {str(fd.readlink()) for fd in (own / "fd").iterdir()}
+            assert {name.partition(":")[0] for name in held} <= {"socket", "/memfd", "/dev/null", "/dev/urandom"}, held
+            assert not held & listening
+            assert SECRET.encode() not in (own / "maps").read_bytes()

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import ColumnElement, case, func, or_, select, update
+from sqlalchemy import ColumnElement, case, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import counts
 from sluice.db.moments import ahead, now
 from sluice.db.pages import rows_of_page
-from sluice.db.schema import IS_STORED, contexts, files
+from sluice.db.schema import IS_STORED, contexts, files, tenants
 from sluice.db.types import AnyRow
 from sluice.files.record import FileRecord, Quarantined
 from sluice.kit.paging import Page, PageRequest
@@ -31,9 +31,12 @@ async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> Fil
 async def find_any_tenant(connection: AsyncConnection, file_id: str) -> FileRecord | None:
     """Answer one stored file of whichever tenant: for signed links, which name no tenant and were given out to one.
 
-    One in quarantine is not handed out.
+    One in quarantine is not handed out, nor one of a tenant that is suspended.
     """
-    query = select(*_SHOWN).where(files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_(None))
+    is_active = exists().where(tenants.c.tenant_id == files.c.tenant_id, tenants.c.status == "active")
+    query = select(*_SHOWN).where(
+        files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_(None), is_active
+    )
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else _value(row)
 

@@ -97,11 +97,52 @@ async def test_each_connection_is_judged_anew_and_a_refused_one_is_not_made(make
 async def test_a_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: int) -> None:
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         head = f"{status} Elsewhere\r\nLocation: {inside.url}/secret"
-        async with answering(head) as server, relayed(make_s3, Names(), server.url) as store:
+        names = Names(("127.0.0.1", "127.0.0.2"))
+        async with answering(head) as server, relayed(make_s3, names, server.url) as store:
             for call in (store.put("a", seal(b"x"), content_type="text/plain"), content(store, "a"), store.size("a")):
                 with pytest.raises(StoreFault):
                     await call
         assert inside.seen == []
+        assert set(names.asked) == {f"http://{NAME}:{urlsplit(server.url).port}"}
+
+
+@pytest.mark.asvs("1.3.6", "15.3.2")
+@pytest.mark.parametrize(
+    "before",
+    [
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 101 Other\r\n\r\n",
+    ],
+)
+async def test_a_redirect_behind_an_interim_answer_is_not_followed(make_s3: MakeS3, seal: Seal, before: str) -> None:
+    async with answering("200 OK", "inside", host="127.0.0.2") as inside:
+        head = f"{before.removeprefix('HTTP/1.1 ')}HTTP/1.1 307 Elsewhere\r\nLocation: {inside.url}/secret"
+        names = Names(("127.0.0.1", "127.0.0.2"))
+        async with answering(head) as server, relayed(make_s3, names, server.url) as store:
+            for call in (store.put("a", seal(b"x"), content_type="text/plain"), content(store, "a"), store.size("a")):
+                with pytest.raises(StoreFault):
+                    await call
+        assert inside.seen == []
+        assert set(names.asked) == {f"http://{NAME}:{urlsplit(server.url).port}"}
+
+
+@pytest.mark.parametrize("status", [" 302 Elsewhere", "+302 Elsewhere", "0302 Elsewhere", "\t302 Elsewhere"])
+async def test_an_answer_that_could_be_read_as_a_redirect_is_none(make_s3: MakeS3, seal: Seal, status: str) -> None:
+    async with answering("200 OK", "inside", host="127.0.0.2") as inside:
+        names = Names(("127.0.0.1", "127.0.0.2"))
+        async with answering(f"{status}\r\nLocation: {inside.url}/secret") as server, relayed(make_s3, names, server.url) as store:
+            with pytest.raises(StoreFault):
+                await store.put("a", seal(b"x"), content_type="text/plain")
+        assert inside.seen == []
+        assert set(names.asked) == {f"http://{NAME}:{urlsplit(server.url).port}"}
+
+
+async def test_an_interim_answer_is_no_answer(make_s3: MakeS3) -> None:
+    head = "103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 206 OK\r\nContent-Range: bytes 0-4/5\r\n"
+    head += 'Last-Modified: Sat, 21 Nov 2026 00:00:00 GMT\r\nETag: "a"'
+    async with answering(head, "whole") as server, relayed(make_s3, Names(), server.url) as store:
+        assert await content(store, "a") == b"whole"
 
 
 async def test_a_store_that_is_away_is_told_as_such(make_s3: MakeS3, seal: Seal) -> None:

@@ -5,6 +5,7 @@ The client library resolves names by itself, after anybody has judged them: a na
 """
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
@@ -18,6 +19,8 @@ Lead = Callable[[str], Awaitable[Collection[str]]]
 
 _PIECE: Final = 256 * 1024
 _MOST_LINE: Final = 16 * 1024
+_MOST_HEAD: Final = 64 * 1024
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r\n")
 _AWAY: Final = f"HTTP/1.1 {HTTPStatus.BAD_GATEWAY.value} Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
@@ -64,7 +67,7 @@ class Relay:
         ahead.write(first)
         try:
             await _exchange(reader, writer, behind, ahead)
-        except (OSError, EOFError, asyncio.LimitOverrunError, IndexError):
+        except (OSError, ValueError, EOFError, asyncio.LimitOverrunError):
             writer.transport.abort()  # as the client would have met it: a word of ours could be taken for the rest of an answer
         finally:
             ahead.close()
@@ -107,15 +110,34 @@ async def _exchange(
 
 
 async def _answer(behind: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass the answer on; of a redirect only that it is one."""
-    first = await behind.readuntil(b"\r\n")
-    status = first.split(b" ")[1]
-    if status.startswith(b"3") and status != b"304":
+    """Pass the answer on; of a redirect only that it is one, of interim answers (RFC 9110 section 15.2) nothing: one may stand behind them."""
+    first, status = await _status(behind)
+    while status.startswith("1"):
+        await _skip_head(behind)
+        first, status = await _status(behind)
+    if status.startswith("3") and status != "304":
         writer.write(first + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
         await writer.drain()
         return
     writer.write(first)
     await _pass_on(behind, writer)
+
+
+async def _status(behind: asyncio.StreamReader) -> tuple[bytes, str]:
+    """Answer a status line and its status. Raises `ValueError` for what another reader might take for another status."""
+    line = await behind.readuntil(b"\r\n")
+    found = _STATUS_LINE.fullmatch(line)
+    if found is None:
+        raise ValueError("no answer of HTTP")
+    return line, found[1].decode()
+
+
+async def _skip_head(behind: asyncio.StreamReader) -> None:
+    read = 0
+    while (line := await behind.readuntil(b"\r\n")) != b"\r\n":
+        read += len(line)
+        if read > _MOST_HEAD:
+            raise ValueError("an interim answer without end")
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
