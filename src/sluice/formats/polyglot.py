@@ -124,10 +124,11 @@ def _page_or_script(source: Source, kind: str) -> str | None:
     if _PAGE.search(head[:_SNIFFED]):
         return "a web page"
     if kind in PICTURES:
-        if _PHP.search(head) or _PHP.search(source.tail):
+        ends = {head, source.tail}  # of a small file the same bytes
+        if any(map(_PHP.search, ends)):
             return "a PHP script"
         if head[6:8] == b"/*" or head[4:6] == b"/*":
-            return "a script" if _SCRIPT_END.search(head) or _SCRIPT_END.search(source.tail) else None
+            return "a script" if any(map(_SCRIPT_END.search, ends)) else None
     return None
 
 

@@ -1,5 +1,6 @@
 """The bytes under judgement, readable in any order by any number of readers at once. Knows no format."""
 
+import errno
 import io
 import mmap
 import os
@@ -10,24 +11,33 @@ HEAD_BYTES: Final = 64 * 1024
 
 
 class Source:
-    """A file behind a descriptor, which is never closed and whose offset is never moved: every read says where."""
+    """A file behind a descriptor, which is never closed and whose offset is never moved: every read says where.
+
+    A file of no more than 64 KiB is read once: what its judges ask for piece by piece is in memory then.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.size: int = os.fstat(fd).st_size
+        self._is_small = self.size <= HEAD_BYTES
 
     @cached_property
     def head(self) -> bytes:
         """The first 64 KiB."""
-        return self.read_at(0, HEAD_BYTES)
+        return self._read(0, HEAD_BYTES)
 
     @cached_property
     def tail(self) -> bytes:
         """The last 64 KiB."""
-        return self.read_at(max(0, self.size - HEAD_BYTES), HEAD_BYTES)
+        return self.head if self._is_small else self._read(self.size - HEAD_BYTES, HEAD_BYTES)
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Answer up to `length` bytes from `offset`, fewer only at the end of the file."""
+        if self._is_small and offset >= 0:
+            return self.head[offset : offset + max(0, length)]
+        return self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes:
         chunks: list[bytes] = []
         while length > 0 and (chunk := os.pread(self._fd, length, offset)):
             chunks.append(chunk)
@@ -41,7 +51,20 @@ class Source:
 
     def open(self) -> BinaryIO:
         """Answer a fresh buffered reader at the start, with an offset of its own."""
+        if self._is_small:
+            return InMemory(self.head)
         return io.BufferedReader(_Reader(self._fd, self.size), HEAD_BYTES)
+
+
+class InMemory(io.BytesIO):
+    """Bytes that read like a file: who seeks before their start is told so as files do, by `OSError`."""
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move, and answer where to; raises `OSError`."""
+        base = 0 if whence == os.SEEK_SET else self.tell() if whence == os.SEEK_CUR else self.getbuffer().nbytes
+        if base + offset < 0:
+            raise OSError(errno.EINVAL, "seek before the start")
+        return super().seek(base + offset)
 
 
 class _Reader(io.RawIOBase):
@@ -62,7 +85,7 @@ class _Reader(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
-            raise OSError(22, "seek before the start")
+            raise OSError(errno.EINVAL, "seek before the start")
         self._offset = base + offset
         return self._offset
 

@@ -6,7 +6,7 @@ against the noise that the picture itself shows, so that fog is seen and the gra
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Final
 
 import numpy as np
@@ -125,9 +125,12 @@ def _strips(view: View) -> Iterator[NDArray[np.int64]]:
         yield lines[first : first + together + 1]
 
 
+@lru_cache(64)
 def _edges(side: int) -> NDArray[np.int64]:
     cells = max(1, side // _CELL_MAX, min(_GRID, side // _CELL_MIN))
-    return np.linspace(0, side, cells + 1).astype(np.int64)
+    edges = np.linspace(0, side, cells + 1).astype(np.int64)
+    edges.setflags(write=False)
+    return edges
 
 
 def _centres(edges: NDArray[np.int64]) -> Levels:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 from weakref import WeakKeyDictionary
 
-from PIL import Image, ImageSequence
+from PIL import Image, ImageSequence, UnidentifiedImageError
 
 from sluice.formats.images.pictures import picture_is_blank
 from sluice.formats.source import Source
@@ -143,6 +143,8 @@ def _judging() -> Iterator[None]:
         yield
     except Image.DecompressionBombError as error:
         raise Unsafe(Finding.IMAGE_TOO_LARGE, str(error)) from error
+    except UnidentifiedImageError as error:  # whose words show the reader's object
+        raise Corrupt("the picture does not decode: its header is none that a reader knows") from error
     except OSError as error:
         if error.errno is not None:
             raise
