@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,13 @@ from sluice.api_keys.secret import KeyMode, new_key, parse_key
 from sluice.settings import Settings
 
 SOURCE = Path(__file__).parents[2] / "src" / "sluice"
-TREES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 PATTERNS = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Answer the syntax tree of each module. Read when first asked for: every worker collects this file, and one runs it."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -28,7 +34,7 @@ def _importing(*modules: str) -> set[str]:
     """Answer the files that import one of these modules, or something of it."""
     return {
         path
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for name in _imports(tree)
         if any(name == module or name.startswith(f"{module}.") for module in modules)
     }
@@ -36,7 +42,7 @@ def _importing(*modules: str) -> set[str]:
 
 def _calls() -> Iterator[tuple[str, str, ast.Call]]:
     """Answer every call with its file and the words of what is called."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 yield path, ast.unparse(node.func), node
@@ -85,7 +91,7 @@ def test_no_expression_is_made_of_what_was_sent() -> None:
 
 
 def _within_functions() -> Iterator[tuple[str, str, ast.Call]]:
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 yield from ((path, ast.unparse(node.func), node) for node in ast.walk(function) if isinstance(node, ast.Call))
@@ -93,7 +99,9 @@ def _within_functions() -> Iterator[tuple[str, str, ast.Call]]:
 
 @pytest.mark.asvs("11.2.1", "11.3.1")
 def test_the_only_cipher_is_aes_gcm_of_the_library() -> None:
-    ciphers = {name for tree in TREES.values() for name in _imports(tree) if name.startswith("cryptography") and "ciphers" in name}
+    ciphers = {
+        name for tree in trees().values() for name in _imports(tree) if name.startswith("cryptography") and "ciphers" in name
+    }
     assert ciphers == {"cryptography.hazmat.primitives.ciphers.aead.AESGCM"}
     assert _importing("Crypto", "Cryptodome", "nacl", "rsa", "ecdsa", "M2Crypto", "crypt") == set()
 

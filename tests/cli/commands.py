@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.forked import run_forked
-from tests.gate import module
-from tests.servers import daemon, free_port, listens
+from tests.gate import forked, module
+from tests.servers import Process, daemon, free_port, listens
 
 
 @dataclass(frozen=True)
@@ -72,21 +71,31 @@ class Sluice:
         return ended
 
     @contextmanager
-    def running(self, *words: str, port: int | None = None) -> Iterator["Running"]:
-        """Run `serve` (or `words`) until the block ends; the block begins when it answers."""
-        port = port or free_port()
-        log = self.folder / "log"
-        log.write_bytes(b"")
-        environment = self.with_settings(PORT=str(port)).environment
-        with daemon(module(*(words or ("serve",))), log, ready=lambda: listens(port), environment=environment) as process:
+    def started(self) -> Iterator["Running"]:
+        """Run `serve` as a person starts it, from nothing, until the block ends; the block begins when it answers."""
+        port, log, environment = self._fresh()
+        with daemon(module("serve"), log, ready=lambda: listens(port), environment=environment) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)
+
+    @contextmanager
+    def running(self, variables: Mapping[str, str] | None = None) -> Iterator["Running"]:
+        """Run `serve`, with `variables` that are no settings, forked from a process that has loaded it, which takes a third of the work."""
+        port, log, environment = self._fresh()
+        with forked("serve", log, ready=lambda: listens(port), environment=environment | dict(variables or {})) as process:
+            yield Running(process, f"http://127.0.0.1:{port}", log)
+
+    def _fresh(self) -> tuple[int, Path, dict[str, str]]:
+        """Answer a port, an empty log and an environment with that port."""
+        port, log = free_port(), self.folder / "log"
+        log.write_bytes(b"")
+        return port, log, self.with_settings(PORT=str(port)).environment
 
 
 @dataclass(frozen=True)
 class Running:
     """A server as its terminal shows it."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     url: str
     log: Path
 

@@ -29,7 +29,6 @@ import sluice.cli.serving
 import sluice.cli.uploading
 import sluice.cli.working  # noqa: F401  (all of these are loaded for the children)
 from sluice.cli.command import run
-from sluice.wiring.ahead import Launch
 from tests.cli.zygotes import Begun
 
 _SECONDS: Final = 60
@@ -47,8 +46,11 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Pat
     """
     for path in (out, err):
         path.unlink(missing_ok=True)
-    process = PARENT.Process(target=_run, args=(words, dict(environment), folder, out, err))
+    begun = _begun(words)
+    process = PARENT.Process(target=_run, args=(words, dict(environment), folder, (out, err), begun))
     process.start()
+    if begun is not None:
+        begun.let_go()
     process.join(_SECONDS)
     if process.exitcode is None:
         assert process.pid is not None
@@ -72,7 +74,7 @@ class ForkedServer:
         self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",), *, bears: bool = False
     ) -> None:
         log.touch()
-        begun = Begun() if list(words) == ["serve"] and not bears else None
+        begun = None if bears else _begun(words)
         self._process = PARENT.Process(target=_serve, args=(words, dict(environment), folder, log, begun), daemon=True)
         self._process.start()
         if begun is not None:
@@ -111,9 +113,14 @@ class ForkedServer:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path) -> None:
+def _begun(words: Sequence[str]) -> Begun | None:
+    """Answer the zygote that a command starts with, for one that has any."""
+    return Begun() if words[0] in {"serve", "work", "check", "doctor"} else None
+
+
+def _run(words: Sequence[str], environment: dict[str, str], folder: Path, output: tuple[Path, Path], begun: Begun | None) -> None:
     signal.signal(signal.SIGUSR1, _tell_where)
-    _become(words, environment, folder, out, err)
+    _become(words, environment, folder, output, begun)
 
 
 def _tell_where(_number: int, _frame: FrameType | None) -> None:
@@ -129,17 +136,17 @@ def _tell_where(_number: int, _frame: FrameType | None) -> None:
 def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path, begun: Begun | None) -> None:
     os.setsid()  # Ctrl-C reaches pytest only, which then ends the servers in order
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    _become(words, environment, folder, log, log, launch=None if begun is None else begun.launched)
+    _become(words, environment, folder, (log, log), begun)
 
 
 def _become(
-    words: Sequence[str], environment: dict[str, str], folder: Path, out: Path, err: Path, *, launch: Launch | None = None
+    words: Sequence[str], environment: dict[str, str], folder: Path, output: tuple[Path, Path], begun: Begun | None
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    for number, path in ((1, out), (2, err)):
+    for number, path in enumerate(output, start=1):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(fd, number)
         os.close(fd)
-    sys.exit(run(words, launch))
+    sys.exit(run(words, None if begun is None else begun.launched))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("serve")
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server on its first start."""
-    with sluice_in(tmp_path_factory.mktemp("newcomer")).running() as server:
+    with sluice_in(tmp_path_factory.mktemp("newcomer")).started() as server:
         yield server
 
 
@@ -74,7 +74,7 @@ def test_production_does_not_start_on_key_files_that_nobody_keeps(sluice: Sluice
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_end_lets_an_upload_under_way_finish_and_the_next_start_keeps_it(number: signal.Signals, sluice: Sluice) -> None:
-    with sluice.running() as server:
+    with sluice.started() as server:
         (key,) = re.findall(r"^  api key  (\S+)$", server.shown, re.MULTILINE)
         headers = {"Authorization": key}
         httpx.post(

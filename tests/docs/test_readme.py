@@ -5,16 +5,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sluice.cli.welcome import curl_lines
 from tests.docs.pages import README, blocks, curl_blocks, run_line
-from tests.servers import daemon, free_port, require
+from tests.servers import daemon, free_port, listens, require
 
 TEXT = README.read_text(encoding="utf-8")
 CREATE, UPLOAD, DOWNLOAD, EMPTY = curl_blocks(TEXT)
@@ -47,14 +45,8 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
         "SLUICE_SCANNER": "builtin",
     }
     command = [sys.executable, "-m", "sluice.cli", "serve"]
-    with daemon(command, log, ready=lambda: _serves(url), environment=environment):
+    with daemon(command, log, ready=lambda: listens(port), environment=environment):
         yield FirstStart(url, log.read_text(encoding="utf-8"), folder)
-
-
-def _serves(url: str) -> bool:
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/health/live", timeout=5).status_code == 200
-    return False
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 
 from sluice.api.routes.metrics import MetricsReaders
 from tests.cli.commands import Sluice, sluice_in
-from tests.gate import Service, module
+from tests.gate import Service, forked
 from tests.observe.numbers import numbers, until
-from tests.servers import daemon, free_port, listens
+from tests.servers import free_port, listens
 
 TOKEN = "a-token-of-this-test"
 HERE = MetricsReaders(None, from_here=True)
@@ -63,7 +63,7 @@ def test_a_worker_answers_monitors_at_its_port_until_it_is_told_to_end(sluice: S
     sluice("init", "--json")
     environment = sluice.with_settings(WORKER_PORT=str(port), WORKER_SECONDS="0.05").environment
     log, url = sluice.folder / "worker", f"http://127.0.0.1:{port}"
-    with daemon(module("work"), log, ready=lambda: listens(port), environment=environment) as process:
+    with forked("work", log, ready=lambda: listens(port), environment=environment) as process:
         until(lambda: numbers(url), lambda page: page("sluice_worker_rounds_total", outcome="done") > 0)
         assert httpx.get(f"{url}/health/live").json() == {"status": "up"}
         ready = httpx.get(f"{url}/health/ready", timeout=30).json()

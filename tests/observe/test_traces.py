@@ -1,5 +1,6 @@
 """Traces: configured by the standard variables alone, a span per stage, nothing secret in them, and nothing loaded without them."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -12,9 +13,8 @@ import pytest
 
 from sluice.observe.traces import wanted
 from tests.cli.commands import Running, Sluice, sluice_in
-from tests.gate import module
 from tests.observe.numbers import until
-from tests.servers import daemon, free_port, listens
+from tests.servers import free_port
 from tests.servers.collector import Collector, Span, running_collector
 
 STAGES = {"authenticate", "upload", "receive", "look", "rate", "examine", "scan", "reserve", "store", "record"}
@@ -27,14 +27,10 @@ FAST = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
 def serving(sluice: Sluice, **variables: str) -> Iterator[tuple[Running, httpx.Client]]:
     """Run a server with these variables of OpenTelemetry, and a client with a key and the context `c`."""
     key = sluice("init", "--json").json["api_key"]
-    port = free_port()
-    environment = sluice.with_settings(PORT=str(port)).environment | variables
-    log = sluice.folder / "log"
-    with daemon(module("serve"), log, ready=lambda: listens(port), environment=environment) as process:
-        url = f"http://127.0.0.1:{port}"
-        with httpx.Client(base_url=url, headers={"Authorization": key}, timeout=60) as client:
-            client.post("/api/v1/contexts", json={"context_key": "c", "display_name": "C"})
-            yield Running(process, url, log), client
+    headers = {"Authorization": key}
+    with sluice.running(variables) as server, httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
+        client.post("/api/v1/contexts", json={"context_key": "c", "display_name": "C"})
+        yield server, client
 
 
 def upload(client: httpx.Client, content: bytes, **headers: str) -> httpx.Response:
@@ -54,7 +50,7 @@ def traced(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> It
     sluice = sluice_in(tmp_path_factory.mktemp("traced"))
     with serving(sluice, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint, **FAST) as (server, client):
         yield client
-        server.process.terminate()
+        server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.shown
 
@@ -151,6 +147,6 @@ def test_a_collector_that_is_away_costs_no_upload_and_no_end(tmp_path: Path) -> 
         for number in range(3):
             assert upload(client, f"words {number}".encode()).status_code == 201
         began = time.monotonic()
-        server.process.terminate()
+        server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
         assert time.monotonic() - began < 15

@@ -19,6 +19,7 @@ from sluice.settings import Settings
 from sluice.uploads.decide import decide
 from sluice.uploads.stages.examine import examine
 from sluice.uploads.values import ExamineFact, Facts, Rules
+from sluice.wiring.ahead import Launched
 from sluice.wiring.engines import make_sandbox
 
 _TENANT: Final = "sluice-check"
@@ -68,10 +69,14 @@ class Verdict:
         return "failed" if self.reason is None else "rejected"
 
 
-def check(settings: Settings, paths: Sequence[Path], asked: Asked, *, json: bool) -> int:
-    """Print a verdict for each file; the exit code is 1 when one is rejected, 3 when one cannot be read."""
+def check(settings: Settings, paths: Sequence[Path], asked: Asked, *, json: bool, launched: Launched | None = None) -> int:
+    """Print a verdict for each file; the exit code is 1 when one is rejected, 3 when one cannot be read.
+
+    `launched` is the zygote that was begun while this module was loaded.
+    """
     began = time.monotonic()
-    words = asyncio.run(_print_verdicts(settings, files_in(paths), asked.rules(), json=json))
+    sandbox = make_sandbox(settings, launched)
+    words = asyncio.run(_print_verdicts(sandbox, files_in(paths), asked.rules(), json=json))
     if not json:
         counts = ", ".join(f"{count} {word}" for word, count in sorted(words.items())) or "none"
         show.line(f"{words.total()} files in {time.monotonic() - began:.1f} s: {counts}")
@@ -80,10 +85,10 @@ def check(settings: Settings, paths: Sequence[Path], asked: Asked, *, json: bool
     return Exit.REFUSED if words["rejected"] else Exit.DONE
 
 
-async def _print_verdicts(settings: Settings, files: Sequence[Path], rules: Rules, *, json: bool) -> Counter[str]:
+async def _print_verdicts(opened: Sandbox, files: Sequence[Path], rules: Rules, *, json: bool) -> Counter[str]:
     words: Counter[str] = Counter()
     rows: list[Verdict] = []
-    async with aclosing(make_sandbox(settings)) as sandbox:
+    async with aclosing(opened) as sandbox:
         await sandbox.start()
         at_once = int((await sandbox.health()).limits["workers"])
         with counted("checking", len(files), quiet=json) as advance:

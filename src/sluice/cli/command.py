@@ -50,7 +50,7 @@ def main() -> None:
 def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
     """Run one command and answer its exit code; what went wrong is said on standard error.
 
-    `launch` begins the zygote of `serve`, where that is to be another than `launch_ahead`.
+    `launch` begins the zygote of a command that has one, where that is to be another than `launch_ahead`.
     """
     try:
         code = app(args=arguments, prog_name="sluice", standalone_mode=False, obj=launch)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Final
 
 from sluice.cli import show
@@ -17,6 +18,7 @@ from sluice.engines.scanner import FindsReach
 from sluice.formats.optional_readers import missing_readers
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.settings import Settings
+from sluice.wiring.ahead import Launched
 from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
 from sluice.wiring.scanning import make_contexts, make_scanner, scanner_health
 from sluice.wiring.start import StartRefused
@@ -27,9 +29,9 @@ _REACH_SECONDS: Final = 30.0
 _WORST_LAST: Final = (EngineState.UP, EngineState.DEGRADED, EngineState.DOWN)
 
 
-def doctor(settings: Settings, *, json: bool) -> int:
-    """Print how every engine is; the exit code is 1 when one is down."""
-    healths = asyncio.run(_examine(settings))
+def doctor(settings: Settings, *, json: bool, launched: Launched | None = None) -> int:
+    """Print how every engine is; the exit code is 1 when one is down. `launched` is the zygote that was begun while this was loaded."""
+    healths = asyncio.run(_examine(settings, launched))
     worst = max((health.state for health in healths), key=_WORST_LAST.index)
     if json:
         engines = [asdict(replace(health, limits=dict(health.limits))) for health in healths]
@@ -40,9 +42,9 @@ def doctor(settings: Settings, *, json: bool) -> int:
     return Exit.REFUSED if worst is EngineState.DOWN else Exit.DONE
 
 
-async def _examine(settings: Settings) -> Sequence[EngineHealth]:
+async def _examine(settings: Settings, launched: Launched | None) -> Sequence[EngineHealth]:
     async with AsyncExitStack() as stack:
-        looks = (_database, _storage, _limiter, _sandbox_and_scanner, _identity)
+        looks = (_database, _storage, _limiter, partial(_sandbox_and_scanner, launched=launched), _identity)
         found = await asyncio.gather(*(look(settings, stack) for look in looks))
     return [health for healths in found for health in healths]
 
@@ -77,9 +79,9 @@ async def _limiter(settings: Settings, stack: AsyncExitStack) -> Sequence[Engine
     return await _answered("limiter", look)
 
 
-async def _sandbox_and_scanner(settings: Settings, stack: AsyncExitStack) -> Sequence[EngineHealth]:
+async def _sandbox_and_scanner(settings: Settings, stack: AsyncExitStack, launched: Launched | None) -> Sequence[EngineHealth]:
     """The builtin scanner works in the sandbox, so they are looked at one after the other; clamd is asked even where the sandbox fails."""
-    sandbox = make_sandbox(settings)
+    sandbox = make_sandbox(settings, launched)
     stack.push_async_callback(sandbox.aclose)
 
     async def look_at_sandbox() -> Sequence[EngineHealth]:

@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(
+    context: typer.Context,
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH...", exists=True, help="Files, and folders with all that is in them.")
     ],
@@ -37,10 +38,15 @@ def check(
     Ends with 1 when a file is rejected, 3 when one could not be read. JSON: path, accepted, reason (a reason code or null), outcome (ok,
     corrupt, blank, encrypted, unsupported, too_complex), format, content_type, detail, ms.
     """
-    from sluice.cli.checking import Asked, check
     from sluice.cli.configured import settings_for_a_task
+    from sluice.wiring.ahead import Launch, launch_ahead
 
-    return check(settings_for_a_task(), paths, Asked(integrity=integrity, blank=blank), json=json)
+    settings = settings_for_a_task()
+    launch: Launch = context.obj or launch_ahead
+    launched = launch()  # loads on another core while this one loads what follows
+    from sluice.cli.checking import Asked, check
+
+    return check(settings, paths, Asked(integrity=integrity, blank=blank), json=json, launched=launched)
 
 
 def upload(

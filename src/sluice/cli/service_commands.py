@@ -39,16 +39,21 @@ def serve(context: typer.Context) -> None:
     serve(settings, launched)
 
 
-def work() -> None:
+def work(context: typer.Context) -> None:
     """Run the worker alone: purge deleted files, settle what crashes left behind, forget old decisions.
 
     Any number of workers may run beside any number of servers; set SLUICE_WORKER_INSIDE=false on the servers then. Ctrl-C or
     SIGTERM ends it after the round under way.
     """
     from sluice.cli.configured import settings_for_a_service
+    from sluice.wiring.ahead import Launch, launch_ahead
+
+    settings = settings_for_a_service()
+    launch: Launch = context.obj or launch_ahead
+    launched = launch() if settings.rescan_per_second else None
     from sluice.cli.working import work
 
-    work(settings_for_a_service())
+    work(settings, launched)
 
 
 def init(
@@ -161,12 +166,17 @@ def migrate_bucket(
     return migrate_bucket(settings_for_a_task(), tenant, source, target)
 
 
-def doctor(*, json: Json = False) -> int:
+def doctor(context: typer.Context, *, json: Json = False) -> int:
     """Ask every engine how it is: reachable, version, limits, and what is wrong with it.
 
     Ends with 1 when one is down. It starts what the service would start, with the same settings, beside a running service or without one.
     """
     from sluice.cli.configured import settings_for_a_task
+    from sluice.wiring.ahead import Launch, launch_ahead
+
+    settings = settings_for_a_task()
+    launch: Launch = context.obj or launch_ahead
+    launched = launch()  # loads on another core while this one loads what follows
     from sluice.cli.diagnosing import doctor
 
-    return doctor(settings_for_a_task(), json=json)
+    return doctor(settings, json=json, launched=launched)

@@ -14,6 +14,7 @@ from sluice.kit.clock import utc_now
 from sluice.observe import traces
 from sluice.observe.log import log
 from sluice.settings import Settings
+from sluice.wiring.ahead import Launched
 from sluice.wiring.assembly import WorkerServices, assembled_for_work, assembled_scanner
 from sluice.wiring.start import StartRefused
 from sluice.worker import loop
@@ -22,13 +23,16 @@ from sluice.worker.stale_parts import StalePartsSweep
 from sluice.worker.sweeps import Background
 
 
-def work(settings: Settings) -> None:
-    """Sweep until SIGINT or SIGTERM; the round under way is finished. Raises `DatabaseAway` when there is no database to begin with."""
+def work(settings: Settings, launched: Launched | None = None) -> None:
+    """Sweep until SIGINT or SIGTERM; the round under way is finished. Raises `DatabaseAway` when there is no database to begin with.
+
+    `launched` is the zygote of its scanner, where one was begun while this module was loaded.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_work(settings))
+        runner.run(_work(settings, launched))
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, launched: Launched | None) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -45,16 +49,16 @@ async def _work(settings: Settings) -> None:
         log.info("working", pause_seconds=settings.worker_seconds)
         sweeping = loop.run(background, pause_seconds=settings.worker_seconds, stop=stop)
         stale = StalePartsSweep(parts.buckets, parts.stores, older_than=timedelta(hours=settings.stale_parts_hours))
-        await asyncio.gather(sweeping, stale.run(stop), _rescan(settings, parts, stop))
+        await asyncio.gather(sweeping, stale.run(stop), _rescan(settings, parts, stop, launched))
     log.info("stopped")
 
 
-async def _rescan(settings: Settings, parts: WorkerServices, stop: asyncio.Event) -> None:
+async def _rescan(settings: Settings, parts: WorkerServices, stop: asyncio.Event, launched: Launched | None) -> None:
     """Scan stored files again, with a scanner of its own. Where none can be had, all else goes on."""
     if not settings.rescan_per_second:
         return
     try:
-        async with assembled_scanner(settings) as scanner:
+        async with assembled_scanner(settings, launched) as scanner:
             rescans = Rescans(
                 parts.database,
                 parts.buckets,

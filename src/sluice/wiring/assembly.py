@@ -119,11 +119,11 @@ def _arm(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def assembled_scanner(settings: Settings) -> AsyncIterator[Scanner]:
+async def assembled_scanner(settings: Settings, launched: Launched | None = None) -> AsyncIterator[Scanner]:
     """Put together a scanner with a sandbox of its own, and take it apart again. Raises `StartRefused` or `SandboxBroken`."""
     async with AsyncExitStack() as stack:
         make_folder(settings.resolved_spool_dir)
-        sandbox = make_sandbox(settings)
+        sandbox = make_sandbox(settings, launched)
         stack.push_async_callback(sandbox.aclose)
         await sandbox.start()
         scanner = await make_scanner(settings, sandbox)
