@@ -6,7 +6,7 @@ python scripts/docs.py --check    exit with 1 when a page is not what the code w
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,12 +30,12 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 }
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Answer the exit code."""
     parser = argparse.ArgumentParser(description="Make the pages of docs/ that come from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1] / "docs", help="folder of the pages")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     made = {name: make() for name, make in PAGES.items()}
     stale = [name for name, text in made.items() if _differs(arguments.root / name, text)]
     if arguments.check:
@@ -58,4 +58,4 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

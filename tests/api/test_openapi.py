@@ -12,8 +12,11 @@ import pytest
 from sluice.access import ROUTE_SCOPES
 from tests.api.answers import data
 from tests.gate import Gate, Service
+from tests.length import WHOLE, amount
 
-SECONDS = 150
+SECONDS = 150 if not WHOLE else 1500
+EXAMPLES = amount("DESCRIBED", short=6, whole=50)
+"""Inputs that are drawn at random for each operation, besides the examples and the limits of each parameter and field, which all are tried."""
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +191,7 @@ def test_the_service_is_as_described(gate: Gate, tmp_path: Path) -> None:
         f"{gate.service.url}/openapi.json",
         *("--header", f"Authorization: {'Bearer ' + gate.token(scope='admin', exp=4102444800)}"),
         *("--checks", checks),
-        *("--max-examples", "12", "--seed", "7", "--workers", "1", "--request-timeout", "20"),
+        *("--max-examples", str(EXAMPLES), "--seed", "7", "--workers", "1", "--request-timeout", "20"),
         *("--suppress-health-check", "all", "--continue-on-failure", "--no-color"),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)

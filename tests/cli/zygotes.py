@@ -26,12 +26,15 @@ _WORDS_BYTES: Final = 4096
 
 
 class Begun:
-    """A zygote that was forked for a server, on its way into the server's process."""
+    """A zygote that was forked for a sandbox, on its way into the process of that, if it is another one.
 
-    def __init__(self) -> None:
+    `memory_bytes` as in `launch_zygote`.
+    """
+
+    def __init__(self, memory_bytes: int = Budget().memory_bytes) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with private_file() as words, theirs:
-            self._pid = _template().fork(theirs.fileno(), words.fileno())
+            self._pid = _template().fork(memory_bytes, theirs.fileno(), words.fileno())
             self._words = os.dup(words.fileno())
         self._control = ours
 
@@ -81,6 +84,10 @@ class _Forked:
             await asyncio.sleep(0.002)  # as `Program` waits for its own
         return None
 
+    def __del__(self) -> None:
+        os.close(self._process)
+        os.close(self._words)
+
 
 class _Template:
     """The loaded process, and our end of its socket."""
@@ -91,10 +98,10 @@ class _Template:
         with theirs:
             self._program = Program("tests.cli.zygote_template", {}, theirs, import_path=[ROOT])
 
-    def fork(self, control: int, words: int) -> int:
+    def fork(self, memory_bytes: int, control: int, words: int) -> int:
         """Answer the process id of a zygote that talks over `control`, its error stream in the file `words`."""
-        order = {"memory_bytes": Budget().memory_bytes}
-        socket.send_fds(self._orders, [json.dumps(order).encode()], [control, words])
+        order = json.dumps({"memory_bytes": memory_bytes})
+        socket.send_fds(self._orders, [order.encode()], [control, words])
         answer = self._orders.recv(64)
         if not answer:
             raise RuntimeError(f"the template of zygotes has ended: {self._program.last_words()}")

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -55,9 +54,3 @@ def run_line(line: str, *, url: str, environment: Mapping[str, str], folder: Pat
     )
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     return done.stdout
-
-
-def make_docs(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the script that makes the pages."""
-    command = [sys.executable, str(ROOT / "scripts" / "docs.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -17,7 +17,8 @@ from sluice.cli.command import app as command_line
 from sluice.errors import SluiceError, catalogue
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
-from tests.docs.pages import DOCS, anchors, blocks, make_docs
+from tests.docs.pages import DOCS, anchors, blocks
+from tests.scripts import run_alone, run_here
 
 MADE = ("reasons.md", "errors.md", "settings.md", "cli.md", "metrics.md", "reference/api.md", "reference/openapi.json")
 ERRORS = [*catalogue(), SluiceError]
@@ -36,7 +37,7 @@ def _section(page: str, heading: str) -> str:
 
 
 def test_no_made_page_is_stale() -> None:
-    done = make_docs("--check")
+    done = run_alone("docs", "--check")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -46,13 +47,13 @@ def test_the_check_names_every_stale_page_and_a_missing_one(tmp_path: Path) -> N
     (folder / missing).unlink()
     for name in changed:
         (folder / name).write_text(_page(name) + "\n", encoding="utf-8")
-    done = make_docs("--check", "--root", str(folder))
+    done = run_here("docs", "--check", "--root", str(folder))
     assert done.returncode == 1
     assert {line.split()[1] for line in done.stderr.splitlines()} == {f"docs/{name}" for name in MADE}
 
 
 def test_missing_pages_are_made_as_they_stand_here(tmp_path: Path) -> None:
-    assert make_docs("--root", str(tmp_path)).returncode == 0
+    assert run_here("docs", "--root", str(tmp_path)).returncode == 0
     assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in MADE} == {name: _page(name) for name in MADE}
 
 

@@ -1,11 +1,9 @@
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.formats.images import board, encoded, plain
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "verdicts.py"
+from tests.scripts import run_alone, run_here
 
 
 def labelled(folder: Path, *rows: tuple[str, str, bytes]) -> None:
@@ -18,7 +16,7 @@ def labelled(folder: Path, *rows: tuple[str, str, bytes]) -> None:
 
 
 def scores(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(SCRIPT), str(folder), *options], capture_output=True, text=True, check=False)
+    return run_here("verdicts", str(folder), *options)
 
 
 def columns(printed: str, name: str) -> dict[str, str]:
@@ -44,7 +42,7 @@ def test_hits_and_tries_are_counted_by_question(tmp_path: Path) -> None:
 
 def test_misjudged_files_are_named_on_demand(tmp_path: Path) -> None:
     labelled(tmp_path, ("broken.png", "valid", b"not a picture"))
-    assert "broken.png" in scores(tmp_path, "--list").stdout
+    assert "broken.png" in run_alone("verdicts", str(tmp_path), "--list").stdout
     assert "broken.png" not in scores(tmp_path).stdout
 
 
@@ -54,7 +52,7 @@ def test_formats_without_a_kind_are_listed(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
-    refused = scores(tmp_path)
+    refused = run_alone("verdicts", str(tmp_path))
     assert refused.returncode == 2
     assert "manifest.jsonl" in refused.stderr
 

@@ -7,13 +7,17 @@ import pytest
 
 from sluice.engines.storage import StoreFault
 from sluice.engines.storage.s3 import S3Store
+from sluice.engines.storage.s3_address import address_of
 from sluice.engines.storage.s3_client import Patience
+from sluice.engines.storage.s3_stale import StaleParts
 from sluice.kit.ids import FILE_ID, new_id
 from tests.api.places import Places
 from tests.gate import running_service
+from tests.length import amount
 from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 
+PAGE = amount("PAGE", short=10, whole=1000)
 OLD_ENOUGH, TOO_YOUNG = timedelta(seconds=-5), timedelta(hours=1)
 
 
@@ -51,10 +55,18 @@ async def test_only_old_uploads_of_ours_below_the_folder_are_aborted(gateway: Ra
 
 
 async def test_more_than_a_page_of_them_is_aborted(gateway: RadosGateway, bucket: str) -> None:
-    for _ in range(1005):
+    for _ in range(2 * PAGE + 5):
         gateway.client.create_multipart_upload(Bucket=bucket, Key=new_id("file"))
-    assert await _store(gateway, bucket).abort_stale_parts("", OLD_ENOUGH, _ours) == 1005
+    address = address_of(bucket, gateway.region, gateway.endpoint)
+    stale = StaleParts(address, gateway.region, gateway.access_key, gateway.secret_key, seconds=30, page=PAGE)
+    asked: list[None] = []
+
+    async def before() -> None:
+        asked.append(None)
+
+    assert await stale.abort("", OLD_ENOUGH, _ours, before=before) == 2 * PAGE + 5
     assert gateway.unfinished_uploads(bucket) == []
+    assert len(asked) == 3 + 2 * PAGE + 5
 
 
 async def test_a_bucket_that_refuses_or_is_away_is_a_fault_of_the_store(gateway: RadosGateway, bucket: str) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, cast
 import pytest
 
 from sluice.engines.sandbox.judge import Budget
+from sluice.engines.sandbox.launch import Launched
 from sluice.engines.sandbox.protocol import Job, Level, RunResult, Sandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
@@ -28,6 +29,7 @@ class Opener(Protocol):
         idle_seconds: float = 60.0,
         budget: Budget | None = None,
         jobs: str = HOSTILE,
+        launched: Launched | None = None,
     ) -> Awaitable[ZygoteSandbox]: ...
 
 
@@ -49,6 +51,7 @@ async def open_sandbox() -> AsyncIterator[Opener]:
         idle_seconds: float = 60.0,
         budget: Budget | None = None,
         jobs: str = HOSTILE,
+        launched: Launched | None = None,
     ) -> ZygoteSandbox:
         sandbox = ZygoteSandbox(
             workers=workers,
@@ -59,6 +62,7 @@ async def open_sandbox() -> AsyncIterator[Opener]:
             idle_seconds=idle_seconds,
             jobs=jobs,
             import_path=[ROOT],
+            launched=launched,
         )
         started.append(sandbox)
         await sandbox.start()

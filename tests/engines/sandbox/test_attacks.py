@@ -17,6 +17,7 @@ from sluice.engines.sandbox.protocol import Ran, Sandbox
 from sluice.formats.verdict import Finding, Outcome, Report
 from sluice.kit.sealed import Sealed
 from tests import attacks
+from tests.cli.zygotes import Begun
 from tests.engines.sandbox.conftest import Opener, Runner, Sealer
 
 _MEMORY: Final = 256 * 1024**2
@@ -48,7 +49,8 @@ def judged(open_sandbox: Opener, run: Runner, seal: Sealer) -> Judged:
 
     async def judge_all(paths: list[Path], count: int) -> Mapping[str, Report]:
         assert len(paths) == count
-        sandbox = await open_sandbox(jobs=DEFAULT_JOBS, budget=Budget(memory_bytes=_MEMORY))
+        launched = Begun(_MEMORY).launched()
+        sandbox = await open_sandbox(jobs=DEFAULT_JOBS, budget=Budget(memory_bytes=_MEMORY), launched=launched)
         reports = {}
         for path in paths:
             result = await quickest(sandbox, path.name, seal(path.read_bytes()))

@@ -13,6 +13,7 @@ import uvloop
 
 from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
+from tests.cli.zygotes import Begun
 from tests.servers.clamd import Clamd, running_clamd
 
 
@@ -53,8 +54,8 @@ def clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
 
 @asynccontextmanager
 async def running_sandbox() -> AsyncIterator[ZygoteSandbox]:
-    """Run the sandbox of production until the block ends."""
-    started = ZygoteSandbox(workers=2)
+    """Run the sandbox of production until the block ends, its zygote forked from a loaded one."""
+    started = ZygoteSandbox(workers=2, launched=Begun().launched())
     await started.start()
     yield started
     await started.aclose()

@@ -39,7 +39,10 @@ class Unfinished:
 
 
 class StaleParts:
-    """The unfinished uploads of one bucket. Each request takes `seconds` at most, follows no redirect and knows no proxy but the relay."""
+    """The unfinished uploads of one bucket, listed `page` at a time, of which a store answers no more than 1,000.
+
+    Each request takes `seconds` at most, follows no redirect and knows no proxy but the relay.
+    """
 
     def __init__(
         self,
@@ -50,12 +53,14 @@ class StaleParts:
         *,
         seconds: float,
         relay_url: str | None = None,
+        page: int = 1000,
     ) -> None:
         self._address = address
         self._region = region
         self._credentials = Credentials(access_key_id, secret_access_key)
         self._seconds = seconds
         self._relay_url = relay_url
+        self._page = page
 
     async def abort(
         self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool], *, before: Callable[[], Awaitable[object]]
@@ -66,7 +71,7 @@ class StaleParts:
 
         Needs the rights ListBucketMultipartUploads and AbortMultipartUpload.
         """
-        aborted, more = 0, {"uploads": "", **({"prefix": prefix} if prefix else {})}
+        aborted, more = 0, {"uploads": "", "max-uploads": str(self._page), **({"prefix": prefix} if prefix else {})}
         once = httpx.Limits(max_keepalive_connections=0)
         async with httpx.AsyncClient(
             timeout=self._seconds, follow_redirects=False, trust_env=False, proxy=self._relay_url, limits=once
