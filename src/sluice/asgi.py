@@ -121,6 +121,7 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
             TenantSlots(settings.uploads_per_tenant, settings.upload_wait_seconds),
             settings.resolved_spool_dir,
             settings.spool_memory_kb * 1024,
+            kept_here=settings.resolved_storage_bucket is None,
         ),
     )
 

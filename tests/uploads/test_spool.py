@@ -19,8 +19,8 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-async def spooled(folder: Path, chunks: list[bytes], memory: int) -> tuple[bytes, int, bytes]:
-    spool = Spool(memory, folder)
+async def spooled(folder: Path, chunks: list[bytes], memory: int, *, kept_here: bool = False) -> tuple[bytes, int, bytes]:
+    spool = Spool(memory, folder, kept_here=kept_here)
     for chunk in chunks:
         await spool.write(chunk)
     sealed = await spool.seal()
@@ -31,13 +31,17 @@ async def spooled(folder: Path, chunks: list[bytes], memory: int) -> tuple[bytes
     return content, sealed.size, sealed.sha256
 
 
-@given(chunks=st.lists(st.binary(max_size=200)), memory=st.integers(0, 400))
+@given(chunks=st.lists(st.binary(max_size=200)), memory=st.integers(0, 400), kept_here=st.booleans())
 @settings(deadline=None)
 async def test_what_went_in_comes_out_with_its_size_and_digest(
-    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], memory: int
+    tmp_path_factory: pytest.TempPathFactory,
+    chunks: list[bytes],
+    memory: int,
+    kept_here: bool,  # noqa: FBT001  (hypothesis names them)
 ) -> None:
-    whole = b"".join(chunks)
-    assert await spooled(tmp_path_factory.getbasetemp(), chunks, memory) == (whole, len(whole), hashlib.sha256(whole).digest())
+    whole, folder = b"".join(chunks), tmp_path_factory.getbasetemp()
+    out = await spooled(folder, chunks, memory, kept_here=kept_here)
+    assert out == (whole, len(whole), hashlib.sha256(whole).digest())
 
 
 @pytest.mark.parametrize("memory", [0, 4 * 1024 * 1024])

@@ -17,11 +17,12 @@ from sluice.uploads.slots import TenantSlots
 
 @dataclass(frozen=True, slots=True)
 class UploadDesk:
-    """What the upload endpoint needs besides the pipeline: turns, the spool's place and size."""
+    """What the upload endpoint needs besides the pipeline: turns, the spool's place and size, and whether objects are kept on this machine."""
 
     slots: TenantSlots
     spool_folder: Path
     spool_memory_bytes: int
+    kept_here: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,31 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from sluice.errors import StorageFull
 from sluice.kit.sealed import Sealed
+from sluice.kit.writeback import begin_writing
 
 _BATCH_BYTES: Final = 1024 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
+_flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_name_prefix="spool")
+"""Hashes and writes the batches of large uploads. One core is left alone: small uploads would wait for all of them."""
+
+
 class Spool:
     """Takes bytes in order, counts and hashes them on the way, and is sealed once. Holds at most a batch of 1 MiB besides the spool."""
 
-    def __init__(self, memory_bytes: int, folder: Path) -> None:
+    def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
+        """Bytes beyond `memory_bytes` go into `folder`. `kept_here`: what passes will be flushed to this disk, so it may begin at once."""
         self._memory_bytes = memory_bytes
         self._folder = folder
+        self._kept_here = kept_here
         self._fd = os.memfd_create("sluice-spool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.in_memory = True
         self._digest = hashlib.sha256()
@@ -37,12 +45,12 @@ class Spool:
         self._batched += len(chunk)
         self.size += len(chunk)
         if self._batched >= _BATCH_BYTES:
-            await asyncio.to_thread(self._flush)
+            await asyncio.get_running_loop().run_in_executor(_flushing, self._flush)
 
     async def seal(self) -> Sealed:
         """Answer the bytes, which can no longer change; raises `StorageFull`. The spool still owns the descriptor."""
         if self._batched >= _BATCH_BYTES // 8 or self.size > self._memory_bytes:
-            await asyncio.to_thread(self._flush)
+            await asyncio.get_running_loop().run_in_executor(_flushing, self._flush)
         else:
             self._flush()
         if self.in_memory:
@@ -61,13 +69,15 @@ class Spool:
         self._batch.clear()
 
     def _flush(self) -> None:
-        batch, self._batch, self._batched = self._batch, [], 0
+        batch, length, self._batch, self._batched = self._batch, self._batched, [], 0
         try:
             if self.in_memory and self.size > self._memory_bytes:
                 self._move_to_disk()
             for chunk in batch:
                 self._digest.update(chunk)
                 _write_all(self._fd, chunk)
+            if self._kept_here and not self.in_memory:
+                begin_writing(self._fd, self.size - length, length)
         except OSError as fault:
             if fault.errno in _NO_ROOM:
                 raise StorageFull from fault

@@ -71,7 +71,9 @@ async def _take(request: Request, uploader: Uploader, services: ApiServices) -> 
     boundary = require_acceptable(request)
     desk, pipeline, principal = services.upload_desk, services.pipeline, uploader.principal
     async with desk.slots.hold(principal.tenant_id):
-        intake = Intake(principal, pipeline.sight, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder))
+        intake = Intake(
+            principal, pipeline.sight, lambda: Spool(desk.spool_memory_bytes, desk.spool_folder, kept_here=desk.kept_here)
+        )
         try:
             arrival = await receive_form(request, boundary, intake)
             return arrival, await pipeline.run(arrival, uploader)
