@@ -28,13 +28,16 @@ from tests.scanning.signatures import database_of
 from tests.servers.clamd import LARGEST, Clamd, running_clamd
 from tests.servers.redis import running_redis
 
+from sluice.engines.sandbox import Sandbox
 from sluice.engines.sandbox.zygote import ZygoteSandbox
-from sluice.engines.scanner import Clean, Scanner
+from sluice.engines.scanner import Clean, Glance, Scanner
 from sluice.engines.scanner.clamd import ClamdScanner
 from sluice.engines.verdicts import Cleared, VerdictCache, VerdictKey
 from sluice.engines.verdicts.memory import MemoryVerdicts
 from sluice.engines.verdicts.redis import RedisVerdicts
 from sluice.kit.sealed import Sealed
+from sluice.settings import Settings
+from sluice.uploads.stages.examine import examine
 
 SIGNATURES: Final = 100_000
 AT_ONCE: Final = 8
@@ -141,6 +144,23 @@ def by(scanner: Scanner) -> Scan:
     return scan
 
 
+def beside_a_check(scanner: Scanner | None, sandbox: Sandbox) -> Scan:
+    """Answer how an upload has a file checked, and scanned at the same time where there is a scanner."""
+
+    async def check(file: Sealed) -> None:
+        if scanner is None:
+            await examine(file, "a.png", "ten_bench", sandbox)
+            return
+        glance = Glance()
+        scanning = asyncio.create_task(scanner.scan(file, tenant_id="ten_bench", glance=glance))
+        await examine(file, "a.png", "ten_bench", sandbox, glance)
+        result = await scanning
+        if not isinstance(result, Clean):
+            raise TypeError(f"the scan answered {result}")
+
+    return check
+
+
 async def all_of(files: Sequence[Sealed], scan: Scan, at_once: int) -> None:
     """Scan all files, so many at once."""
     left = iter(files)
@@ -178,30 +198,36 @@ async def in_turns(clamd: Clamd, ways: dict[str, Scan], batches: Iterator[list[b
 
 def show(title: str, costs: Sequence[Cost]) -> None:
     """Print a table; the first way is what the others are compared with."""
-    print(f"\n{title}\n{'':34} {'files/s':>9} {'of alone':>9} {'clamd CPU ms':>13} {'server CPU ms':>14} {'children CPU ms':>16}")
+    print(f"\n{title}\n{'':38} {'files/s':>9} {'of alone':>9} {'clamd CPU ms':>13} {'server CPU ms':>14} {'children CPU ms':>16}")
     base = costs[0].files / sum(costs[0].seconds)
     for cost in costs:
         rate = cost.files / sum(cost.seconds)
         per_file = 1000 / cost.files
         print(
-            f"{cost.name:34} {rate:9.1f} {rate / base:9.2f} {cost.clamd * per_file:13.2f} {cost.ours * per_file:14.2f} {cost.children * per_file:16.2f}"
+            f"{cost.name:38} {rate:9.1f} {rate / base:9.2f} {cost.clamd * per_file:13.2f} {cost.ours * per_file:14.2f} {cost.children * per_file:16.2f}"
         )
+
+
+def without(cost: Cost, other: Cost, name: str) -> Cost:
+    """Answer what `cost` takes beyond `other`, over the same files."""
+    seconds = [max(0.0, sum(cost.seconds) - sum(other.seconds))]
+    return Cost(name, cost.files, seconds, cost.clamd - other.clamd, cost.ours - other.ours, cost.children - other.children)
 
 
 def show_times(title: str, costs: Sequence[Cost]) -> None:
     """Print the median time of single files; the first way is what the others are compared with."""
-    print(f"\n{title}\n{'':34} {'seconds':>9} {'of alone':>9} {'clamd CPU s':>13} {'server CPU s':>14} {'children CPU s':>16}")
+    print(f"\n{title}\n{'':38} {'seconds':>9} {'of alone':>9} {'clamd CPU s':>13} {'server CPU s':>14} {'children CPU s':>16}")
     for cost in costs:
         ratio = median(one / other for one, other in zip(cost.seconds, costs[0].seconds, strict=True))
         spent = " ".join(
             f"{part / cost.files:{width}.2f}" for part, width in ((cost.clamd, 13), (cost.ours, 14), (cost.children, 16))
         )
-        print(f"{cost.name:34} {median(cost.seconds):9.2f} {ratio:9.2f} {spent}")
+        print(f"{cost.name:38} {median(cost.seconds):9.2f} {ratio:9.2f} {spent}")
 
 
 async def show_hits(caches: Sequence[VerdictCache]) -> None:
     """Print what a look into each cache costs that finds a verdict."""
-    print(f"\nA verdict from the cache, {LOOKS} looks one after another\n{'':34} {'median µs':>9} {'p99 µs':>9} {'our CPU µs':>13}")
+    print(f"\nA verdict from the cache, {LOOKS} looks one after another\n{'':38} {'median µs':>9} {'p99 µs':>9} {'our CPU µs':>13}")
     key = VerdictKey(hashlib.sha256(b"x").digest(), "clamd 1.4.6", "27500", "rules 1; passwords allow")
     for cache in caches:
         await cache.keep(key, Cleared("unix:/run/clamav/clamd.ctl"))
@@ -213,7 +239,7 @@ async def show_hits(caches: Sequence[VerdictCache]) -> None:
             taken.append((time.perf_counter() - began) * 1e6)
         cpu = (time.process_time() - spent) / LOOKS * 1e6
         taken.sort()
-        print(f"{cache.name:34} {median(taken):9.1f} {taken[LOOKS * 99 // 100]:9.1f} {cpu:13.1f}")
+        print(f"{cache.name:38} {median(taken):9.1f} {taken[LOOKS * 99 // 100]:9.1f} {cpu:13.1f}")
 
 
 async def main(folder: Path, small: int, rounds: int) -> None:
@@ -222,7 +248,7 @@ async def main(folder: Path, small: int, rounds: int) -> None:
     database_of(SIGNATURES, folder / "clamd" / "db" / "many")
     with running_clamd(folder / "clamd", LARGEST | WITHOUT_CACHE) as clamd, running_redis(folder / "redis") as redis:
         async with AsyncExitStack() as stack:
-            sandbox = ZygoteSandbox()
+            sandbox = ZygoteSandbox(files_per_worker=Settings.model_fields["sandbox_files_per_worker"].default)
             stack.push_async_callback(sandbox.aclose)
             await sandbox.start()
             scanner = ClamdScanner([clamd.address], sandbox, concurrency=AT_ONCE)
@@ -232,9 +258,12 @@ async def main(folder: Path, small: int, rounds: int) -> None:
             print(
                 f"{(await scanner.health()).version}, {SIGNATURES} signatures, Python {sys.version.split()[0]}, {os.cpu_count()} cores"
             )
-            ways = {"clamd alone (FILDES)": alone(clamd), "Sluice": by(scanner)}
+            ways = {"clamd alone (FILDES)": alone(clamd), "Sluice, by itself (a re-scan)": by(scanner)}
+            uploaded = {"check alone": beside_a_check(None, sandbox), "check and scan": beside_a_check(scanner, sandbox)}
             pictures = ([noise(turn * small + number) for number in range(small)] for turn in range(rounds))
-            show(f"PNG of 10 KB, {AT_ONCE} at once", await in_turns(clamd, ways, pictures, AT_ONCE))
+            costs = await in_turns(clamd, ways | uploaded, pictures, AT_ONCE)
+            beside = without(costs[-1], costs[-2], "Sluice, beside the check (an upload)")
+            show(f"PNG of 10 KB, {AT_ONCE} at once", [*costs, beside])
             archive = large_zip()
             archives = ([archive] for _ in range(rounds))
             show_times("A zip of 100 MB, one at a time", await in_turns(clamd, ways, archives, 1))
