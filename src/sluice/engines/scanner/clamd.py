@@ -210,6 +210,9 @@ class ClamdScanner:
 
         Nothing is laid out at first: most files hide nothing from clamd, and memory that is lent costs more than a small file's look.
         """
+        if work.glance is not None and work.glance.is_under_way:
+            heard = await self._pool.ask(work.sealed, tenant_id=work.tenant_id)
+            return heard, NOT_LOOKED if clamd_verdict.threat(heard, None) else await self._first_look(work)
         looking = asyncio.create_task(self._first_look(work))
         try:
             heard = await self._pool.ask(work.sealed, tenant_id=work.tenant_id)

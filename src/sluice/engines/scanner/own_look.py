@@ -99,6 +99,11 @@ class Glance:
     def __init__(self) -> None:
         self._look: asyncio.Future[OwnLook | None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether somebody else is still looking: there is nothing to begin meanwhile."""
+        return not self._look.done()
+
     def settle(self, look: OwnLook | None) -> None:
         """Hand over the look; None when it did not come about. What is said later counts no more."""
         if not self._look.done():
