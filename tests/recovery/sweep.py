@@ -111,7 +111,7 @@ class Sweep:
         for file_id, digest in sorted(self.promises.kept.items()):
             if file_id not in self.checked:
                 link = data(gate.get(f"/files/{file_id}"))["download_url"]
-                assert hashlib.sha256(httpx.get(link, timeout=60).content).hexdigest() == digest, f"{file_id} is changed"
+                assert hashlib.sha256(service.http.get(link).content).hexdigest() == digest, f"{file_id} is changed"
                 self.checked.add(file_id)
         for file_id in self.promises.deleted:
             assert gate.get(f"/files/{file_id}/metadata").status_code == 404

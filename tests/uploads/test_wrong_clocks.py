@@ -27,6 +27,7 @@ from sluice.uploads.sight import Sight, Uploader
 from sluice.uploads.spool import Spool
 from sluice.uploads.values import Arrival
 from sluice.wiring.assembly import Services, assembled
+from tests.cli.zygotes import Begun
 from tests.deeds import deed_of
 
 LIMIT = 3
@@ -42,7 +43,7 @@ async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         {"data_dir": tmp_path / "data", "database_url": url, "scanner": "builtin", "sandbox_workers": 1}
     )
     (tmp_path / "data").mkdir()
-    async with assembled(settings) as made:
+    async with assembled(settings, Begun().launched()) as made:
         await upgrade(made.engines.database)
         yield made
 

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -115,36 +115,38 @@ async def test_what_is_packed_past_its_limits_is_scanned_part_by_part(
 
 
 @pytest.mark.parametrize(
-    "data",
+    "packed",  # when the test runs, not when every worker collects it
     [
-        pytest.param(CLEAN + bytes(9 * MIB), id="the file itself"),
-        pytest.param(zipped({"a": bytes(9 * MIB) + MARK}), id="a member of a zip, which clamd calls OK"),
+        pytest.param(lambda: CLEAN + bytes(9 * MIB), id="the file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARK}), id="a member of a zip, which clamd calls OK"),
         pytest.param(
-            zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARK})}), id="a member of a zip in a zip, which clamd calls OK"
+            lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARK})}), id="a member of a zip in a zip, which clamd calls OK"
         ),
-        pytest.param(gzip.compress(bytes(9 * MIB) + MARK), id="behind gzip"),
-        pytest.param(tarred({"a": bytes(9 * MIB) + MARK}, "w:gz"), id="a member of a tar.gz"),
-        pytest.param(pdf_with(bytes(9 * MIB) + MARK), id="an attachment of a PDF"),
+        pytest.param(lambda: gzip.compress(bytes(9 * MIB) + MARK), id="behind gzip"),
+        pytest.param(lambda: tarred({"a": bytes(9 * MIB) + MARK}, "w:gz"), id="a member of a tar.gz"),
+        pytest.param(lambda: pdf_with(bytes(9 * MIB) + MARK), id="an attachment of a PDF"),
     ],
 )
-async def test_what_is_larger_than_it_scans_is_never_clean(scanner: ClamdScanner, seal: Seal, data: bytes) -> None:
-    assert isinstance(await scanner.scan(seal(data), tenant_id="ten_1"), Incomplete)
+async def test_what_is_larger_than_it_scans_is_never_clean(scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]) -> None:
+    assert isinstance(await scanner.scan(seal(packed()), tenant_id="ten_1"), Incomplete)
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("packed", "why"),
     [
-        pytest.param(deep(20, CLEAN), "Heuristics.Limits.Exceeded.MaxRecursion", id="nested too deep for us as well"),
+        pytest.param(lambda: deep(20, CLEAN), "Heuristics.Limits.Exceeded.MaxRecursion", id="nested too deep for us as well"),
         pytest.param(
-            seven_zipped(CLEAN, b"\x04\xf7\x11\x02"),
+            lambda: seven_zipped(CLEAN, b"\x04\xf7\x11\x02"),
             "packed in a way that nothing here can open: 7z",
             id="a coding that nobody knows",
         ),
-        pytest.param(zipped({"a": bytes(300 * MIB)}), "times its size", id="a bomb"),
+        pytest.param(lambda: zipped({"a": bytes(300 * MIB)}), "times its size", id="a bomb"),
     ],
 )
-async def test_what_nobody_could_look_at_is_never_clean(scanner: ClamdScanner, seal: Seal, data: bytes, why: str) -> None:
-    result = await scanner.scan(seal(data), tenant_id="ten_1")
+async def test_what_nobody_could_look_at_is_never_clean(
+    scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes], why: str
+) -> None:
+    result = await scanner.scan(seal(packed()), tenant_id="ten_1")
     assert isinstance(result, Incomplete)
     assert why in result.why
 
