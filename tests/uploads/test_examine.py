@@ -12,6 +12,7 @@ from sluice.engines.sandbox.protocol import Job
 from sluice.engines.sandbox.tray import Tray
 from sluice.engines.scanner import Glance
 from sluice.errors import Unavailable
+from sluice.formats.verdict import Outcome
 from sluice.kit.sealed import Sealed
 from sluice.uploads.stages.examine import examine
 from tests.engines.scanner.twin import InProcessSandbox
@@ -49,6 +50,14 @@ async def test_a_small_file_is_checked_and_looked_through_by_one_child_in_one_go
     look = await glance.had()
     assert (fact.report and fact.report.format, look and look.why) == ("text", "")
     assert children.asked == [("inspect", "a.txt", "ten_1")]
+
+
+async def test_where_the_check_finds_fault_the_look_is_left_to_the_scanner() -> None:
+    children, glance = Children(), Glance()
+    with sealed(b"%PDF-1.4\n" + b"\xff\x00" * 50) as file:
+        fact = await examine(file, "a.pdf", "ten_1", children, glance)
+    assert (fact.report and fact.report.integrity, await glance.had()) == (Outcome.CORRUPT, None)
+    assert [job for job, *_ in children.asked] == ["inspect"]
 
 
 async def test_a_large_file_is_checked_alone_while_the_scanner_looks_for_itself() -> None:

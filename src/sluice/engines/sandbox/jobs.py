@@ -9,6 +9,7 @@ from typing import Final
 from sluice.engines.sandbox.tray import TrayWriter
 from sluice.formats import check as formats_check
 from sluice.formats.registry import KINDS
+from sluice.formats.verdict import Outcome
 from sluice.threats import scan as threats
 
 
@@ -23,8 +24,13 @@ def scan(fd: int, filename: str) -> Mapping[str, object]:
 
 
 def inspect(fd: int, filename: str) -> Mapping[str, object]:
-    """Do both for one small file, `check` and `scan`: to hand a file over costs more than either. The scan goes without the name."""
-    return {"check": check(fd, filename), "scan": scan(fd, "")}
+    """Do both for one small file, `check` and `scan`: to hand a file over costs more than either. The scan goes without the name.
+
+    It is left out (null) where the check found fault: most likely nobody will ask for it, and of a bomb it would take long.
+    """
+    report = formats_check.check_file(fd, filename=filename)
+    at_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
+    return {"check": report.to_json(), "scan": None if at_fault else scan(fd, "")}
 
 
 def uncover(fd: int, filename: str, tray: TrayWriter) -> Mapping[str, object]:

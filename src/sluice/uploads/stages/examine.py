@@ -43,15 +43,16 @@ async def examine(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbo
 
 async def _both(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, glance: Glance) -> ExamineFact | None:
     """Answer the report when one child could give it and the look in little time; None: each is to be had by itself."""
-    look, fact = None, None
+    fact, look, told = None, None, None
     if sealed.size <= _GLANCED_BYTES:
         answer = await sandbox.run("inspect", sealed, filename=filename, tenant_id=tenant_id)
         if isinstance(answer, Away):
             raise Unavailable("file checker")
         if isinstance(answer, Ran):
-            look, fact = look_beside_check(answer.payload.get("scan"), answer.ms), _reported(answer.payload.get("check"), answer.ms)
-    glance.settle(None if fact is None else look)
-    return None if look is None else fact
+            fact, told = _reported(answer.payload.get("check"), answer.ms), answer.payload.get("scan")
+            look = None if fact is None else look_beside_check(told, answer.ms)
+    glance.settle(look)
+    return fact if look is not None or told is None else None
 
 
 def _reported(payload: object, ms: float) -> ExamineFact | None:
