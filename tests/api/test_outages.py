@@ -94,13 +94,17 @@ def test_without_a_database_every_answer_is_to_come_back(places: Places, tmp_pat
     with running_service(Place("postgres", tmp_path, url, {"SCANNER": "builtin"})) as service:
         gate = service.new_gate()
         context = gate.context()
+        link = data(gate.get(f"/files/{gate.store(context=context)}"))["download_url"]
+        objects = gate.objects()
         neighbours.close()
+        _unavailable(httpx.get(link))
+        assert httpx.get(f"{link}A").status_code == 403  # what was not signed is refused without asking
         _unavailable(gate.get("/contexts"))
         _unavailable(gate.upload(context=context))
         _unavailable(gate.as_(gate.token(scope="admin")).get("/files"))
         assert httpx.get(f"{service.url}/health/live").status_code == 200
         assert httpx.get(f"{service.url}/health/ready").status_code == 503
-        assert gate.objects() == set()
+        assert gate.objects() == objects
 
 
 @pytest.mark.asvs("16.5.2")

@@ -6,6 +6,8 @@ import socket
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -177,3 +179,19 @@ def test_what_begins_before_the_server_gets_none_of_its_secrets_and_none_of_its_
             assert {name.partition(":")[0] for name in held} <= {"socket", "/memfd", "/dev/null", "/dev/urandom"}, held
             assert not held & listening
             assert SECRET.encode() not in (own / "maps").read_bytes()
+
+
+@pytest.mark.asvs("6.3.2")
+def test_servers_that_start_first_at_once_make_one_tenant_and_show_one_key(tmp_path: Path) -> None:
+    shared = str(tmp_path / "data")
+    with ThreadPoolExecutor(3) as pool, ExitStack() as running:
+        installed = [sluice_in(tmp_path / str(number), DATA_DIR=shared) for number in range(3)]
+        servers = list(pool.map(lambda one: running.enter_context(one.running()), installed))
+        keys = [key for server in servers for key in set(re.findall(r"sl_live_\w+", server.shown))]
+        assert len(keys) == 1
+        for server in servers:
+            answer = httpx.get(f"{server.url}/api/v1/contexts", headers={"Authorization": keys[0]})
+            assert answer.status_code == 200
+        with sqlite3.connect(tmp_path / "data" / "sluice.db") as database:
+            assert database.execute("SELECT count(*) FROM tenants").fetchone() == (1,)
+            assert database.execute("SELECT count(*) FROM api_keys").fetchone() == (1,)

@@ -86,12 +86,21 @@ def leading_to(*addresses: str) -> Resolve:
         "fe80::1",
         "fd00::1",
         "::ffff:10.0.0.1",
+        *("64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254", "64:ff9b:1::a00:1"),  # by a NAT64 (RFC 6052, RFC 8215)
+        *("2002:a00:1::", "2002:a9fe:a9fe::1", "2001:0:a00:1::"),  # by 6to4 and Teredo
+        *("::10.0.0.1", "::ffff:0:10.0.0.1", "fec0::1", "ff02::1", "ff0e::1", "5f00::1", "100::1"),
+        *("224.0.0.1", "192.0.0.8", "255.255.255.255", "240.0.0.1", "no address"),
     ],
 )
 @pytest.mark.asvs("13.2.5")
 async def test_a_listed_name_that_leads_into_a_private_network_is_refused(address: str) -> None:
     with pytest.raises(EndpointRefused):
         await require_public("https://s3.example.org", LISTED, leading_to("93.184.216.34", address))
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
+async def test_a_listed_name_may_lead_to_a_public_address(address: str) -> None:
+    assert await require_public("https://s3.example.org", LISTED, leading_to(address)) == (address,)
 
 
 async def test_a_listed_network_lets_a_name_lead_into_it() -> None:

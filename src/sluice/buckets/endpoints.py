@@ -5,10 +5,19 @@ import ipaddress
 import socket
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Final
 from urllib.parse import urlsplit
 
 Resolve = Callable[[str], Awaitable[Collection[str]]]
 """Answers the addresses of a host; none when it has none."""
+
+
+_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All that IANA has given out (RFC 4291 section 2.4)."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+"""Ends in the IPv4 address that is meant (RFC 6052 section 2.1)."""
+_SIX_TO_FOUR: Final = ipaddress.IPv6Network("2002::/16")
 
 
 class EndpointRefused(ValueError):
@@ -62,7 +71,7 @@ async def require_public(endpoint_url: str, allowed: Collection[str], resolve: R
     addresses = await resolve(host)
     for text in addresses:
         address = _address(text)
-        if address is None or not (address.is_global or any(address in network for network in networks)):
+        if address is None or not (_is_public(address) or any(address in network for network in networks)):
             raise EndpointRefused("this host leads to an address that the operator does not allow")
     return addresses
 
@@ -95,6 +104,18 @@ class EndpointWatch:
             return
         await require_public(self._endpoint_url, self._allowed, self._resolve)
         self._good_until = self._clock() + self._seconds
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Say whether the internet routes to it as it stands, or by a NAT64 to what it holds.
+
+    `is_global` alone takes what leads to an IPv4 address inside (6to4, NAT64, `::10.0.0.1`), site-local addresses and groups.
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast and address not in _PROTOCOLS
+    if address in _NAT64:
+        return _is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return address.is_global and address in _UNICAST and address not in _SIX_TO_FOUR
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
