@@ -164,7 +164,7 @@ def test_what_begins_before_the_server_gets_none_of_its_secrets_and_none_of_its_
     """The zygote is begun as early as can be, and every checker is a fork of it."""
     sluice = sluice_in(tmp_path)
     told = sluice.with_settings(METRICS_TOKEN=SECRET, DATABASE_URL=f"sqlite:///{sluice.folder}/{SECRET}.db", SANDBOX_WORKERS="2")
-    with told.running() as server:
+    with told.started() as server:
         (zygote,) = _children(server.process.pid)
         family = [zygote, *_children(zygote)]
         assert len(family) > 1
