@@ -292,8 +292,8 @@ class Gate:
         """Answer the keys of this tenant's stored objects, as the store itself has them."""
         place = self.service.place
         if place.gateway is not None:
-            found = place.gateway.client.list_objects_v2(Bucket=place.bucket, Prefix=f"{self.tenant_id}/").get("Contents", [])
-            return {one["Key"] for one in found}
+            pages = place.gateway.client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=f"{self.tenant_id}/")
+            return {one["Key"] for page in pages for one in page.get("Contents", [])}
         folder = place.data_dir / "objects" / "objects"
         files = (path for path in folder.rglob("*") if path.is_file())
         return {str(path.relative_to(folder)) for path in files if self.tenant_id in path.parts}
