@@ -21,7 +21,7 @@ from tests.attacks import beside, hostile_lines, naughty_strings
 from tests.gate import API, Gate, Service, running_service
 from tests.length import amount
 
-_STEP: Final = amount("TEXT_STEP", short=40, whole=1)
+_STEP: Final = amount("TEXT_STEP", short=100, whole=1)
 """In the short form each field gets every fortieth text, and each field begins at another: all of them are tried somewhere."""
 pytestmark = [beside, pytest.mark.timeout(300 + 7200 // _STEP)]
 _GREETED: Final = b"Ctrl-C drains and stops."

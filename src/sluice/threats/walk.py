@@ -15,7 +15,7 @@ from sluice.threats.budget import Meter, NoRoom, OverBudget
 from sluice.threats.bytesview import Slice, View, pieces, places
 from sluice.threats.findings import Findings
 from sluice.threats.part import Locked, Part, Unknown
-from sluice.threats.unpack import Streams, is_lzma, lzma_alone, packing_of, unpacked
+from sluice.threats.unpack import Packing, Streams, is_lzma, lzma_alone, packing_of, unpacked
 
 _HEAD_BYTES: Final = 64 * 1024
 _IN_BYTES: Final = 64 * 1024
@@ -80,16 +80,16 @@ class Walk:
         Raises `ThreatFound`, or `OverBudget` when not all of it was looked at.
         """
         head = view.read_at(0, _HEAD_BYTES)
-        forms = [kind] if kind in _OPENERS else kinds.kinds_of(head)
+        forms, packing = [kind] if kind in _OPENERS else kinds.kinds_of(head), packing_of(head)
         self._note_packing(head)
         records = self._look_at_bytes(view, name, kind or next(iter(forms), ""))
         if records and not records_known:
-            self._look_into_zip(view, records, depth, hidden=packing_of(head) is not None)
+            self._look_into_zip(view, records, depth, hidden=packing is not None)
         for form in forms:
             if form in _OPENERS:
                 self._look_at_parts(_OPENERS[form](view), depth)
-        self._look_into_stream(pieces(view, size=_IN_BYTES), head, name, depth, records_known=True)
-        return _is_opened_in_full(head, forms)
+        in_order = self._look_into_stream(pieces(view, size=_IN_BYTES), head, name, depth, packing=packing, records_known=True)
+        return in_order or head.startswith(unzip.RECORDS) or not _WHOLLY_OPENED.isdisjoint(forms[:1])
 
     def _look_at_bytes(self, view: View, name: str, kind: str) -> list[int]:
         """Apply the rules to the bytes as they stand; answers where zip records are."""
@@ -107,8 +107,8 @@ class Walk:
         return sorted(set(records))
 
     def _apply(self, window: bytes, name: str, kind: str, offset: int) -> None:
-        says, extension = kinds.says(name), kinds.extension_of(name)
-        rulebook.apply(window, self.findings, kind=kind, says=says, extension=extension, offset=offset)
+        extension = kinds.extension_of(name)
+        rulebook.apply(window, self.findings, kind=kind, says=kinds.says(extension), extension=extension, offset=offset)
 
     def _look_into_zip(self, view: View, records: list[int], depth: int, *, hidden: bool) -> None:
         for member in unzip.members(view, records):
@@ -137,9 +137,11 @@ class Walk:
         except Unknown as packing:
             self.findings.unopened.add(str(packing))
 
-    def _look_into_stream(self, content: Iterator[bytes], head: bytes, name: str, depth: int, *, records_known: bool) -> None:
-        """Look into compressed streams and tar archives, which are read in order."""
-        if packing := packing_of(head):
+    def _look_into_stream(
+        self, content: Iterator[bytes], head: bytes, name: str, depth: int, *, packing: Packing | None, records_known: bool
+    ) -> bool:
+        """Look into compressed streams and tar archives, which are read in order; answers whether it was one."""
+        if packing is not None:
             streams = Streams(packing, content, self._meter.member)
             self._look_at_member(streams.pieces(), _without_extension(name), depth, unseen=streams.are_unseen)
         elif is_lzma(head):
@@ -147,6 +149,9 @@ class Walk:
         elif untar.is_tar(head):
             for member_name, member in untar.members(content):
                 self._look_at_member(member, member_name, depth, records_known=records_known)
+        else:
+            return False
+        return True
 
     def _look_at_member(
         self,
@@ -193,7 +198,7 @@ class Walk:
             forms,
             zip_matters=not records_known and not untar.is_tar(head),
         )
-        self._look_into_stream(content, head, name, depth, records_known=False)
+        self._look_into_stream(content, head, name, depth, packing=packing_of(head), records_known=False)
         for _ in content:
             pass  # what a stream or archive left over passes the watch, too
 
@@ -243,11 +248,6 @@ class Walk:
 
 def _is_encoded(window: bytes, forms: Sequence[str]) -> bool:
     return ("mail" in forms and mail.has_encoding(window)) or (not encoded.KINDS.isdisjoint(forms) and encoded.has_mark(window))
-
-
-def _is_opened_in_full(head: bytes, forms: Sequence[str]) -> bool:
-    is_packed = head.startswith(unzip.RECORDS) or packing_of(head) is not None or untar.is_tar(head) or is_lzma(head)
-    return is_packed or not _WHOLLY_OPENED.isdisjoint(forms[:1])
 
 
 def _without_extension(name: str) -> str:
