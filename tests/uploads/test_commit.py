@@ -1,16 +1,21 @@
 """What an upload is told when the database goes away at its last step: `unknown` only where it may have been recorded."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select, update
 
 from sluice.access import Principal, Scope
 from sluice.db.database import Database, DatabaseUnreached
 from sluice.db.postgres import PostgresTerms
+from sluice.db.schema import contexts, files
+from sluice.db.whose import EVERYBODY
 from sluice.engines.storage.local import LocalStore
 from sluice.errors import OutcomeUnknown
-from sluice.uploads.stages.commit import record, reserve
+from sluice.uploads.stages.commit import ClaimLost, record, reserve
 from sluice.uploads.values import Decision, Facts, Rules
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.postgres import Postgres
@@ -56,3 +61,17 @@ async def test_its_word_is_unknown_when_only_its_answer_got_lost(postgres: Postg
         with pytest.raises(OutcomeUnknown):
             await _recorded(database, tmp_path)
         await database.aclose()
+
+
+async def test_of_many_claims_at_once_exactly_those_that_fit_into_the_quota_are_had(postgres: Postgres) -> None:
+    database = Database(postgres.createdb())
+    await prepare(database)
+    async with database.transaction(EVERYBODY) as connection:
+        await connection.execute(update(contexts).values(storage_quota_mb=1))
+    third_of_it = [replace(pending(number, timedelta(hours=1)), size_bytes=340_000) for number in range(12)]
+    claims = await asyncio.gather(*(reserve(file, database, free_limit=5) for file in third_of_it), return_exceptions=True)
+    async with database.reading(EVERYBODY) as connection:
+        used = (await connection.execute(select(contexts.c.storage_used_bytes))).scalar_one()
+        rows = (await connection.execute(select(func.count()).select_from(files))).scalar_one()
+    await database.aclose()
+    assert (claims.count(None), sum(isinstance(claim, ClaimLost) for claim in claims), used, rows) == (3, 9, 3 * 340_000, 3)

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import QueuePool
 
 from sluice.db.drivers import Driver, NoConnection, Row, SqliteDriver
+from sluice.db.group_commit import GroupCommit, Kind
 from sluice.db.hot import Hot
 from sluice.db.postgres import READ_ONLY, PostgresTerms, driver_of, engine_of, is_postgres
 from sluice.db.whose import EVERYBODY, EVERYBODY_FLAG, NOBODY, TENANT, Whose
@@ -72,8 +73,13 @@ class Database:
         self.is_sqlite = not is_postgres(url)
         terms = postgres or PostgresTerms()
         self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, terms)
-        self._hot = 0
-        self._driver: Driver = _sqlite_driver(_sqlite_url(url)) if self.is_sqlite else driver_of(url, terms)
+        self._driver: Driver
+        self._groups: GroupCommit | None = None
+        if self.is_sqlite:
+            self._driver = _sqlite_driver(_sqlite_url(url))
+        else:
+            self._driver = postgres_driver = driver_of(url, terms)
+            self._groups = GroupCommit(postgres_driver)
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
         self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
 
@@ -114,20 +120,23 @@ class Database:
         return await self._run(unit, values, writes=True)
 
     async def _run(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
-        statements, tenant_id = unit.on(self.engine.dialect), unit.tenant_of(values)
-        self._hot += 1
         try:
-            if not writes or self._writer is None:
-                return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
-            async with self._writer:
-                return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=True)
+            return await self._answer(unit, values, writes=writes)
         except Exception as fault:
             named = _named(fault)
             if named is fault:
                 raise
             raise named from fault
-        finally:
-            self._hot -= 1
+
+    async def _answer(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
+        dialect = self.engine.dialect
+        statements, tenant_id, together = unit.on(dialect), unit.tenant_of(values), unit.together_on(dialect)
+        if together is not None and self._groups is not None:
+            return await self._groups.commit(Kind(statements, together, tenant_id), values)
+        if not writes or self._writer is None:
+            return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
+        async with self._writer:
+            return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=True)
 
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raises."""
@@ -157,8 +166,8 @@ class Database:
         """Answer how many connections are kept and in use: by uploads, and by everything else."""
         pool = self.engine.pool
         kept = {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
-        driver = {"upload_connections": self._driver.size, "upload_running": min(self._hot, self._driver.size)}
-        return kept | driver | {"upload_waiting": max(0, self._hot - self._driver.size)}
+        size, asked = self._driver.size, self._driver.asked
+        return kept | {"upload_connections": size, "upload_running": min(asked, size), "upload_waiting": max(0, asked - size)}
 
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""

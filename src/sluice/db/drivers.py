@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import asyncpg
 
-from sluice.db.hot import Compiled
+from sluice.db.hot import Compiled, CompiledTogether
 from sluice.db.spares import Spares
 from sluice.db.whose import TENANT, TenantConnection, set_config
 from sluice.kit.failpoints import reach
@@ -31,6 +31,10 @@ class Driver(Protocol):
     @property
     def size(self) -> int:
         """How many units it runs at once; further ones wait."""
+
+    @property
+    def asked(self) -> int:
+        """How many units are asked for and not answered, those that wait included."""
 
     async def fetch(
         self, unit: Sequence[Compiled], values: Mapping[str, Any], *, tenant_id: str | None, writes: bool
@@ -61,6 +65,7 @@ class PostgresDriver:
         self.size = size
         self._wait_seconds = wait_seconds
         self._before = before
+        self.asked = 0
         self._spares: Spares | None = None
         self._opening = asyncio.Lock()
 
@@ -74,20 +79,35 @@ class PostgresDriver:
     ) -> Row | None:
         """Run the unit's one statement."""
         (statement,) = unit
+        found = await self._rows(statement.text, statement.bind(values), tenant_id)
+        return statement.row(found[0]) if found else None
+
+    async def fetch_together(self, unit: CompiledTogether, values: Sequence[Row], *, tenant_id: str | None) -> Sequence[Row]:
+        """Run several units as one statement, and answer the rows of those that were done."""
+        return [dict(row) for row in await self._rows(unit.text, unit.bind(values), tenant_id)]
+
+    async def _rows(self, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any]:
+        self.asked += 1
+        try:
+            return await self._on_a_connection(text, values, tenant_id)
+        finally:
+            self.asked -= 1
+
+    async def _on_a_connection(self, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any]:
         spares = self._spares or await self._open()
         try:
             connection = await spares.take()
         except TimeoutError as fault:
             raise NoConnection("none is free") from fault
         try:
-            found = await self._run(connection, statement.text, statement.bind(values), tenant_id)
+            found = await self._run(connection, text, values, tenant_id)
         except BaseException as fault:
             if isinstance(fault, _NOT_USED_AGAIN):
                 connection.terminate()
             await spares.give_back(connection)
             raise
         await spares.keep(connection)
-        return None if found is None else statement.row(found)
+        return found
 
     async def aclose(self) -> None:
         """Close the pool; what a silent server keeps busy is dropped."""
@@ -100,16 +120,17 @@ class PostgresDriver:
         except TimeoutError:
             spares.terminate()
 
-    async def _run(self, connection: Any, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any] | None:
+    async def _run(self, connection: Any, text: str, values: Sequence[Any], tenant_id: str | None) -> Sequence[Any]:
+        rows: Sequence[Any]
         if self._before is None:
             if tenant_id is not None:
                 await connection.stand_for(tenant_id)
-            record = await connection.fetchrow(text, *values)
+            rows = await connection.fetch(text, *values)
         else:
             async with connection.transaction():
                 await connection.execute(_set_all(self._before, tenant_id))
-                record = await connection.fetchrow(text, *values)
-        return None if record is None else tuple(record)
+                rows = await connection.fetch(text, *values)
+        return rows
 
     async def _open(self) -> Spares:
         async with self._opening:
@@ -136,6 +157,7 @@ class SqliteDriver:
     size = 2
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.asked = 0
         self._reader = _SqliteThread(connect)
         self._writer = _SqliteThread(connect)
 
@@ -149,7 +171,11 @@ class SqliteDriver:
     ) -> Row | None:
         """Run all of the unit in one hop to the thread. What a cancelled caller began is finished, or undone, whole."""
         thread = self._writer if writes else self._reader
-        found = await thread.run([(statement.text, statement.bind(values)) for statement in unit], writes=writes)
+        self.asked += 1
+        try:
+            found = await thread.run([(statement.text, statement.bind(values)) for statement in unit], writes=writes)
+        finally:
+            self.asked -= 1
         return None if found is None else unit[-1].row(found)
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ are converted are worked out once for each kind of database (docs/performance.md
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Delete, Dialect, Insert, Select, Update
@@ -49,6 +50,41 @@ class Compiled:
         return {name: value if convert is None else convert(value) for (name, convert), value in pairs}
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """How several units of a kind are one statement on PostgreSQL: for those whose values agree but for `each`, which come as arrays.
+
+    `statement` answers a row with the column `key`, which is one of `each`, for every unit that it did; a unit without one did nothing.
+    """
+
+    statement: Statement
+    each: Mapping[str, TypeEngine[Any]]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTogether:
+    """The statement of several units."""
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    each: Mapping[str, TypeEngine[Any]]
+    key: str
+    alike: tuple[str, ...]
+    """The names of the values in which the units must agree."""
+
+    def bind(self, units: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+        """Answer the parameters in the driver's order."""
+        return tuple(self._given(one, units) for one in self.parameters)
+
+    def _given(self, one: Parameter, units: Sequence[Mapping[str, Any]]) -> Any:
+        if one.name in self.each:
+            given = [values[one.name] for values in units]
+            return given if one.convert is None else [one.convert(value) for value in given]
+        value = units[0][one.name] if one.constant is None else one.constant
+        return value if one.convert is None else one.convert(value)
+
+
 class Hot:
     """A unit of work: one statement on PostgreSQL; on SQLite one or more, in one transaction.
 
@@ -58,11 +94,16 @@ class Hot:
     One of the values is `tenant_id`, whose rows the unit is about, whether its statements use it or not; a unit of `nobody` has none.
     """
 
-    def __init__(self, *, postgres: Statement, sqlite: Sequence[Statement], nobody: bool = False) -> None:
+    def __init__(
+        self, *, postgres: Statement, sqlite: Sequence[Statement], nobody: bool = False, together: Together | None = None
+    ) -> None:
+        """With `together`, units that wait for one of their kind may become one statement (`group_commit`)."""
         self._nobody = nobody
         self._postgres = postgres
         self._sqlite = tuple(sqlite)
+        self._together = together
         self._compiled: dict[str, tuple[Compiled, ...]] = {}
+        self._compiled_together: CompiledTogether | None = None
 
     def tenant_of(self, values: Mapping[str, Any]) -> str | None:
         """Answer whose rows a run with these values is about; raises `KeyError` when they do not say and have to."""
@@ -76,18 +117,43 @@ class Hot:
             known = self._compiled[dialect.name] = tuple(_compile(statement, dialect) for statement in statements)
         return known
 
+    def together_on(self, dialect: Dialect) -> CompiledTogether | None:
+        """Answer the statement of several units, None where there is none."""
+        if self._compiled_together is None and self._together is not None and dialect.name == "postgresql":
+            self._compiled_together = _compile_together(self._together, dialect)
+        return self._compiled_together
+
 
 def same(statement: Statement) -> Hot:
     """Answer a unit of one statement that reads alike on both kinds of database."""
     return Hot(postgres=statement, sqlite=[statement])
 
 
-def _compile(statement: Statement, dialect: Dialect) -> Compiled:
+def _compile_together(together: Together, dialect: Dialect) -> CompiledTogether:
+    compiled = _compiled(together.statement, dialect)
+    parameters = _parameters(compiled, dialect, together.each)
+    alike = tuple(one.name for one in parameters if one.constant is None and one.name not in together.each)
+    return CompiledTogether(str(compiled), parameters, together.each, together.key, alike)
+
+
+def _compiled(statement: Statement, dialect: Dialect) -> SQLCompiler:
     compiled = statement.compile(dialect=dialect)
     if not isinstance(compiled, SQLCompiler):
         raise TypeError("not a statement that holds values")
-    binds, constants = compiled.binds, compiled.params
-    parameters = tuple(Parameter(name, constants[name], _binder(binds[name].type, dialect)) for name in compiled.positiontup or ())
+    return compiled
+
+
+def _parameters(
+    compiled: SQLCompiler, dialect: Dialect, each: Mapping[str, TypeEngine[Any]] = MappingProxyType({})
+) -> tuple[Parameter, ...]:
+    """Answer the places of a statement; those of `each` convert one value of their array."""
+    kinds = {name: bind.type for name, bind in compiled.binds.items()} | dict(each)
+    return tuple(Parameter(name, compiled.params[name], _binder(kinds[name], dialect)) for name in compiled.positiontup or ())
+
+
+def _compile(statement: Statement, dialect: Dialect) -> Compiled:
+    compiled = _compiled(statement, dialect)
+    parameters = _parameters(compiled, dialect)
     converted = tuple((place, one.convert) for place, one in enumerate(parameters) if one.convert is not None)
     columns = tuple((column.key or "", _reader(column, dialect)) for column in statement.exported_columns)
     return Compiled(str(compiled), parameters, converted, columns)
