@@ -6,7 +6,15 @@ import select
 from collections.abc import Callable
 from pathlib import Path
 
-from sluice.engines.sandbox.protocol import Sandbox
+from sluice.engines.sandbox.protocol import Ran, RunResult, Sandbox
+
+
+def pid_in(result: RunResult) -> int:
+    """Answer the process id that a job told of its child."""
+    assert isinstance(result, Ran)
+    pid = result.payload["pid"]
+    assert isinstance(pid, int)
+    return pid
 
 
 def is_alive(pid: int) -> bool:

@@ -7,18 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from sluice.engines.sandbox.judge import Budget
-from sluice.engines.sandbox.protocol import Away, Ran, RunResult
+from sluice.engines.sandbox.protocol import Away, Ran
 from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
 from tests.engines.sandbox.conftest import Opener, Runner
-from tests.engines.sandbox.processes import children_of, is_alive, open_descriptors, until_running, wait_for_end
-
-
-def pid_in(result: RunResult) -> int:
-    assert isinstance(result, Ran)
-    pid = result.payload["pid"]
-    assert isinstance(pid, int)
-    return pid
+from tests.engines.sandbox.processes import children_of, is_alive, open_descriptors, pid_in, until_running, wait_for_end
 
 
 async def test_a_child_reads_the_bytes_from_their_start_whatever_the_offset_is(

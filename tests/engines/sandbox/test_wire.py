@@ -13,11 +13,11 @@ def test_a_request_arrives_with_its_descriptor() -> None:
     with ours, theirs:
         request = wire.Request(5, "check", "brief é.pdf", 12)
         fd = os.memfd_create("x")
-        socket.send_fds(ours, [wire.pack_request(request)], [fd])
+        socket.send_fds(ours, [wire.pack_requests([request])], [fd])
         received = wire.receive(theirs)
         assert received is not None
-        assert received[0] == request
-        (given,) = received[1]
+        ((read, (given,)),) = received
+        assert read == request
         assert os.fstat(given).st_ino == os.fstat(fd).st_ino
         os.close(given)
         os.close(fd)
@@ -27,12 +27,31 @@ def test_a_request_may_bring_a_tray_along() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         fds = [os.memfd_create("file"), os.memfd_create("tray")]
-        socket.send_fds(ours, [wire.pack_request(wire.Request(1, "uncover", "a", 1))], fds)
+        socket.send_fds(ours, [wire.pack_requests([wire.Request(1, "uncover", "a", 1)])], fds)
         received = wire.receive(theirs)
         assert received is not None
-        assert [os.fstat(fd).st_ino for fd in received[1]] == [os.fstat(fd).st_ino for fd in fds]
-        for fd in fds + received[1]:
+        ((_request, given),) = received
+        assert [os.fstat(fd).st_ino for fd in given] == [os.fstat(fd).st_ino for fd in fds]
+        for fd in fds + given:
             os.close(fd)
+
+
+def test_several_requests_arrive_each_with_its_own_descriptor() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        requests = [wire.Request(number, "check", f"{number}.png", 2) for number in range(3, 3 + wire.MOST_FILES)]
+        fds = [os.memfd_create("file") for _ in requests]
+        socket.send_fds(ours, [wire.pack_requests(requests)], fds)
+        received = wire.receive(theirs) or []
+        assert [request for request, _given in received] == requests
+        assert [os.fstat(given).st_ino for _request, (given,) in received] == [os.fstat(fd).st_ino for fd in fds]
+        for fd in fds + [fd for _request, given in received for fd in given]:
+            os.close(fd)
+
+
+def test_the_longest_names_fit_into_a_frame() -> None:
+    requests = [wire.Request(number, "check", "\U0001f600" * 5000, 1) for number in range(wire.MOST_FILES)]
+    assert len(wire.pack_requests(requests)) < wire.REQUEST_MAX
 
 
 def test_the_end_of_the_server_is_no_request() -> None:
@@ -45,15 +64,15 @@ def test_the_end_of_the_server_is_no_request() -> None:
 def test_a_request_without_a_descriptor_is_none() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.sendall(wire.pack_request(wire.Request(1, "check", "a", 1)))
+        ours.sendall(wire.pack_requests([wire.Request(1, "check", "a", 1)]))
         with pytest.raises(wire.Nonsense):
             wire.receive(theirs)
 
 
 def test_the_end_of_a_long_name_is_kept() -> None:
-    frame = wire.pack_request(wire.Request(1, "check", "é" * 5000 + ".docx", 1))
+    frame = wire.pack_requests([wire.Request(1, "check", "é" * 5000 + ".docx", 1)])
     assert len(frame) < wire.REQUEST_MAX
-    assert str(wire.parse(frame[wire.HEADER.size :])["filename"]).endswith("é.docx")
+    assert frame.decode("utf-8", "replace").partition('é.docx"')[1]
 
 
 @pytest.mark.parametrize(

@@ -58,16 +58,24 @@ def work(sock: socket.socket, jobs: Jobs, *, level: Level, address_space: int) -
     wire.send(sock, wire.pack(wire.HELLO, {"level": level, "pid": os.getpid()}))
     rested = _peak_bytes()
     while (received := wire.receive(sock)) is not None:
-        request, (fd, *lent) = received
-        lock.allow_cpu(request.cpu_seconds)
-        trays = [TrayWriter(tray) for tray in lent]
-        answer = _answer(jobs, request, fd, trays)
-        for tray in trays:
-            tray.close()
-        with contextlib.suppress(OSError):  # a parser that closed it has done no harm
-            os.close(fd)
-        worn = "raised" in answer or "overran" in answer or _peak_bytes() - rested > _WORN_AFTER_BYTES
-        wire.send(sock, _frame(request.number, {**answer, "worn": worn}))
+        for request, fds in received:
+            answer = _worked_on(jobs, request, fds)
+            worn = "raised" in answer or "overran" in answer or _peak_bytes() - rested > _WORN_AFTER_BYTES
+            wire.send(sock, _frame(request.number, {**answer, "worn": worn}))
+            if worn:
+                return
+
+
+def _worked_on(jobs: Jobs, request: wire.Request, fds: Sequence[int]) -> dict[str, object]:
+    fd, *lent = fds
+    lock.allow_cpu(request.cpu_seconds)
+    trays = [TrayWriter(tray) for tray in lent]
+    answer = _answer(jobs, request, fd, trays)
+    for tray in trays:
+        tray.close()
+    with contextlib.suppress(OSError):  # a parser that closed it has done no harm
+        os.close(fd)
+    return answer
 
 
 def show_samples(sock: socket.socket, jobs: Jobs) -> None:

@@ -47,7 +47,6 @@ class Pool:
 
     def give_back(self, child: Child) -> None:
         """Keep a child that did its work for its tenant's next file."""
-        child.served += 1
         if child not in self._living or not child.link.open or child.served >= self._files_per_child:
             self.discard(child)
             return

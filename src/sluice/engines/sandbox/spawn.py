@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice.engines.sandbox.judge import Budget, judge, took_its_hands_off
 from sluice.engines.sandbox.launch import DEFAULT_JOBS
-from sluice.engines.sandbox.link import Answered, Gone, Link
+from sluice.engines.sandbox.link import Answered, Gone, Link, Task
 from sluice.engines.sandbox.nursery import NoChild
 from sluice.engines.sandbox.program import Ending, Program
 from sluice.engines.sandbox.protocol import Away, Job, Level, RunResult, SandboxBroken
@@ -158,9 +158,9 @@ class SpawnSandbox:
         began = time.perf_counter()
         fd = sealed.reopen()
         try:
-            fds = [fd] if tray is None else [fd, tray.fd]
+            fds = (fd,) if tray is None else (fd, tray.fd)
             wall_seconds = self._budget.wall_for(sealed.size, job)
-            reply = await child.link.ask(job, filename, fds, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds)
+            reply = await child.link.ask(Task(job, filename, fds, cpu_seconds, wall_seconds))
         finally:
             os.close(fd)
         reply = took_its_hands_off(reply, tray)

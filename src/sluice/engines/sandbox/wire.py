@@ -1,7 +1,8 @@
-"""Frames between the server and a child: JSON on a stream socket, one or two descriptors beside each request. Who says what lives in `link` and `child`.
+"""Frames between the server and a child: JSON on a stream socket, descriptors beside the requests. Who says what lives in `link` and `child`.
 
 A frame is a header of two big-endian 32-bit numbers (bytes that follow, number of the request) and one JSON object. A child says
-hello in frame 0, once it is locked; every later frame answers the request of its number.
+hello in frame 0, once it is locked; every later frame answers the request of its number. The server asks for one file or for several in
+one frame, whose number is the first one's: they are answered one by one, in their order.
 """
 
 import array
@@ -9,15 +10,17 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 HEADER: Final = struct.Struct("!II")
 HELLO: Final = 0
 ANSWER_MAX: Final = 256 * 1024
-REQUEST_MAX: Final = 16 * 1024
-_MOST_FDS: Final = 2
+REQUEST_MAX: Final = 64 * 1024
+MOST_FILES: Final = 8
+"""Requests of one frame."""
+_MOST_FDS: Final = max(2, MOST_FILES)
 FILENAME_MAX: Final = 1024
 """Characters, counted from the end: the extension is what a job looks at."""
 
@@ -43,10 +46,13 @@ def pack(number: int, body: Mapping[str, object]) -> bytes:
     return HEADER.pack(len(raw), number) + raw
 
 
-def pack_request(request: Request) -> bytes:
-    """Answer the frame of one request, never longer than `REQUEST_MAX`."""
-    body = {"job": request.job, "filename": request.filename[-FILENAME_MAX:], "cpu_seconds": request.cpu_seconds}
-    return pack(request.number, body)
+def pack_requests(requests: Sequence[Request]) -> bytes:
+    """Answer the frame of up to `MOST_FILES` requests whose numbers follow one another, never longer than `REQUEST_MAX`."""
+    files = [
+        {"job": request.job, "filename": request.filename[-FILENAME_MAX:], "cpu_seconds": request.cpu_seconds}
+        for request in requests
+    ]
+    return pack(requests[0].number, {"files": files})
 
 
 def parse(raw: bytes) -> dict[str, object]:
@@ -63,10 +69,10 @@ def parse(raw: bytes) -> dict[str, object]:
     return body
 
 
-def receive(sock: socket.socket) -> tuple[Request, list[int]] | None:
-    """Child side: wait for the next request. Answers it with the descriptors of the file and, where one is lent, of a tray.
+def receive(sock: socket.socket) -> list[tuple[Request, list[int]]] | None:
+    """Child side: wait for the next frame. Answers each request with the descriptors of its file and, where one is lent, of a tray.
 
-    The caller closes them. None when the server is gone.
+    A tray comes with a request that is alone. The caller closes them. None when the server is gone.
     """
     space = socket.CMSG_SPACE(_MOST_FDS * array.array("i").itemsize)
     head, ancillary, _flags, _address = sock.recvmsg(HEADER.size, space)
@@ -80,10 +86,24 @@ def receive(sock: socket.socket) -> tuple[Request, list[int]] | None:
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(data)
-    if not fds:
+    requests = [_request(number + place, said) for place, said in enumerate(_listed(body.get("files")))]
+    if len(requests) == 1 and fds:
+        return [(requests[0], list(fds))]
+    if not fds or len(fds) != len(requests):
         raise Nonsense("a request without its file")
-    request = Request(number, str(body["job"]), str(body["filename"]), int(str(body["cpu_seconds"])))
-    return request, list(fds)
+    return [(request, [fd]) for request, fd in zip(requests, fds, strict=True)]
+
+
+def _listed(files: object) -> list[object]:
+    if not isinstance(files, list):
+        raise Nonsense("no list of files")
+    return files
+
+
+def _request(number: int, said: object) -> Request:
+    if not isinstance(said, dict):
+        raise Nonsense("a file of which nothing is said")
+    return Request(number, str(said["job"]), str(said["filename"]), int(str(said["cpu_seconds"])))
 
 
 def send(sock: socket.socket, frame: bytes) -> None:

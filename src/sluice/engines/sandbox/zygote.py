@@ -5,42 +5,29 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from sluice.engines.sandbox.judge import TRIED_FIRST, Budget, is_worn, judge, took_its_hands_off
+from sluice.engines.sandbox.groups import Work
+from sluice.engines.sandbox.judge import Budget
 from sluice.engines.sandbox.launch import DEFAULT_JOBS, Launched, launch_zygote
-from sluice.engines.sandbox.link import Gone, Reply, Unread
 from sluice.engines.sandbox.nursery import Child, NoChild, Nursery
 from sluice.engines.sandbox.pool import Pool
-from sluice.engines.sandbox.program import Ending
-from sluice.engines.sandbox.protocol import Away, Died, Job, Level, Overran, RunResult, SandboxBroken
+from sluice.engines.sandbox.protocol import Job, Level, RunResult, SandboxBroken
+from sluice.engines.sandbox.runs import Runs
 from sluice.engines.sandbox.selftest import self_test
 from sluice.engines.sandbox.tray import Tray
-from sluice.engines.sandbox.turns import Turn, Turns
+from sluice.engines.sandbox.turns import Turns
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 
 LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")
 """The firmest first."""
 
-_SMALL_BYTES: Final = 1024**2
 _LIVING_PER_WORKER: Final = 4
 _SELF_TEST_TENANT: Final = "self-test"
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SETTLED_SECONDS: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One file for one child."""
-
-    job: Job
-    sealed: Sealed
-    filename: str
-    tenant_id: str
-    tray: Tray | None
 
 
 class ZygoteSandbox:
@@ -73,13 +60,19 @@ class ZygoteSandbox:
         self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
         self._files_per_worker = files_per_worker
         self._budget = budget or Budget()
-        self._wait_seconds = wait_seconds
         self._idle_seconds = idle_seconds
         self._jobs = jobs
         self._import_path = tuple(import_path)
         small_places = max(1, self._workers // 2)
         self._living = max(self._workers * _LIVING_PER_WORKER, self._workers + small_places)
         self._turns = Turns(self._workers, small_places)
+        self._runs = Runs(
+            self._turns,
+            self._living_pool,
+            budget=self._budget,
+            files_per_child=files_per_worker,
+            wait_seconds=wait_seconds,
+        )
         self._launched = launched
         self._pool: Pool | None = None
         self._nurseries: list[Nursery] = []
@@ -105,21 +98,8 @@ class ZygoteSandbox:
             self._pool.discard_idle()
 
     async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
-        """Run one job; see `Sandbox.run`. A failure in a used child is tried again in a fresh one: an earlier file may be to blame."""
-        deadline = time.monotonic() + self._wait_seconds
-        turn = Turn(tenant_id, small=sealed.size <= _SMALL_BYTES)
-        if not await self._turns.take(turn, self._wait_seconds):
-            return Away(f"no child was free for {self._wait_seconds:.0f} s")
-        try:
-            work = _Work(job, sealed, filename, tenant_id, tray)
-            result, again = await self._attempt(work, deadline)
-            if again and job != TRIED_FIRST:
-                result, _again = await self._attempt(work, deadline, fresh=True)
-        except (NoChild, OSError) as fault:
-            return Away(str(fault))
-        finally:
-            self._turns.give(turn)
-        return result
+        """Run one job; see `Sandbox.run`."""
+        return await self._runs.run(Work(job, sealed, filename, tenant_id, tray))
 
     async def health(self) -> EngineHealth:
         """Answer the level, the children and how often the zygote was started again."""
@@ -138,7 +118,7 @@ class ZygoteSandbox:
                 "workers": self._workers,
                 "living": self._pool.living if self._pool else 0,
                 "running": self._turns.running,
-                "waiting": self._turns.waiting,
+                "waiting": self._turns.waiting + self._runs.in_line,
                 "restarts": self._restarts,
                 "memory_bytes": self._budget.memory_bytes,
             },
@@ -160,52 +140,6 @@ class ZygoteSandbox:
         while self._nurseries:
             await self._nurseries[-1].aclose()
             self._nurseries.pop()
-
-    async def _attempt(self, work: _Work, deadline: float, *, fresh: bool = False) -> tuple[RunResult, bool]:
-        """Answer the result in one child, and whether an earlier file in that child may be to blame for it."""
-        pool = await self._living_pool(deadline)
-        child = await pool.lease(work.tenant_id, fresh=fresh)
-        used = child.served > 0
-        reply, ending, ms = await self._ask(pool, child, work)
-        result = judge(
-            reply,
-            ending,
-            memory_bytes=self._budget.memory_bytes + pool.nursery.resident_bytes,
-            ms=ms,
-        )
-        match result:
-            case Died() | Overran("memory"):
-                return result, used
-        return result, used and isinstance(reply, Unread)
-
-    async def _ask(self, pool: Pool, child: Child, work: _Work) -> tuple[Reply, Ending | None, float]:
-        """Answer the child's reply, how it ended if it did, and the milliseconds; keep the child only when it did its work well."""
-        keep = False
-        began = time.perf_counter()
-        try:
-            reply = took_its_hands_off(await self._hand_over(child, work), work.tray)
-            ms = (time.perf_counter() - began) * 1000
-            keep = not is_worn(reply)
-            ending = await pool.nursery.ending(child) if isinstance(reply, Gone) else None
-        finally:
-            if keep:
-                pool.give_back(child)
-            else:
-                pool.discard(child)
-        return reply, ending, ms
-
-    async def _hand_over(self, child: Child, work: _Work) -> Reply:
-        fd = work.sealed.reopen()
-        try:
-            return await child.link.ask(
-                work.job,
-                work.filename,
-                [fd] if work.tray is None else [fd, work.tray.fd],
-                cpu_seconds=self._budget.cpu_for(work.sealed.size, work.job),
-                wall_seconds=self._budget.wall_for(work.sealed.size, work.job),
-            )
-        finally:
-            os.close(fd)
 
     async def _living_pool(self, deadline: float) -> Pool:
         while (pool := self._pool) is None:
