@@ -1,10 +1,9 @@
 """What holds for every request: one id, one set of headers, and no exception that leaves bare."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import structlog
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluice.api.counting import RequestCount
@@ -21,6 +20,8 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "X-Frame-Options": "DENY",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
+
+_SECURITY: Final = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
 class Guards:
@@ -46,10 +47,7 @@ class Guards:
             if message["type"] == "http.response.start":
                 started = True
                 count.status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["Request-Id"] = request_id
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                message["headers"] = _guarded(message["headers"], request_id)
             await send(message)
 
         try:
@@ -67,3 +65,10 @@ class Guards:
             await render(SluiceError())(scope, receive, send_guarded)
         finally:
             count.end()
+
+
+def _guarded(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    """Answer an answer's headers, names in lower case as ASGI has them, with the request's id and what was not said otherwise."""
+    said = [pair for pair in headers if pair[0] != b"request-id"]
+    names = {name for name, _ in said}
+    return [*said, (b"request-id", request_id.encode()), *(pair for pair in _SECURITY if pair[0] not in names)]

@@ -146,6 +146,8 @@ def _parameters(text: str, header: str) -> list[tuple[str, str]]:
 def _unquoted(value: str) -> str:
     if not value.startswith('"'):
         return value
+    if "\\" not in value:
+        return value[1:-1]
     # Only a quote or a backslash is ever escaped by clients; a lone backslash is part of a Windows path that old browsers send.
     return re.sub(r'\\(["\\])', r"\1", value[1:-1])
 

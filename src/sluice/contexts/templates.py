@@ -60,9 +60,9 @@ def render(template: str, *, tenant_id: str, context_key: str, file_id: str, ext
         "tenant_id": tenant_id,
         "context_key": context_key,
         "file_id": file_id,
-        "yyyy": f"{at:%Y}",
-        "mm": f"{at:%m}",
-        "dd": f"{at:%d}",
+        "yyyy": f"{at.year:04}",
+        "mm": f"{at.month:02}",
+        "dd": f"{at.day:02}",
         "extension": f".{extension}" if _SAFE_EXTENSION.fullmatch(extension) else "",
         "sha256": sha256,
     }

@@ -9,7 +9,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, String, Table, and_, bindparam, cast, delete, func, insert, literal_column, select, text, true
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    String,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    true,
+)
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -66,9 +82,7 @@ async def total(connection: Connection, tenant_id: str, of: ListName, first: str
 
 async def fold(connection: Connection, most: int) -> int:
     """Move the oldest deltas, at most `most`, into the sums; answer how many. Any number of workers may: each delta is had by one."""
-    oldest = select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(most).with_for_update(skip_locked=True)
-    taken = delete(count_deltas).where(count_deltas.c.delta_id.in_(oldest)).returning(count_deltas)
-    deltas = (await connection.execute(taken)).all()
+    deltas = (await connection.execute(_taken(connection.dialect.name, most))).all()
     sums: Counter[tuple[str, ...]] = Counter()
     for delta in deltas:
         for first, second in _levels(delta.facet_1, delta.facet_2):
@@ -80,7 +94,7 @@ async def fold(connection: Connection, most: int) -> int:
     emptied = [dict(zip(_BOUND, key, strict=True)) for key, change in changed if change < 0]
     if emptied:
         await connection.execute(delete(row_counts).where(_is_bound, row_counts.c.rows == 0), emptied)
-    return len(deltas)
+    return sum(delta.number for delta in deltas)
 
 
 async def wrong(connection: Connection, tenant_id: str, of: ListName) -> dict[Facets, tuple[int, int]]:
@@ -103,6 +117,18 @@ async def recount(connection: Connection, tenant_id: str, of: ListName) -> None:
     ]
     if rows:
         await connection.execute(insert(row_counts), rows)
+
+
+def _taken(dialect: str, most: int) -> Executable:
+    """Answer what deletes the oldest deltas and answers them: on PostgreSQL those alike as one, with their number."""
+    oldest = select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(most).with_for_update(skip_locked=True)
+    alike = (*(count_deltas.c[name] for name in _KEY),)
+    taken = delete(count_deltas).where(count_deltas.c.delta_id.in_(oldest)).returning(*alike, count_deltas.c.change)
+    if dialect == "sqlite":  # which knows no deletion inside a query
+        return taken.returning(literal_column("1", Integer).label("number"))
+    each = taken.cte("taken")
+    kinds = [each.c[name] for name in _KEY]
+    return select(*kinds, func.sum(each.c.change).label("change"), func.count().label("number")).group_by(*kinds)
 
 
 def _levels(first: str, second: str) -> Iterator[Facets]:

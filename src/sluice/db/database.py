@@ -73,6 +73,7 @@ class Database:
         self.is_sqlite = not is_postgres(url)
         terms = postgres or PostgresTerms()
         self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, terms)
+        self._dialect = self.engine.dialect
         self._driver: Driver
         self._groups: GroupCommit | None = None
         if self.is_sqlite:
@@ -129,8 +130,7 @@ class Database:
             raise named from fault
 
     async def _answer(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
-        dialect = self.engine.dialect
-        statements, tenant_id, together = unit.on(dialect), unit.tenant_of(values), unit.together_on(dialect)
+        statements, tenant_id, together = unit.on(self._dialect), unit.tenant_of(values), unit.together_on(self._dialect)
         if together is not None and self._groups is not None:
             return await self._groups.commit(Kind(statements, together, tenant_id), values)
         if not writes or self._writer is None:

@@ -147,6 +147,8 @@ class Pipeline:
         """Look again after a body that took its time. Short ones are spared the round trip: whatever was seen is claimed exactly later."""
         if self._clock() - look.at <= _FRESH:
             return look
+        if look.remembered:
+            return await self.sight.glance(look.context.tenant_id, look.context.context_key)
         return await self._look_again(look)
 
     async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:

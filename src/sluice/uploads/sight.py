@@ -4,6 +4,7 @@ Whatever is done on a remembered look is confirmed by the database before it is 
 asks for the same editions; a refusal by a fresh look (docs/decisions/0013).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -24,11 +25,28 @@ class Sight:
         self._database = database
         self._clock = clock
         self._known: Brief[tuple[str, str], Look] = Brief(remember_seconds)
+        self._remembers = remember_seconds > 0
+        self._looks: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     async def glance(self, tenant_id: str, context_key: str) -> Look:
         """Answer a context as it was seen a moment ago (then the look is `remembered`), or is; raises `NotFound`."""
-        known = self._known.find((tenant_id, context_key))
-        return known or await self.look(tenant_id, context_key)
+        if not self._remembers:
+            return await self.look(tenant_id, context_key)
+        return self._known.find((tenant_id, context_key)) or await self._look_with_others(tenant_id, context_key)
+
+    async def _look_with_others(self, tenant_id: str, context_key: str) -> Look:
+        """Look, or wait for the look of another upload that is under way: what is remembered runs out for all at the same moment."""
+        key = (tenant_id, context_key)
+        under_way = self._looks.get(key)
+        if under_way is not None:
+            await asyncio.wait([under_way])
+            return self._known.find(key) or await self.look(tenant_id, context_key)
+        looking = self._looks[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await self.look(tenant_id, context_key)
+        finally:
+            del self._looks[key]
+            looking.set_result(None)
 
     async def look(self, tenant_id: str, context_key: str) -> Look:
         """Look at a context that somebody wants to upload into; raises `NotFound`."""

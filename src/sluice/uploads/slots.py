@@ -24,9 +24,12 @@ class TenantSlots:
         self._users[tenant_id] = self._users.get(tenant_id, 0) + 1
         try:
             try:
-                with UPLOADS_WAITING.track_inprogress():
-                    async with asyncio.timeout(self._wait_seconds):
-                        await slots.acquire()
+                if slots.locked():
+                    with UPLOADS_WAITING.track_inprogress():
+                        async with asyncio.timeout(self._wait_seconds):
+                            await slots.acquire()
+                else:
+                    await slots.acquire()
             except TimeoutError as fault:
                 raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
             try:

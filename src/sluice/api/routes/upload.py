@@ -27,6 +27,8 @@ from sluice.uploads.values import Arrival, RateFact, Stored
 _PREFIX: Final = "/api/v1/files"
 PATH: Final = f"{_PREFIX}/upload"
 
+_ANSWER: Final = Envelope[Uploaded]
+
 router = APIRouter(prefix=_PREFIX, tags=["Files"], route_class=GuardedRoute)
 
 
@@ -61,7 +63,7 @@ async def upload_file(request: Request, principal: Caller, services: Services) -
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             await uploader.confirm()
         raise
-    body = Envelope[Uploaded](message="File uploaded", data=Uploaded.model_validate(stored))
+    body = _ANSWER(message="File uploaded", data=Uploaded.model_validate(stored))
     response = Response(body.model_dump_json(), status_code=201, media_type="application/json")
     _say_rate(response, arrival.context.upload_rate_limit, stored.rate)
     return response

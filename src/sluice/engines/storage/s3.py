@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from http import HTTPStatus
@@ -101,20 +100,27 @@ class S3Store:
             await self._put(key, sealed, content_type)
 
     async def _put(self, key: str, sealed: Sealed, content_type: str) -> None:
-        mark = secrets.token_hex(8)  # tells this put's object from another under the same key
+        mark = os.urandom(8).hex()  # tells this put's object from another under the same key
         attributes = {"Content-Type": content_type, "sha256": sealed.sha256.hex(), "sluice-put": mark}
-        source = _reopened(sealed)
         try:
-            if sealed.size <= self._part_bytes:
-                await self._put_at_once(key, source, sealed.size, attributes)
+            if sealed.size <= _INLINE_BYTES:
+                await self._send_again(key, read_exactly(sealed.fd, sealed.size, 0), attributes)
             else:
-                await self._put_in_parts(key, source, sealed.size, attributes)
+                await self._put_large(key, sealed, attributes)
         except FOREIGN as error:
             if answer_in(error).is_open:
                 with contextlib.suppress(StoreFault):  # the put's own fault says more than that of looking it up
                     if await self._has_arrived(key, sealed.size, mark):
                         return
             raise fault_of(error, "write objects") from cause_of(error)
+
+    async def _put_large(self, key: str, sealed: Sealed, attributes: dict[str, str]) -> None:
+        source = _reopened(sealed)
+        try:
+            if sealed.size <= self._part_bytes:
+                await self._put_at_once(key, source, sealed.size, attributes)
+            else:
+                await self._put_in_parts(key, source, sealed.size, attributes)
         finally:
             os.close(source)
 
@@ -211,10 +217,6 @@ class S3Store:
 
         The library itself repeats only what never reached the store.
         """
-        if size <= _INLINE_BYTES:
-            body = read_exactly(source, size, 0)
-            await self._send_again(key, body, attributes)
-            return
         async with self._whole.hold(size):
             body = await settled(asyncio.to_thread(read_exactly, source, size, 0))
             await self._send_again(key, body, attributes)
