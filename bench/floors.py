@@ -63,7 +63,7 @@ def _scan(path: str, data: bytes) -> None:
 
 def _scan_many(path: str, payload: payloads.Payload, times: int) -> None:
     for number in range(times):
-        _scan(path, payload.stamped(number))
+        _scan(path, b"".join(payload.stamped(number)))
 
 
 def _write_all(fd: int, data: bytes) -> None:

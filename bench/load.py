@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from bench.payloads import Payload
 
+_AT_ONCE_BYTES = 256 * 1024
 BOUNDARY = b"----bench7MA4YWxkTrZu0gW"
 
 
@@ -45,20 +48,34 @@ async def load(target: Target, payload: Payload, *, connections: int, uploads: i
 
 
 async def _connection(target: Target, payload: Payload, numbers: Iterator[int], turns: Iterator[int], outcome: Outcome) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
-    try:
+    with connected(target.port) as sock:
         for _ in turns:
             head, tail = around(target, payload.name, len(payload.data))
             began = time.perf_counter()
-            writer.writelines([head, payload.stamped(next(numbers)), tail])
-            await writer.drain()
-            status = await answer(reader)
+            status = await exchange(sock, [head, *payload.stamped(next(numbers)), tail])
             if status == HTTPStatus.CREATED:
                 outcome.seconds.append(time.perf_counter() - began)
             else:
                 outcome.refused.append(status)
-    finally:
-        writer.close()
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    """Answer a connection to a port of this machine, closed when the block ends."""
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield sock
+
+
+async def exchange(sock: socket.socket, request: Sequence[bytes | memoryview]) -> int:
+    """Send a request and answer the status of its answer. On the bare socket: a stream would copy large bodies many times over."""
+    loop = asyncio.get_running_loop()
+    if sum(map(len, request)) <= _AT_ONCE_BYTES:
+        request = [b"".join(request)]
+    for piece in request:
+        await loop.sock_sendall(sock, piece)
+    return await answer(sock)
 
 
 def around(target: Target, name: str, size: int) -> tuple[bytes, bytes]:
@@ -75,9 +92,20 @@ def around(target: Target, name: str, size: int) -> tuple[bytes, bytes]:
     return head.encode() + before, after
 
 
-async def answer(reader: asyncio.StreamReader) -> int:
+async def answer(sock: socket.socket) -> int:
     """Answer the status of the next answer, whose body is passed over."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
+    loop, found = asyncio.get_running_loop(), b""
+    while b"\r\n\r\n" not in found:
+        found += await _some(loop, sock)
+    head, _, body = found.partition(b"\r\n\r\n")
+    missing = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]) - len(body)
+    while missing > 0:
+        missing -= len(await _some(loop, sock))
     return int(head.split(b" ", 2)[1])
+
+
+async def _some(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
+    some = await loop.sock_recv(sock, 65536)
+    if not some:
+        raise ConnectionError("the server hung up before it answered")
+    return some

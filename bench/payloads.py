@@ -19,14 +19,13 @@ class Payload:
     at: int
     checked_from: int | None = None
 
-    def stamped(self, number: int) -> bytes:
-        """Answer the file as nobody sent it before."""
-        stamp = f"{number:016x}".encode()
-        end = self.at + _STAMP
+    def stamped(self, number: int) -> list[bytes | memoryview]:
+        """Answer the file as nobody sent it before, in pieces: a large one is copied nowhere."""
+        stamp, whole = f"{number:016x}".encode(), memoryview(self.data)
         if self.checked_from is None:
-            return self.data[: self.at] + stamp + self.data[end:]
-        checked = self.data[self.checked_from : self.at] + stamp
-        return self.data[: self.at] + stamp + struct.pack(">I", zlib.crc32(checked)) + self.data[end + 4 :]
+            return [whole[: self.at], stamp, whole[self.at + _STAMP :]]
+        checksum = zlib.crc32(stamp, zlib.crc32(whole[self.checked_from : self.at]))
+        return [whole[: self.at], stamp, struct.pack(">I", checksum), whole[self.at + _STAMP + 4 :]]
 
 
 def png(size: int) -> Payload:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from bench import payloads
-from bench.load import Target, answer, around, load
+from bench.load import Target, around, connected, exchange, load
 from bench.payloads import Payload
 
 _BLOCK = 1 << 20
@@ -22,17 +22,9 @@ async def upload_large(target: Target, megabytes: int) -> int:
     """Upload noise of that many MiB from one block that is kept, each time with another beginning; answer the status."""
     noise, number = random.Random(7).randbytes(_BLOCK), f"{time.time_ns():032x}{random.getrandbits(128):032x}".encode()
     head, tail = around(target, "large.bin", megabytes * _BLOCK)
-    reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
-    try:
-        writer.writelines([head, number, noise[len(number) :]])
-        for _ in range(megabytes - 1):
-            writer.write(noise)
-            await writer.drain()
-        writer.write(tail)
-        await writer.drain()
-        return await answer(reader)
-    finally:
-        writer.close()
+    with connected(target.port) as sock:
+        blocks = [noise] * (megabytes - 1)
+        return await exchange(sock, [head, number, noise[len(number) :], *blocks, tail])
 
 
 @contextmanager
