@@ -14,6 +14,10 @@ class Budget:
         self._left = amount
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    def has(self, part: int) -> bool:
+        """Say whether `part` of the amount could be had at once."""
+        return not self._waiting and min(part, self._amount) <= self._left
+
     @asynccontextmanager
     async def hold(self, part: int) -> AsyncIterator[None]:
         """Hold `part` of the amount until the block ends, waiting for it as long as it takes; more than there is is all of it."""

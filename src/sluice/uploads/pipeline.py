@@ -21,6 +21,7 @@ from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
 from sluice.uploads import repository
+from sluice.uploads.ahead import Ahead
 from sluice.uploads.decide import decide
 from sluice.uploads.intake import Refused
 from sluice.uploads.months import seconds_to_next_month
@@ -30,7 +31,7 @@ from sluice.uploads.stages.admit import allowances, take_place
 from sluice.uploads.stages.commit import ClaimLost, Outdated, record, reserve, store
 from sluice.uploads.stages.examine import examine
 from sluice.uploads.stages.scan import scan
-from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Seen, Stored
+from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Seen, Spot, Stored
 
 _FRESH = timedelta(seconds=1)
 """How old a look may be when the allowances are judged."""
@@ -98,9 +99,7 @@ class Pipeline:
             facts = allowances(facts, arrival.principal, look, free_limit=self._terms.free_uploads_per_month)
             await self._judge(facts, arrival)
             _require_open(look)
-            facts = await self._inspect(facts, arrival)
-            await self._judge(facts, arrival)
-            return await self._commit(facts, arrival, look, mode)
+            return await self._inspect_and_store(facts, arrival, look, mode)
         except Refused as refused:
             principal = await uploader.confirm()
             await self.log_rejection(refused, principal, mode)
@@ -109,6 +108,15 @@ class Pipeline:
             if taken is not None and context.upload_rate_limit is not None:
                 await self._limiter.give_back(taken, window_seconds=context.upload_rate_limit.window_seconds)
             raise
+
+    async def _inspect_and_store(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode) -> Stored:
+        ahead = Ahead(self._spot(arrival, look), arrival.sealed, self._stores.of(look.bucket))
+        try:
+            facts = await self._inspect(facts, arrival, ahead if mode == "store" else None)
+            await self._judge(facts, arrival)
+            return await self._commit(facts, arrival, look, mode, ahead)
+        finally:
+            await ahead.call_off()
 
     async def _judge(self, facts: Facts, arrival: Arrival) -> None:
         """Refuse what breaks the rules; where they are only remembered, look whether they still hold."""
@@ -151,8 +159,11 @@ class Pipeline:
             return await self.sight.glance(look.context.tenant_id, look.context.context_key)
         return await self._look_again(look)
 
-    async def _inspect(self, facts: Facts, arrival: Arrival) -> Facts:
-        """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan."""
+    async def _inspect(self, facts: Facts, arrival: Arrival, ahead: Ahead | None) -> Facts:
+        """Let checker and scanner work on the same bytes at the same time. A rejection by the checker, which comes first, ends the scan.
+
+        What passes the checker goes `ahead` to its store while the scan goes on.
+        """
         rules, tenant_id = arrival.look.rules, arrival.principal.tenant_id
         if not rules.scan:
             return replace(facts, examined=await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox))
@@ -161,30 +172,36 @@ class Pipeline:
         try:
             examined = await examine(arrival.sealed, arrival.name.original, tenant_id, self._sandbox, glance)
             facts = replace(facts, examined=examined)
-            return facts if decide(facts, rules) is not None else replace(facts, scanned=await scanning)
+            if decide(facts, rules) is not None:
+                return facts
+            if ahead is not None and not scanning.done():
+                ahead.begin(facts.content_type)
+            return replace(facts, scanned=await scanning)
         finally:
             if not scanning.done():
                 scanning.cancel()
             await asyncio.gather(scanning, return_exceptions=True)
 
-    async def _commit(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode) -> Stored:
-        decision = self._decision(facts, arrival.look, arrival.principal, mode, file_id=new_id("file") if mode == "store" else None)
+    async def _commit(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode, ahead: Ahead) -> Stored:
+        decision = self._decision(
+            facts, arrival.look, arrival.principal, mode, file_id=ahead.spot.file_id if mode == "store" else None
+        )
         if decision.file_id is None:
             await repository.write_decision(self._database, decision)
             return _stored(decision, arrival)
-        file = self._pending(decision.file_id, decision, arrival, look)
+        file = self._pending(ahead.spot, decision, arrival, look)
         try:
             await reserve(file, self._database, free_limit=self._terms.free_uploads_per_month)
         except ClaimLost as lost:
             raise Refused(self._lost(lost, look), facts, arrival.look) from lost
         to = self._stores.of(look.bucket)
-        await store(file, arrival.sealed, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
+        await store(file, ahead, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
         life = self._terms.test_file_life if arrival.principal.is_test else None
         await record(decision, file, to, self._database, life=life)
         return _stored(decision, arrival)
 
-    def _pending(self, file_id: str, decision: Decision, arrival: Arrival, look: Look) -> PendingFile:
-        context, principal, bucket, now = arrival.context, arrival.principal, look.bucket, decision.created_at
+    def _spot(self, arrival: Arrival, look: Look) -> Spot:
+        context, bucket, file_id = arrival.context, look.bucket, new_id("file")
         rendered = render(
             context.storage_path_template,
             tenant_id=context.tenant_id,
@@ -192,10 +209,14 @@ class Pipeline:
             file_id=file_id,
             extension=arrival.name.extension,
             sha256=arrival.sealed.sha256.hex(),
-            at=now,
+            at=self._clock(),
         )
+        return Spot(file_id, rendered if bucket is None else bucket.key_for(rendered))
+
+    def _pending(self, spot: Spot, decision: Decision, arrival: Arrival, look: Look) -> PendingFile:
+        context, principal, bucket = arrival.context, arrival.principal, look.bucket
         return PendingFile(
-            file_id=file_id,
+            file_id=spot.file_id,
             tenant_id=context.tenant_id,
             context_id=context.context_id,
             context_key=context.context_key,
@@ -204,12 +225,12 @@ class Pipeline:
             size_bytes=arrival.sealed.size,
             sha256=arrival.sealed.sha256.hex(),
             storage_config_id=None if bucket is None else bucket.config_id,
-            object_key=rendered if bucket is None else bucket.key_for(rendered),
+            object_key=spot.object_key,
             uploader=principal,
             metadata=arrival.metadata,
             counts=decision.facts.plan is not None,
             report_id=decision.report_id,
-            created_at=now,
+            created_at=decision.created_at,
             lease=self._terms.lease,
             scanned_with=None if decision.facts.scanned is None else decision.facts.scanned.edition,
             seen=Seen(

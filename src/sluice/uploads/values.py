@@ -226,6 +226,14 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a file will be, once it may be there: its id, and its object's key with the bucket's base path."""
+
+    file_id: str
+    object_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class PendingFile:
     """A file that is about to be stored: its row exists before its object, so that every object can be found."""
 

@@ -3,6 +3,7 @@
 Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.` or `..` segment, and are never reused.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,6 +57,19 @@ class ObjectStore(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. A second call is a no-op."""
+        ...
+
+
+@runtime_checkable
+class PutsAhead(Protocol):
+    """A store to which large objects may go while it is not yet known whether they may be there at all."""
+
+    def takes_ahead(self, size: int) -> bool:
+        """Say whether an object of `size` bytes could begin to go at once."""
+        ...
+
+    async def put_ahead(self, key: str, sealed: Sealed, *, content_type: str, allowed: "asyncio.Future[bool]") -> None:
+        """Put, but make the object appear only once `allowed`; raises `StoreFault`, with nothing left behind, when it is not."""
         ...
 
 

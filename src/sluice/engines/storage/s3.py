@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -18,7 +19,7 @@ from sluice.engines.storage.s3_address import address_of
 from sluice.engines.storage.s3_client import Patience, client_of
 from sluice.engines.storage.s3_faults import FOREIGN, answer_in, cause_of, fault_of
 from sluice.engines.storage.s3_links import LinkSigner
-from sluice.engines.storage.s3_parts import Parts, read_exactly
+from sluice.engines.storage.s3_parts import Parts, PartsAhead, read_exactly
 from sluice.engines.storage.s3_stale import StaleParts
 from sluice.engines.storage.settled import settled
 from sluice.kit.budget import Budget
@@ -81,6 +82,7 @@ class S3Store:
         )
         self._part_bytes = part_bytes
         self._part_concurrency = part_concurrency
+        self._held_bytes = (1 + part_concurrency) * part_bytes
         self._probe_folder = probe_folder
         # Apart, so that what fits into one request never waits for what takes minutes.
         self._whole, self._in_parts = Budget(_WHOLE_BYTES), Budget(_IN_PARTS_BYTES)
@@ -88,6 +90,16 @@ class S3Store:
 
     def __repr__(self) -> str:
         return f"S3Store({self._address.bucket!r}, {self._address.endpoint!r})"
+
+    def takes_ahead(self, size: int) -> bool:
+        """Say whether it would go in parts, and those could be held in memory now."""
+        return size > self._part_bytes and self._in_parts.has(self._held_bytes)
+
+    async def put_ahead(self, key: str, sealed: Sealed, *, content_type: str, allowed: "asyncio.Future[bool]") -> None:
+        """Send the parts and make an object of them once `allowed`; see the protocol."""
+        checked_key(key)
+        with self._breaker.passing():
+            await self._put(key, sealed, content_type, allowed)
 
     async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
         """Store the bytes; see the protocol. A taken key is a `StoreFault`.
@@ -99,14 +111,14 @@ class S3Store:
         with self._breaker.passing():
             await self._put(key, sealed, content_type)
 
-    async def _put(self, key: str, sealed: Sealed, content_type: str) -> None:
+    async def _put(self, key: str, sealed: Sealed, content_type: str, allowed: "asyncio.Future[bool] | None" = None) -> None:
         mark = os.urandom(8).hex()  # tells this put's object from another under the same key
         attributes = {"Content-Type": content_type, "sha256": sealed.sha256.hex(), "sluice-put": mark}
         try:
-            if sealed.size <= _INLINE_BYTES:
+            if allowed is None and sealed.size <= _INLINE_BYTES:
                 await self._send_again(key, read_exactly(sealed.fd, sealed.size, 0), attributes)
             else:
-                await self._put_large(key, sealed, attributes)
+                await self._put_large(key, sealed, attributes, allowed)
         except FOREIGN as error:
             if answer_in(error).is_open:
                 with contextlib.suppress(StoreFault):  # the put's own fault says more than that of looking it up
@@ -114,13 +126,15 @@ class S3Store:
                         return
             raise fault_of(error, "write objects") from cause_of(error)
 
-    async def _put_large(self, key: str, sealed: Sealed, attributes: dict[str, str]) -> None:
+    async def _put_large(
+        self, key: str, sealed: Sealed, attributes: dict[str, str], allowed: "asyncio.Future[bool] | None"
+    ) -> None:
         source = _reopened(sealed)
         try:
-            if sealed.size <= self._part_bytes:
+            if allowed is None and sealed.size <= self._part_bytes:
                 await self._put_at_once(key, source, sealed.size, attributes)
             else:
-                await self._put_in_parts(key, source, sealed.size, attributes)
+                await self._put_in_parts(key, Parts(source, sealed.size, self._part_bytes), attributes, allowed)
         finally:
             os.close(source)
 
@@ -233,17 +247,22 @@ class S3Store:
         client = await self._open_client()
         await settled(client.put_async(key, body, attributes=attributes, mode="create", use_multipart=False))
 
-    async def _put_in_parts(self, key: str, source: int, size: int, attributes: dict[str, str]) -> None:
+    async def _put_in_parts(
+        self, key: str, parts: Parts, attributes: dict[str, str], allowed: "asyncio.Future[bool] | None"
+    ) -> None:
         """Send the parts. S3 has no create-only for these here, so the key is looked at first; keys are never reused."""
         client = await self._open_client()
         if await self.size(key) is not None:
             raise StoreFault("There is an object under this key already.")
-        async with self._in_parts.hold((1 + self._part_concurrency) * self._part_bytes):
-            await self._send_parts(client, key, Parts(source, size, self._part_bytes), attributes)
-        if not await self._has_arrived(key, size, attributes["sluice-put"]):
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._in_parts.hold(self._held_bytes))
+            # Who waits to be allowed has sent all but the last parts: meanwhile others may hold theirs.
+            given = parts if allowed is None else PartsAhead(parts, allowed, held.aclose)
+            await self._send_parts(client, key, given, attributes)
+        if not await self._has_arrived(key, parts.size, attributes["sluice-put"]):
             raise StoreFault("The store holds another object than was sent.")
 
-    async def _send_parts(self, client: Client, key: str, parts: Parts, attributes: dict[str, str]) -> None:
+    async def _send_parts(self, client: Client, key: str, parts: Parts | PartsAhead, attributes: dict[str, str]) -> None:
         sending = client.put_async(
             key,
             parts,

@@ -1,7 +1,8 @@
 """A sealed file as the parts of a multipart upload, read one at a time and stoppable. Who sends them stands in `s3`."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from sluice.engines.storage.protocol import StoreFault
 from sluice.kit.failpoints import reach
@@ -16,7 +17,7 @@ class Parts:
 
     def __init__(self, fd: int, size: int, part_bytes: int) -> None:
         self._fd = fd
-        self._size = size
+        self.size = size
         self._part_bytes = part_bytes
         self._offset = 0
         self._stopped = False
@@ -31,13 +32,43 @@ class Parts:
     def __next__(self) -> bytes:
         if self._stopped:
             raise StoreFault("The upload was cancelled.")
-        if self._offset == self._size:
+        if self._offset == self.size:
             raise StopIteration
         if self._offset:
             reach("parts.read")
-        part = read_exactly(self._fd, min(self._part_bytes, self._size - self._offset), self._offset)
+        part = read_exactly(self._fd, min(self._part_bytes, self.size - self._offset), self._offset)
         self._offset += len(part)
         return part
+
+
+class PartsAhead:
+    """The same parts for an upload that may end only once it is `allowed`. `on_last` is called when there is nothing left to read.
+
+    The library asks for these in the event loop: to wait there holds none of its few threads.
+    """
+
+    def __init__(self, parts: Parts, allowed: "asyncio.Future[bool]", on_last: Callable[[], Awaitable[None]]) -> None:
+        self._parts = parts
+        self._allowed = allowed
+        self._on_last = on_last
+
+    def stop(self) -> None:
+        """Have the next step raise, and the one that waits."""
+        self._parts.stop()
+        if not self._allowed.done():
+            self._allowed.set_result(False)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        part = await asyncio.to_thread(next, self._parts, None)
+        if part is not None:
+            return part
+        await self._on_last()
+        if not await self._allowed:
+            raise StoreFault("The upload was not allowed.")
+        raise StopAsyncIteration
 
 
 def read_exactly(fd: int, count: int, offset: int) -> bytes:

@@ -14,10 +14,10 @@ from sluice.db.database import Database, DatabaseAway, DatabaseUnreached
 from sluice.engines.storage import ObjectStore, StoreFault, StoreFull
 from sluice.errors import ContextInactive, NotFound, OutcomeUnknown, StorageFull, Unauthenticated, Unavailable
 from sluice.kit.failpoints import reach
-from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.observe.stages import staged
 from sluice.uploads import repository
+from sluice.uploads.ahead import Ahead
 from sluice.uploads.reasons import Reason
 from sluice.uploads.values import Decision, PendingFile
 
@@ -67,11 +67,11 @@ async def _claim_one_by_one(file: PendingFile, database: Database, *, free_limit
 
 
 @staged("store")
-async def store(file: PendingFile, sealed: Sealed, to: ObjectStore, database: Database, *, seconds: float) -> None:
-    """Put the object; raises `StorageFull` or `Unavailable`, with everything released again."""
+async def store(file: PendingFile, ahead: Ahead, to: ObjectStore, database: Database, *, seconds: float) -> None:
+    """Put the object, or end its put where that went ahead; raises `StorageFull` or `Unavailable`, with everything released again."""
     try:
         async with asyncio.timeout(seconds):
-            await to.put(file.object_key, sealed, content_type=file.content_type)
+            await ahead.finish(file.content_type)
         reach("store.done")
     except StoreFull as fault:
         await _release(file, to, database)
