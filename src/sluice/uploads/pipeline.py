@@ -30,7 +30,7 @@ from sluice.uploads.sight import Sight, Uploader
 from sluice.uploads.stages.admit import allowances, take_place
 from sluice.uploads.stages.commit import ClaimLost, Outdated, record, reserve, store
 from sluice.uploads.stages.examine import examine
-from sluice.uploads.stages.scan import scan
+from sluice.uploads.stages.scan import ended, scan
 from sluice.uploads.values import Arrival, Decision, Facts, Look, Mode, PendingFile, Rejection, Seen, Spot, Stored
 
 _FRESH = timedelta(seconds=1)
@@ -178,9 +178,7 @@ class Pipeline:
                 ahead.begin(facts.content_type)
             return replace(facts, scanned=await scanning)
         finally:
-            if not scanning.done():
-                scanning.cancel()
-            await asyncio.gather(scanning, return_exceptions=True)
+            await ended(scanning)
 
     async def _commit(self, facts: Facts, arrival: Arrival, look: Look, mode: Mode, ahead: Ahead) -> Stored:
         decision = self._decision(

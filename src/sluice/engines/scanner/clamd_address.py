@@ -53,6 +53,8 @@ class ClamdAddress:
 async def connect(address: ClamdAddress, seconds: float) -> socket.socket:
     """Answer a connected, non-blocking socket that the caller closes; raises `ClamdAway` when there is none within `seconds`."""
     try:
+        if address.is_local and (connection := _connected_at_once(address.path)):
+            return connection
         async with asyncio.timeout(seconds):
             return await (_connect_unix(address.path) if address.is_local else _connect_tcp(address.host, address.port))
     except TimeoutError as late:
@@ -67,19 +69,25 @@ def reason(fault: OSError) -> str:
 
 
 async def _connect_unix(path: str) -> socket.socket:
+    while True:
+        connection = _connected_at_once(path)
+        if connection is not None:
+            return connection
+        await asyncio.sleep(_BACKLOG_PAUSE)
+
+
+def _connected_at_once(path: str) -> socket.socket | None:
+    """Answer a connection, None while the backlog is full: a unix socket says so at once, and cannot be waited for."""
     connection = _new_socket(socket.AF_UNIX)
     try:
-        while True:
-            try:
-                connection.connect(path)
-            except BlockingIOError:
-                # The backlog is full; a unix socket says so at once, and cannot be waited for.
-                await asyncio.sleep(_BACKLOG_PAUSE)
-            else:
-                return connection
+        connection.connect(path)
+    except BlockingIOError:
+        connection.close()
+        return None
     except BaseException:
         connection.close()
         raise
+    return connection
 
 
 async def _connect_tcp(host: str, port: int) -> socket.socket:

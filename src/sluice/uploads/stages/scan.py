@@ -1,5 +1,7 @@
 """The malware scan: the scanner's answer as a fact. What it means is decided in `decide`."""
 
+import asyncio
+
 from sluice.engines.scanner import Clean, Glance, Incomplete, Infected, Scanner, Unavailable
 from sluice.errors import Unavailable as ServiceUnavailable
 from sluice.kit.sealed import Sealed
@@ -23,3 +25,12 @@ async def scan(sealed: Sealed, tenant_id: str, scanner: Scanner, glance: Glance 
             return ScanFact("infected", answer.threat, f"found {answer.threat}", engine, signatures, ms, member)
         case Incomplete():
             return ScanFact("incomplete", None, answer.why, engine, signatures, ms, member)
+
+
+async def ended(scanning: asyncio.Task[ScanFact]) -> None:
+    """Leave no scan under way, and no fault of one untold."""
+    if not scanning.done():
+        scanning.cancel()
+        await asyncio.wait([scanning])
+    if not scanning.cancelled():
+        scanning.exception()
