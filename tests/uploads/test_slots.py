@@ -1,6 +1,9 @@
 """Turns of one tenant."""
 
 import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -38,8 +41,85 @@ async def test_another_tenant_does_not_wait() -> None:
         pass
 
 
+class _Crowd:
+    """Forty uploads of the tenant `flood` and one of `quiet`, and small uploads that take as long as a test says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slots = TenantSlots(40, wait_seconds=5, monotonic=lambda: self.now)
+        self.flood, self.quiet = AsyncExitStack(), AsyncExitStack()
+
+    async def begin(self) -> None:
+        await self.quiet.enter_async_context(self.slots.hold("quiet"))
+        for _ in range(40):
+            await self.flood.enter_async_context(self.slots.hold("flood"))
+        self.take(1e-6)
+
+    def take(self, seconds: float) -> None:
+        with self.slots.learning(1000):
+            self.now += seconds
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Let the slots look at the time that uploads take until something is so; the test's own time limit ends what never comes."""
+        while not reached():
+            self.take(3e-6)
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def crowd() -> AsyncIterator[_Crowd]:
+    crowd = _Crowd()
+    await crowd.begin()
+    async with crowd.flood, crowd.quiet:
+        yield crowd
+
+
+async def test_while_uploads_take_long_a_flood_waits_in_its_own_line(crowd: _Crowd) -> None:
+    await crowd.until(lambda: crowd.slots.share < 40)
+    one_more = asyncio.create_task(crowd.flood.enter_async_context(crowd.slots.hold("flood")))
+    async with crowd.slots.hold("quiet"):
+        assert not one_more.done()
+    one_more.cancel()
+    await asyncio.wait([one_more])
+
+
+async def test_who_waits_in_a_flood_goes_on_when_the_others_are_done(crowd: _Crowd) -> None:
+    await crowd.until(lambda: crowd.slots.share < 40)
+    await crowd.flood.aclose()
+    waiting = [asyncio.create_task(crowd.flood.enter_async_context(crowd.slots.hold("flood"))) for _ in range(40)]
+    await asyncio.sleep(0)
+    assert 0 < sum(task.done() for task in waiting) < 40
+    await crowd.quiet.aclose()
+    await asyncio.gather(*waiting)
+
+
+async def test_the_share_is_never_less_than_keeps_every_core_busy(crowd: _Crowd) -> None:
+    least = 2 * (os.cpu_count() or 2)
+    await crowd.until(lambda: crowd.slots.share <= least)
+    assert crowd.slots.share == least
+
+
+async def test_the_share_grows_again_when_uploads_are_quick(crowd: _Crowd) -> None:
+    await crowd.until(lambda: crowd.slots.share < 40)
+    shrunk = crowd.slots.share
+    while crowd.slots.share <= shrunk:
+        crowd.take(1e-6)
+        await asyncio.sleep(0)
+
+
+async def test_a_tenant_alone_is_held_back_by_its_bound_only() -> None:
+    crowd = _Crowd()
+    async with AsyncExitStack() as alone:
+        crowd.take(1e-6)
+        for _ in range(39):
+            await alone.enter_async_context(crowd.slots.hold("flood"))
+        await crowd.until(lambda: crowd.slots.share < 20)
+        async with asyncio.timeout(1), crowd.slots.hold("flood"):
+            pass
+
+
 async def test_nothing_is_remembered_of_tenants_that_are_done() -> None:
     slots = TenantSlots(2, wait_seconds=1)
     async with slots.hold("a"):
         pass
-    assert not slots._slots
+    assert not slots._running

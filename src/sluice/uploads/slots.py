@@ -1,42 +1,144 @@
-"""Turns: how many uploads of one tenant are received at once. Others wait, first come first served, before a byte of their body is taken."""
+"""Turns: how many uploads of one tenant are under way at once. Others wait, first come first served, before a byte of their body is taken.
+
+A tenant alone may have `per_tenant`. Where several upload and uploads take longer than they need, each has a share, which is found as TCP
+Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take twice as long as the quickest did lately, one more while they
+do not. So a flood fills a line of its own, and not everybody's; and where time is spent on waiting for a distant bucket, nobody is held back.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import math
+import os
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 
 from sluice.errors import TooManyRequests
 from sluice.observe.metrics import UPLOADS_WAITING
+
+_TICK_SECONDS: Final = 0.05
+_CROWDED: Final = 2.0
+"""So many times longer than the quickest, and they wait for each other."""
+_LATELY_SECONDS: Final = 600.0
+_SMALL_BYTES: Final = 64 * 1024
+"""Uploads whose time tells how busy the service is, and not how large they are."""
+_LEAST: Final = 2 * (os.cpu_count() or 2)
+"""Enough to keep every core busy."""
 
 
 class TenantSlots:
     """A fair bound per tenant, so that one tenant's flood does not become everybody's."""
 
-    def __init__(self, per_tenant: int, wait_seconds: float) -> None:
+    def __init__(self, per_tenant: int, wait_seconds: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._per_tenant = per_tenant
         self._wait_seconds = wait_seconds
-        self._slots: dict[str, asyncio.Semaphore] = {}
-        self._users: dict[str, int] = {}
+        self.share = per_tenant
+        """How many uploads a tenant may have under way while others have some."""
+        self._running: Counter[str] = Counter()
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
+        self._ticking = False
+        self._pace = _Pace(monotonic)
+
+    @contextmanager
+    def learning(self, size: int) -> Iterator[None]:
+        """Learn from how long the block takes, which judges and stores `size` bytes that have come. What is refused tells nothing."""
+        began = self._monotonic()
+        yield
+        if size <= _SMALL_BYTES:
+            self._pace.took(self._monotonic() - began)
 
     @asynccontextmanager
     async def hold(self, tenant_id: str) -> AsyncIterator[None]:
         """Hold one of the tenant's slots; raises `TooManyRequests` when none falls free in time."""
-        slots = self._slots.setdefault(tenant_id, asyncio.Semaphore(self._per_tenant))
-        self._users[tenant_id] = self._users.get(tenant_id, 0) + 1
+        if tenant_id not in self._lines and self._running[tenant_id] < self._bound(tenant_id):
+            self._running[tenant_id] += 1
+        else:
+            await self._wait(tenant_id)
+        if not self._ticking:
+            self.share, self._ticking = self._per_tenant, True
+            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
         try:
-            try:
-                if slots.locked():
-                    with UPLOADS_WAITING.track_inprogress():
-                        async with asyncio.timeout(self._wait_seconds):
-                            await slots.acquire()
-                else:
-                    await slots.acquire()
-            except TimeoutError as fault:
-                raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
-            try:
-                yield
-            finally:
-                slots.release()
+            yield
         finally:
-            self._users[tenant_id] -= 1
-            if not self._users[tenant_id]:
-                del self._users[tenant_id], self._slots[tenant_id]
+            self._give(tenant_id)
+
+    async def _wait(self, tenant_id: str) -> None:
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(tenant_id, deque()).append(slot)
+        try:
+            with UPLOADS_WAITING.track_inprogress():
+                async with asyncio.timeout(self._wait_seconds):
+                    await slot
+        except BaseException as fault:
+            if slot.done() and not slot.cancelled():
+                self._give(tenant_id)  # it was handed over at the moment in which nobody waited any more
+            else:
+                self._leave(tenant_id, slot)
+            if isinstance(fault, TimeoutError):
+                raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
+            raise
+
+    def _bound(self, tenant_id: str) -> int:
+        others = len(self._running) - (tenant_id in self._running)
+        return min(self.share, self._per_tenant) if others else self._per_tenant
+
+    def _give(self, tenant_id: str) -> None:
+        self._running[tenant_id] -= 1
+        if not self._running[tenant_id]:
+            del self._running[tenant_id]
+        self._fill()
+
+    def _leave(self, tenant_id: str, slot: "asyncio.Future[None]") -> None:
+        line = self._lines[tenant_id]
+        line.remove(slot)
+        if not line:
+            del self._lines[tenant_id]
+
+    def _fill(self) -> None:
+        """Hand out what is free."""
+        for tenant_id, line in list(self._lines.items()):
+            while line and self._running[tenant_id] < self._bound(tenant_id):
+                slot = line.popleft()
+                if not slot.done():
+                    self._running[tenant_id] += 1
+                    slot.set_result(None)
+            if not line:
+                del self._lines[tenant_id]
+
+    def _tick(self) -> None:
+        """Find the share anew, and go on while there are uploads."""
+        if self._pace.is_crowded():
+            self.share = max(_LEAST, min(self.share, max(self._running.values(), default=0)) // 2)
+        else:
+            self.share += 1
+        self.share = min(self.share, self._per_tenant)
+        self._fill()
+        self._ticking = bool(self._running or self._lines)
+        if self._ticking:
+            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+
+
+class _Pace:
+    """How long small uploads take now, and how long the quickest took lately: in these ten minutes or the ten before."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._sum, self._count = 0.0, 0
+        self._best, self._best_before = math.inf, math.inf
+        self._turns_at = self._monotonic() + _LATELY_SECONDS
+
+    def took(self, seconds: float) -> None:
+        self._sum += seconds
+        self._count += 1
+        self._best = min(self._best, seconds)
+
+    def is_crowded(self) -> bool:
+        """Judge by those that ended since the last look."""
+        average, best = self._sum / max(1, self._count), min(self._best, self._best_before)
+        self._sum, self._count = 0.0, 0
+        if self._monotonic() > self._turns_at:
+            self._best, self._best_before = math.inf, self._best
+            self._turns_at = self._monotonic() + _LATELY_SECONDS
+        return average > _CROWDED * best

@@ -78,7 +78,8 @@ async def _take(request: Request, uploader: Uploader, services: ApiServices) -> 
         )
         try:
             arrival = await receive_form(request, boundary, intake)
-            return arrival, await pipeline.run(arrival, uploader)
+            with desk.slots.learning(arrival.sealed.size):
+                return arrival, await pipeline.run(arrival, uploader)
         except Refused as refused:
             # Broken while it still came in: the pipeline never saw it, but the decision log must.
             await pipeline.log_rejection(refused, await uploader.confirm())
