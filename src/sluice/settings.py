@@ -187,7 +187,11 @@ class Settings(BaseSettings):
     spool_dir: Path | None = Field(
         None, description="Folder of spooled uploads (unlinked files). Default: `spool` in the data folder."
     )
-    uploads_per_tenant: int = Field(64, ge=1, description="Uploads of one tenant that are received at once; more wait their turn.")
+    uploads_per_tenant: int = Field(
+        64,
+        ge=1,
+        description="Uploads of one tenant that are under way at once; more wait their turn. Fewer while others upload too and the service is busy.",
+    )
     upload_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for that turn; then 429.")
     remember_seconds: float = Field(
         1.0,
