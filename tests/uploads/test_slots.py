@@ -56,13 +56,13 @@ class _Crowd:
         self.take(1e-6)
 
     def take(self, seconds: float) -> None:
-        with self.slots.learning(1000):
+        with self.slots.learning("ctx", 1000):
             self.now += seconds
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Let the slots look at the time that uploads take until something is so; the test's own time limit ends what never comes."""
         while not reached():
-            self.take(3e-6)
+            self.take(5e-6)
             await asyncio.sleep(0)
 
 
@@ -116,6 +116,28 @@ async def test_a_tenant_alone_is_held_back_by_its_bound_only() -> None:
         await crowd.until(lambda: crowd.slots.share < 20)
         async with asyncio.timeout(1), crowd.slots.hold("flood"):
             pass
+
+
+async def test_who_gives_up_at_the_moment_at_which_a_slot_falls_free_has_simply_given_up() -> None:
+    slots = TenantSlots(1, wait_seconds=5)
+    async with AsyncExitStack() as holding:
+        await holding.enter_async_context(slots.hold("a"))
+        waiting = [asyncio.create_task(holding.enter_async_context(slots.hold("a"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        await holding.aclose()
+        await asyncio.wait(waiting)
+    assert [task.cancelled() for task in waiting] == [True, True]
+    assert not slots._running
+
+
+async def test_uploads_into_a_slow_context_are_no_crowd(crowd: _Crowd) -> None:
+    for _ in range(200):
+        with crowd.slots.learning("another", 1000):
+            crowd.now += 1e-3
+        await asyncio.sleep(0.001)
+    assert crowd.slots.share == 40
 
 
 async def test_nothing_is_remembered_of_tenants_that_are_done() -> None:

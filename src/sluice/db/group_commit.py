@@ -94,8 +94,11 @@ class GroupCommit:
         waiting = [waiter for waiter in line.waiters if not waiter.answer.done()]
         if not waiting:
             return
+        loop = asyncio.get_running_loop()
         behind = self._lines[alike] = _Line(waiting[_MOST:])
-        task = asyncio.get_running_loop().create_task(self._run(kind, alike, behind, waiting[:_MOST]))
+        if behind.waiters:
+            behind.alarm = loop.call_later(_PATIENCE_SECONDS, self._next, kind, alike, behind)
+        task = loop.create_task(self._run(kind, alike, behind, waiting[:_MOST]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

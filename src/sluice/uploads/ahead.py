@@ -49,6 +49,8 @@ class Ahead:
             return
         if not self._allowed.done():
             self._allowed.set_result(False)
+        # Not to be waited for at length: what is still to be sent, or waits for memory, is left out.
+        self._putting.cancel()
         await asyncio.wait([self._putting])
         if not self._putting.cancelled():
             self._putting.exception()  # whoever waited for it knows; a put that was called off has failed, as it should

@@ -1,26 +1,29 @@
 """Turns: how many uploads of one tenant are under way at once. Others wait, first come first served, before a byte of their body is taken.
 
 A tenant alone may have `per_tenant`. Where several upload and uploads take longer than they need, each has a share, which is found as TCP
-Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take twice as long as the quickest did lately, one more while they
-do not. So a flood fills a line of its own, and not everybody's; and where time is spent on waiting for a distant bucket, nobody is held back.
+Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take half as long again as they did when few were under way, one more
+while they do not. So a flood fills a line of its own, and not everybody's; and where time is spent on waiting for a distant bucket, nobody is held back.
 """
 
 import asyncio
-import math
 import os
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from sluice.errors import TooManyRequests
 from sluice.observe.metrics import UPLOADS_WAITING
 
 _TICK_SECONDS: Final = 0.05
-_CROWDED: Final = 2.0
-"""So many times longer than the quickest, and they wait for each other."""
-_LATELY_SECONDS: Final = 600.0
+_CROWDED: Final = 1.5
+"""So many times longer than when few were under way, and they wait for each other."""
+_OF_THE_QUICKEST: Final = 2.0
+"""So many times longer than the quickest an upload is supposed to take where it was never quiet."""
+_NEWEST: Final = 0.05
+_MOST_CONTEXTS: Final = 1000
 _SMALL_BYTES: Final = 64 * 1024
 """Uploads whose time tells how busy the service is, and not how large they are."""
 _LEAST: Final = 2 * (os.cpu_count() or 2)
@@ -39,15 +42,16 @@ class TenantSlots:
         self._running: Counter[str] = Counter()
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
         self._ticking = False
-        self._pace = _Pace(monotonic)
+        self._pace = _Pace()
 
     @contextmanager
-    def learning(self, size: int) -> Iterator[None]:
+    def learning(self, context_id: str, size: int) -> Iterator[None]:
         """Learn from how long the block takes, which judges and stores `size` bytes that have come. What is refused tells nothing."""
-        began = self._monotonic()
+        began, at_once = self._monotonic(), self._running.total()
         yield
         if size <= _SMALL_BYTES:
-            self._pace.took(self._monotonic() - began)
+            quiet = max(at_once, self._running.total()) <= _LEAST
+            self._pace.took(context_id, self._monotonic() - began, quiet=quiet)
 
     @asynccontextmanager
     async def hold(self, tenant_id: str) -> AsyncIterator[None]:
@@ -91,10 +95,11 @@ class TenantSlots:
         self._fill()
 
     def _leave(self, tenant_id: str, slot: "asyncio.Future[None]") -> None:
-        line = self._lines[tenant_id]
-        line.remove(slot)
-        if not line:
-            del self._lines[tenant_id]
+        line = self._lines.get(tenant_id)
+        if line is not None and slot in line:  # else it was passed over already
+            line.remove(slot)
+            if not line:
+                del self._lines[tenant_id]
 
     def _fill(self) -> None:
         """Hand out what is free."""
@@ -120,25 +125,41 @@ class TenantSlots:
             asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
 
 
+@dataclass(slots=True)
+class _Usual:
+    """What small uploads into one context take, in seconds: the quickest, and on average when few were under way, if they ever were."""
+
+    quickest: float
+    when_quiet: float | None = None
+
+    def learn(self, seconds: float, *, quiet: bool) -> None:
+        self.quickest = min(self.quickest, seconds)
+        if quiet:
+            before = seconds if self.when_quiet is None else self.when_quiet
+            self.when_quiet = before + _NEWEST * (seconds - before)
+
+    @property
+    def seconds(self) -> float:
+        return _OF_THE_QUICKEST * self.quickest if self.when_quiet is None else self.when_quiet
+
+
 class _Pace:
-    """How long small uploads take now, and how long the quickest took lately: in these ten minutes or the ten before."""
+    """How long small uploads take now, against what those into the same context usually take: one scans and another does not."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._sum, self._count = 0.0, 0
-        self._best, self._best_before = math.inf, math.inf
-        self._turns_at = self._monotonic() + _LATELY_SECONDS
+    def __init__(self) -> None:
+        self._ratios, self._count = 0.0, 0
+        self._usual: dict[str, _Usual] = {}
 
-    def took(self, seconds: float) -> None:
-        self._sum += seconds
+    def took(self, context_id: str, seconds: float, *, quiet: bool) -> None:
+        if len(self._usual) >= _MOST_CONTEXTS and context_id not in self._usual:
+            self._usual.clear()
+        usual = self._usual.setdefault(context_id, _Usual(seconds))
+        usual.learn(seconds, quiet=quiet)
+        self._ratios += seconds / max(usual.seconds, 1e-9)
         self._count += 1
-        self._best = min(self._best, seconds)
 
     def is_crowded(self) -> bool:
         """Judge by those that ended since the last look."""
-        average, best = self._sum / max(1, self._count), min(self._best, self._best_before)
-        self._sum, self._count = 0.0, 0
-        if self._monotonic() > self._turns_at:
-            self._best, self._best_before = math.inf, self._best
-            self._turns_at = self._monotonic() + _LATELY_SECONDS
-        return average > _CROWDED * best
+        average = self._ratios / max(1, self._count)
+        self._ratios, self._count = 0.0, 0
+        return average > _CROWDED

@@ -136,6 +136,14 @@ def _sleep(_fd: int, _name: str) -> Mapping[str, object]:
         time.sleep(60)
 
 
+def _nap(seconds: float) -> Callable[[int, str], Mapping[str, object]]:
+    def job(fd: int, name: str) -> Mapping[str, object]:
+        time.sleep(seconds)
+        return _truth(fd, name)
+
+    return job
+
+
 def _spin_on_through_the_signal(fd: int, name: str) -> Mapping[str, object]:
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)
     return _spin(fd, name)
@@ -228,6 +236,8 @@ JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
     "map and touch": _map_and_touch,
     "spin": _spin,
     "sleep": _sleep,
+    "short nap": _nap(0.05),
+    "long nap": _nap(0.3),
     "spin on": _spin_on_through_the_signal,
     "null": _null,
     "abort": lambda _fd, _name: os.abort(),

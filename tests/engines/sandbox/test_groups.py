@@ -73,3 +73,29 @@ async def test_a_failure_in_a_child_that_others_used_before_is_tried_in_a_fresh_
     sandbox = await open_sandbox()
     results = await asyncio.gather(*(run(sandbox, "fail when used") for _ in range(4)))
     assert len({pid_in(result) for result in results}) == 4
+
+
+async def test_a_slow_file_is_judged_by_its_own_answer_whatever_its_child_says_of_those_taken_back(
+    open_sandbox: Opener, run: Runner
+) -> None:
+    sandbox = await open_sandbox()
+    results = await asyncio.gather(*(run(sandbox, job) for job in ("long nap", "truth", "truth", "truth")))
+    assert [type(result) for result in results] == [Ran] * 4
+
+
+async def test_a_caller_who_left_before_the_child_came_to_its_file_takes_nobody_with_it(open_sandbox: Opener, run: Runner) -> None:
+    sandbox = await open_sandbox()
+    first, leaving, last = [asyncio.create_task(run(sandbox, job)) for job in ("short nap", "truth", "truth")]
+    await until_running(sandbox, 1)
+    leaving.cancel()
+    assert [type(result) for result in await asyncio.gather(first, last)] == [Ran, Ran]
+
+
+async def test_a_child_is_kept_when_all_who_waited_for_it_have_left(open_sandbox: Opener, run: Runner) -> None:
+    sandbox = await open_sandbox()
+    pid = pid_in(await run(sandbox, "truth"))
+    leaving = asyncio.create_task(run(sandbox, "truth"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert pid_in(await run(sandbox, "truth")) == pid

@@ -78,7 +78,7 @@ async def _take(request: Request, uploader: Uploader, services: ApiServices) -> 
         )
         try:
             arrival = await receive_form(request, boundary, intake)
-            with desk.slots.learning(arrival.sealed.size):
+            with desk.slots.learning(arrival.context.context_id, arrival.sealed.size):
                 return arrival, await pipeline.run(arrival, uploader)
         except Refused as refused:
             # Broken while it still came in: the pipeline never saw it, but the decision log must.

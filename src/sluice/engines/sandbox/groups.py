@@ -103,8 +103,8 @@ class Groups:
                 self._turns.give(turn)
         else:
             self._send_away(line)
-        if not line.waiters and not line.in_turn:
-            self._lines.pop(line.tenant_id, None)
+        if not line.waiters and not line.in_turn and self._lines.get(line.tenant_id) is line:
+            del self._lines[line.tenant_id]
 
     def _send_away(self, line: Line) -> None:
         line.in_turn = False

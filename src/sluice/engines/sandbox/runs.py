@@ -83,6 +83,9 @@ class Runs:
                 waiter.tell(Away(str(fault)))
             return
         group, keep = self._groups.take(line, self._files_per_child - child.served), False
+        if not group:  # all who waited have left
+            pool.give_back(child)
+            return
         try:
             keep = await self._work_off(pool, child, group)
         finally:
@@ -100,7 +103,7 @@ class Runs:
         for waiter, pending in zip(group[1:], replies[1:], strict=True):
             pending.add_done_callback(partial(_send_elsewhere, waiter))
         for waiter, pending in zip(group, replies, strict=True):
-            waiter.answer.add_done_callback(partial(_stop_if_left, child))
+            waiter.answer.add_done_callback(partial(_stop_if_left, child, pending))
             reply = await pending
             keep = keep and not is_worn(reply)
             ending = await pool.nursery.ending(child) if isinstance(reply, Gone) and not waiter.answer.done() else None
@@ -173,6 +176,6 @@ def _send_elsewhere(waiter: Waiter, pending: "asyncio.Future[Reply]") -> None:
         waiter.tell(Away("the child did not come to the file"), again=True)
 
 
-def _stop_if_left(child: Child, answer: "asyncio.Future[tuple[RunResult, bool]]") -> None:
-    if answer.cancelled():
+def _stop_if_left(child: Child, pending: "asyncio.Future[Reply]", answer: "asyncio.Future[tuple[RunResult, bool]]") -> None:
+    if answer.cancelled() and not pending.done():
         child.link.close()
