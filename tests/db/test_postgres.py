@@ -24,7 +24,7 @@ from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.pgbouncer import running_pgbouncer
 from tests.servers.postgres import ROLE, Postgres, running_postgres
 
-HASTY = PostgresTerms(pool_size=2, wait_seconds=0.5, connect_seconds=0.5, statement_seconds=0.5, lock_seconds=0.3)
+HASTY = PostgresTerms(pool_size=2, wait_seconds=0.5, connect_seconds=1.5, statement_seconds=0.5, lock_seconds=0.3)
 BOUND = 6.0
 """Longest time that any call may take under `HASTY`: its waits, the driver's second for the server, two for saying goodbye."""
 

@@ -33,8 +33,9 @@ class S3Store:
 
     Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`). Beyond, it is
     sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 + concurrency) x `part_bytes` in
-    memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 48 MiB: further ones wait. `sign_payload`
-    has the server check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
+    memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold no more than 48 MiB, but for the last parts of those that
+    wait to be allowed: further ones wait. `sign_payload` has the server check the SHA-256 of each request body, for 0.8 CPU seconds a
+    GB; without it, only TLS guards the way. Objects carry their SHA-256 as metadata `sha256`.
 
     `before` is awaited before each request of an operation, and may refuse it by raising `StoreFault`. `relay_url` is the proxy that
     every request goes through (`s3_relay`).
