@@ -122,7 +122,7 @@ async def recount(connection: Connection, tenant_id: str, of: ListName) -> None:
 def _taken(dialect: str, most: int) -> Executable:
     """Answer what deletes the oldest deltas and answers them: on PostgreSQL those alike as one, with their number."""
     oldest = select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(most).with_for_update(skip_locked=True)
-    alike = (*(count_deltas.c[name] for name in _KEY),)
+    alike = [count_deltas.c[name] for name in _KEY]
     taken = delete(count_deltas).where(count_deltas.c.delta_id.in_(oldest)).returning(*alike, count_deltas.c.change)
     if dialect == "sqlite":  # which knows no deletion inside a query
         return taken.returning(literal_column("1", Integer).label("number"))

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 import asyncpg
 
+from sluice.db.drivers import Driver, Row
 from sluice.db.hot import Compiled, CompiledTogether
 
 Values = Mapping[str, Any]
-Row = Mapping[str, Any]
 
 _MOST: Final = 64
 """Units of one statement."""
@@ -33,12 +33,8 @@ class Kind:
     tenant_id: str | None
 
 
-class GroupDriver(Protocol):
-    """What runs the statements, each in a transaction of its own."""
-
-    async def fetch(self, unit: Sequence[Compiled], values: Values, *, tenant_id: str | None, writes: bool) -> Row | None:
-        """Answer the row of one unit, None when it changed nothing."""
-        ...
+class GroupDriver(Driver, Protocol):
+    """A driver that can run several units as one statement."""
 
     async def fetch_together(self, unit: CompiledTogether, values: Sequence[Values], *, tenant_id: str | None) -> Sequence[Row]:
         """Answer the rows of those units that were done."""

@@ -15,24 +15,24 @@ class Ahead:
 
     def __init__(self, spot: Spot, sealed: Sealed, to: ObjectStore) -> None:
         self.spot = spot
-        self._to = to
+        self.to = to
         self._sealed = sealed
         self._allowed: asyncio.Future[bool] | None = None
         self._putting: asyncio.Task[None] | None = None
 
     def begin(self, content_type: str) -> None:
         """Let the bytes go, where the store can take some back."""
-        if self._putting is not None or not isinstance(self._to, PutsAhead) or not self._to.takes_ahead(self._sealed.size):
+        if self._putting is not None or not isinstance(self.to, PutsAhead) or not self.to.takes_ahead(self._sealed.size):
             return
         loop = asyncio.get_running_loop()
         self._allowed = loop.create_future()
-        going = self._to.put_ahead(self.spot.object_key, self._sealed, content_type=content_type, allowed=self._allowed)
+        going = self.to.put_ahead(self.spot.object_key, self._sealed, content_type=content_type, allowed=self._allowed)
         self._putting = loop.create_task(going)
 
     async def finish(self, content_type: str) -> None:
         """Have the object be there. Raises `StoreFault`. What went wrong before anybody waited for it is tried again."""
         if self._putting is None or self._allowed is None or self._putting.done():
-            await self._to.put(self.spot.object_key, self._sealed, content_type=content_type)
+            await self.to.put(self.spot.object_key, self._sealed, content_type=content_type)
             return
         if not self._allowed.done():
             self._allowed.set_result(True)

@@ -192,10 +192,9 @@ class Pipeline:
             await reserve(file, self._database, free_limit=self._terms.free_uploads_per_month)
         except ClaimLost as lost:
             raise Refused(self._lost(lost, look), facts, arrival.look) from lost
-        to = self._stores.of(look.bucket)
-        await store(file, ahead, to, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
+        await store(file, ahead, self._database, seconds=self._terms.lease.total_seconds() * _SHARE_OF_LEASE)
         life = self._terms.test_file_life if arrival.principal.is_test else None
-        await record(decision, file, to, self._database, life=life)
+        await record(decision, file, ahead.to, self._database, life=life)
         return _stored(decision, arrival)
 
     def _spot(self, arrival: Arrival, look: Look) -> Spot:

@@ -86,7 +86,7 @@ class TenantSlots:
 
     def _bound(self, tenant_id: str) -> int:
         others = len(self._running) - (tenant_id in self._running)
-        return min(self.share, self._per_tenant) if others else self._per_tenant
+        return self.share if others else self._per_tenant
 
     def _give(self, tenant_id: str) -> None:
         self._running[tenant_id] -= 1

@@ -1,4 +1,4 @@
-"""Small files of one tenant that wait for a child go to it together. What becomes of a file in a child is `zygote`'s affair.
+"""Small files of one tenant that wait for a child go to it together. What becomes of a file in a child is the affair of `runs`.
 
 To wake a process costs more than the check of a small file, and a process that goes on from file to file finds its code in the cache:
 of four files together each costs half of what it costs alone (docs/performance.md). A file that comes while a child is idle waits for no other.

@@ -67,18 +67,18 @@ async def _claim_one_by_one(file: PendingFile, database: Database, *, free_limit
 
 
 @staged("store")
-async def store(file: PendingFile, ahead: Ahead, to: ObjectStore, database: Database, *, seconds: float) -> None:
+async def store(file: PendingFile, ahead: Ahead, database: Database, *, seconds: float) -> None:
     """Put the object, or end its put where that went ahead; raises `StorageFull` or `Unavailable`, with everything released again."""
     try:
         async with asyncio.timeout(seconds):
             await ahead.finish(file.content_type)
         reach("store.done")
     except StoreFull as fault:
-        await _release(file, to, database)
+        await _release(file, ahead.to, database)
         raise StorageFull from fault
     except (StoreFault, TimeoutError) as fault:
         log.warning("store_failed", file_id=file.file_id, storage_config_id=file.storage_config_id, fault=str(fault))
-        await _release(file, to, database)
+        await _release(file, ahead.to, database)
         raise Unavailable("storage") from fault
 
 
