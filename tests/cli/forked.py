@@ -104,9 +104,10 @@ class ForkedServer:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless it has ended: its parent, which reaps it, may say so a moment after."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it, however it is."""
