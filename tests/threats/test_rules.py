@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from sluice import threats
 from tests.threats.compounds import compound, packaged
 from tests.threats.packing import scanned, threat_in, zipped
 from tests.threats.test_disguised_programs import PE
 from tests.threats.wrappings import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
 
+_FOLDER = Path(threats.__file__).parent / "rules"
 SHORTCUT = bytes.fromhex("4c0000000114020000000000c000000000000046") + bytes(60)
 BASE64_PROGRAM = b"TVqQAAMAAAAEAAAA//8AALgAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" * 2
 SMUGGLING = (
@@ -126,6 +128,13 @@ def test_what_may_be_honest_is_noted(data: bytes, flags: list[str]) -> None:
 def test_words_alone_are_nothing(data: bytes) -> None:
     answer = scanned(data)
     assert (answer["threat"], answer["complete"], answer["flags"]) == (None, True, [])
+
+
+def test_of_bytes_of_which_nothing_is_known_only_the_test_virus_is_asked_for() -> None:
+    # `rulebook.apply` passes them by unless that is in them
+    rules = [rule for path in _FOLDER.glob("*.yar") for rule in path.read_text().split("\nrule ")[1:]]
+    conditions = {rule.split()[0]: rule.partition("condition:")[2] for rule in rules}
+    assert [name for name, condition in conditions.items() if "kind ==" not in condition and "says " not in condition] == ["eicar"]
 
 
 def test_every_rule_says_what_it_is_called_and_what_becomes_of_it() -> None:

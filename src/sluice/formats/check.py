@@ -20,8 +20,8 @@ from sluice.formats.source import HEAD_BYTES, Source
 from sluice.formats.text.plaintext import is_mere_space
 from sluice.formats.verdict import Finding, Judgement, Limits, Measure, Outcome, Report
 
-File = str | os.PathLike[str] | int | IO[bytes]
-"""A path, an open descriptor, or a binary file object."""
+File = str | os.PathLike[str] | int | IO[bytes] | Source
+"""A path, an open descriptor, a binary file object, or one that others read as well."""
 
 _FILLS: Final = {0x00: "zeros", 0xFF: "ones"}
 _LATE_MODULES: Final = ("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random")
@@ -72,8 +72,8 @@ def check_file(file: File, *, filename: str | None = None, limits: Limits = _NO_
     started = time.perf_counter()
     if filename is None and isinstance(file, str | os.PathLike):
         filename = os.fspath(file)
-    with _descriptor(file) as fd:
-        report = _judge(Source(fd), extension_of(filename), limits)
+    with _source(file) as source:
+        report = _judge(source, extension_of(filename), limits)
     return replace(report, ms=round((time.perf_counter() - started) * 1000, 3))
 
 
@@ -97,15 +97,17 @@ def preload() -> None:
 
 
 @contextmanager
-def _descriptor(file: File) -> Iterator[int]:
-    if isinstance(file, int):
+def _source(file: File) -> Iterator[Source]:
+    if isinstance(file, Source):
         yield file
+    elif isinstance(file, int):
+        yield Source(file)
     elif isinstance(file, str | os.PathLike):
         with Path(file).open("rb") as opened:
-            yield opened.fileno()
+            yield Source(opened.fileno())
     else:
         with _on_disk(file) as opened:
-            yield opened.fileno()
+            yield Source(opened.fileno())
 
 
 @contextmanager

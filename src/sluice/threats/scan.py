@@ -16,9 +16,9 @@ _MOST_NAMED: Final = 50
 
 
 def scan_source(
-    fd: int, filename: str, lay: Lay | None = None, budget: Budget = _DEFAULT_BUDGET, *, everything: bool = False
+    file: int | Source, filename: str, lay: Lay | None = None, budget: Budget = _DEFAULT_BUDGET, *, everything: bool = False
 ) -> dict[str, object]:
-    """Look through the file behind `fd`, which stays open and whose offset is not moved; `filename` may be empty.
+    """Look through a file, or the one behind a descriptor, which stays open and whose offset is not moved; `filename` may be empty.
 
     Answers plain JSON values: `threat` (a name, or null), `complete` (all of it was looked at; false beside a threat, where
     looking ends), `why` it is not complete (empty beside a threat), `signatures` (the version of the rules), `encrypted` (a part behind a
@@ -27,7 +27,7 @@ def scan_source(
     `largest` (bytes of the largest part), `unpacked` (bytes of all parts), `members` and `depth`. With `lay`, parts are laid out as `Walk` says, and `laid` tells where: start,
     length, and whether the part was opened here as well.
     """
-    source = Source(fd)
+    source = file if isinstance(file, Source) else Source(file)
     meter = Meter(budget, source.size)
     walk = Walk(meter, lay, everything=everything)
     threat: str | None = None

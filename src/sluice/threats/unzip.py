@@ -17,6 +17,7 @@ from sluice.threats.bytesview import View, pieces, places
 from sluice.threats.unpack import BY_ZIP_METHOD, unpacked
 
 RECORDS: Final = (b"PK\x03\x04", b"PK\x01\x02")
+_COMMON: Final = b"PK"
 
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
@@ -80,7 +81,12 @@ def members(view: View, records: list[int]) -> Iterator[Member]:
 
 def has_record(window: bytes) -> bool:
     """Answer whether a whole record of an archive lies in `window`."""
-    return any(_is_record(window[at : at + _CENTRAL.size]) for at in places(window, *RECORDS))
+    return any(_is_record(window[at : at + _CENTRAL.size]) for at in record_places(window))
+
+
+def record_places(window: bytes) -> list[int]:
+    """Answer where records begin in `window`, or the same four bytes by chance, in rising order."""
+    return places(window, *RECORDS) if _COMMON in window else []
 
 
 def _is_record(head: bytes) -> bool:

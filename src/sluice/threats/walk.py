@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from sluice.formats.archives.nested import Held
-from sluice.threats import encoded, kinds, mail, rulebook, un7z, unole, unpdf, unrtf, untar, unzip
+from sluice.threats import encoded, foreign, kinds, mail, rulebook, un7z, unole, unpdf, unrtf, untar, unzip
 from sluice.threats.budget import Meter, NoRoom, OverBudget
-from sluice.threats.bytesview import Slice, View, pieces, places
+from sluice.threats.bytesview import Slice, View, pieces
 from sluice.threats.findings import Findings
 from sluice.threats.part import Locked, Part, Unknown
 from sluice.threats.unpack import Packing, Streams, is_lzma, lzma_alone, packing_of, unpacked
@@ -36,16 +36,6 @@ _WHOLLY_OPENED: Final = frozenset({"pdf", "7z", "rar"})
 """Of the others, clamd may open more than is opened here: messages have further encodings, for one."""
 _ANY_ORDER: Final = frozenset({"pdf", "compound", "rtf", "7z", "rar"})
 """What must be read in any order to be opened."""
-_FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType({
-    b"MSCF": "cab", b"\x60\xea": "arj", b"ITSF": "chm", b"xar!": "xar", b"07070": "cpio", b"\xc7\x71": "cpio",
-    b"SZDD": "szdd", b"KWAJ": "kwaj", b"MZ": "program", b"CWS": "swf", b"ZWS": "swf", b"\x78\x9f\x3e\x22": "tnef", b"EGGA": "egg",
-    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote", b"!<arch>": "ar",
-})  # fmt: skip
-_UNOPENED: Final[Mapping[bytes, str]] = MappingProxyType({
-    b"\x1f\x9d": "compress", b"LZIP": "lzip", b"\x89LZO": "lzop", b"RE\x7e\x5e": "rar 1.4",
-})  # fmt: skip
-_ISO_AT: Final = 0x8001
-_LHA_AT: Final = slice(2, 5)
 
 
 class Lay(Protocol):
@@ -81,7 +71,7 @@ class Walk:
         """
         head = view.read_at(0, _HEAD_BYTES)
         forms, packing = [kind] if kind in _OPENERS else kinds.kinds_of(head), packing_of(head)
-        self._note_packing(head)
+        foreign.note(head, self.findings)
         records = self._look_at_bytes(view, name, kind or next(iter(forms), ""))
         if records and not records_known:
             self._look_into_zip(view, records, depth, hidden=packing is not None)
@@ -99,7 +89,7 @@ class Walk:
             window = carry + piece
             begin = offset - len(carry)
             self._apply(window, name, kind, begin)
-            records += [begin + at for at in places(window, *unzip.RECORDS)]
+            records += [begin + at for at in unzip.record_places(window)]
             if len(records) > 3 * self._meter.budget.max_members:  # a local header and a directory entry each
                 raise OverBudget(f"more than {self._meter.budget.max_members} members")
             offset += len(piece)
@@ -189,7 +179,7 @@ class Walk:
         """Look at bytes that come in order and are too many to be held: what must be read in any order cannot be looked into."""
         head = bytes(held[:_HEAD_BYTES])
         forms = kinds.kinds_of(head)
-        self._note_packing(head)
+        foreign.note(head, self.findings)
         if not _ANY_ORDER.isdisjoint(forms):
             raise OverBudget(f"a document of more than {self._meter.budget.max_held_bytes} bytes in an archive")
         content = self._watched(
@@ -236,14 +226,6 @@ class Walk:
             offset += len(piece)
             carry = window[-_SEAM_BYTES:]
             yield piece
-
-    def _note_packing(self, head: bytes) -> None:
-        for magics, noted in ((_FOREIGN, self.findings.foreign), (_UNOPENED, self.findings.unopened)):
-            noted |= {packing for magic, packing in magics.items() if head.startswith(magic)}
-        if head[_ISO_AT : _ISO_AT + 5] == b"CD001":
-            self.findings.foreign.add("iso")
-        if head[_LHA_AT] == b"-lh":
-            self.findings.foreign.add("lha")
 
 
 def _is_encoded(window: bytes, forms: Sequence[str]) -> bool:

@@ -43,6 +43,7 @@ GOOD: dict[str, object] = {
     ("answers", "expected"),
     [
         (Ran(GOOD, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
+        (Ran({"complete": True, "signatures": RULES_VERSION}, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
         (Ran(GOOD | {"threat": "Bad", "complete": False}, 2.0), Infected("Bad", "builtin", RULES_VERSION, 2.0)),
         (Ran(GOOD | {"complete": False, "why": "too deep"}, 2.0), Incomplete("too deep", "builtin", RULES_VERSION, 2.0)),
         (Ran(GOOD | {"encrypted": True}, 2.0), Clean("builtin", RULES_VERSION, 2.0, flags=("encrypted",))),
@@ -63,6 +64,7 @@ async def test_what_the_sandbox_says_becomes_a_result(answers: RunResult, expect
     "lie",
     [
         pytest.param({}, id="nothing"),
+        pytest.param({"signatures": RULES_VERSION}, id="neither complete nor why not"),
         pytest.param(GOOD | {"more": 1}, id="another field"),
         pytest.param({**GOOD, "signatures": "0"}, id="other rules"),
         pytest.param(GOOD | {"complete": 1}, id="a number for a flag"),

@@ -9,6 +9,7 @@ from typing import Final
 from sluice.engines.sandbox.tray import TrayWriter
 from sluice.formats import check as formats_check
 from sluice.formats.registry import KINDS
+from sluice.formats.source import Source
 from sluice.formats.verdict import Outcome
 from sluice.threats import scan as threats
 
@@ -20,7 +21,7 @@ def check(fd: int, filename: str) -> Mapping[str, object]:
 
 def scan(fd: int, filename: str) -> Mapping[str, object]:
     """Look for known threats in the file behind `fd`."""
-    return threats.scan_source(fd, filename)
+    return _told(threats.scan_source(fd, filename))
 
 
 def inspect(fd: int, filename: str) -> Mapping[str, object]:
@@ -28,19 +29,25 @@ def inspect(fd: int, filename: str) -> Mapping[str, object]:
 
     It is left out (null) where the check found fault: most likely nobody will ask for it, and of a bomb it would take long.
     """
-    report = formats_check.check_file(fd, filename=filename)
+    source = Source(fd)
+    report = formats_check.check_file(source, filename=filename)
     at_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
-    return {"check": report.to_json(), "scan": None if at_fault else scan(fd, "")}
+    return {"check": report.to_json(), "scan": None if at_fault else _told(threats.scan_source(source, ""))}
 
 
 def uncover(fd: int, filename: str, tray: TrayWriter) -> Mapping[str, object]:
     """Look for known threats, and lay out what clamd does not see."""
-    return threats.scan_source(fd, filename, tray)
+    return _told(threats.scan_source(fd, filename, tray))
 
 
 def unpack(fd: int, filename: str, tray: TrayWriter) -> Mapping[str, object]:
     """Look for known threats, and lay out everything that is packed in the file."""
-    return threats.scan_source(fd, filename, tray, everything=True)
+    return _told(threats.scan_source(fd, filename, tray, everything=True))
+
+
+def _told(seen: Mapping[str, object]) -> Mapping[str, object]:
+    """Leave out what is nothing (null, false, 0, empty), as most of what is seen in most files is: to say it costs as much as to see it."""
+    return {name: value for name, value in seen.items() if value}
 
 
 JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {

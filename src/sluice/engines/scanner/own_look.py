@@ -5,7 +5,7 @@ What follows from it for an upload is decided in `builtin` and in `clamd_verdict
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -20,9 +20,12 @@ _COPIED_AT_ONCE: Final = 1024**2
 _MOST_TEXT: Final = 500
 _MOST_NAMES: Final = 100
 _FLAGS: Final = ("complete", "encrypted", "opened", "crowded", "hides")
-_FIELDS: Final = frozenset({
-    "threat", "why", "signatures", *_FLAGS, "flags", "unopened", "foreign", "largest", "unpacked", "members", "depth",
-})  # fmt: skip
+_LISTS: Final = ("flags", "unopened", "foreign", "laid")
+_NUMBERS: Final = ("largest", "unpacked", "members", "depth")
+_NOTHING: Final[Mapping[str, object]] = {
+    "threat": None, "why": "", **dict.fromkeys(_FLAGS, False), **{name: [] for name in _LISTS}, **dict.fromkeys(_NUMBERS, 0),
+}  # fmt: skip
+_FIELDS: Final = _NOTHING.keys() | {"signatures"}
 
 
 class LookAway(Exception):
@@ -135,10 +138,11 @@ def _copy(tray: Tray, part: Laid, fd: int) -> None:
 
 
 def _checked(ran: Ran, tray: Tray | None) -> OwnLook:
-    """Answer what the child said, unless it cannot have said so (`_Lie`): a file may have taken it over."""
-    payload = ran.payload
-    if set(payload) != (_FIELDS if tray is None else _FIELDS | {"laid"}) or payload["signatures"] != RULES_VERSION:
+    """Answer what the child said, unless it cannot have said so (`_Lie`): a file may have taken it over. What it did not say is nothing."""
+    fields = _FIELDS if tray is not None else _FIELDS - {"laid"}
+    if not ran.payload.keys() <= fields or ran.payload.get("signatures") != RULES_VERSION:
         raise _Lie("the scan answered with other fields than it has")
+    payload = {**_NOTHING, **ran.payload}
     threat, why = payload["threat"], payload["why"]
     if not all(isinstance(payload[name], bool) for name in _FLAGS) or not _is_text(why):
         raise _Lie("the scan answered with values that are none")
