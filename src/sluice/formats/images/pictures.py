@@ -26,6 +26,9 @@ to just as much, are not judged by it."""
 _DRAWN_SPAN: Final = 16.0
 """The same for small pictures with next to no noise, which no scanner or camera made."""
 _DRAWN_NOISE: Final = 1.0
+_PLAIN_SPREAD: Final = 60.0
+"""Standard deviation of all levels, thrice what the noise of a camera makes: no empty page is so rough. To ask costs little where there is little."""
+_ASKED_PIXELS: Final = 256 * 256
 _UNEVEN_SPAN: Final = 10.0
 """The same after a smooth surface (shading, vignette) was taken away."""
 _STRONG: Final = 30.0
@@ -75,7 +78,7 @@ def picture_is_blank(image: Image.Image) -> bool:
 
 def _shows_something(view: View) -> bool:
     means = _means(view)
-    if means is None:
+    if means is None or _is_plainly_rough(view):
         return True
     ground = _ground(view)
     if ground.noise < _DRAWN_NOISE and max(view.width, view.height) < MARGIN_FROM and _span(means) > _DRAWN_SPAN:
@@ -84,6 +87,10 @@ def _shows_something(view: View) -> bool:
     if _span(uneven) > max(_UNEVEN_SPAN, 8 * _unlikeness(uneven)):
         return True
     return _stands_out(view, ground) or _has_pattern(view, ground)
+
+
+def _is_plainly_rough(view: View) -> bool:
+    return view.width * view.height <= _ASKED_PIXELS and float(view.rows(0, view.height).std()) > _PLAIN_SPREAD
 
 
 def _span(levels: Levels) -> float:
