@@ -13,7 +13,7 @@ from bench.load import load
 from bench.sluice import Sluice, running_sluice
 
 _UPLOADS = 100_000
-_CONNECTIONS = 8
+_CONNECTIONS = 16
 _WATCHED = ("files", "decisions", "count_deltas", "row_counts", "contexts", "rate_takes")
 
 

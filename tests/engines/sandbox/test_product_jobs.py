@@ -9,6 +9,7 @@ from sluice.engines.sandbox.launch import DEFAULT_JOBS
 from sluice.engines.sandbox.protocol import Ran
 from sluice.formats.verdict import Outcome, Report
 from sluice.kit.sealed import Sealed
+from sluice.threats import RULES_VERSION
 from tests.engines.sandbox.conftest import Opener, Runner
 
 
@@ -35,4 +36,4 @@ async def test_every_format_passes_the_self_test_and_files_are_judged(
     assert Report.from_json(good.payload).outcome is Outcome.OK
     assert Report.from_json(torn.payload).outcome is Outcome.CORRUPT
     assert Report.from_json(unknown.payload).format is None
-    assert scanned.payload["threat"] is None
+    assert scanned.payload == {"complete": True, "signatures": RULES_VERSION}

@@ -29,6 +29,15 @@ class Nonsense(ValueError):
     """The bytes are no frame that an honest child writes."""
 
 
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+"""Made once: `json.dumps` and `json.loads` make new ones for each call that asks for anything of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One file to work on. `cpu_seconds` is the processor time that this file may take."""
@@ -41,8 +50,7 @@ class Request:
 
 def pack(number: int, body: Mapping[str, object]) -> bytes:
     """Answer one frame. Lone surrogates become `?`. Raises `TypeError` or `ValueError` for what JSON cannot say (NaN among it)."""
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    raw = text.encode("utf-8", "replace")
+    raw = _ENCODER.encode(body).encode("utf-8", "replace")
     return HEADER.pack(len(raw), number) + raw
 
 
@@ -59,9 +67,9 @@ def parse(raw: bytes) -> dict[str, object]:
     """Answer the JSON object of a frame's body. Raises `Nonsense` for anything else, NaN, Infinity and lone surrogates included."""
     try:
         text = raw.decode()
-        body = json.loads(text, parse_constant=_refuse)
+        body = _DECODER.decode(text)
         if "\\u" in text:
-            json.dumps(body, ensure_ascii=False).encode()  # fails on a lone surrogate, which no database takes
+            _ENCODER.encode(body).encode()  # fails on a lone surrogate, which no database takes
     except (ValueError, RecursionError) as fault:
         raise Nonsense("its answer is not JSON") from fault
     if not isinstance(body, dict):
@@ -121,7 +129,3 @@ def _exactly(fd: int, length: int) -> bytes:
             raise Nonsense("the server left in the middle of a request")
         raw += chunk
     return raw
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

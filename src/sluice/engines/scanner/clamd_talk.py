@@ -92,8 +92,8 @@ def _pass_descriptor(connection: socket.socket, sealed: Sealed) -> bool:
     # A descriptor of its own: clamd moves the offset.
     descriptor = sealed.reopen()
     try:
-        connection.send(b"zFILDES\0")
-        socket.send_fds(connection, [b"\0"], [descriptor])
+        # The command and the byte that carries the descriptor in one message: clamd is woken once.
+        socket.send_fds(connection, [b"zFILDES\0", b"\0"], [descriptor])
     except OSError:
         return False
     finally:
