@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sluice.formats.images.picture_views import BAND_PIXELS, DIM_SPAN, MARGIN_FROM, Levels, View, bands, is_one_colour, views
+from sluice.formats.images.picture_views import (
+    BAND_PIXELS,
+    DIM_SPAN,
+    MARGIN_FROM,
+    Levels,
+    View,
+    bands,
+    extremes,
+    is_one_colour,
+    views,
+)
 
 _GRID: Final = 32
 _CELL_MIN: Final = 8
@@ -99,14 +109,17 @@ def _span(levels: Levels) -> float:
 
 def _means(view: View) -> Levels | None:
     """Measure the mean of every grid cell, or answer None as soon as the page is plainly not plain."""
-    parts: list[Levels] = []
+    strips: list[Image.Image] = []
     columns = len(_edges(view.width)) - 1
+    ends: list[tuple[float, float]] = []
     for rows in _strips(view):
         strip = view.band(int(rows[0]), int(rows[-1])).resize((columns, len(rows) - 1), Image.Resampling.BOX)
-        parts.append(np.asarray(strip, dtype=np.float32).reshape(len(rows) - 1, columns, -1))
-        if _span(np.concatenate(parts)) > _PLAIN_SPAN:
+        strips.append(strip)
+        found = extremes(strip)
+        ends = [(min(low, lower), max(high, higher)) for (low, high), (lower, higher) in zip(ends or found, found, strict=True)]
+        if any(high - low > _PLAIN_SPAN for low, high in ends):
             return None
-    return np.concatenate(parts)
+    return np.concatenate([np.asarray(strip, dtype=np.float32).reshape(strip.height, columns, -1) for strip in strips])
 
 
 def _ground(view: View) -> _Ground:
@@ -127,6 +140,9 @@ def _ground(view: View) -> _Ground:
 def _strips(view: View) -> Iterator[NDArray[np.int64]]:
     """Answer the row edges of the grid's lines, as many lines together as make a band."""
     lines = _edges(view.height)
+    if view.width * view.height <= BAND_PIXELS:
+        yield lines
+        return
     together = max(1, BAND_PIXELS // view.width // int(np.diff(lines).max()))
     for first in range(0, len(lines) - 1, together):
         yield lines[first : first + together + 1]
