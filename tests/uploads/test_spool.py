@@ -1,5 +1,6 @@
 """The spool: bytes in, sealed bytes out, nothing left behind."""
 
+import asyncio
 import fcntl
 import hashlib
 import os
@@ -83,10 +84,24 @@ async def test_two_readers_have_offsets_of_their_own(tmp_path: Path) -> None:
 
 async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: os.open("/dev/full", os.O_RDWR))
-    spool = Spool(0, tmp_path)
-    with pytest.raises(StorageFull):
+    for is_last in (False, True):
+        spool = Spool(0, tmp_path)
         await spool.write(CHUNK * 8)
+        with pytest.raises(StorageFull):
+            await (spool.seal() if is_last else spool.write(CHUNK * 8))
+        spool.close()
+
+
+async def test_what_is_closed_while_a_thread_still_writes_is_closed_when_it_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, into = os.pipe()  # takes 64 KiB, and makes a writer wait with the rest
+    monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: into)
+    spool = Spool(0, tmp_path)
+    await spool.write(CHUNK * 8)
     spool.close()
+    with os.fdopen(out, "rb") as written:
+        assert await asyncio.to_thread(written.read) == CHUNK * 8
 
 
 @pytest.mark.asvs("1.4.3")

@@ -14,7 +14,7 @@ from sluice.errors import StorageFull
 from sluice.kit.sealed import Sealed
 from sluice.kit.writeback import begin_writing
 
-_BATCH_BYTES: Final = 1024 * 1024
+_BATCH_BYTES: Final = 512 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -24,7 +24,10 @@ _flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_
 
 
 class Spool:
-    """Takes bytes in order, counts and hashes them on the way, and is sealed once. Holds at most a batch of 1 MiB besides the spool."""
+    """Takes bytes in order, counts and hashes them on the way, and is sealed once.
+
+    A batch of 512 KiB is hashed and written while the next one comes in: besides the spool no more than these two are held.
+    """
 
     def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
         """Bytes beyond `memory_bytes` go into `folder`. `kept_here`: what passes will be flushed to this disk, so it may begin at once."""
@@ -36,23 +39,26 @@ class Spool:
         self._digest = hashlib.sha256()
         self._batch: list[bytes] = []
         self._batched = 0
+        self._under_way: asyncio.Future[None] | None = None
         self.size = 0
         _open.add(self)
 
     async def write(self, chunk: bytes) -> None:
-        """Take the next bytes; raises `StorageFull` when the disk has no room."""
+        """Take the next bytes; raises `StorageFull` when the disk had no room for earlier ones."""
         self._batch.append(chunk)
         self._batched += len(chunk)
         self.size += len(chunk)
         if self._batched >= _BATCH_BYTES:
-            await asyncio.get_running_loop().run_in_executor(_flushing, self._flush)
+            await self._begin_flush()
 
     async def seal(self) -> Sealed:
         """Answer the bytes, which can no longer change; raises `StorageFull`. The spool still owns the descriptor."""
-        if self._batched >= _BATCH_BYTES // 8 or self.size > self._memory_bytes:
-            await asyncio.get_running_loop().run_in_executor(_flushing, self._flush)
+        await self._flushed()
+        if self._batched >= _BATCH_BYTES // 4 or self.size > self._memory_bytes:
+            await self._begin_flush()
+            await self._flushed()
         else:
-            self._flush()
+            self._flush(self._taken_batch(), self.size)
         if self.in_memory:
             fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
         else:
@@ -63,21 +69,46 @@ class Spool:
     def close(self) -> None:
         """Let go of the bytes. A second call is a no-op."""
         _open.discard(self)
+        self._batch.clear()
+        if self._under_way is None:
+            self._close()
+        elif self._under_way.done():
+            self._close_after(self._under_way)
+        else:  # a thread still writes: the number of a file that is closed under its hands may be another's a moment later
+            self._under_way.add_done_callback(self._close_after)
+
+    def _close_after(self, written: "asyncio.Future[None]") -> None:
+        written.exception()  # whoever is to know has been told
+        self._close()
+
+    def _close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        self._batch.clear()
 
-    def _flush(self) -> None:
-        batch, length, self._batch, self._batched = self._batch, self._batched, [], 0
+    async def _begin_flush(self) -> None:
+        await self._flushed()
+        self._under_way = asyncio.get_running_loop().run_in_executor(_flushing, self._flush, self._taken_batch(), self.size)
+
+    async def _flushed(self) -> None:
+        if self._under_way is not None:
+            await asyncio.shield(self._under_way)
+
+    def _taken_batch(self) -> list[bytes]:
+        batch, self._batch, self._batched = self._batch, [], 0
+        return batch
+
+    def _flush(self, batch: list[bytes], size: int) -> None:
+        """Hash and write a batch, with which there are `size` bytes."""
         try:
-            if self.in_memory and self.size > self._memory_bytes:
+            if self.in_memory and size > self._memory_bytes:
                 self._move_to_disk()
-            for chunk in batch:
-                self._digest.update(chunk)
-                _write_all(self._fd, chunk)
+            # In one piece: each call gives the interpreter's lock away and has to get it back from a thread that receives.
+            data = b"".join(batch)
+            self._digest.update(data)
+            _write_all(self._fd, data)
             if self._kept_here and not self.in_memory:
-                begin_writing(self._fd, self.size - length, length)
+                begin_writing(self._fd, size - len(data), len(data))
         except OSError as fault:
             if fault.errno in _NO_ROOM:
                 raise StorageFull from fault
