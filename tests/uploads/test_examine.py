@@ -64,8 +64,15 @@ async def test_a_large_file_is_checked_alone_while_the_scanner_looks_for_itself(
     children, glance = Children(), Glance()
     with sealed(b"a line of text\n" * 100_000) as file:
         fact = await examine(file, "a.txt", "ten_1", children, glance)
-    assert (fact.report and fact.report.format, await glance.had()) == ("text", None)
+    assert (fact.report and fact.report.format, glance.is_left, await glance.had()) == ("text", True, None)
     assert children.asked == [("check", "a.txt", "ten_1")]
+
+
+async def test_where_no_child_is_to_be_had_for_a_large_file_a_look_is_no_longer_waited_for() -> None:
+    glance = Glance()
+    with sealed(b"a line of text\n" * 100_000) as file, pytest.raises(Unavailable):
+        await examine(file, "a.txt", "ten_1", Children({"check": Away("none")}), glance)
+    assert await glance.had() is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.engines.sandbox import Away, Died, Overran, Ran, RunResult
 from sluice.engines.sandbox.zygote import ZygoteSandbox
-from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
+from sluice.engines.scanner import Clean, Glance, Incomplete, Infected, Unavailable
 from sluice.engines.scanner.builtin import BuiltinScanner
 from sluice.kit.health import EngineState
 from sluice.threats import RULES_VERSION
@@ -100,6 +100,12 @@ async def test_the_sandbox_learns_the_tenant_and_no_name(seal: Seal) -> None:
     sandbox = InProcessSandbox()
     await BuiltinScanner(sandbox).scan(seal(b"x"), tenant_id="ten_7")
     assert sandbox.asked == [("scan", "", "ten_7")]
+
+
+async def test_a_look_that_is_left_to_it_is_taken_at_once(seal: Seal) -> None:
+    glance = Glance()
+    glance.leave()
+    assert isinstance(await BuiltinScanner(InProcessSandbox()).scan(seal(b"x"), tenant_id="ten_7", glance=glance), Clean)
 
 
 async def test_it_is_as_well_as_its_sandbox(seal: Seal) -> None:

@@ -195,6 +195,18 @@ async def test_a_look_that_a_child_took_beside_the_check_is_not_taken_again(know
     assert not sandbox.asked
 
 
+async def test_a_look_that_is_left_to_the_scanner_waits_until_the_check_is_done(knowing: Clamd, seal: Seal) -> None:
+    sandbox, glance = InProcessSandbox(), Glance()
+    scanner = ClamdScanner([knowing.address], sandbox, largest_bytes=MIB)
+    glance.leave()
+    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", glance=glance))
+    await scanner.scan(seal(CLEAN + b" too"), tenant_id="ten_1")  # so long, at least
+    (job,) = sandbox.asked
+    glance.settle(None)
+    assert isinstance(await scanning, Clean)
+    assert sandbox.asked == [job, job]
+
+
 async def test_a_rule_of_ours_is_named_as_such(scanner: ClamdScanner, seal: Seal) -> None:
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
     result = await scanner.scan(seal(picture), tenant_id="ten_1")

@@ -32,7 +32,8 @@ class BuiltinScanner:
     async def scan(self, sealed: Sealed, *, tenant_id: str, glance: Glance | None = None) -> ScanResult:
         """Scan all of the bytes within the sandbox's own limits."""
         try:
-            look = (glance and await glance.had()) or await own_look(self._sandbox, "scan", sealed, tenant_id=tenant_id)
+            seen = None if glance is None or glance.is_left else await glance.had()
+            look = seen or await own_look(self._sandbox, "scan", sealed, tenant_id=tenant_id)
         except LookAway as away:
             return Unavailable(str(away), _NAME)
         return self._result(look)

@@ -223,6 +223,7 @@ class ClamdScanner:
                 await asyncio.gather(looking, return_exceptions=True)  # a child may still be at work for it
 
     async def _first_look(self, work: _Work) -> OwnLook:
+        # One that is left to us waits for the check too: three at work on a large file would take from clamd, which takes longest.
         return (work.glance and await work.glance.had()) or await self._look("scan", work, None)
 
     async def _look(self, job: Job, work: _Work, tray: Tray | None) -> OwnLook:

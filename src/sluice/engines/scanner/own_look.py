@@ -103,11 +103,17 @@ class Glance:
 
     def __init__(self) -> None:
         self._look: asyncio.Future[OwnLook | None] = asyncio.get_running_loop().create_future()
+        self.is_left = False
+        """Whether it is left to the scanner, at best from the moment on at which it is settled: until then a child is at work on the same bytes."""
 
     @property
     def is_under_way(self) -> bool:
         """Whether somebody else is still looking: there is nothing to begin meanwhile."""
-        return not self._look.done()
+        return not (self.is_left or self._look.done())
+
+    def leave(self) -> None:
+        """Leave it to the scanner. `settle` tells when the child that is at work is done."""
+        self.is_left = True
 
     def settle(self, look: OwnLook | None) -> None:
         """Hand over the look; None when it did not come about. What is said later counts no more."""

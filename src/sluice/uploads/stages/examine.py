@@ -19,12 +19,21 @@ _GLANCED_BYTES: Final = 1024**2
 async def examine(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, glance: Glance | None = None) -> ExamineFact:
     """Answer what the checker says of the bytes; raises `Unavailable` when no checker can be had: never a pass, never a rejection.
 
-    `glance` is settled with what the scanner's own rules see, where the same child may be asked for that.
+    `glance` is settled with what the scanner's own rules see, where the same child may be asked for that; it is left to the scanner where a
+    file is large.
     """
-    if glance is not None:
-        both = await _both(sealed, filename, tenant_id, sandbox, glance)
-        if both is not None:
-            return both
+    if glance is None:
+        return await _checked(sealed, filename, tenant_id, sandbox)
+    if sealed.size > _GLANCED_BYTES:
+        glance.leave()
+        try:
+            return await _checked(sealed, filename, tenant_id, sandbox)
+        finally:
+            glance.settle(None)
+    return await _both(sealed, filename, tenant_id, sandbox, glance) or await _checked(sealed, filename, tenant_id, sandbox)
+
+
+async def _checked(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox) -> ExamineFact:
     answer = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(answer, Away):
         raise Unavailable("file checker")
@@ -44,13 +53,12 @@ async def examine(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbo
 async def _both(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, glance: Glance) -> ExamineFact | None:
     """Answer the report when one child could give it and the look in little time; None: each is to be had by itself."""
     fact, look, told = None, None, None
-    if sealed.size <= _GLANCED_BYTES:
-        answer = await sandbox.run("inspect", sealed, filename=filename, tenant_id=tenant_id)
-        if isinstance(answer, Away):
-            raise Unavailable("file checker")
-        if isinstance(answer, Ran):
-            fact, told = _reported(answer.payload.get("check"), answer.ms), answer.payload.get("scan")
-            look = None if fact is None else look_beside_check(told, answer.ms)
+    answer = await sandbox.run("inspect", sealed, filename=filename, tenant_id=tenant_id)
+    if isinstance(answer, Away):
+        raise Unavailable("file checker")
+    if isinstance(answer, Ran):
+        fact, told = _reported(answer.payload.get("check"), answer.ms), answer.payload.get("scan")
+        look = None if fact is None else look_beside_check(told, answer.ms)
     glance.settle(look)
     return fact if look is not None or told is None else None
 
