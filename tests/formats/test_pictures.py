@@ -39,6 +39,13 @@ def test_noise_alone_is_blank(noise: float, level: int) -> None:
     assert picture_is_blank(grey(grainy(640, 480, level, noise)))
 
 
+@pytest.mark.parametrize("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
+@pytest.mark.parametrize("size", [(58, 58), (200, 300), (640, 480)])
+def test_the_noise_of_an_empty_picture_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
+    channels = [grey(grainy(*size, level, 5, seed)) for seed, level in enumerate(levels)]
+    assert picture_is_blank(Image.merge("RGB", channels))
+
+
 @pytest.mark.parametrize(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
 def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
     assert picture_is_blank(through(grey(grainy(640, 480, 20, 5)), plugin, quality))

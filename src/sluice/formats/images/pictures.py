@@ -37,7 +37,7 @@ _DRAWN_SPAN: Final = 16.0
 """The same for small pictures with next to no noise, which no scanner or camera made."""
 _DRAWN_NOISE: Final = 1.0
 _PLAIN_SPREAD: Final = 60.0
-"""Standard deviation of all levels, thrice what the noise of a camera makes: no empty page is so rough. To ask costs little where there is little."""
+"""Standard deviation of a channel's levels, thrice what the noise of a camera makes: no empty page is so rough. To ask costs little where there is little."""
 _ASKED_PIXELS: Final = 256 * 256
 _UNEVEN_SPAN: Final = 10.0
 """The same after a smooth surface (shading, vignette) was taken away."""
@@ -100,7 +100,10 @@ def _shows_something(view: View) -> bool:
 
 
 def _is_plainly_rough(view: View) -> bool:
-    return view.width * view.height <= _ASKED_PIXELS and float(view.rows(0, view.height).std()) > _PLAIN_SPREAD
+    if view.width * view.height > _ASKED_PIXELS:
+        return False
+    levels = view.rows(0, view.height)
+    return any(float(levels[..., channel].std()) > _PLAIN_SPREAD for channel in range(levels.shape[2]))
 
 
 def _span(levels: Levels) -> float:
