@@ -80,15 +80,24 @@ async def _framed(body: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[
             if not head.startswith(opening):
                 raise Malformed(errors=["body: expected the boundary at the start"])
             started, chunk, seen = True, head, b"\r\n"  # noqa: PLW2901  (the first chunk is what was gathered)
-        end = (seen + chunk).find(closing)
+        end = _end_of(closing, seen, chunk)
         if end >= 0:
-            yield chunk[: end + len(closing) - len(seen)]
+            yield chunk[:end]
             break
         yield chunk
-        seen = (seen + chunk)[-len(closing) + 1 :]
+        seen = (seen + chunk if len(chunk) < len(closing) else chunk)[-len(closing) + 1 :]
     async for _ in body:
         # What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046 section 5.1.1).
         pass
+
+
+def _end_of(closing: bytes, seen: bytes, chunk: bytes) -> int:
+    """Answer where in `chunk`, which follows `seen`, the first `closing` ends; -1 where there is none. Copies no more than the seam."""
+    seam = (seen + chunk[: len(closing) - 1]).find(closing)
+    if seam >= 0:
+        return seam + len(closing) - len(seen)
+    found = chunk.find(closing)
+    return found if found < 0 else found + len(closing)
 
 
 def _event(event: MultipartSegment | bytes | bytearray | None) -> Event:
