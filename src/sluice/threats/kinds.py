@@ -29,15 +29,16 @@ def kinds_of(head: bytes) -> list[str]:
     through as far as plain letters need it.
     """
     text = plain(head)
+    begin = text.lstrip()
     found = {
         "compound": head.startswith(COMPOUND_MAGIC),
         "7z": head.startswith(SEVEN_ZIP_MAGIC),
         "rar": head.startswith(RAR_MAGICS),
         "pdf": b"%PDF-" in head[:_PDF_WITHIN],
-        "rtf": text.lstrip().startswith(b"{\\rt"),
+        "rtf": begin.startswith(b"{\\rt"),
         "mail": mail.is_mail(head),
     }
-    return [kind for kind, holds in found.items() if holds] + _kinds_of_text(text)
+    return [kind for kind, holds in found.items() if holds] + _kinds_of_text(text, begin)
 
 
 def plain(text: bytes) -> bytes:
@@ -62,8 +63,8 @@ def extension_of(name: str) -> str:
     return last.rpartition(".")[2].lower() if "." in last else ""
 
 
-def _kinds_of_text(text: bytes) -> list[str]:
-    root = _root(text)
+def _kinds_of_text(text: bytes, begin: bytes) -> list[str]:
+    root = _root(begin) if begin.startswith(b"<") else ""
     if root in {"svg", "?"}:
         return ["svg"]  # also when no root is in sight: comments in front of it shall not hide a picture
     if root == "html" or _HTML.search(text[:_HTML_WITHIN]):
@@ -75,7 +76,7 @@ def _kinds_of_text(text: bytes) -> list[str]:
 
 def _root(text: bytes) -> str:
     """Answer the name of the first element, behind instructions, comments and a document type; `?` when those do not end, nothing for no markup."""
-    at = len(text) - len(text.lstrip())
+    at = 0
     while text.startswith((b"<?", b"<!"), at):
         closing = b"?>" if text.startswith(b"<?", at) else b"-->" if text.startswith(b"<!--", at) else b">"
         end = text.find(closing, at)

@@ -34,22 +34,29 @@ Unpack = Callable[[Feed], Iterator[bytes]]
 class Packing:
     """How the compressed streams of one file are told and read; `is_unseen`: clamd opens none of this kind (measured, 1.4.6)."""
 
+    first: bytes
+    """The bytes that one of them may have first."""
     begins: Callable[[bytes], bool]
     codec: Codec
     is_unseen: bool = False
 
 
+_SKIPPED_FIRST: Final = bytes(range(0x50, 0x60))
+"""Frames that readers of Zstandard and LZ4 pass over may come first: RFC 8878 section 3.1.2."""
 _PACKINGS: Final = (
-    Packing(streams.GZIP.begins, streams.GZIP_CODEC),
-    Packing(streams.BZIP2.begins, streams.BZIP2_CODEC),
-    Packing(streams.XZ.begins, streams.XZ_CODEC),
-    Packing(frames.ZSTANDARD.begins, frames.ZSTANDARD_CODEC, is_unseen=True),
-    Packing(frames.LZ4.begins, frames.LZ4_CODEC, is_unseen=True),
+    Packing(b"\x1f", streams.GZIP.begins, streams.GZIP_CODEC),
+    Packing(b"B", streams.BZIP2.begins, streams.BZIP2_CODEC),
+    Packing(b"\xfd", streams.XZ.begins, streams.XZ_CODEC),
+    Packing(b"\x28" + _SKIPPED_FIRST, frames.ZSTANDARD.begins, frames.ZSTANDARD_CODEC, is_unseen=True),
+    Packing(b"\x04\x02" + _SKIPPED_FIRST, frames.LZ4.begins, frames.LZ4_CODEC, is_unseen=True),
 )
+_FIRST: Final = frozenset(b"".join(packing.first for packing in _PACKINGS))
 
 
 def packing_of(head: bytes) -> Packing | None:
     """Answer how to unpack a file that begins with `head`, or None when it is no compressed stream that is known here."""
+    if not head or head[0] not in _FIRST:
+        return None
     return next((packing for packing in _PACKINGS if packing.begins(head)), None)
 
 
