@@ -125,7 +125,7 @@ async def test_a_unit_that_waits_for_a_lock_does_not_hold_others_back(database: 
 async def test_everybody_whose_answer_was_lost_is_told_that_the_database_went_away(postgres: Postgres, migrated: Migrated) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         url = migrated.postgres(postgres).replace(f":{postgres.port}/", f":{proxy.port}/")
-        database = Database(url, postgres=PostgresTerms(pool_size=2, wait_seconds=0.5, connect_seconds=1.5, statement_seconds=1))
+        database = Database(url, postgres=PostgresTerms(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2))
         await asyncio.gather(*(database.commit(ADD, _tenant(n, plan=str(n))) for n in range(2)))
         proxy.fault = Fault.LOST_ANSWER
         answers = await _add_all(database, [_tenant(n) for n in range(2, 6)])

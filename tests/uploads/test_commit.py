@@ -21,7 +21,7 @@ from tests.servers.faults import Fault, fault_proxy
 from tests.servers.postgres import Postgres
 from tests.uploads.rows import LONG_AGO, pending, prepare
 
-HASTY = PostgresTerms(pool_size=1, wait_seconds=0.5, connect_seconds=1.5, statement_seconds=0.5)
+HASTY = PostgresTerms(pool_size=1, wait_seconds=4.0, connect_seconds=4.0, statement_seconds=2.0)
 
 
 def _decision() -> Decision:
