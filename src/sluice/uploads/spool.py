@@ -26,7 +26,7 @@ _flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_
 class Spool:
     """Takes bytes in order, counts and hashes them on the way, and is sealed once.
 
-    A batch of 512 KiB is hashed and written while the next one comes in: besides the spool no more than these two are held.
+    A batch of 512 KiB is hashed and written, in one piece, while the next one comes in: so much is held up to three times besides the spool.
     """
 
     def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
@@ -40,6 +40,7 @@ class Spool:
         self._batch: list[bytes] = []
         self._batched = 0
         self._under_way: asyncio.Future[None] | None = None
+        self._closed = False
         self.size = 0
         _open.add(self)
 
@@ -68,23 +69,26 @@ class Spool:
 
     def close(self) -> None:
         """Let go of the bytes. A second call is a no-op."""
-        _open.discard(self)
+        if self._closed:
+            return
+        self._closed = True
         self._batch.clear()
-        if self._under_way is None:
-            self._close()
-        elif self._under_way.done():
-            self._close_after(self._under_way)
-        else:  # a thread still writes: the number of a file that is closed under its hands may be another's a moment later
-            self._under_way.add_done_callback(self._close_after)
+        # Not kept: a fault would hold itself in memory, by way of where it came from.
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            self._end()
+        elif under_way.done():
+            self._end_after(under_way)
+        else:  # the number of a file that is closed under a thread's hands may be another's a moment later
+            under_way.add_done_callback(self._end_after)
 
-    def _close_after(self, written: "asyncio.Future[None]") -> None:
+    def _end_after(self, written: "asyncio.Future[None]") -> None:
         written.exception()  # whoever is to know has been told
-        self._close()
+        self._end()
 
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _end(self) -> None:
+        _open.discard(self)
+        os.close(self._fd)
 
     async def _begin_flush(self) -> None:
         await self._flushed()

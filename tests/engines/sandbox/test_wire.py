@@ -78,7 +78,7 @@ def test_the_end_of_a_long_name_is_kept() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b"null", b"[]", b'"text"', b"{", b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":"\\udc00"}', b"\xff\xfe{\x00}\x00",
+        b"", b"null", b"[]", b'"text"', b"{", b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e999}', b'{"a":"\\udc00"}', b"\xff\xfe{\x00}\x00",
         b'{"a":' + b"[" * 60_000 + b"]" * 60_000 + b"}", b'{"a":' + b"1" * 5000 + b"}",
     ],
 )  # fmt: skip

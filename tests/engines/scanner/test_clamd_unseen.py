@@ -207,6 +207,13 @@ async def test_a_look_that_is_left_to_the_scanner_waits_until_the_check_is_done(
     assert sandbox.asked == [job, job]
 
 
+async def test_a_check_that_takes_long_is_not_waited_for_until_the_time_of_the_scan_is_over(knowing: Clamd, seal: Seal) -> None:
+    glance = Glance()
+    glance.leave()
+    scanner = ClamdScanner([knowing.address], InProcessSandbox(), largest_bytes=MIB, scan_seconds=8)
+    assert isinstance(await scanner.scan(seal(CLEAN), tenant_id="ten_1", glance=glance), Clean)
+
+
 async def test_a_rule_of_ours_is_named_as_such(scanner: ClamdScanner, seal: Seal) -> None:
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
     result = await scanner.scan(seal(picture), tenant_id="ten_1")

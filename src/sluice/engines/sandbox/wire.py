@@ -7,6 +7,7 @@ one frame, whose number is the first one's: they are answered one by one, in the
 
 import array
 import json
+import math
 import os
 import socket
 import struct
@@ -33,8 +34,13 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 """Made once: `json.dumps` and `json.loads` make new ones for each call that asks for anything of its own."""
 
 

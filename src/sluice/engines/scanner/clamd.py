@@ -6,7 +6,7 @@ Which daemon is asked is decided in `clamd_pool`; what is packed where they do n
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -36,6 +36,7 @@ _TRAY_BYTES: Final = 256 * 1024**2
 _SMALL_TRAY_BYTES: Final = 8 * 1024**2
 """Each scan may lay out so much. What needs more is unpacked again, by `_LARGE_AT_ONCE` scans at a time: memory stays bounded."""
 _LARGE_AT_ONCE: Final = 2
+_CHECK_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +224,18 @@ class ClamdScanner:
                 await asyncio.gather(looking, return_exceptions=True)  # a child may still be at work for it
 
     async def _first_look(self, work: _Work) -> OwnLook:
-        # One that is left to us waits for the check too: three at work on a large file would take from clamd, which takes longest.
-        return (work.glance and await work.glance.had()) or await self._look("scan", work, None)
+        return (work.glance and await self._had(work.glance)) or await self._look("scan", work, None)
+
+    async def _had(self, glance: Glance) -> OwnLook | None:
+        """Wait for the look that a child takes. Where it is left to us, wait for the end of the check: three at work on a large file
+        would take from clamd, which takes longest. But not for long, since the scan's own time runs.
+        """
+        if not glance.is_left:
+            return await glance.had()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(_CHECK_SECONDS, self._scan_seconds / 4)):
+                await glance.had()
+        return None
 
     async def _look(self, job: Job, work: _Work, tray: Tray | None) -> OwnLook:
         return await own_look(self._sandbox, job, work.sealed, tenant_id=work.tenant_id, tray=tray)

@@ -53,13 +53,15 @@ async def _checked(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandb
 async def _both(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, glance: Glance) -> ExamineFact | None:
     """Answer the report when one child could give it and the look in little time; None: each is to be had by itself."""
     fact, look, told = None, None, None
-    answer = await sandbox.run("inspect", sealed, filename=filename, tenant_id=tenant_id)
-    if isinstance(answer, Away):
-        raise Unavailable("file checker")
-    if isinstance(answer, Ran):
-        fact, told = _reported(answer.payload.get("check"), answer.ms), answer.payload.get("scan")
-        look = None if fact is None else look_beside_check(told, answer.ms)
-    glance.settle(look)
+    try:
+        answer = await sandbox.run("inspect", sealed, filename=filename, tenant_id=tenant_id)
+        if isinstance(answer, Away):
+            raise Unavailable("file checker")
+        if isinstance(answer, Ran):
+            fact, told = _reported(answer.payload.get("check"), answer.ms), answer.payload.get("scan")
+            look = None if fact is None else look_beside_check(told, answer.ms)
+    finally:
+        glance.settle(look)
     return fact if look is not None or told is None else None
 
 
