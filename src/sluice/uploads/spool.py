@@ -26,7 +26,7 @@ _flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_
 class Spool:
     """Takes bytes in order, counts and hashes them on the way, and is sealed once.
 
-    A batch of 512 KiB is hashed and written, in one piece, while the next one comes in: so much is held up to three times besides the spool.
+    A batch of 512 KiB is hashed and written while the next one comes in: so much is held twice besides the spool.
     """
 
     def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
@@ -109,6 +109,7 @@ class Spool:
                 self._move_to_disk()
             # In one piece: each call gives the interpreter's lock away and has to get it back from a thread that receives.
             data = b"".join(batch)
+            batch.clear()
             self._digest.update(data)
             _write_all(self._fd, data)
             if self._kept_here and not self.in_memory:
