@@ -56,4 +56,5 @@ def _in_turn(targets: dict[str, Target], payload: Payload, connections: int, upl
 
 
 def _draw(path: Path, title: str, unit: str, places: Sequence[str], series: dict[str, list[float]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(line_chart(title, unit, places, series), encoding="utf-8")
