@@ -37,6 +37,7 @@ _SMALL_TRAY_BYTES: Final = 8 * 1024**2
 """Each scan may lay out so much. What needs more is unpacked again, by `_LARGE_AT_ONCE` scans at a time: memory stays bounded."""
 _LARGE_AT_ONCE: Final = 2
 _CHECK_SECONDS: Final = 10.0
+"""So long our look at a large file waits for the end of its check."""
 
 
 @dataclass(frozen=True, slots=True)

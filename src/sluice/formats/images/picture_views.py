@@ -58,14 +58,14 @@ def views(image: Image.Image) -> Iterator[View]:
 def is_one_colour(image: Image.Image) -> bool:
     """Answer the plainest case at once: all samples are equal, or all are transparent. The first row is asked first: it costs nothing."""
     for part in (image.crop((0, 0, image.width, 1)), image):
-        ends = extremes(part)
+        ends = ends_of(part)
         clear = image.mode in {"LA", "RGBA"} and ends[-1] == (0, 0)
         if not clear and any(low != high for low, high in ends):
             return False
     return True
 
 
-def extremes(image: Image.Image) -> list[tuple[float, float]]:
+def ends_of(image: Image.Image) -> list[tuple[float, float]]:
     """Answer the least and the greatest sample of each channel."""
     found = image.getextrema()
     return [(low, high) for low, high in (found if isinstance(found[0], tuple) else (found,))]

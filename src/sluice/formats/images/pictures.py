@@ -20,7 +20,7 @@ from sluice.formats.images.picture_views import (
     Levels,
     View,
     bands,
-    extremes,
+    ends_of,
     is_one_colour,
     views,
 )
@@ -36,11 +36,11 @@ to just as much, are not judged by it."""
 _DRAWN_SPAN: Final = 16.0
 """The same for small pictures with next to no noise, which no scanner or camera made."""
 _DRAWN_NOISE: Final = 1.0
+_UNEVEN_SPAN: Final = 10.0
+"""The same after a smooth surface (shading, vignette) was taken away."""
 _PLAIN_SPREAD: Final = 60.0
 """Standard deviation of a channel's levels, thrice what the noise of a camera makes: no empty page is so rough. To ask costs little where there is little."""
 _ASKED_PIXELS: Final = 256 * 256
-_UNEVEN_SPAN: Final = 10.0
-"""The same after a smooth surface (shading, vignette) was taken away."""
 _STRONG: Final = 30.0
 _STRONG_PIXELS: Final = 14
 """So many pixels off by `_STRONG` levels in a window of 16 x 16 are content: a dot of 4 x 4 is, a dust speck is not."""
@@ -118,7 +118,7 @@ def _means(view: View) -> Levels | None:
     for rows in _strips(view):
         strip = view.band(int(rows[0]), int(rows[-1])).resize((columns, len(rows) - 1), Image.Resampling.BOX)
         strips.append(strip)
-        found = extremes(strip)
+        found = ends_of(strip)
         ends = [(min(low, lower), max(high, higher)) for (low, high), (lower, higher) in zip(ends or found, found, strict=True)]
         if any(high - low > _PLAIN_SPAN for low, high in ends):
             return None
