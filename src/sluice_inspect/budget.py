@@ -1,18 +1,18 @@
-"""Counts what is unpacked from one file, so that no archive costs more than its limits. Unpacks nothing itself."""
+"""Limits on what one file may cost: unpacked bytes, archive members, time."""
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.formats.verdict import Finding, Limits, Unsafe
+from sluice_inspect.report import Finding, Limits, Unsafe
 
-CHUNK_BYTES: Final = 256 * 1024
-"""How much is held of one member at a time."""
+CHUNK_BYTES: Final = 256 * 1024  # held of one archive member at a time
 
 
 @dataclass(slots=True)
 class Budget:
-    """What one file has cost so far, archives within archives included."""
+    """What one archive has cost so far, nested archives included."""
 
     limits: Limits
     packed_bytes: int
@@ -20,24 +20,32 @@ class Budget:
     members: int = 0
 
     def spend(self, size: int) -> None:
-        """Count `size` more unpacked bytes. Raises `Unsafe` once they are too many, or too many for what they came from."""
+        """Count `size` more unpacked bytes. Raise `Unsafe` if the total or its ratio to the input is too high."""
         self.unpacked_bytes += size
-        if self.unpacked_bytes > self.limits.max_unpacked_bytes:
-            raise Unsafe(Finding.ARCHIVE_BOMB, f"the archive unpacks to more than {self.limits.max_unpacked_bytes} bytes")
-        if self.unpacked_bytes > max(self.limits.ratio_floor_bytes, self.packed_bytes * self.limits.max_ratio):
-            raise Unsafe(Finding.ARCHIVE_BOMB, f"the archive unpacks to more than {self.limits.max_ratio} times its size")
+        limits = self.limits
+        if self.unpacked_bytes > limits.max_unpacked_bytes:
+            raise Unsafe(Finding.ARCHIVE_BOMB, f"the archive unpacks to more than {limits.max_unpacked_bytes} bytes")
+        if self.unpacked_bytes > max(limits.ratio_floor_bytes, self.packed_bytes * limits.max_ratio):
+            raise Unsafe(Finding.ARCHIVE_BOMB, f"the archive unpacks to more than {limits.max_ratio} times its size")
+
+    def counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield unpacked pieces and spend their size."""
+        for piece in pieces:
+            self.spend(len(piece))
+            yield piece
 
     def count(self, members: int) -> None:
-        """Count `members` more entries. Raises `Unsafe` once they are too many."""
+        """Count `members` more entries. Raise `Unsafe` when there are too many."""
         self.members += members
         if self.members > self.limits.max_members:
             raise Unsafe(
-                Finding.ARCHIVE_BOMB, f"the archive and those in it list more than the {self.limits.max_members} members allowed"
+                Finding.ARCHIVE_BOMB,
+                f"the archive and those in it list more than the {self.limits.max_members} members allowed",
             )
 
 
 class Deadline:
-    """When an expensive look stops and answers with what it has seen."""
+    """The time at which an expensive examination stops and returns what it found so far."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds

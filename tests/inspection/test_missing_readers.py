@@ -1,4 +1,4 @@
-"""Without an optional library its formats are unsupported, and pass; all others are judged as before."""
+"""Missing optional libraries: their formats are unsupported and pass; all others are checked as before."""
 
 import json
 import subprocess
@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.formats import optional_readers
-from sluice.formats.optional_readers import missing_readers
-from sluice.formats.registry import KINDS
+from sluice_inspect.format import missing_readers
+from sluice_inspect.registry import FORMATS
 
-WITHOUT = """
+SCRIPT_WITHOUT_READERS = """
 import ctypes, json, sys
 from pathlib import Path
 for name in ("av", "pillow_heif", "pi_heif"):
@@ -23,61 +22,69 @@ class Refusing(load):
             raise OSError("not installed")
         super().__init__(name, *rest, **more)
 ctypes.CDLL = Refusing
-from sluice.engines.sandbox import jobs
-from sluice.formats.check import check_file
-from sluice.formats.registry import KINDS
+from sluice_inspect.child import jobs
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.registry import FORMATS
 jobs.preload()
-def look(path):
-    report = check_file(path)
+def check(path):
+    report = inspect_file(path)
     return [report.outcome, report.finding, report.blank, report.detail]
 print(json.dumps({
     "samples": [name for name, _, _ in jobs.samples()],
-    "lacks": {kind.name: kind.lacks for kind in KINDS if kind.lacks},
-    "reports": {Path(path).stem: look(path) for path in sys.argv[1:]},
+    "lacks": {format_.name: format_.missing_reader for format_ in FORMATS if format_.missing_reader},
+    "reports": {Path(path).stem: check(path) for path in sys.argv[1:]},
 }))
 """
 PLAYED = {"aac", "aiff", "avi", "flac", "m4a", "mkv", "mov", "mp3", "mp4", "ogg", "opus", "wav", "webm"}
 
 
 @pytest.fixture(scope="module")
-def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[object]]]:
+def without_readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[object]]]:
     folder = tmp_path_factory.mktemp("samples")
-    for kind in KINDS:
-        (folder / f"{kind.name}.{min(kind.extensions)}").write_bytes(kind.sample())
+    for format_ in FORMATS:
+        (folder / f"{format_.name}.{min(format_.extensions)}").write_bytes(format_.sample())
     paths = sorted(str(path) for path in Path(folder).iterdir())
-    run = subprocess.run([sys.executable, "-c", WITHOUT, *paths], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT_WITHOUT_READERS, *paths], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
-    answer: dict[str, dict[str, list[object]]] = json.loads(run.stdout)
-    return answer
+    results: dict[str, dict[str, list[object]]] = json.loads(run.stdout)
+    return results
 
 
-def test_here_every_reader_is_installed() -> None:
-    assert [kind.name for kind in KINDS if kind.lacks] == []
+def test_every_reader_is_installed_in_this_environment() -> None:
+    assert [format_.name for format_ in FORMATS if format_.missing_reader] == []
 
 
-def test_the_formats_say_what_they_lack(without: dict[str, dict[str, list[object]]]) -> None:
-    assert sorted(map(str, without["lacks"].items())) == sorted(
+def test_formats_name_their_missing_reader(without_readers: dict[str, dict[str, list[object]]]) -> None:
+    assert sorted(map(str, without_readers["lacks"].items())) == sorted(
         map(str, {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}.items())
     )
-    assert set(without["samples"]) == {kind.name for kind in KINDS} - PLAYED - {"heic"}
+    assert set(without_readers["samples"]) == {format_.name for format_ in FORMATS} - PLAYED - {"heic"}
 
 
 @pytest.mark.parametrize("name", sorted(PLAYED | {"heic"}))
-def test_without_its_reader_a_format_is_unsupported_and_passes(without: dict[str, dict[str, list[object]]], name: str) -> None:
-    outcome, finding, blank, detail = without["reports"][name]
+def test_format_without_its_reader_is_unsupported(
+    without_readers: dict[str, dict[str, list[object]]], name: str
+) -> None:
+    outcome, finding, blank, detail = without_readers["reports"][name]
     assert (outcome, finding, blank) == ("unsupported", None, False)
     assert "not installed" in str(detail)
 
 
-@pytest.mark.parametrize("name", sorted({kind.name for kind in KINDS} - PLAYED - {"heic"}))
-def test_without_the_readers_every_other_format_is_judged(without: dict[str, dict[str, list[object]]], name: str) -> None:
-    assert without["reports"][name][:3] == ["ok", None, False]
+@pytest.mark.parametrize("name", sorted({format_.name for format_ in FORMATS} - PLAYED - {"heic"}))
+def test_other_formats_are_checked_without_the_readers(
+    without_readers: dict[str, dict[str, list[object]]], name: str
+) -> None:
+    assert without_readers["reports"][name][:3] == ["ok", None, False]
 
 
-def test_what_is_missing_is_said_with_what_that_means(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_readers_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    monkeypatch.setattr(optional_readers, "find_library", lambda _name: None)
-    said = list(missing_readers())
-    assert [name in line for name, line in zip(("PyAV", "pillow-heif", "libarchive"), said, strict=True)] == [True] * 3
+    monkeypatch.setattr("sluice_inspect.format.find_library", lambda _name: None)
+    messages = list(missing_readers())
+    assert [name in line for name, line in zip(("PyAV", "pillow-heif", "libarchive"), messages, strict=True)] == [
+        True
+    ] * 3
     monkeypatch.undo()
     assert not any("PyAV" in line or "pillow-heif" in line for line in missing_readers())

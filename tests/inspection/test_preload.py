@@ -1,4 +1,4 @@
-"""After `preload` a check loads nothing: a locked child could not, and its rule would silently fall away."""
+"""After `preload` a check imports nothing more, because a locked child process could not import it."""
 
 import json
 import subprocess
@@ -9,43 +9,45 @@ import pytest
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 
-LATE = """
+SCRIPT = """
 import json, sys, tempfile
 from pathlib import Path
-from sluice.formats.check import check_file, preload
-from sluice.formats.registry import KINDS
+from sluice_inspect.inspection import inspect_file, preload
+from sluice_inspect.registry import FORMATS
 preload()
 known = set(sys.modules)
 late = {}
-def look(name, content):
+def check(name, content):
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        check_file(file.fileno(), filename=name)
+        inspect_file(file.fileno(), filename=name)
     for module in set(sys.modules) - known:
         late[module] = name
         known.add(module)
-for kind in KINDS:
-    name, sample = f"a.{min(kind.extensions)}", kind.sample()
+for format_ in FORMATS:
+    name, sample = f"a.{min(format_.extensions)}", format_.sample()
     for content in (sample, sample[: len(sample) // 2], sample[:-1], sample + b"trailing", b"\\0" + sample):
-        look(name, content)
+        check(name, content)
 for path in sys.argv[1:]:
-    look(Path(path).name, Path(path).read_bytes())
+    check(Path(path).name, Path(path).read_bytes())
 print(json.dumps(late))
 """
 
 
 def late_imports(paths: list[str]) -> dict[str, str]:
-    run = subprocess.run([sys.executable, "-c", LATE, *paths], capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(run.stdout)
-    return found
+    run = subprocess.run([sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, check=True)
+    imports: dict[str, str] = json.loads(run.stdout)
+    return imports
 
 
-def test_checking_samples_loads_nothing_more() -> None:
+def test_checking_samples_imports_no_further_module() -> None:
     assert late_imports([]) == {}
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is absent")
-def test_checking_the_corpus_loads_nothing_more() -> None:
-    every_third = sorted(str(path) for path in CORPUS.rglob("*") if path.is_file() and path.stat().st_size < 2_000_000)[::3]
+def test_checking_the_corpus_imports_no_further_module() -> None:
+    every_third = sorted(str(path) for path in CORPUS.rglob("*") if path.is_file() and path.stat().st_size < 2_000_000)[
+        ::3
+    ]
     assert late_imports(every_third) == {}

@@ -1,11 +1,13 @@
+"""Pieces of a source read as one file."""
+
 import io
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.formats.pieces import Piece, open_pieces
-from tests.formats.judging import source_of
+from sluice_inspect.source import Piece, open_pieces
+from tests.inspection.formats.examining import source_of
 
 DATA = bytes(range(200))
 STRETCH = st.tuples(st.integers(0, 199), st.integers(0, 60)).map(lambda pair: (pair[0], min(pair[1], 200 - pair[0])))
@@ -24,7 +26,7 @@ def test_pieces_read_as_one_file(pieces: list[Piece], start: int, length: int) -
         assert stream.read(length) == joined(pieces)[start : start + length]
 
 
-def test_seeking_counts_from_each_end() -> None:
+def test_seek_counts_from_start_current_position_and_end() -> None:
     with source_of(DATA) as source:
         stream = open_pieces(source, [b"ab", (5, 3)])
         assert stream.seek(-1, io.SEEK_END) == 4

@@ -1,9 +1,7 @@
-"""Memory that the server lends to a child for one run, to lay out what it unpacked. What is laid there is as hostile as the file itself.
-
-A child has no file system, and may neither make files nor let one grow. So the server makes the memory and fixes its size; the child maps
-a window of it at a time and writes there. When the child has answered, the server seals the memory: that fails as long as anybody can
-still write to it, and then the child is not believed. Both sides use this module; a system without memfd has a nameless file instead.
-"""
+"""Shared memory that the server lends to a worker for one job, to write what it unpacked; as hostile as the file."""
+# A worker can neither create files nor let one grow. So the server creates the memory and fixes its size, the worker
+# maps a window of it at a time, and when it has replied the server seals the memory against writing. Sealing fails as
+# long as anybody can still write to it, and then the reply is not believed.
 
 import contextlib
 import fcntl
@@ -11,44 +9,39 @@ import mmap
 import os
 from typing import Final
 
-_WINDOW_BYTES: Final = 8 * 1024**2
-"""Address space that a child needs for it; a multiple of every page size."""
-_HAS_SEALS: Final = hasattr(fcntl, "F_ADD_SEALS")
+_WINDOW_BYTES: Final = 8 * 1024**2  # address space that a worker needs for one window; a multiple of every page size
 
 
-class Tray:
-    """Server side: `size` bytes of memory, taken from the machine only as they are written. To be closed. Raises `OSError`."""
+class SharedBuffer:
+    """Server side: `size` bytes of memory, allocated as they are written. The caller closes it. Raise `OSError`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.fd = _nameless()
+        self.fd = os.memfd_create("sluice-shared-buffer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size)
-            if _HAS_SEALS:
-                fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
         except OSError:
             self.close()
             raise
 
     def seal(self) -> bool:
-        """Make sure that nobody can write to it any more; answers False when somebody still can."""
-        if not _HAS_SEALS:
-            return True  # the engine without seals ends its child after each file
+        """Make the memory read-only for everybody; return False if somebody can still write to it."""
         try:
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
-        except OSError:  # busy, or sealed against seals by a child that is held by limits only
+        except OSError:  # still mapped, or sealed against seals by a worker at level limits-only
             return False
         return True
 
     def close(self) -> None:
-        """Let go of the memory. A second call is a no-op."""
+        """Release the memory. A second call is a no-op."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
-class TrayWriter:
-    """Child side: lays bytes down, one piece behind another. Takes over `fd`."""
+class SharedBufferWriter:
+    """Worker side: writes pieces one behind another. Takes ownership of `fd`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -59,11 +52,11 @@ class TrayWriter:
 
     @property
     def at(self) -> int:
-        """Where the next byte will lie."""
+        """Offset of the next byte to be written."""
         return self._at
 
-    def lay(self, data: bytes | bytearray | memoryview) -> bool:
-        """Lay `data` down; answers False, with nothing laid down, when there is no room for all of it."""
+    def write(self, data: bytes | bytearray | memoryview) -> bool:
+        """Append `data`; return False, with nothing written, when there is no room for all of it."""
         rest = memoryview(data)
         if len(rest) > self._size - self._at:
             return False
@@ -76,16 +69,17 @@ class TrayWriter:
         return True
 
     def close(self) -> None:
-        """Let go of memory and descriptor, without which the server believes nothing. A second call is a no-op."""
+        """Unmap the memory and close the descriptor, so that the server can seal it. A second call is a no-op."""
         if self._window is not None:
             self._window.close()
             self._window = None
         if self._fd >= 0:
-            with contextlib.suppress(OSError):  # a parser that closed it has done no harm
+            with contextlib.suppress(OSError):  # a parser may have closed it already
                 os.close(self._fd)
             self._fd = -1
 
     def _mapped(self) -> tuple[mmap.mmap, int]:
+        """Return the window that holds the current offset, and the offset within it."""
         start = self._at // _WINDOW_BYTES * _WINDOW_BYTES
         if self._window is None or start != self._window_at:
             if self._window is not None:
@@ -93,12 +87,3 @@ class TrayWriter:
             self._window = mmap.mmap(self._fd, min(_WINDOW_BYTES, self._size - start), offset=start)
             self._window_at = start
         return self._window, self._at - start
-
-
-def _nameless() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("sluice-tray", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    import tempfile  # noqa: PLC0415  (it loads unpackers, which the server does without)
-
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

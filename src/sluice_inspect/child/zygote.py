@@ -1,7 +1,10 @@
-"""The zygote: loads every parser once, reads no stranger's byte, and forks children on request. Runs in its own process, single-threaded.
+"""The zygote: load every parser once, read no file, and fork workers on request.
 
-Talks with `nursery` over a packet socket, one JSON object a packet. In: `fork` (with the child's end of its socket), `kill`.
-Out: `ready` or `failed`, once; `ended` for every child that is gone, with what the kernel says of it.
+Runs in a process of its own, single-threaded.
+
+Exchanges one JSON object per packet with the server's supervisor over a packet socket. In: `fork` (with the worker's
+end of its socket), `kill`. Out: `ready` or `failed`, once; `exited` for every child that has ended, with its exit
+status.
 """
 
 import contextlib
@@ -12,29 +15,30 @@ import select
 import signal
 import socket
 from pathlib import Path
-from typing import Final, Never
+from typing import Final, Never, cast
 
-from sluice.engines.sandbox import child, lock, seccomp
+from sluice_inspect.child import confinement, seccomp, worker
+from sluice_inspect.child.protocol import Level
 
 _PACKET_MAX: Final = 4096
-_LOST: Final = 70
-"""Exit status of a child that left its loop by an exception; the kernel's reasons come as signals."""
+# Exit status of a child that left its loop by an exception; deaths by the kernel show as signals.
+_EXIT_BY_EXCEPTION: Final = 70
 
 
 class Zygote:
-    """Children by process id. `control` is the packet socket to the server."""
+    """Forks, kills and reaps the children of this process. `control` is the packet socket to the server."""
 
-    def __init__(self, control: socket.socket, jobs: child.Jobs, *, memory_bytes: int) -> None:
+    def __init__(self, control: socket.socket, jobs: worker.Jobs, *, memory_bytes: int) -> None:
         self._control = control
         self._jobs = jobs
-        self._address_space = child.memory_in_use()[0] + memory_bytes
-        self._numbers: dict[int, int] = {}
+        self._address_space = worker.memory_in_use()[0] + memory_bytes
+        self._numbers: dict[int, int] = {}  # by process id
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
 
     def serve(self) -> None:
-        """Fork, kill and reap until the server closes its end; then end every child and wait for them."""
+        """Fork, kill and reap until the server closes its end; then kill every child and reap it."""
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(self._wake_in.fileno(), warn_on_full_buffer=False)
         poll = select.poll()
@@ -46,13 +50,14 @@ class Zygote:
                 if fd == self._wake_out.fileno():
                     self._reap()
                 else:
-                    serving = self._obey()
+                    serving = self._handle_order()
         for pid in self._numbers:
             os.kill(pid, signal.SIGKILL)
         for pid in self._numbers:
             os.waitpid(pid, 0)
 
-    def _obey(self) -> bool:
+    def _handle_order(self) -> bool:
+        """Handle one packet; return False when the server is gone."""
         try:
             packet, fds, _flags, _address = socket.recv_fds(self._control, _PACKET_MAX, 1)
         except ConnectionResetError:
@@ -71,24 +76,25 @@ class Zygote:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_child(order, fd, zygote)
+            self._run_child(order, fd, zygote)
         os.close(fd)
         self._numbers[pid] = int(order["fork"])
 
-    def _become_child(self, order: dict[str, str], fd: int, zygote: int) -> Never:
-        """Be a child until its work ends. Never returns: an exception must not let it run on as a second zygote."""
-        status = _LOST
+    def _run_child(self, order: dict[str, str], fd: int, zygote: int) -> Never:
+        """Run as a child, then exit. Never returns: an exception must not let the child go on as a second zygote."""
+        status = _EXIT_BY_EXCEPTION
         try:
-            lock.die_with(zygote)
+            confinement.die_with(zygote)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for ours in (self._control, self._wake_in, self._wake_out):
                 ours.close()
             sock = socket.socket(fileno=fd)
             if order["level"] == "samples":
-                child.show_samples(sock, self._jobs)
+                worker.send_samples(sock, self._jobs)
             else:
-                child.work(sock, self._jobs, level=order["level"], address_space=self._address_space)  # type: ignore[arg-type]  # the server names levels only
+                level = cast("Level", order["level"])  # the server sends nothing else
+                worker.serve(sock, self._jobs, level=level, address_space=self._address_space)
             status = 0
         finally:
             os._exit(status)
@@ -101,52 +107,41 @@ class Zygote:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if not pid:
                 return
-            self._tell({
-                "ended": self._numbers.pop(pid),
+            report = {
+                "exited": self._numbers.pop(pid),
                 "status": os.waitstatus_to_exitcode(status),
-                "cpu_seconds": usage.ru_utime + usage.ru_stime,
                 "peak_bytes": usage.ru_maxrss * 1024,
-            })  # fmt: skip
-
-    def _tell(self, message: dict[str, object]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the server is gone: the next read says so
-            self._control.send(json.dumps(message).encode())
+            }
+            with contextlib.suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # the server is gone: the next read says so
+                self._control.send(json.dumps(report).encode())
 
 
 def main(raw_arguments: str) -> None:
-    """Be the zygote. Arguments as JSON: `socket`, `parent`, `jobs`, `memory_bytes`."""
+    """Run the zygote. The arguments are JSON: `socket`, `parent`, `jobs`, `memory_bytes`."""
     arguments = json.loads(raw_arguments)
     for interrupt in (signal.SIGINT, signal.SIGTERM):
-        # a terminal's or a service manager's signal goes to the whole group; the server ends us when it has drained
+        # A terminal or a service manager signals the whole group; the server ends us when it has drained.
         signal.signal(interrupt, signal.SIG_IGN)
-    lock.die_with(arguments["parent"])
-    _offer_to_the_out_of_memory_killer()
+    confinement.die_with(arguments["parent"])
+    with contextlib.suppress(OSError):
+        # Let the out-of-memory killer take us and our children first: better a parser than the server.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     control = socket.socket(fileno=arguments["socket"])
-    jobs = child.load_jobs(arguments["jobs"])
+    jobs = worker.load_jobs(arguments["jobs"])
     jobs.preload()
-    if threads := _other_threads():
-        control.send(json.dumps({"failed": f"preloading left threads behind, which a fork would lose: {threads}"}).encode())
+    threads = [task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())]
+    if threads:
+        names = ", ".join((task / "comm").read_text().strip() for task in threads)
+        failure = f"preloading left threads behind, which a fork would lose: {names}"
+        control.send(json.dumps({"failed": failure}).encode())
         return
-    child.hush()
+    worker.silence_output()
     seccomp.warm()
     zygote = Zygote(control, jobs, memory_bytes=arguments["memory_bytes"])
-    control.send(json.dumps({"ready": {"resident_bytes": child.memory_in_use()[1]}}).encode())
-    _freeze()
-    zygote.serve()
-
-
-def _other_threads() -> str:
-    tasks = [task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())]
-    return ", ".join((task / "comm").read_text().strip() for task in tasks)
-
-
-def _offer_to_the_out_of_memory_killer() -> None:
-    """Stand first when the machine runs out of memory, and with us every child: better a parser than the server."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-
-
-def _freeze() -> None:
-    """Keep the collector off the pages that children share with us."""
+    control.send(json.dumps({"ready": {"resident_bytes": worker.memory_in_use()[1]}}).encode())
+    # Keep the garbage collector off the pages that children share with us.
     gc.collect()
     gc.freeze()
+    zygote.serve()

@@ -1,22 +1,22 @@
-"""The chunks of RIFF files (WAV, AVI, WebP) and of their big-endian forerunner IFF (AIFF). What the chunks must be is said in the kinds."""
+"""The chunks of RIFF files (WAV, AVI, WebP) and of their big-endian predecessor IFF (AIFF)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sluice.formats.source import Source
-from sluice.formats.verdict import TooComplex
+from sluice_inspect.report import TooComplex
+from sluice_inspect.source import Source
 
 Order = Literal["little", "big"]
 
 HEADER_BYTES: Final = 8
-_MOST: Final = 1_000_000
+_MAX_CHUNKS: Final = 1_000_000
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One chunk as its header declares it, in bytes from the start of the file; `end` leaves the padding byte out."""
+    """One chunk as its header declares it. Offsets are in bytes from the start of the file."""
 
     name: bytes
     offset: int
@@ -29,23 +29,19 @@ class Chunk:
 
     @property
     def end(self) -> int:
-        """Where the content ends, whether or not the file reaches so far."""
+        """Where the content ends, without the padding byte. The file may end before it."""
         return self.body + self.size
 
     @property
     def is_named(self) -> bool:
-        """Whether the name is one at all: four printable characters."""
+        """Whether the name is valid: four printable characters."""
         return _is_name(self.name)
 
 
 def chunks(source: Source, start: int, end: int, order: Order = "little") -> Iterator[Chunk]:
-    """Answer the chunks whose headers stand between `start` and `end`, up to the first that passes `end` or has no name; that one included.
-
-    Content of odd length is padded to even; where a writer forgot the padding, the next header is taken where it stands.
-    Raises `TooComplex` for more than a million.
-    """
+    """Yield the chunks whose headers are in the range. Nothing is found after one that is unnamed or passes `end`."""
     offset = start
-    for _ in range(_MOST):
+    for _ in range(_MAX_CHUNKS):
         head = source.read_at(offset, HEADER_BYTES) if offset + HEADER_BYTES <= end else b""
         if len(head) < HEADER_BYTES:
             return
@@ -53,14 +49,14 @@ def chunks(source: Source, start: int, end: int, order: Order = "little") -> Ite
         yield chunk
         if not chunk.is_named or chunk.end > end:
             return
-        offset = chunk.end + (chunk.size & 1 and _padding(source, chunk.end))
-    raise TooComplex(f"more than {_MOST} chunks stand behind byte {start} of the file")
+        offset = chunk.end + (chunk.size & 1 and _padding_bytes(source, chunk.end))
+    raise TooComplex(f"more than {_MAX_CHUNKS} chunks follow byte {start} of the file")
 
 
-def _padding(source: Source, end: int) -> int:
-    """Answer how many bytes of padding follow content of odd length that ends at `end`: none only where a name stands right there."""
-    behind = source.read_at(end, 5)
-    return 0 if _is_name(behind[:4]) and not _is_name(behind[1:]) else 1
+def _padding_bytes(source: Source, end: int) -> int:
+    # Content of odd length is padded to an even offset. Some writers forget it: a name then follows immediately.
+    following = source.read_at(end, 5)
+    return 0 if _is_name(following[:4]) and not _is_name(following[1:]) else 1
 
 
 def _is_name(four: bytes) -> bool:

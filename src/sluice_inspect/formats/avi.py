@@ -1,61 +1,60 @@
-"""AVI: its lists and all chunks of media in them stand in the file, and all that FFmpeg can decode decodes."""
+"""AVI: its lists and all chunks of media in them are in the file, and all that FFmpeg can decode decodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from sluice.formats import riff
-from sluice.formats.budget import Deadline
-from sluice.formats.kind import Kind
-from sluice.formats.media import media, media_samples
-from sluice.formats.media.media import LACKS
-from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, Measure
+from sluice_inspect.budget import Deadline
+from sluice_inspect.containers import riff
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.media.playback import MISSING_READER, play
+from sluice_inspect.media.sample_files import encode_video
+from sluice_inspect.report import Corrupt, Limits, Measure
+from sluice_inspect.source import Source
 
 _FORM_BYTES: Final = 4
-_UNKNOWN: Final = frozenset({0, 4, 0xFFFFFFFF})
-"""Sizes of a list of media that was never finished: its writer ended first, or could not go back. Players look for the chunks themselves."""
+# Sizes of a list of media whose writer was interrupted or could not seek back. Players then search for the chunks.
+_UNKNOWN_SIZES: Final = frozenset({0, 4, 0xFFFFFFFF})
 
 
-def _recognises(source: Source) -> bool:
-    return source.head.startswith(b"RIFF") and source.head[8:12] in {b"AVI ", b"AVIX"}
-
-
-def _check(source: Source, limits: Limits) -> Mapping[str, Measure]:
+def _examine(source: Source, limits: Limits) -> Examination:
     deadline = Deadline(limits.soft_seconds)
     names: set[bytes] = set()
     end = 0
+    # OpenDML: a file of more than a gigabyte has several RIFF parts.
     for part in riff.chunks(source, 0, source.size):
         if part.name != b"RIFF":
             break
-        for name, end in _lists(source, part, deadline):  # noqa: B007  (the last end is wanted)
+        for name, end in _read_lists(source, part, deadline):  # noqa: B007  (the last end is needed)
             names.add(name)
     if b"hdrl" not in names:
-        raise Corrupt("the AVI does not say what its streams are like")
+        raise Corrupt("the AVI does not describe its streams")
     if b"movi" not in names:
         raise Corrupt("the AVI holds no media")
     measures: dict[str, Measure] = {"trailing_bytes": max(0, source.size - end)}
-    return measures | dict(media.play(source, "avi", deadline))
+    return play(source, "avi", deadline, measures=measures)
 
 
-def _lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterator[tuple[bytes, int]]:
-    """Answer names and ends of the lists and chunks of one RIFF of the file. Raises `Corrupt` where one is damaged or cut."""
+def _read_lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterator[tuple[bytes, int]]:
+    """Yield names and ends of the lists and chunks of one RIFF part. Raise `Corrupt` if one is damaged or cut."""
     limit = min(source.size, part.end) if part.size > _FORM_BYTES else source.size
     for chunk in riff.chunks(source, part.body + _FORM_BYTES, limit):
-        name = source.read_at(chunk.body, 4) if chunk.name == b"LIST" else chunk.name
         if not chunk.is_named:
             return
-        if name == b"movi" and chunk.size in _UNKNOWN:
+        name = source.read_at(chunk.body, 4) if chunk.name == b"LIST" else chunk.name
+        if name == b"movi" and chunk.size in _UNKNOWN_SIZES:
             yield name, source.size
             return
         if chunk.end > source.size:
-            raise Corrupt(f"the AVI ends at byte {source.size}, inside the {_said(name)} part, which ends at byte {chunk.end}")
+            raise Corrupt(
+                f"the AVI ends at byte {source.size}, inside the {name.decode('latin-1').strip()} part, which ends at"
+                f" byte {chunk.end}"
+            )
         if name == b"movi":
             _check_media(source, chunk, deadline)
         yield name, chunk.end
 
 
 def _check_media(source: Source, parent: riff.Chunk, deadline: Deadline) -> None:
-    """Raise `Corrupt` unless the chunks of a list of media follow each other to its end."""
     for chunk in riff.chunks(source, parent.body + _FORM_BYTES, parent.end):
         if not chunk.is_named and source.read_at(chunk.offset, min(4096, parent.end - chunk.offset)).strip(b"\0"):
             raise Corrupt(f"there is no chunk at byte {chunk.offset} of the AVI, where one must be")
@@ -67,17 +66,12 @@ def _check_media(source: Source, parent: riff.Chunk, deadline: Deadline) -> None
             _check_media(source, chunk, deadline)
 
 
-def _said(name: bytes) -> str:
-    return name.decode("latin-1").strip()
-
-
-KIND: Final = Kind(
+FORMAT: Final = Format(
     name="avi",
     content_type="video/x-msvideo",
     extensions=frozenset({"avi", "divx"}),
-    recognises=_recognises,
-    check=_check,
-    blank=media.blank_media,
-    sample=lambda: media_samples.video("avi", "mpeg4"),
-    lacks=LACKS,
+    matches=lambda source: source.head.startswith(b"RIFF") and source.head[8:12] in {b"AVI ", b"AVIX"},
+    examine=_examine,
+    sample=lambda: encode_video("avi", "mpeg4"),
+    missing_reader=MISSING_READER,
 )

@@ -1,50 +1,43 @@
-"""Internet mail (.eml, RFC 5322): text that begins with a header. Readers take nearly anything else, so no syntax is enforced.
-
-A mail is blank without a subject, an attachment with content, and a body that shows anything.
-"""
+"""Internet mail (RFC 5322): text that begins with a header. Blank without subject, attachment and visible body."""
 
 import email
 import email.parser
 import email.policy
 import io
 import re
-from collections.abc import Mapping
 from email.message import Message
 from typing import Final
 
-from sluice.formats.images.embedded import embedded_is_blank
-from sluice.formats.kind import Kind
-from sluice.formats.source import Source
-from sluice.formats.text.html_ink import html_shows
-from sluice.formats.text.plaintext import INVISIBLE, check_text, encoding_of
-from sluice.formats.verdict import Corrupt, Limits, Measure
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.images.embedded import embedded_is_blank
+from sluice_inspect.report import Corrupt, Limits, Measure
+from sluice_inspect.source import Source
+from sluice_inspect.text.html_ink import has_visible_html
+from sluice_inspect.text.plaintext import INVISIBLE, check_text, encoding_of
 
-_ZEROS: Final = 64
-_FIELD: Final = re.compile(rb"[!-9;-~]+[ \t]*:")
-_LINES_OF_HEADER: Final = 200
+_ZEROS_OF_DAMAGE: Final = 64  # in a row; mail readers ignore a few
+_FIELD: Final = re.compile(rb"[!-9;-~]+[ \t]*:")  # RFC 5322 section 2.2, with the obsolete space before the colon
+_HEADER_LINES: Final = 200
+# RFC 2045 section 6.2: such a mail holds any bytes, so that it cannot be checked as text.
 _BINARY: Final = re.compile(rb"^content-transfer-encoding:\s*binary", re.IGNORECASE | re.MULTILINE)
-_READ_MOST: Final = 2 * 1024**2
-"""A larger mail is not looked through: not blank."""
-_PARTS_MOST: Final = 100
+
+_SEARCH_BYTES: Final = 2 * 1024**2  # a mail beyond these is not searched for visible parts: not blank
+_BOUNDARIES_MAX: Final = 100
 
 
-def _recognises(_source: Source) -> bool:
-    return False
+def _examine(source: Source, limits: Limits) -> Examination:
+    _require_header(source)
+    measures: dict[str, Measure] = {"encoding": "binary"}
+    if not _BINARY.search(source.head):
+        measures.update(check_text(source, zeros=_ZEROS_OF_DAMAGE))
+    return Examination(measures, lambda: _find_blank(source, limits))
 
 
-def _check(source: Source, _limits: Limits) -> Mapping[str, Measure]:
-    _check_header(source)
-    if _BINARY.search(source.head):
-        return {"encoding": "binary"}
-    return check_text(source, zeros=_ZEROS)
-
-
-def _check_header(source: Source) -> None:
+def _require_header(source: Source) -> None:
     head = source.head
     if encoding_of(source).startswith(("utf-16", "utf-32")):
         head = head.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
-    lines = head.removeprefix(b"\xef\xbb\xbf").lstrip().splitlines()[:_LINES_OF_HEADER]
-    for line in lines:
+    for line in head.removeprefix(b"\xef\xbb\xbf").lstrip().splitlines()[:_HEADER_LINES]:
         if not line.strip():
             break
         if _FIELD.match(line):
@@ -52,46 +45,48 @@ def _check_header(source: Source) -> None:
     raise Corrupt("the mail has no header: its first lines are no fields, as From and Subject are")
 
 
-def _blank(source: Source, limits: Limits) -> str | None:
-    if source.size > _READ_MOST:
+def _find_blank(source: Source, limits: Limits) -> str | None:
+    if source.size > _SEARCH_BYTES:
         return None
     data = source.read_at(0, source.size)
-    if data.lower().count(b"boundary") > _PARTS_MOST:
+    if data.lower().count(b"boundary") > _BOUNDARIES_MAX:
         return None
     mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
-    if str(mail.get("Subject", "")).strip(INVISIBLE) or any(_shows(part, limits) for part in mail.walk()):
+    if str(mail.get("Subject", "")).strip(INVISIBLE) or any(_is_visible(part, limits) for part in mail.walk()):
         return None
     return "the mail has no subject, no attachment, and a body that shows nothing"
 
 
-def _shows(part: "Message[str, str]", limits: Limits) -> bool:
-    """Whether one part of a mail has content."""
-    if part.get_content_maintype() in {"multipart", "message"}:
-        return part.get_content_maintype() == "message"
+def _is_visible(part: "Message[str, str]", limits: Limits) -> bool:
+    match part.get_content_maintype():
+        case "message":
+            return True
+        case "multipart":
+            return False
     payload = part.get_payload(decode=True)
     content = payload if isinstance(payload, bytes) else b""
-    if part.get_content_maintype() == "image":
-        return bool(content) and not embedded_is_blank(io.BytesIO(content), limits)
-    if part.get_content_maintype() != "text":
-        return bool(content.strip())
-    text = _decoded(content, part.get_content_charset("latin-1"))
-    return html_shows([text], limits) if part.get_content_subtype() == "html" else bool(text.strip(INVISIBLE))
+    match part.get_content_maintype():
+        case "image":
+            return bool(content) and not embedded_is_blank(io.BytesIO(content), limits)
+        case "text":
+            text = _decode(content, part.get_content_charset("latin-1"))
+            is_html = part.get_content_subtype() == "html"
+            return has_visible_html([text], limits) if is_html else bool(text.strip(INVISIBLE))
+    return bool(content.strip())
 
 
-def _decoded(content: bytes, charset: str) -> str:
+def _decode(content: bytes, charset: str) -> str:
     try:
         return content.decode(charset)
     except (LookupError, ValueError):
         return content.decode("latin-1")
 
 
-KIND: Final = Kind(
+FORMAT: Final = Format(
     name="eml",
     content_type="message/rfc822",
     extensions=frozenset({"eml"}),
-    recognises=_recognises,
-    check=_check,
-    blank=_blank,
+    examine=_examine,
     sample=lambda: b"From: a@example.com\r\nTo: b@example.com\r\nSubject: Sample\r\n\r\nOne line.\r\n",
     is_text=True,
 )

@@ -1,8 +1,6 @@
-"""ZIP archives: what may stand around one, and by which names they go. How archives are read is in `zipped`; formats built on ZIP have kinds of their own.
-
-Text in front of or behind an archive is allowed, as self-extracting scripts and mail gateways leave it, unless it is HTML: then a web
-server's answer was saved as the file.
-"""
+"""ZIP archives: what may stand around one, and the names under which they are known."""
+# Text around an archive is allowed, as self-extracting scripts and mail gateways leave it, unless it is HTML: then a
+# web server's answer was saved as the file. Formats built on ZIP (docx, epub) are `Format`s of their own.
 
 import io
 import zipfile
@@ -10,74 +8,69 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from sluice.formats.archives.containers import RandomAccess, Visitor, WholeContainer
-from sluice.formats.archives.nested import blank_archive, check_archive
-from sluice.formats.archives.trailing import refuse_second_format
-from sluice.formats.archives.zip_records import CENTRAL, END, LOCAL, find_end
-from sluice.formats.archives.zip_walk import ZIP, show_members
-from sluice.formats.archives.zipped import Archive, read_archive
-from sluice.formats.budget import Budget
-from sluice.formats.kind import Kind
-from sluice.formats.magics import PROGRAMS, begins_otherwise
-from sluice.formats.source import Source
-from sluice.formats.text.webpage import is_web_page
-from sluice.formats.verdict import Corrupt, Finding, Judgement, Measure, Unsafe
+from sluice_inspect.archives.container import RandomAccess, RandomAccessContainer, Visitor
+from sluice_inspect.archives.nested import examine_archive
+from sluice_inspect.archives.safety import refuse_second_format
+from sluice_inspect.archives.zip.archive import ZIP, read_archive, show_members
+from sluice_inspect.archives.zip.records import CENTRAL, END, LOCAL, find_end
+from sluice_inspect.budget import Budget
+from sluice_inspect.format import Format
+from sluice_inspect.report import Corrupt, Finding, InspectionError, Measure, Unsafe
+from sluice_inspect.signatures import EXECUTABLES, has_binary_signature, is_web_page
+from sluice_inspect.source import Source
 
+# Marks of archives that were meant to be split into volumes: APPNOTE 8.5.4 and 8.5.5.
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
 _SPANNING_BYTES: Final = 4
-_PADDING_MOST: Final = 512
-"""Bytes behind an archive that is not at the start of its file."""
+_MAX_PADDING_BYTES: Final = 512  # bytes behind an archive that is not at the start of its file
+# In front of and behind an archive, so many bytes are searched for a second one.
+_MAX_SEARCHED_BYTES: Final = 64 * 1024**2
+# Names of formats that are always ZIP archives and have no `Format` of their own.
 _EXTENSIONS: Final = frozenset({
-    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "aab", "ipa", "whl", "xpi", "cbz", "kmz", "nupkg", "snupkg", "vsix",
+    "zip", "zipx", "jar", "war", "ear", "aar", "apk", "aab", "ipa", "whl", "xpi", "cbz", "kmz", "nupkg", "snupkg",
+    "vsix",
     "odg", "odf", "odb", "odc", "otg", "sxw", "sxc", "sxi", "vsdx", "vsdm", "vssx", "vstx",
-    "xps", "oxps", "3mf", "appx", "msix", "appxbundle", "msixbundle", "idml", "twbx", "pbix", "ggb", "sb2", "sb3", "h5p", "imscc", "mscz", "usdz", "npz",
-    "ora", "kra", "oxt", "dwfx",
+    "xps", "oxps", "3mf", "appx", "msix", "appxbundle", "msixbundle", "idml", "twbx", "pbix", "ggb", "sb2", "sb3",
+    "h5p", "imscc",
+    "mscz", "usdz", "npz", "ora", "kra", "oxt", "dwfx",
 })  # fmt: skip
-"""Names of formats that are always ZIP archives and have no kind of their own, or not yet."""
-_BESIDE_MOST: Final = 64 * 1024**2
-"""Bytes in front of and behind an archive that are searched for a second one."""
 
 
-def recognises(source: Source) -> bool:
-    """Whether an archive begins at the start, or ends the file behind something else that is no HTML page and no program."""
+def matches(source: Source) -> bool:
+    """Whether an archive begins at the start, or ends the file behind something that is no HTML page and no program."""
     head = source.head
     if head.startswith((LOCAL, END)) or (head.startswith(_SPANNING_MARKS) and head[4:8] == LOCAL):
         return True
-    if END not in source.tail or head.startswith(PROGRAMS) or is_web_page(head):
+    if END not in source.tail or head.startswith(EXECUTABLES) or is_web_page(head):
         return False
     try:
         end = find_end(source)
-    except Judgement:
+    except InspectionError:
         return False
     if end is None or source.read_at(end.directory, len(CENTRAL)) != CENTRAL:
         return False
-    return end.end == source.size or (source.size - end.end <= _PADDING_MOST and not begins_otherwise(head))
+    return end.end == source.size or (source.size - end.end <= _MAX_PADDING_BYTES and not has_binary_signature(head))
 
 
 def _walk(source: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     archive = read_archive(source, budget.limits)
-    _refuse_beside(archive)
+    for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
+        surroundings = source.read_at(start, min(size, _MAX_SEARCHED_BYTES))
+        if is_web_page(surroundings):
+            raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
+        if LOCAL in surroundings:
+            raise Unsafe(
+                Finding.ARCHIVE_UNSAFE, "the file holds a second archive beside the one that its directory lists"
+            )
+        if start:
+            refuse_second_format(surroundings, "ZIP", start)
+    if archive.prefix_bytes > _SPANNING_BYTES and has_binary_signature(source.read_at(0, _MAX_PADDING_BYTES)):
+        raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
     return show_members(archive, budget, visitor)
 
 
-def _refuse_beside(archive: Archive) -> None:
-    for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
-        beside = archive.source.read_at(start, min(size, _BESIDE_MOST))
-        if is_web_page(beside):
-            raise Corrupt("an HTML page is saved around the archive: a web server's answer, not the file itself")
-        if LOCAL in beside:
-            raise Unsafe(Finding.ARCHIVE_UNSAFE, "the file holds a second archive beside the one that its directory lists")
-        refuse_second_format(beside if start else b"", "ZIP", start)
-    if (
-        archive.prefix_bytes
-        and begins_otherwise(archive.source.read_at(0, _PADDING_MOST))
-        and archive.prefix_bytes > _SPANNING_BYTES
-    ):
-        raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
-
-
 def sample() -> bytes:
-    """Answer an archive of one packed and one stored member."""
+    """Return an archive of one packed and one stored member."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(zipfile.ZipInfo("stored.txt"), "A sluice is a gate.\n")
@@ -85,12 +78,11 @@ def sample() -> bytes:
     return file.getvalue()
 
 
-KIND: Final = Kind(
+FORMAT: Final = Format(
     name="zip",
     content_type="application/zip",
     extensions=_EXTENSIONS,
-    recognises=recognises,
-    check=partial(check_archive, WholeContainer("zip", ZIP.begins, _walk)),
+    matches=matches,
+    examine=partial(examine_archive, RandomAccessContainer("zip", ZIP.matches, _walk)),
     sample=sample,
-    blank=blank_archive,
 )

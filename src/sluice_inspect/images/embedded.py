@@ -1,4 +1,4 @@
-"""Looks at a picture that is part of a document. Finding it there is the document's kind; the blank rule is `pictures`."""
+"""The blank rule for pictures that are part of a document; the document's format finds them there."""
 
 import base64
 import binascii
@@ -9,36 +9,32 @@ from urllib.parse import unquote_to_bytes
 
 from PIL import Image
 
-from sluice.formats.images.pictures import picture_is_blank
-from sluice.formats.verdict import Limits
+from sluice_inspect.images.blank import picture_is_blank
+from sluice_inspect.report import Limits
 
-Image.init()  # loads the decoders now: the sandbox that runs this later has no file system
+# Loads all decoders now: the sandbox that runs this module later has no file system to load them from.
+Image.init()
 
-BYTES_MOST: Final = 64 * 1024**2
-"""A larger picture is not looked at: not blank."""
+BYTES_MOST: Final = 64 * 1024**2  # a larger picture is not decoded, and counts as not blank
 _PIXELS_MOST: Final = 60_000_000
-_DOT: Final = 2
-"""Pixels a side up to which a picture is a tracking dot or a spacer."""
-_COLOURED: Final = 40
-"""Levels between the colour channels of a picture that is not grey."""
+_DOT: Final = 2  # pixels a side up to which a picture is a tracking dot or a spacer
+_COLOURED: Final = 40  # levels between the colour channels of a picture that is not grey
 _LIGHT: Final = 200
 _SCAN_SIDE: Final = 300
-
-
-_INLINE: Final = re.compile(r"\s*data:image/[\w.+-]+((?:;[\w=-]+)*),(.*)", re.DOTALL | re.IGNORECASE)
-_INLINE_MOST: Final = 16 * 1024**2
+_DATA_URL: Final = re.compile(r"\s*data:image/[\w.+-]+((?:;[\w=-]+)*),(.*)", re.DOTALL | re.IGNORECASE)
+_DATA_URL_MOST: Final = 16 * 1024**2
 
 
 class Bytes(Protocol):
     """An opened member of an archive."""
 
     def read(self, size: int, /) -> bytes:
-        """Answer up to `size` bytes, none at the end."""
+        """Return up to `size` bytes, none at the end."""
 
 
 def inline_is_blank(address: str, limits: Limits) -> bool:
-    """Whether a reader would see nothing on a picture that stands in its own address (`data:`). Of other addresses the answer is False."""
-    inline = _INLINE.fullmatch(address) if len(address) <= _INLINE_MOST else None
+    """Return whether the picture in a `data:` URL is blank; False for every other address."""
+    inline = _DATA_URL.fullmatch(address) if len(address) <= _DATA_URL_MOST else None
     if inline is None:
         return False
     try:
@@ -49,10 +45,7 @@ def inline_is_blank(address: str, limits: Limits) -> bool:
 
 
 def embedded_is_blank(stream: Bytes, limits: Limits) -> bool:
-    """Whether a reader would see nothing on an embedded picture. In doubt (vector formats, damage, size) the answer is False.
-
-    Judgements of the stream pass through.
-    """
+    """Return whether an embedded picture is blank; False in doubt (vector formats, damage, size)."""
     data = read_capped(stream, BYTES_MOST)
     if data is None:
         return False
@@ -63,23 +56,24 @@ def embedded_is_blank(stream: Bytes, limits: Limits) -> bool:
                 return False
             if max(width, height) <= _DOT:
                 return True
-            return getattr(image, "n_frames", 1) == 1 and picture_is_blank(image) and not _stands_out(image)
+            return getattr(image, "n_frames", 1) == 1 and picture_is_blank(image) and not _shows_on_a_page(image)
     except Exception:  # noqa: BLE001  (decoders raise anything; what cannot be decoded cannot be called blank)
         return False
 
 
-def _stands_out(image: Image.Image) -> bool:
-    """Whether an even picture shows on a white page for its colour, or as a small dark box or line. A large dark one is a failed scan."""
+def _shows_on_a_page(image: Image.Image) -> bool:
+    """Return whether an even picture is visible on a white page: for its colour, or as a small dark box or line."""
     over_white = Image.new("RGBA", (1, 1), "white")
     over_white.alpha_composite(image.convert("RGBA").resize((1, 1), Image.Resampling.BOX))
     channels = over_white.convert("RGB").tobytes()
     if max(channels) - min(channels) > _COLOURED:
         return True
+    # A large dark picture is a failed scan, not a design element.
     return min(image.size) < _SCAN_SIDE and max(channels) < _LIGHT
 
 
 def read_capped(stream: Bytes, most: int) -> bytes | None:
-    """Answer all bytes of a stream, or None when there are more than `most`."""
+    """Return all bytes of a stream, or None if there are more than `most`."""
     chunks: list[bytes] = []
     size = 0
     while chunk := stream.read(256 * 1024):

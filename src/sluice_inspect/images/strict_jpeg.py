@@ -1,4 +1,4 @@
-"""Decodes a JPEG that is at hand with a decoder that takes its own warnings for errors. Follows no file: how a JPEG file is laid out is its kind's."""
+"""A strict JPEG decoder: the libjpeg in qpdf, which reports as errors what other decoders draw over with a warning."""
 
 import re
 from typing import Final
@@ -6,19 +6,20 @@ from typing import Final
 import pikepdf
 
 _FRAME: Final = re.compile(rb"\xff([\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf])..(.)", re.DOTALL)
-_COMMON: Final = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
-"""Baseline, extended, progressive; lossless and hierarchical ones are read by few."""
-_DEPTH: Final = 8
+# Baseline, extended and progressive. Few decoders read lossless and hierarchical pictures.
+COMMON_PROCESSES: Final = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
+COMMON_PRECISION: Final = 8
 
 
 def is_common_jpeg(data: bytes) -> bool:
-    """Whether most decoders know the process and the depth of a picture. In doubt they do."""
+    """Return whether most decoders know the picture's process and depth; True if there is no frame header."""
     frame = _FRAME.search(data)
-    return frame is None or (frame.group(1)[0] in _COMMON and frame.group(2)[0] == _DEPTH)
+    return frame is None or (frame.group(1)[0] in COMMON_PROCESSES and frame.group(2)[0] == COMMON_PRECISION)
 
 
-def jpeg_complaint(data: bytes) -> str:
-    """Answer what qpdf's decoder has against a picture, nothing when it decodes to its end without a warning."""
+def jpeg_error(data: bytes) -> str:
+    """Return the error that decoding a picture gives; empty if it decodes to its end without a warning."""
+    # qpdf decodes JPEG only as a stream of a PDF, so the picture is put into an empty one.
     with pikepdf.new() as carrier:
         stream = pikepdf.Stream(carrier, data)
         stream.Filter = pikepdf.Name.DCTDecode

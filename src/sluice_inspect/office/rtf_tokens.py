@@ -1,4 +1,4 @@
-"""Splits Rich Text Format into groups, control words and text (RTF 1.9.1), in constant memory. What the words mean is known elsewhere."""
+"""Tokenizer of Rich Text Format (RTF 1.9.1): groups, control words and text, in constant memory."""
 
 import re
 from collections.abc import Iterator
@@ -7,42 +7,38 @@ from enum import Enum, auto
 from typing import BinaryIO, Final
 
 _TOKEN: Final = re.compile(rb"[{}]|\\(?:([a-zA-Z]{1,32})(-?\d{1,10})? ?|'([0-9a-fA-F]{2})|(.))|[^{}\\]+", re.DOTALL)
-_LONGEST: Final = 64
-"""Bytes that a control word takes at most."""
+_LONGEST: Final = 64  # bytes that a control word takes at most
 _CHUNK: Final = 256 * 1024
 _BINARY: Final = b"bin"
 
 
-class What(Enum):
-    """The kinds of tokens."""
+class TokenType(Enum):
+    """The types of tokens. `BYTE` is a character in two hexadecimal digits, `BINARY` the data behind the word `bin`."""
 
     OPEN = auto()
     CLOSE = auto()
     WORD = auto()
-    """A control word; `number` is its parameter."""
     SYMBOL = auto()
-    """A control symbol: `text` is the character."""
     BYTE = auto()
-    """A character in two hexadecimal digits: `text` is the byte."""
     TEXT = auto()
     BINARY = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; text and binary data come in pieces."""
+    """One token. `number` is the parameter of a control word. Text and binary data come in pieces."""
 
-    what: What
+    type: TokenType
     text: bytes = b""
     number: int | None = None
 
 
-_OPEN_TOKEN: Final = Token(What.OPEN)
-_CLOSE_TOKEN: Final = Token(What.CLOSE)
+_OPEN_TOKEN: Final = Token(TokenType.OPEN)
+_CLOSE_TOKEN: Final = Token(TokenType.CLOSE)
 
 
-def tokens(stream: BinaryIO) -> Iterator[Token]:
-    """Yield what a stream holds, from its first brace to its end."""
+def read_tokens(stream: BinaryIO) -> Iterator[Token]:
+    """Yield the tokens of a stream, to its end."""
     buffer, at, ended = b"", 0, False
     while True:
         if not ended and len(buffer) - at < _LONGEST:
@@ -53,33 +49,27 @@ def tokens(stream: BinaryIO) -> Iterator[Token]:
         if found is None:
             return
         at = found.end()
-        if found[1] == _BINARY:
-            for piece in _binary(buffer, at, max(0, int(found[2] or 0)), stream):
-                yield Token(What.BINARY, piece)
-            length = max(0, int(found[2] or 0))
-            taken = min(length, len(buffer) - at)
-            at += taken
-        else:
+        if found[1] != _BINARY:
             yield _token(found)
-
-
-def _binary(buffer: bytes, at: int, length: int, stream: BinaryIO) -> Iterator[bytes]:
-    piece = buffer[at : at + length]
-    while piece:
-        yield piece
-        length -= len(piece)
-        piece = stream.read(min(_CHUNK, length)) if length else b""
+            continue
+        left = max(0, int(found[2] or 0))
+        piece = buffer[at : at + left]
+        at += len(piece)
+        while piece:
+            yield Token(TokenType.BINARY, piece)
+            left -= len(piece)
+            piece = stream.read(min(_CHUNK, left)) if left else b""
 
 
 def _token(found: "re.Match[bytes]") -> Token:
     word, number, digits, symbol = found.groups()
     if word is not None:
-        return Token(What.WORD, word, None if number is None else int(number))
+        return Token(TokenType.WORD, word, None if number is None else int(number))
     if digits is not None:
-        return Token(What.BYTE, bytes.fromhex(digits.decode("ascii")))
+        return Token(TokenType.BYTE, bytes.fromhex(digits.decode("ascii")))
     if symbol is not None:
-        return Token(What.SYMBOL, symbol)
+        return Token(TokenType.SYMBOL, symbol)
     text = found.group()
     if text == b"{":
         return _OPEN_TOKEN
-    return _CLOSE_TOKEN if text == b"}" else Token(What.TEXT, text)
+    return _CLOSE_TOKEN if text == b"}" else Token(TokenType.TEXT, text)

@@ -1,14 +1,14 @@
-"""Reads a file as characters, whatever their encoding, in constant memory. What the characters mean is for the kinds."""
+"""Text in any encoding, read in constant memory: detection of the encoding, decoding, and checks of every text."""
 
 import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
-from weakref import WeakKeyDictionary
 
-from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt
+from sluice_inspect.report import Corrupt
+from sluice_inspect.source import Source
 
+# Characters without a mark on a page: controls, spaces of all widths, joiners, variation selectors, byte order marks.
 INVISIBLE: Final = "".join(
     chr(code)
     for code in (
@@ -21,94 +21,39 @@ INVISIBLE: Final = "".join(
         *(0x2800, 0x3000, 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC)),
     )
 )
-"""Characters that leave no mark on a page: controls, spaces of all widths, joiners, variation selectors, byte order marks."""
 
-_encodings: Final[WeakKeyDictionary[Source, str]] = WeakKeyDictionary()
 _CHUNK: Final = 256 * 1024
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_CONTROLS: Final = bytes([*range(0x07), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F])
-"""Bytes that text does not use. Bell, tab, line and form feeds, the DOS end of file (1A) and escape (1B) are used."""
+# UTF-32 before UTF-16: the little-endian mark of UTF-16 begins that of UTF-32.
+_BYTE_ORDER_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
 _BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
-_CONTROLS_MAX: Final = 0.02
-_CONTROL_LETTERS: Final = re.compile("[\x00-\x06\x0e-\x19\x1c-\x1f\x7f]")
+# Bytes that text does not use. It does use bell, tab, line and form feeds, the DOS end of file (1A) and escape (1B).
+_CONTROL_BYTES: Final = bytes([*range(0x07), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F])
+_CONTROL_CHARACTERS: Final = re.compile("[\x00-\x06\x0e-\x19\x1c-\x1f\x7f]")
+_CONTROLS_SHARE_MAX: Final = 0.02
+_CONTROLS_ALWAYS_ALLOWED: Final = 2
 
 
 def encoding_of(source: Source) -> str:
-    """Answer the encoding: by byte order mark, by the zero bytes that UTF-32 and UTF-16 have, UTF-8 if it is that throughout, else `latin-1` for any of 8 bits."""
-    if source not in _encodings:
-        _encodings[source] = _guess_encoding(source)
-    return _encodings[source]
+    """Return the encoding: by byte order mark, by the zero bytes of UTF-32 and UTF-16, else UTF-8 or `latin-1`."""
+    return source.cached(_detect_encoding)
 
 
-def _guess_encoding(source: Source) -> str:
-    for mark, name in _BOMS:
+def _detect_encoding(source: Source) -> str:
+    for mark, name in _BYTE_ORDER_MARKS:
         if source.head.startswith(mark):
             return name
-    return _utf32_without_mark(source.head) or _utf16_without_mark(source.head) or ("utf-8" if _is_utf8(source) else "latin-1")
-
-
-def read_text(source: Source, encoding: str) -> Iterator[str]:
-    """Answer the text in pieces. Raises `Corrupt` where the bytes do not decode."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    stream = source.open()
-    place = 0
-    try:
-        while chunk := stream.read(_CHUNK):
-            yield decoder.decode(chunk)
-            place += len(chunk)
-        yield decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise Corrupt(
-            f"the text is not {encoding.removesuffix('-sig').upper()} after byte {max(0, place - 4)}: {error.reason}"
-        ) from error
-
-
-def check_text(source: Source, *, zeros: int = 1) -> dict[str, str | int]:
-    """Answer `encoding` of a file that is text throughout. Raises `Corrupt` for zero bytes, many control characters, or what does not decode.
-
-    `zeros` is how many zero bytes in a row are damage; fewer are control characters like others, as readers of some languages take them.
-    """
-    encoding = encoding_of(source)
-    if encoding in {"utf-8", "utf-8-sig", "latin-1"}:
-        _check_bytes(source, bytes(zeros))
-    if encoding not in {"utf-8", "latin-1"}:
-        _check_letters(source, encoding)
-    return {"encoding": encoding}
-
-
-def has_visible_text(source: Source, encoding: str) -> bool:
-    """Answer whether any character of the text leaves a mark."""
-    return any(piece.strip(INVISIBLE) for piece in read_text(source, encoding))
-
-
-def is_mere_space(source: Source) -> bool:
-    """Answer whether the file holds nothing but white space and a byte order mark, which no language written in text means anything by."""
-    if source.head.removeprefix(codecs.BOM_UTF8)[:64].strip():
-        return False
-    stream = source.open()
-    stream.seek(len(codecs.BOM_UTF8) if source.head.startswith(codecs.BOM_UTF8) else 0)
-    return not any(chunk.strip() for chunk in iter(lambda: stream.read(_CHUNK), b""))
-
-
-def _utf16_without_mark(head: bytes) -> str | None:
-    """Answer the byte order of UTF-16, whose zero bytes all stand on one side: in Latin text a third or more of that side, in others few."""
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    beyond_ascii = len(head) - len(head.translate(None, _BEYOND_ASCII))
-    least = 0.005 if beyond_ascii > len(head) * 0.1 else 0.3
-    for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
-        if zeros and zeros >= len(head) // 2 * least and not others:
-            return name
-    return None
+    return (
+        _utf32_without_mark(source.head)
+        or _utf16_without_mark(source.head)
+        or ("utf-8" if _is_utf8(source) else "latin-1")
+    )
 
 
 def _utf32_without_mark(head: bytes) -> str | None:
-    """Answer the byte order of text whose every four bytes are a character: of other words of 32 bits one in 4,000 would be."""
+    # Four arbitrary bytes are a character in one of 4,000 cases: a head that decodes throughout is no accident.
     for name in ("utf-32-le", "utf-32-be"):
         try:
             text = head.decode(name)
@@ -119,11 +64,21 @@ def _utf32_without_mark(head: bytes) -> str | None:
     return None
 
 
+def _utf16_without_mark(head: bytes) -> str | None:
+    # The zero bytes of UTF-16 are all on one side: in Latin text on a third or more of its places, in others on few.
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    beyond_ascii = len(head) - len(head.translate(None, _BEYOND_ASCII))
+    least_share = 0.005 if beyond_ascii > len(head) * 0.1 else 0.3
+    for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        if zeros and zeros >= len(head) // 2 * least_share and not others:
+            return name
+    return None
+
+
 def _is_utf8(source: Source) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    stream = source.open()
     try:
-        while chunk := stream.read(_CHUNK):
+        for chunk in _read_chunks(source):
             decoder.decode(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
@@ -131,26 +86,75 @@ def _is_utf8(source: Source) -> bool:
     return True
 
 
+def read_text(source: Source, encoding: str | None = None) -> Iterator[str]:
+    """Yield the text in pieces, in `encoding` or the detected one. Raise `Corrupt` where the bytes do not decode."""
+    encoding = encoding or encoding_of(source)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    offset = 0
+    try:
+        for chunk in _read_chunks(source):
+            yield decoder.decode(chunk)
+            offset += len(chunk)
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        # The decoder may hold up to three bytes of the chunk before.
+        name = encoding.removesuffix("-sig").upper()
+        raise Corrupt(f"the text is not {name} after byte {max(0, offset - 4)}: {error.reason}") from error
+
+
+def check_text(source: Source, *, zeros: int = 1) -> dict[str, str | int]:
+    """Return the `encoding` of a file that is text throughout; raise `Corrupt` otherwise."""
+    # Fewer than `zeros` zero bytes in a row count as control characters: readers of some languages ignore them.
+    encoding = encoding_of(source)
+    if encoding in {"utf-8", "utf-8-sig", "latin-1"}:
+        _check_bytes(source, bytes(zeros))
+    if encoding not in {"utf-8", "latin-1"}:  # detection decoded these two throughout
+        _check_characters(source, encoding)
+    return {"encoding": encoding}
+
+
 def _check_bytes(source: Source, zeros: bytes) -> None:
-    stream = source.open()
-    place = controls = 0
-    while chunk := stream.read(_CHUNK):
+    offset = controls = 0
+    for chunk in _read_chunks(source):
         if (zero := chunk.find(zeros)) >= 0:
-            raise Corrupt(f"the text holds a zero byte at byte {place + zero}")
-        controls += len(chunk) - len(chunk.translate(None, _CONTROLS))
-        place += len(chunk)
-    if controls > max(2, place * _CONTROLS_MAX):
-        raise Corrupt(f"{controls} of the {place} bytes are control characters, which text does not have")
+            raise Corrupt(f"the text holds a zero byte at byte {offset + zero}")
+        controls += len(chunk) - len(chunk.translate(None, _CONTROL_BYTES))
+        offset += len(chunk)
+    _limit_controls(controls, offset, "bytes")
 
 
-def _check_letters(source: Source, encoding: str) -> None:
-    letters = controls = 0
-    wide = encoding.startswith(("utf-16", "utf-32"))
+def _check_characters(source: Source, encoding: str) -> None:
+    characters = controls = 0
+    is_wide = encoding.startswith(("utf-16", "utf-32"))
     for piece in read_text(source, encoding):
-        letters += len(piece)
-        if wide:
-            controls += len(_CONTROL_LETTERS.findall(piece))
+        characters += len(piece)
+        if is_wide:
+            controls += len(_CONTROL_CHARACTERS.findall(piece))
             if "\x00" in piece:
-                raise Corrupt(f"the text holds a zero character within the first {letters} characters")
-    if controls > max(2, letters * _CONTROLS_MAX):
-        raise Corrupt(f"{controls} of the {letters} characters are control characters, which text does not have")
+                raise Corrupt(f"the text holds a zero character within the first {characters} characters")
+    _limit_controls(controls, characters, "characters")
+
+
+def _limit_controls(controls: int, total: int, unit: str) -> None:
+    if controls > max(_CONTROLS_ALWAYS_ALLOWED, total * _CONTROLS_SHARE_MAX):
+        raise Corrupt(f"{controls} of the {total} {unit} are control characters, which text does not have")
+
+
+def has_visible_text(source: Source) -> bool:
+    """Return whether any character of the text leaves a mark on a page."""
+    return any(piece.strip(INVISIBLE) for piece in read_text(source))
+
+
+def is_white_space(source: Source) -> bool:
+    """Return whether the file is nothing but white space after a byte order mark: empty in every language of text."""
+    if source.head.removeprefix(codecs.BOM_UTF8)[:64].strip():
+        return False
+    start = len(codecs.BOM_UTF8) if source.head.startswith(codecs.BOM_UTF8) else 0
+    return not any(chunk.strip() for chunk in _read_chunks(source, start))
+
+
+def _read_chunks(source: Source, start: int = 0) -> Iterator[bytes]:
+    stream = source.open()
+    stream.seek(start)
+    while chunk := stream.read(_CHUNK):
+        yield chunk

@@ -1,4 +1,4 @@
-"""How much unpacking one scan may cost, and the meter that counts it while the bytes come. Sizes claimed by headers are never believed."""
+"""How much unpacking one scan may cost, counted while bytes come: sizes that headers claim are not trusted."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,20 +7,21 @@ _MIB: Final = 1024**2
 
 
 class OverBudget(Exception):
-    """Looking at all of it would cost more than the budget. `str()` is one sentence that names the limit."""
+    """Scanning all of it would cost more than the budget. `str()` is one sentence that names the limit."""
 
 
-class NoRoom(OverBudget):
-    """There is no room left to lay parts out."""
+class BufferFull(OverBudget):
+    """The shared buffer has no room for another part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ScanBudget:
     """Limits of one scan. `max_held_bytes` is memory for what must be read in any order: archives within archives."""
 
     max_unpacked_bytes: int = 2 * 1024 * _MIB
-    max_ratio: int = 200
-    """Unpacked to packed bytes, judged only from `ratio_floor_bytes` of output on: small files compress well honestly."""
+    max_ratio: int = (
+        200  # unpacked to packed bytes, from `ratio_floor_bytes` of output on: small files compress well honestly
+    )
     ratio_floor_bytes: int = 64 * _MIB
     max_members: int = 100_000
     max_depth: int = 16
@@ -28,60 +29,45 @@ class Budget:
 
 
 class Meter:
-    """Counts what one scan has cost so far, over all levels of nesting together."""
+    """Counts the cost of one scan, over all levels of nesting together."""
 
-    def __init__(self, budget: Budget, packed_bytes: int) -> None:
+    def __init__(self, budget: ScanBudget, packed_bytes: int) -> None:
         self.budget = budget
+        self.members = 0
+        self.unpacked_bytes = 0
+        self.depth = 0
         self._packed_bytes = packed_bytes
-        self._unpacked_bytes = 0
-        self._members = 0
         self._held_bytes = 0
-        self._deepest = 0
 
-    @property
-    def members(self) -> int:
-        """Unpacked members so far."""
-        return self._members
-
-    @property
-    def total_bytes(self) -> int:
-        """Unpacked bytes so far."""
-        return self._unpacked_bytes
-
-    @property
-    def depth(self) -> int:
-        """The deepest level so far."""
-        return self._deepest
-
-    def member(self) -> None:
-        """Count one unpacked member; raises `OverBudget`."""
-        self._members += 1
-        if self._members > self.budget.max_members:
+    def count_member(self) -> None:
+        """Count one unpacked member. Raise `OverBudget` if there are too many."""
+        self.members += 1
+        if self.members > self.budget.max_members:
             raise OverBudget(f"more than {self.budget.max_members} members")
 
-    def unpacked(self, count: int) -> None:
-        """Count bytes that were unpacked; raises `OverBudget`."""
-        self._unpacked_bytes += count
-        if self._unpacked_bytes > self.budget.max_unpacked_bytes:
+    def count_bytes(self, count: int) -> None:
+        """Count unpacked bytes. Raise `OverBudget` if they are too many, or too many for the size of the file."""
+        self.unpacked_bytes += count
+        if self.unpacked_bytes > self.budget.max_unpacked_bytes:
             raise OverBudget(f"unpacks to more than {self.budget.max_unpacked_bytes} bytes")
-        past_floor = self._unpacked_bytes > self.budget.ratio_floor_bytes
-        if past_floor and self._unpacked_bytes > self._packed_bytes * self.budget.max_ratio:
+        past_floor = self.unpacked_bytes > self.budget.ratio_floor_bytes
+        if past_floor and self.unpacked_bytes > self._packed_bytes * self.budget.max_ratio:
             raise OverBudget(f"unpacks to more than {self.budget.max_ratio} times its size")
 
     def deeper(self, depth: int) -> int:
-        """Answer the level below `depth`; raises `OverBudget`."""
+        """Return the level below `depth`. Raise `OverBudget` if it is too deep."""
         if depth >= self.budget.max_depth:
             raise OverBudget(f"nested more than {self.budget.max_depth} levels deep")
-        self._deepest = max(self._deepest, depth + 1)
+        self.depth = max(self.depth, depth + 1)
         return depth + 1
 
-    def may_hold(self, count: int) -> bool:
-        """Claim memory for `count` more bytes; answers whether it was claimed."""
+    def reserve(self, count: int) -> bool:
+        """Reserve memory for `count` more bytes. Return whether there was enough."""
         if self._held_bytes + count > self.budget.max_held_bytes:
             return False
         self._held_bytes += count
         return True
 
-    def let_go(self, count: int) -> None:
-        """Give claimed memory back."""
+    def release(self, count: int) -> None:
+        """Release reserved memory."""
         self._held_bytes -= count

@@ -1,4 +1,4 @@
-"""Asks one kind for its judgement of bytes, as `check_file` does, and finds the labelled corpus where it is at hand."""
+"""Examine bytes as one format, as `inspect_file` does, and list the files of the labelled corpus."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from sluice.formats.kind import Kind
-from sluice.formats.source import Source
-from sluice.formats.verdict import Finding, Judgement, Limits, Outcome
+from sluice_inspect.format import Format
+from sluice_inspect.report import Finding, InspectionError, Limits, Outcome
+from sluice_inspect.source import Source
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the labelled corpus is not beside the repository")
 
 
 @dataclass(frozen=True)
-class Judged:
+class Examined:
     recognised: bool
     outcome: Outcome
     finding: Finding | None = None
@@ -40,24 +40,24 @@ def source_of(data: bytes) -> Iterator[Source]:
         os.close(descriptor)
 
 
-def judge(kind: Kind, data: bytes, limits: Limits | None = None) -> Judged:
+def examine_bytes(format_: Format, data: bytes, limits: Limits | None = None) -> Examined:
     limits = limits or Limits()
     with source_of(data) as source:
-        recognised = kind.recognises(source)
+        recognised = format_.matches(source)
         try:
-            kind.check(source, limits)
-        except Judgement as judgement:
-            return Judged(recognised, judgement.outcome, judgement.finding, str(judgement))
+            examination = format_.examine(source, limits)
+        except InspectionError as error:
+            return Examined(recognised, error.outcome, error.finding, str(error))
         try:
-            return Judged(recognised, Outcome.OK, blank=kind.blank(source, limits))
-        except Judgement:
-            return Judged(recognised, Outcome.OK)
+            return Examined(recognised, Outcome.OK, blank=examination.blank())
+        except InspectionError:
+            return Examined(recognised, Outcome.OK)
 
 
-def corpus(kind: str, *labels: str) -> list[Path]:
-    """Answer the labelled files of a kind, those of whole zeros and without bytes left out: they are judged before any kind is asked."""
+def corpus_files(format_name: str, *labels: str) -> list[Path]:
+    """Return the labelled files of a format, except empty ones and ones of zeros only, which no format examines."""
     if not CORPUS.is_dir():
         return []
     rows = (json.loads(line) for line in (CORPUS / "manifest.jsonl").read_text().splitlines())
-    paths = (CORPUS / row["file"] for row in rows if row["format"] == kind and row["label"] in labels)
+    paths = (CORPUS / row["file"] for row in rows if row["format"] == format_name and row["label"] in labels)
     return [path for path in paths if path.read_bytes().strip(b"\0")]

@@ -1,4 +1,4 @@
-"""Makes HEIC files in memory for the tests of HEIF items and of the HEIC kind."""
+"""Make HEIF files in memory."""
 
 import io
 import struct
@@ -31,7 +31,7 @@ def item_file(
     protected: bool = False,
     infos: int = 0,
 ) -> bytes:
-    """Answer a whole file with one item of any coding, its list of items in the version `infos`."""
+    """Return a complete file with one item of any coding, its item list in version `infos`."""
 
     def meta(offset: int) -> bytes:
         used = struct.pack(">LLHBB", 0, 1, 1, 1, 1)

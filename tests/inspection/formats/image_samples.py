@@ -1,4 +1,4 @@
-"""Makes pictures in memory for the tests of picture kinds and of the blank rule."""
+"""Make pictures in memory for the tests of the picture formats and of the blank rule."""
 
 import io
 import struct
@@ -11,31 +11,33 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 
-def board(side: int = 64, square: int = 8) -> Image.Image:
-    """Answer a chess board: content for every rule."""
+def chess_board(side: int = 64, square: int = 8) -> Image.Image:
+    """Return a chess board, which no rule calls blank."""
     y, x = np.mgrid[0:side, 0:side]
     return Image.fromarray(((x // square + y // square) % 2 * 255).astype(np.uint8))
 
 
-def plain(width: int = 64, height: int = 64, level: int = 200) -> Image.Image:
+def plain_picture(width: int = 64, height: int = 64, level: int = 200) -> Image.Image:
     return Image.new("L", (width, height), level)
 
 
-def grainy(width: int, height: int, level: float, noise: float, seed: int = 1) -> NDArray[np.float32]:
-    """Answer an even field with Gaussian noise, both in levels of 0 to 255."""
+def noise_field(width: int, height: int, level: float, noise: float, seed: int = 1) -> NDArray[np.float32]:
+    """Return an even field with Gaussian noise, both in levels of 0 to 255."""
     return np.random.default_rng(seed).normal(level, noise, (height, width)).astype(np.float32)
 
 
-def grey(levels: NDArray[np.floating[Any]]) -> Image.Image:
+def grey_picture(levels: NDArray[np.floating[Any]]) -> Image.Image:
     return Image.fromarray(np.clip(levels, 0, 255).round().astype(np.uint8))
 
 
-def written(text: str, width: int, height: int, *, size: int, contrast: float = 150, noise: float = 0.0) -> Image.Image:
-    """Answer near-white paper with one text that is `contrast` levels darker."""
+def paper_with_text(
+    text: str, width: int, height: int, *, size: int, contrast: float = 150, noise: float = 0.0
+) -> Image.Image:
+    """Return near-white paper with one text that is `contrast` levels darker."""
     mask = Image.new("L", (width, height), 0)
     ImageDraw.Draw(mask).text((width // 3, height // 3), text, fill=255, font_size=size)
-    paper = grainy(width, height, 240, noise) if noise else np.full((height, width), 240, dtype=np.float32)
-    return grey(paper - np.asarray(mask, dtype=np.float32) / 255 * contrast)
+    paper = noise_field(width, height, 240, noise) if noise else np.full((height, width), 240, dtype=np.float32)
+    return grey_picture(paper - np.asarray(mask, dtype=np.float32) / 255 * contrast)
 
 
 def encoded(image: Image.Image, plugin: str, **options: Any) -> bytes:
@@ -53,12 +55,12 @@ def png_chunk(name: bytes, data: bytes, *, good: bool = True) -> bytes:
 
 
 def with_chunk(png: bytes, chunk: bytes) -> bytes:
-    """Insert a chunk behind the header of a PNG."""
+    """Insert a chunk after the header of a PNG."""
     return png[:33] + chunk + png[33:]
 
 
 def png_header(width: int, height: int) -> bytes:
-    """Answer a PNG that declares a size and holds one byte of pixels."""
+    """Return a PNG that declares a size and holds one byte of pixels."""
     header = struct.pack(">LLBBBBB", width, height, 1, 0, 0, 0, 0)
     chunks = png_chunk(b"IHDR", header) + png_chunk(b"IDAT", zlib.compress(b"\0")) + png_chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunks

@@ -1,4 +1,4 @@
-"""Small files of sound and video, written by FFmpeg's own encoders, and the pieces that containers are made of."""
+"""Make small audio and video files with FFmpeg's encoders, and parts of containers."""
 
 import io
 import struct
@@ -16,7 +16,7 @@ Wave = NDArray[np.float64]
 Picture = NDArray[np.float64]
 """Brightness from 0 to 255, by (row, column) or (row, column, colour)."""
 
-SOUND = {  # by kind: muxer, encoder, whether that takes fractions
+SOUND = {  # by format name: muxer, encoder, whether it takes floating-point samples
     "mp3": ("mp2", "mp2", False),
     "flac": ("flac", "flac", False),
     "ogg": ("ogg", "flac", False),
@@ -36,7 +36,7 @@ VIDEO = {
 
 
 def tone(seconds: float, dbfs: float = -12, hertz: float = 440) -> Wave:
-    """Answer a tone whose root mean square is `dbfs`."""
+    """Return a tone whose root mean square is `dbfs`."""
     return np.sin(np.arange(int(seconds * RATE)) / RATE * 2 * np.pi * hertz) * 2**0.5 * 10 ** (dbfs / 20)
 
 
@@ -49,13 +49,13 @@ def noise(seconds: float, dbfs: float) -> Wave:
 
 
 def music(seconds: float) -> Wave:
-    """Answer a sound that fills the frames of every encoder."""
+    """Return a sound that fills the frames of every encoder."""
     return noise(seconds, -20) + tone(seconds)
 
 
-def sound(kind: str, wave: Wave) -> bytes:
+def sound(format_name: str, wave: Wave) -> bytes:
     file = io.BytesIO()
-    muxer, codec, fractions = SOUND[kind]
+    muxer, codec, fractions = SOUND[format_name]
     with av.open(file, "w", format=muxer) as container:
         stream = _sound_stream(container, codec)
         container.mux(_sound_packets(stream, wave, fractions=fractions))
@@ -63,7 +63,7 @@ def sound(kind: str, wave: Wave) -> bytes:
 
 
 def video(
-    kind: str,
+    format_name: str,
     pictures: Sequence[Picture],
     wave: Wave | None = None,
     *,
@@ -71,15 +71,15 @@ def video(
     codec: str | None = None,
     options: dict[str, str] | None = None,
 ) -> bytes:
-    """Answer a video of ten pictures a second, with sound and a track of subtitles where they are given."""
+    """Return a video of ten pictures per second, with sound and a subtitle track if given."""
     file = io.BytesIO()
-    muxer, usual = VIDEO[kind]
+    muxer, usual = VIDEO[format_name]
     height, width = pictures[0].shape[:2]
     with av.open(file, "w", format=muxer, options=options or {}) as container:
         stream: Any = container.add_stream(codec or usual, rate=10, width=width, height=height, pix_fmt="yuv420p")
         stream.bit_rate = 2_000_000
         stream.codec_context.thread_count = 1
-        heard: Any = None if wave is None else _sound_stream(container, "libopus" if kind == "webm" else "mp2")
+        heard: Any = None if wave is None else _sound_stream(container, "libopus" if format_name == "webm" else "mp2")
         text: Any = None if words is None else container.add_mux_stream("subrip")
         for number, picture in enumerate(pictures):
             container.mux(stream.encode(_frame(picture, number)))
@@ -100,15 +100,15 @@ def black(count: int = 5) -> list[Picture]:
 
 
 def scene(count: int = 5) -> list[Picture]:
-    """Answer pictures full of detail, each unlike the one before."""
+    """Return pictures full of detail, each different from the previous one."""
     rows, columns = np.indices((120, 160))
     grain = np.random.default_rng(2).normal(0, 40, (count, 120, 160))
     return [127 + 60 * np.sin(columns / 7 + number) + 60 * np.cos(rows / 9) + grain[number] for number in range(count)]
 
 
-def frames_of(kind: str, pictures: Sequence[Picture]) -> list[Any]:
-    """Answer the pictures as a decoder gives them back."""
-    with av.open(io.BytesIO(video(kind, pictures))) as container:
+def frames_of(format_name: str, pictures: Sequence[Picture]) -> list[Any]:
+    """Return the pictures as a decoder returns them."""
+    with av.open(io.BytesIO(video(format_name, pictures))) as container:
         return list(container.decode(video=0))  # type: ignore[union-attr]  # opened for reading
 
 
@@ -138,7 +138,7 @@ def _sound_packets(stream: Any, wave: Wave, *, fractions: bool) -> list[Any]:
     if fractions:
         frame = av.AudioFrame.from_ndarray(wave[None].astype(np.float32), format="fltp", layout="mono")
     else:
-        whole = np.clip(np.round(wave * 32768), -32768, 32767).astype(np.int16)[None]
-        frame = av.AudioFrame.from_ndarray(whole, format="s16", layout="mono")
+        samples = np.clip(np.round(wave * 32768), -32768, 32767).astype(np.int16)[None]
+        frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
     frame.sample_rate, frame.time_base, frame.pts = RATE, Fraction(1, RATE), 0
     return [*stream.encode(frame), *stream.encode(None)]

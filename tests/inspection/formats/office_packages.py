@@ -1,4 +1,4 @@
-"""Makes Office packages for tests: whole ones from parts, and ones with a part changed."""
+"""Make Office packages from parts, and change or remove single parts."""
 
 import io
 import zipfile
@@ -20,14 +20,14 @@ def package_of(parts: Mapping[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def changed(package: bytes, part: str, old: str, new: str) -> bytes:
+def with_part_changed(package: bytes, part: str, old: str, new: str) -> bytes:
     parts = parts_of(package)
     text = parts[part].decode()
     assert old in text
     return package_of(parts | {part: text.replace(old, new, 1).encode()})
 
 
-def without(package: bytes, part: str) -> bytes:
+def without_part(package: bytes, part: str) -> bytes:
     return package_of({name: content for name, content in parts_of(package).items() if name != part})
 
 

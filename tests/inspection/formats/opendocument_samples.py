@@ -1,11 +1,11 @@
-"""Makes OpenDocument files for tests, from the content of their body and their automatic styles."""
+"""Make OpenDocument files from the content of their body and their automatic styles."""
 
 from collections.abc import Mapping
 
-from sluice.formats.kinds import odp, ods, odt
-from sluice.formats.verdict import Outcome
-from tests.formats.judging import judge
-from tests.formats.packages import package_of
+from sluice_inspect.formats.opendocument.format import ODP, ODS, ODT
+from sluice_inspect.report import Outcome
+from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.office_packages import package_of
 
 NAMESPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{space}:1.0"'
@@ -15,7 +15,7 @@ NAMESPACES = " ".join(
     )
 )  # fmt: skip
 NAMESPACES += ' xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-KINDS = {"text": odt.KIND, "presentation": odp.KIND, "spreadsheet": ods.KIND}
+FORMATS_BY_FAMILY = {"text": ODT, "presentation": ODP, "spreadsheet": ODS}
 
 
 def document(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bytes:
@@ -31,10 +31,10 @@ def style(name: str, family: str, properties: str, parent: str = "") -> str:
     return f'<style:style style:name="{name}" style:family="{family}" style:parent-style-name="{parent}">{properties}</style:style>'
 
 
-def blank(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bool:
-    found = judge(KINDS[family], document(family, body, styles, others))
-    assert found.outcome is Outcome.OK, found
-    return found.blank is not None
+def is_blank(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bool:
+    result = examine_bytes(FORMATS_BY_FAMILY[family], document(family, body, styles, others))
+    assert result.outcome is Outcome.OK, result
+    return result.blank is not None
 
 
 def paragraph(text: str = "word", name: str = "") -> str:

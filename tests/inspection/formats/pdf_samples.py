@@ -1,4 +1,4 @@
-"""Makes PDFs for tests, object by object, so that each part can be wrong on its own."""
+"""Make PDFs object by object, so that each part can be damaged separately."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,10 @@ def pdf(
     objects: Mapping[int, bytes | str] | None = None,
     packed: bool = False,
 ) -> bytes:
-    """Answer a PDF with a page per content stream. The font /F is Helvetica; further `objects` have numbers from 100 on."""
+    """Return a PDF with a page per content stream.
+
+    The font /F is Helvetica; further `objects` have numbers from 100 on.
+    """
     numbered: dict[int, bytes] = {5: HELVETICA.encode()}
     kids = []
     for index, content in enumerate(contents):

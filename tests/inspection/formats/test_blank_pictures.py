@@ -1,3 +1,5 @@
+"""The blank rule for pictures: noise, shading and dust are blank, any mark is not."""
+
 import io
 import tracemalloc
 
@@ -5,16 +7,23 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from sluice.formats.images.pictures import picture_is_blank
-from tests.formats.images import board, encoded, grainy, grey, plain, written
+from sluice_inspect.images.blank import picture_is_blank
+from tests.inspection.formats.image_samples import (
+    chess_board,
+    encoded,
+    grey_picture,
+    noise_field,
+    paper_with_text,
+    plain_picture,
+)
 
 
 def shaded(width: int, height: int, level: float, span: float, noise: float) -> Image.Image:
     slope = np.linspace(0, -span, width, dtype=np.float32)[None, :]
-    return grey(grainy(width, height, level, noise) + slope)
+    return grey_picture(noise_field(width, height, level, noise) + slope)
 
 
-def through(image: Image.Image, plugin: str, quality: int) -> Image.Image:
+def recompressed(image: Image.Image, plugin: str, quality: int) -> Image.Image:
     return Image.open(io.BytesIO(encoded(image.convert("RGB"), plugin, quality=quality)))
 
 
@@ -24,8 +33,8 @@ def test_one_colour_is_blank_in_every_mode(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"])
-def test_a_board_is_content_in_every_mode(mode: str) -> None:
-    assert not picture_is_blank(board().convert(mode))
+def test_chess_board_is_not_blank_in_any_mode(mode: str) -> None:
+    assert not picture_is_blank(chess_board().convert(mode))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 13), (7, 3), (33, 500)])
@@ -36,130 +45,130 @@ def test_any_size_can_be_blank(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("noise", [0.7, 2, 5, 9])
 @pytest.mark.parametrize("level", [4, 128, 235, 253])
 def test_noise_alone_is_blank(noise: float, level: int) -> None:
-    assert picture_is_blank(grey(grainy(640, 480, level, noise)))
+    assert picture_is_blank(grey_picture(noise_field(640, 480, level, noise)))
 
 
 @pytest.mark.parametrize("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
 @pytest.mark.parametrize("size", [(58, 58), (200, 300), (640, 480)])
-def test_the_noise_of_an_empty_picture_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
-    channels = [grey(grainy(*size, level, 5, seed)) for seed, level in enumerate(levels)]
+def test_noise_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
+    channels = [grey_picture(noise_field(*size, level, 5, seed)) for seed, level in enumerate(levels)]
     assert picture_is_blank(Image.merge("RGB", channels))
 
 
 @pytest.mark.parametrize(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
 def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
-    assert picture_is_blank(through(grey(grainy(640, 480, 20, 5)), plugin, quality))
+    assert picture_is_blank(recompressed(grey_picture(noise_field(640, 480, 20, 5)), plugin, quality))
 
 
-def test_the_shading_of_a_scanned_page_is_blank() -> None:
+def test_shading_of_a_scanned_page_is_blank() -> None:
     assert picture_is_blank(shaded(827, 1170, 250, 25, 2))
 
 
-def test_soft_and_faint_shapes_are_content_though_they_have_no_edge() -> None:
+def test_faint_shapes_without_edges_are_not_blank() -> None:
     hills = 12 * np.sin(np.arange(800, dtype=np.float32) / 60)[None, :]
-    assert not picture_is_blank(grey(grainy(800, 600, 200, 1.5) + hills))
-    assert not picture_is_blank(through(grey(grainy(800, 600, 200, 1.5) + hills), "JPEG", 70))
+    assert not picture_is_blank(grey_picture(noise_field(800, 600, 200, 1.5) + hills))
+    assert not picture_is_blank(recompressed(grey_picture(noise_field(800, 600, 200, 1.5) + hills), "JPEG", 70))
 
 
 def test_specks_of_dust_are_blank() -> None:
-    page = grainy(827, 1170, 248, 1.5)
+    page = noise_field(827, 1170, 248, 1.5)
     for number in range(12):
         top, left = 60 + number * 83, 50 + number * 57
         page[top : top + 2, left : left + 3] -= 120
-    assert picture_is_blank(grey(page))
+    assert picture_is_blank(grey_picture(page))
 
 
-def test_a_shadow_in_the_margin_is_blank() -> None:
-    page = grainy(827, 1170, 248, 1.5)
+def test_shadow_in_the_margin_is_blank() -> None:
+    page = noise_field(827, 1170, 248, 1.5)
     page[:, :14] -= 120
-    assert picture_is_blank(grey(page))
+    assert picture_is_blank(grey_picture(page))
 
 
-def test_hidden_colours_under_full_transparency_are_blank() -> None:
+def test_colours_under_full_transparency_are_blank() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (60, 80, 4), dtype=np.uint8)
     pixels[..., 3] = 0
     assert picture_is_blank(Image.fromarray(pixels))
 
 
 @pytest.mark.parametrize("ink", [0, 255])
-def test_a_word_on_transparency_is_content_whatever_its_colour(ink: int) -> None:
+def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
     page = Image.new("LA", (200, 100), (ink, 0))
     ImageDraw.Draw(page).text((40, 40), "word", fill=(ink, 255))
     assert not picture_is_blank(page)
 
 
 @pytest.mark.parametrize("size", [(300, 200), (827, 1170), (2480, 3508)])
-def test_one_dot_is_content_at_any_size(size: tuple[int, int]) -> None:
-    page = plain(*size, level=255)
+def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
+    page = plain_picture(*size, level=255)
     ImageDraw.Draw(page).rectangle((size[0] // 2, size[1] // 2, size[0] // 2 + 3, size[1] // 2 + 3), fill=0)
     assert not picture_is_blank(page)
 
 
-def test_a_single_pixel_is_content_in_an_icon() -> None:
-    icon = plain(32, 32, level=255)
+def test_single_pixel_in_an_icon_is_not_blank() -> None:
+    icon = plain_picture(32, 32, level=255)
     icon.putpixel((20, 9), 0)
     assert not picture_is_blank(icon)
 
 
 @pytest.mark.parametrize("size", [(827, 1170), (1240, 1754), (2480, 3508)])
 @pytest.mark.parametrize("contrast", [20, 40, 150])
-def test_a_faint_page_number_is_content(size: tuple[int, int], contrast: float) -> None:
-    assert not picture_is_blank(written("Page 7", *size, size=size[1] // 60, contrast=contrast))
+def test_faint_page_number_is_not_blank(size: tuple[int, int], contrast: float) -> None:
+    assert not picture_is_blank(paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast))
 
 
-def test_a_faint_pencil_line_on_a_noisy_scan_is_content() -> None:
-    page = Image.fromarray(grainy(1240, 1754, 246, 2))
+def test_faint_pencil_line_on_a_noisy_scan_is_not_blank() -> None:
+    page = Image.fromarray(noise_field(1240, 1754, 246, 2))
     ImageDraw.Draw(page).line((300, 500, 480, 620), fill=220, width=2)
-    assert not picture_is_blank(grey(np.asarray(page)))
+    assert not picture_is_blank(grey_picture(np.asarray(page)))
 
 
 @pytest.mark.parametrize(("period", "depth"), [(2, 4), (4, 4), (7, 5), (12, 6)])
-def test_a_fine_pattern_is_content(period: int, depth: int) -> None:
+def test_fine_pattern_is_not_blank(period: int, depth: int) -> None:
     y, x = np.mgrid[0:400, 0:400]
     weave = ((x // (period // 2) + y // (period // 2)) % 2) * 2.0 - 1
-    assert not picture_is_blank(grey(200 + weave * depth + grainy(400, 400, 0, 1)))
+    assert not picture_is_blank(grey_picture(200 + weave * depth + noise_field(400, 400, 0, 1)))
 
 
-def test_fog_is_content_and_its_noise_is_not() -> None:
+def test_fog_is_not_blank_and_its_noise_is() -> None:
     y, x = np.mgrid[0:480, 0:640] / 90
     hills = (np.sin(x + np.sin(y)) * 7).astype(np.float32)
-    fog = grainy(640, 480, 200, 2)
-    assert not picture_is_blank(grey(fog + hills))
-    assert picture_is_blank(grey(fog))
+    fog = noise_field(640, 480, 200, 2)
+    assert not picture_is_blank(grey_picture(fog + hills))
+    assert picture_is_blank(grey_picture(fog))
 
 
-def test_a_gradient_is_content() -> None:
+def test_gradient_is_not_blank() -> None:
     assert not picture_is_blank(Image.linear_gradient("L"))
 
 
-def test_red_on_green_of_equal_brightness_is_content() -> None:
+def test_red_on_green_of_equal_brightness_is_not_blank() -> None:
     page = Image.new("RGB", (200, 200), (0, 100, 0))
     ImageDraw.Draw(page).rectangle((80, 80, 120, 120), fill=(196, 0, 0))
     assert not picture_is_blank(page)
 
 
 @pytest.mark.parametrize("top", [300, 4095, 65535])
-def test_deep_samples_show_content_in_any_part_of_their_range(top: int) -> None:
-    ink = np.asarray(written("Scan", 300, 200, size=40), dtype=np.float32) / 255
+def test_deep_samples_with_content_in_any_range_are_not_blank(top: int) -> None:
+    ink = np.asarray(paper_with_text("Scan", 300, 200, size=40), dtype=np.float32) / 255
     assert not picture_is_blank(Image.fromarray((ink * top).astype(np.uint16)))
     assert not picture_is_blank(Image.fromarray(ink * top / 65535))
 
 
 @pytest.mark.parametrize("top", [300, 4095])
-def test_noise_in_deep_samples_stays_noise_when_it_is_stretched(top: int) -> None:
-    noise = np.clip(grainy(300, 200, 0.2, 0.01) * top, 0, 65535)
+def test_stretched_noise_in_deep_samples_is_blank(top: int) -> None:
+    noise = np.clip(noise_field(300, 200, 0.2, 0.01) * top, 0, 65535)
     assert picture_is_blank(Image.fromarray(noise.astype(np.uint16)))
     assert picture_is_blank(Image.fromarray(noise / 65535))
 
 
-def test_a_float_picture_with_holes_is_not_called_blank() -> None:
+def test_float_picture_with_infinity_and_nan_is_not_blank() -> None:
     levels = np.full((60, 80), 0.5, dtype=np.float32)
     levels[3, 3], levels[4, 4] = np.inf, np.nan
     assert not picture_is_blank(Image.fromarray(levels))
 
 
 def test_memory_stays_bounded_on_a_large_page() -> None:
-    page = plain(6000, 8000, level=255)
+    page = plain_picture(6000, 8000, level=255)
     tracemalloc.start()
     assert picture_is_blank(page)
     _, peak = tracemalloc.get_traced_memory()

@@ -1,8 +1,10 @@
+"""CSV: a table without a value is blank."""
+
 import pytest
 
-from sluice.formats.kinds.csv_text import KIND
-from sluice.formats.verdict import Outcome
-from tests.formats.judging import corpus, judge, needs_corpus
+from sluice_inspect.formats.csv import FORMAT
+from sluice_inspect.report import Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 
 
 @pytest.mark.parametrize(
@@ -19,10 +21,10 @@ from tests.formats.judging import corpus, judge, needs_corpus
         "total,12\n",
     ],
 )
-def test_a_table_with_a_value_is_content(table: str) -> None:
-    judged = judge(KIND, table.encode())
-    assert judged.outcome is Outcome.OK
-    assert judged.blank is None
+def test_table_with_a_value_is_not_blank(table: str) -> None:
+    result = examine_bytes(FORMAT, table.encode())
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
 
 
 @pytest.mark.parametrize(
@@ -39,19 +41,25 @@ def test_a_table_with_a_value_is_content(table: str) -> None:
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_a_table_without_a_value_is_blank(table: str, encoding: str) -> None:
-    assert judge(KIND, table.encode(encoding)).blank
+def test_table_without_a_value_is_blank(table: str, encoding: str) -> None:
+    assert examine_bytes(FORMAT, table.encode(encoding)).blank
 
 
-def test_a_value_behind_megabytes_of_empty_rows_is_found() -> None:
-    assert judge(KIND, b",,,\n" * 1_000_000 + b",x,,\n").blank is None
+def test_value_after_megabytes_of_empty_rows_is_not_blank() -> None:
+    assert examine_bytes(FORMAT, b",,,\n" * 1_000_000 + b",x,,\n").blank is None
 
 
-def test_a_zero_byte_is_corrupt() -> None:
-    assert judge(KIND, b"id,name\n1,\0\n").outcome is Outcome.CORRUPT
+def test_zero_byte_is_corrupt() -> None:
+    assert examine_bytes(FORMAT, b"id,name\n1,\0\n").outcome is Outcome.CORRUPT
 
 
 @needs_corpus
-def test_the_corpus_is_judged_right() -> None:
-    assert [path.name for path in corpus("csv", "valid", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("csv", "blank") if not judge(KIND, path.read_bytes()).blank] == []
+def test_corpus_files_match_their_labels() -> None:
+    assert [
+        path.name
+        for path in corpus_files("csv", "valid", "not_blank")
+        if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("csv", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

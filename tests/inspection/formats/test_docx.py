@@ -1,3 +1,5 @@
+"""DOCX: what is blank and what is content."""
+
 import io
 from collections.abc import Callable
 
@@ -9,9 +11,9 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from docx.shared import RGBColor
 
-from sluice.formats.kinds.docx import KIND
-from tests.formats.judging import corpus, judge, needs_corpus
-from tests.formats.packages import changed, picture
+from sluice_inspect.formats.docx import FORMAT
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import picture, with_part_changed
 
 Edit = Callable[[Document], object]
 
@@ -51,7 +53,7 @@ def table(style: str | None = None, borders: str = "") -> bytes:
 
 
 def note(part: str, text: str) -> bytes:
-    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relationship_types = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     xml = f"<w:{part} {nsdecls('w')}><w:note><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:note></w:{part}>"
 
     def edit(opened: Document) -> None:
@@ -60,7 +62,7 @@ def note(part: str, text: str) -> bytes:
 
         content_type = f"application/vnd.openxmlformats-officedocument.wordprocessingml.{part}+xml"
         added = Part(PackURI(f"/word/{part}.xml"), content_type, xml.encode(), opened.part.package)
-        opened.part.relate_to(added, f"{kinds}/{part}")
+        opened.part.relate_to(added, f"{relationship_types}/{part}")
 
     return document(edit)
 
@@ -77,10 +79,12 @@ FIELD = (
 )
 
 BLANK = {
-    "as made": document(),
+    "new document": document(),
     "empty paragraphs": document(lambda opened: [opened.add_paragraph() for _ in range(20)]),
-    "page breaks": document(lambda opened: [opened.add_paragraph().add_run().add_break(WD_BREAK.PAGE) for _ in range(3)]),
-    "spaces of all kinds": run("\u00a0\u200b\u2003\ufeff\u2060\t "),
+    "page breaks": document(
+        lambda opened: [opened.add_paragraph().add_run().add_break(WD_BREAK.PAGE) for _ in range(3)]
+    ),
+    "white space characters": run("\u00a0\u200b\u2003\ufeff\u2060\t "),
     "hidden text": run("secret", hidden=True),
     "white text": run("secret", colour="FFFFFF"),
     "text in the header": document(lambda opened: opened.sections[0].header.paragraphs[0].add_run("ACME")),
@@ -94,11 +98,13 @@ BLANK = {
     "field code": with_body(f"<w:p {W}><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"),
     "index entry": with_body(FIELD.format('TC "secret"')),
     "link without text": with_body(FIELD.format("HYPERLINK &quot;x&quot;")),
-    "numbering taken away": with_body(f'<w:p {W}><w:pPr><w:numPr><w:numId w:val="0"/></w:numPr></w:pPr></w:p>'),
+    "numbering removed": with_body(f'<w:p {W}><w:pPr><w:numPr><w:numId w:val="0"/></w:numPr></w:pPr></w:p>'),
     "empty note": note("footnotes", ""),
     "text box without text": with_body(SHAPE.format("<a:noFill/><a:ln><a:noFill/></a:ln>")),
     "vml without line and fill": with_body(VML.format('<v:rect stroked="f" filled="false"/>')),
-    "vml whose parts say so": with_body(VML.format('<v:shape stroked="f"><v:fill on="false"/><v:stroke color="red"/></v:shape>')),
+    "vml with fill element switched off": with_body(
+        VML.format('<v:shape stroked="f"><v:fill on="false"/><v:stroke color="red"/></v:shape>')
+    ),
     "white cell": with_body(
         f'<w:tbl {W}><w:tr><w:tc><w:tcPr><w:shd w:val="clear" w:fill="FFFFFF"/></w:tcPr><w:p/></w:tc></w:tr></w:tbl>'
     ),
@@ -131,7 +137,9 @@ CONTENT = {
         f'<w:p {W} xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:oMath><m:r><m:t>x</m:t></m:r></m:oMath></w:p>'
     ),
     "filled shape": with_body(SHAPE.format('<a:solidFill><a:srgbClr val="FF0000"/></a:solidFill>')),
-    "lined shape": with_body(SHAPE.format('<a:noFill/><a:ln><a:solidFill><a:srgbClr val="FF0000"/></a:solidFill></a:ln>')),
+    "lined shape": with_body(
+        SHAPE.format('<a:noFill/><a:ln><a:solidFill><a:srgbClr val="FF0000"/></a:solidFill></a:ln>')
+    ),
     "chart": with_body(
         f'<w:p {W} xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"><w:r><w:drawing><c:chart/></w:drawing></w:r></w:p>'
     ),
@@ -147,26 +155,26 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("name", BLANK)
-def test_a_document_without_ink_is_blank(name: str) -> None:
-    found = judge(KIND, BLANK[name])
-    assert found.passes
-    assert found.blank
+def test_document_without_ink_is_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, BLANK[name])
+    assert result.passes
+    assert result.blank
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_a_document_with_any_ink_is_not_blank(name: str) -> None:
-    found = judge(KIND, CONTENT[name])
-    assert found.passes
-    assert found.blank is None
+def test_document_with_ink_is_not_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, CONTENT[name])
+    assert result.passes
+    assert result.blank is None
 
 
-def test_content_behind_much_that_is_none_is_found() -> None:
+def test_content_after_many_empty_paragraphs_is_not_blank() -> None:
     def edit(opened: Document) -> None:
         for _ in range(500):
             opened.add_paragraph(" ")
         opened.add_paragraph("x")
 
-    assert judge(KIND, document(edit)).blank is None
+    assert examine_bytes(FORMAT, document(edit)).blank is None
 
 
 @pytest.mark.parametrize(
@@ -177,27 +185,31 @@ def test_content_behind_much_that_is_none_is_found() -> None:
         "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
     ],
 )
-def test_templates_and_macro_documents_are_of_the_family(content_type: str) -> None:
+def test_templates_and_macro_documents_are_accepted(content_type: str) -> None:
     plain = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
-    assert judge(KIND, changed(run("x"), "[Content_Types].xml", plain, content_type)).passes
+    assert examine_bytes(FORMAT, with_part_changed(run("x"), "[Content_Types].xml", plain, content_type)).passes
 
 
-def test_the_sample_is_good() -> None:
-    found = judge(KIND, KIND.sample())
-    assert found.passes
-    assert found.blank is None
+def test_sample_passes() -> None:
+    result = examine_bytes(FORMAT, FORMAT.sample())
+    assert result.passes
+    assert result.blank is None
 
 
 @needs_corpus
-def test_corpus_good_and_encrypted_files_pass() -> None:
+def test_valid_and_encrypted_corpus_files_pass() -> None:
     assert [
         path.name
-        for path in corpus("docx", "valid", "not_blank", "password_protected")
-        if not judge(KIND, path.read_bytes()).passes
+        for path in corpus_files("docx", "valid", "not_blank", "password_protected")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
     ] == []
 
 
 @needs_corpus
-def test_corpus_blank_files_are_found_and_no_others() -> None:
-    assert [path.name for path in corpus("docx", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("docx", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+def test_only_blank_corpus_files_are_blank() -> None:
+    assert [
+        path.name for path in corpus_files("docx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("docx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

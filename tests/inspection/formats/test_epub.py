@@ -1,30 +1,36 @@
+"""EPUB: integrity, encryption and blankness."""
+
 from collections.abc import Mapping
 
 import pytest
 
-from sluice.formats.kinds.epub import KIND
-from sluice.formats.verdict import Finding, Outcome
-from tests.formats.judging import Judged, corpus, judge, needs_corpus
-from tests.formats.packages import changed, package_of, parts_of, picture, without
+from sluice_inspect.formats.epub import FORMAT
+from sluice_inspect.report import Finding, Outcome
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import package_of, parts_of, picture, with_part_changed, without_part
 
-SAMPLE = KIND.sample()
+SAMPLE = FORMAT.sample()
 PAGE = '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:svg="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</html>'
 
 
-def judged(data: bytes) -> Judged:
-    return judge(KIND, data)
+def examine(data: bytes) -> Examined:
+    return examine_bytes(FORMAT, data)
 
 
 def book(body: str, others: Mapping[str, bytes] | None = None, items: str = "", spine: str = "") -> bytes:
-    parts = parts_of(SAMPLE) | {"page.xhtml": PAGE.format(f"<head><title>A title</title></head><body>{body}</body>").encode()}
-    opf = parts["book.opf"].decode().replace("</manifest>", items + "</manifest>").replace("</spine>", spine + "</spine>")
+    parts = parts_of(SAMPLE) | {
+        "page.xhtml": PAGE.format(f"<head><title>A title</title></head><body>{body}</body>").encode()
+    }
+    opf = (
+        parts["book.opf"].decode().replace("</manifest>", items + "</manifest>").replace("</spine>", spine + "</spine>")
+    )
     return package_of(parts | {"book.opf": opf.encode()} | dict(others or {}))
 
 
 def blank(data: bytes) -> bool:
-    found = judged(data)
-    assert found.outcome is Outcome.OK, found
-    return found.blank is not None
+    result = examine(data)
+    assert result.outcome is Outcome.OK, result
+    return result.blank is not None
 
 
 def encryption(algorithm: str) -> bytes:
@@ -34,64 +40,68 @@ def encryption(algorithm: str) -> bytes:
     ).encode()
 
 
-def test_the_sample_is_good() -> None:
-    found = judged(SAMPLE)
-    assert (found.passes, found.outcome, found.blank) == (True, Outcome.OK, None)
+def test_sample_passes() -> None:
+    result = examine(SAMPLE)
+    assert (result.passes, result.outcome, result.blank) == (True, Outcome.OK, None)
 
 
-def test_a_book_that_does_not_state_its_type_is_known_by_its_container() -> None:
-    assert judged(without(SAMPLE, "mimetype")).passes
+def test_book_without_mimetype_is_recognised_by_its_container() -> None:
+    assert examine(without_part(SAMPLE, "mimetype")).passes
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.6, 0.97])
-def test_a_cut_book_is_corrupt(kept: float) -> None:
-    found = judged(SAMPLE[: int(len(SAMPLE) * kept)])
-    assert (found.recognised, found.outcome) == (True, Outcome.CORRUPT)
+def test_truncated_book_is_corrupt(kept: float) -> None:
+    result = examine(SAMPLE[: int(len(SAMPLE) * kept)])
+    assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
 
 
-def test_a_changed_byte_is_corrupt() -> None:
-    assert judged(SAMPLE.replace(b"a gate", b"a gape")).outcome is Outcome.CORRUPT
-
-
-@pytest.mark.parametrize("part", ["META-INF/container.xml", "book.opf"])
-def test_a_book_without_its_container_or_package_document_is_corrupt(part: str) -> None:
-    found = judged(without(SAMPLE, part))
-    assert found.outcome is Outcome.CORRUPT
-    assert part in found.detail
+def test_changed_byte_is_corrupt() -> None:
+    assert examine(SAMPLE.replace(b"a gate", b"a gape")).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("part", ["META-INF/container.xml", "book.opf"])
-def test_a_container_or_package_document_that_is_not_well_formed_is_corrupt(part: str) -> None:
+def test_book_without_its_container_or_package_document_is_corrupt(part: str) -> None:
+    result = examine(without_part(SAMPLE, part))
+    assert result.outcome is Outcome.CORRUPT
+    assert part in result.detail
+
+
+@pytest.mark.parametrize("part", ["META-INF/container.xml", "book.opf"])
+def test_malformed_container_or_package_document_is_corrupt(part: str) -> None:
     parts = parts_of(SAMPLE)
-    assert judged(package_of(parts | {part: parts[part][:-4]})).outcome is Outcome.CORRUPT
+    assert examine(package_of(parts | {part: parts[part][:-4]})).outcome is Outcome.CORRUPT
 
 
-def test_a_container_that_names_nothing_is_corrupt() -> None:
-    assert judged(changed(SAMPLE, "META-INF/container.xml", "<rootfile ", "<other ")).outcome is Outcome.CORRUPT
+def test_container_without_rootfile_is_corrupt() -> None:
+    assert (
+        examine(with_part_changed(SAMPLE, "META-INF/container.xml", "<rootfile ", "<other ")).outcome is Outcome.CORRUPT
+    )
 
 
-def test_a_page_that_is_not_well_formed_is_forgiven_and_not_blank() -> None:
+def test_malformed_page_passes_and_is_not_blank() -> None:
     data = package_of(parts_of(SAMPLE) | {"page.xhtml": b"<html><body><p></body></html>"})
-    assert (judged(data).outcome, judged(data).blank) == (Outcome.OK, None)
+    assert (examine(data).outcome, examine(data).blank) == (Outcome.OK, None)
 
 
-def test_a_locked_book_is_encrypted_but_scrambled_fonts_lock_nothing() -> None:
+def test_book_is_encrypted_unless_only_its_fonts_are_obfuscated() -> None:
     parts = parts_of(SAMPLE)
     locked = encryption("http://www.w3.org/2001/04/xmlenc#aes128-cbc")
     scrambled = encryption("http://www.idpf.org/2008/embedding")
-    assert judged(package_of(parts | {"META-INF/encryption.xml": locked})).outcome is Outcome.ENCRYPTED
-    assert judged(package_of(parts | {"META-INF/encryption.xml": scrambled})).outcome is Outcome.OK
+    assert examine(package_of(parts | {"META-INF/encryption.xml": locked})).outcome is Outcome.ENCRYPTED
+    assert examine(package_of(parts | {"META-INF/encryption.xml": scrambled})).outcome is Outcome.OK
 
 
-def test_names_that_leave_the_folder_are_unsafe() -> None:
-    assert judged(package_of(parts_of(SAMPLE) | {"../a": b"x"})).finding is Finding.ARCHIVE_UNSAFE
+def test_name_outside_the_folder_is_unsafe() -> None:
+    assert examine(package_of(parts_of(SAMPLE) | {"../a": b"x"})).finding is Finding.ARCHIVE_UNSAFE
 
 
-def test_documents_of_other_kinds_are_not_recognised() -> None:
+def test_other_documents_are_not_recognised() -> None:
     parts = parts_of(SAMPLE)
-    assert not judged(package_of(parts | {"mimetype": b"application/vnd.oasis.opendocument.text"})).recognised
-    assert not judged(without(changed(SAMPLE, "META-INF/container.xml", "oebps-package", "other"), "mimetype")).recognised
-    assert not judged(b"PK\x03\x04" + bytes(60)).recognised
+    assert not examine(package_of(parts | {"mimetype": b"application/vnd.oasis.opendocument.text"})).recognised
+    assert not examine(
+        without_part(with_part_changed(SAMPLE, "META-INF/container.xml", "oebps-package", "other"), "mimetype")
+    ).recognised
+    assert not examine(b"PK\x03\x04" + bytes(60)).recognised
 
 
 NAV = '<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>'
@@ -109,7 +119,7 @@ CSS = '<item id="css" href="s.css" media-type="text/css"/>'
         "<svg:svg><svg:title>a title</svg:title><svg:defs><svg:path d='M0 0'/></svg:defs></svg:svg>",
     ],
 )
-def test_pages_that_show_nothing_are_blank(body: str) -> None:
+def test_pages_without_visible_content_are_blank(body: str) -> None:
     assert blank(book(body))
 
 
@@ -128,43 +138,49 @@ def test_pages_that_show_nothing_are_blank(body: str) -> None:
         "<table><tr><td style='border: 1px solid'/></tr></table>",
     ],
 )
-def test_pages_that_show_anything_are_not_blank(body: str) -> None:
+def test_pages_with_visible_content_are_not_blank(body: str) -> None:
     assert not blank(book(body))
 
 
 @pytest.mark.parametrize("shows", [True, False])
-@pytest.mark.parametrize("body", ["<img src='img/p%20q.png'/>", "<svg:svg><svg:image xlink:href='img/p%20q.png'/></svg:svg>"])
-def test_a_picture_counts_if_it_shows_something(body: str, shows: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
+@pytest.mark.parametrize(
+    "body", ["<img src='img/p%20q.png'/>", "<svg:svg><svg:image xlink:href='img/p%20q.png'/></svg:svg>"]
+)
+def test_picture_is_content_only_when_it_is_not_blank(body: str, shows: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book(body, {"img/p q.png": picture(shows=shows).getvalue()})) is not shows
 
 
-def test_the_table_of_contents_is_no_page() -> None:
+def test_table_of_contents_is_not_content() -> None:
     nav = PAGE.format("<body><nav><h1>Contents</h1></nav></body>").encode()
     assert blank(book("", {"nav.xhtml": nav}, items=NAV, spine='<itemref idref="nav"/>'))
 
 
-def test_a_page_that_is_missing_is_in_doubt() -> None:
+def test_book_with_a_missing_page_is_not_blank() -> None:
     assert not blank(book("", spine='<itemref idref="gone"/>'))
-    assert not blank(without(book("x"), "page.xhtml"))
+    assert not blank(without_part(book("x"), "page.xhtml"))
 
 
 @pytest.mark.parametrize(("sheet", "is_blank"), [(b"p { color: red }", True), (b'p::before { content: "x" }', False)])
-def test_style_sheets_may_show_what_pages_do_not_hold(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
+def test_style_sheet_with_generated_text_is_content(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book("", {"s.css": sheet}, items=CSS)) is is_blank
 
 
 @pytest.mark.parametrize(
     ("sheet", "is_blank"), [(b"td { border: 0.5pt solid black }", False), (b"td { border: none; color: red }", True)]
 )
-def test_style_sheets_may_draw_the_lines_of_tables(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
+def test_style_sheet_with_table_borders_is_content(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book("<table><tr><td/></tr></table>", {"s.css": sheet}, items=CSS)) is is_blank
 
 
-def test_a_book_without_pages_is_blank() -> None:
-    assert blank(changed(SAMPLE, "book.opf", '<itemref idref="page"/>', ""))
+def test_book_without_pages_is_blank() -> None:
+    assert blank(with_part_changed(SAMPLE, "book.opf", '<itemref idref="page"/>', ""))
 
 
 @needs_corpus
-def test_corpus_good_files_pass_and_broken_ones_do_not() -> None:
-    assert [path.name for path in corpus("epub", "valid") if not judge(KIND, path.read_bytes()).passes] == []
-    assert [path.name for path in corpus("epub", "corrupt") if judge(KIND, path.read_bytes()).passes] == []
+def test_valid_corpus_files_pass_and_corrupt_ones_do_not() -> None:
+    assert [
+        path.name for path in corpus_files("epub", "valid") if not examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []
+    assert [
+        path.name for path in corpus_files("epub", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []

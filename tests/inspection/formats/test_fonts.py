@@ -1,32 +1,34 @@
+"""TrueType, OpenType, WOFF and WOFF2: integrity and limits."""
+
 import struct
 
 import pytest
 
-from sluice.formats.fonts.font_sample import make_font, make_woff, make_woff2
-from sluice.formats.fonts.sfnt import table_checksum
-from sluice.formats.kind import Kind
-from sluice.formats.kinds import otf, ttf, woff, woff2
-from sluice.formats.verdict import Finding, Limits, Outcome
-from tests.formats.judging import corpus, judge, needs_corpus
+from sluice_inspect.format import Format
+from sluice_inspect.formats.fonts.sample import make_font, make_woff, make_woff2, table_checksum
+from sluice_inspect.formats.fonts.sfnt import OTF, TTF
+from sluice_inspect.formats.fonts.webfont import WOFF, WOFF2
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 
 LONG = {b"GPOS": bytes(range(256)) * 30}
 TRUETYPE = make_font(tables=LONG)
 POSTSCRIPT = make_font(postscript=True, tables=LONG)
 FONTS = {
-    "ttf": (ttf.KIND, TRUETYPE),
-    "otf": (otf.KIND, POSTSCRIPT),
-    "woff": (woff.KIND, make_woff(TRUETYPE)),
-    "woff2": (woff2.KIND, make_woff2(TRUETYPE)),
+    "ttf": (TTF, TRUETYPE),
+    "otf": (OTF, POSTSCRIPT),
+    "woff": (WOFF, make_woff(TRUETYPE)),
+    "woff2": (WOFF2, make_woff2(TRUETYPE)),
 }
 
 
-def glyphs_of_the_web(contours: list[int], *, cut: int = 0) -> bytes:
+def transformed_glyphs(contours: list[int], *, cut: int = 0) -> bytes:
     counts = struct.pack(f">{len(contours)}h", *contours)
     return struct.pack(">HHHH7L", 0, 0, len(contours), 1, len(counts) + cut, 0, 0, 0, 0, 0, 0) + counts
 
 
 def collection(*fonts: bytes) -> bytes:
-    """Answer a collection: fonts one after the other, their offsets moved."""
+    """Return a collection: the fonts in sequence, with adjusted offsets."""
     start, body = 12 + 4 * len(fonts), b""
     places = []
     for font in fonts:
@@ -41,86 +43,90 @@ def collection(*fonts: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", FONTS)
-def test_a_font_is_sound_and_not_blank(name: str) -> None:
-    kind, data = FONTS[name]
-    judged = judge(kind, data)
-    assert judged.recognised
-    assert judged.outcome is Outcome.OK
-    assert judged.blank is None
+def test_font_is_sound_and_not_blank(name: str) -> None:
+    format_, data = FONTS[name]
+    result = examine_bytes(format_, data)
+    assert result.recognised
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
 
 
 @pytest.mark.parametrize("name", FONTS)
 @pytest.mark.parametrize("part", range(1, 20))
-def test_a_cut_font_is_corrupt(name: str, part: int) -> None:
-    kind, data = FONTS[name]
-    assert judge(kind, data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
+def test_truncated_font_is_corrupt(name: str, part: int) -> None:
+    format_, data = FONTS[name]
+    assert examine_bytes(format_, data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("name", ["ttf", "otf", "woff"])
-def test_a_changed_byte_is_corrupt(name: str) -> None:
-    kind, data = FONTS[name]
+def test_changed_byte_is_corrupt(name: str) -> None:
+    format_, data = FONTS[name]
     at = len(data) // 2
-    assert judge(kind, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]).outcome is Outcome.CORRUPT
+    assert examine_bytes(format_, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]).outcome is Outcome.CORRUPT
 
 
-def test_a_checksum_that_was_never_counted_is_no_damage() -> None:
+def test_zero_table_checksum_is_ignored() -> None:
     at = TRUETYPE.index(b"GPOS") + 4
-    assert judge(ttf.KIND, TRUETYPE[:at] + bytes(4) + TRUETYPE[at + 4 :]).outcome is Outcome.OK
+    assert examine_bytes(TTF, TRUETYPE[:at] + bytes(4) + TRUETYPE[at + 4 :]).outcome is Outcome.OK
 
 
 @pytest.mark.parametrize(("tag", "outcome"), [(b"head", Outcome.OK), (b"GPOS", Outcome.CORRUPT)])
-def test_small_tables_are_edited_without_their_checksum(tag: bytes, outcome: Outcome) -> None:
+def test_wrong_checksum_is_corrupt_only_in_large_tables(tag: bytes, outcome: Outcome) -> None:
     at = TRUETYPE.index(tag) + 4
-    assert judge(ttf.KIND, TRUETYPE[:at] + b"\1\2\3\4" + TRUETYPE[at + 4 :]).outcome is outcome
+    assert examine_bytes(TTF, TRUETYPE[:at] + b"\1\2\3\4" + TRUETYPE[at + 4 :]).outcome is outcome
 
 
-def test_the_sum_of_the_whole_file_does_not_count_in_the_head() -> None:
+def test_head_checksum_ignores_the_file_checksum_field() -> None:
     head = bytes(range(54))
     assert table_checksum(b"head", head) == table_checksum(b"head", head[:8] + b"\xff" * 4 + head[12:])
 
 
-def test_every_font_of_a_collection_is_judged() -> None:
-    assert judge(ttf.KIND, collection(TRUETYPE, POSTSCRIPT)).outcome is Outcome.OK
+def test_every_font_of_a_collection_is_checked() -> None:
+    assert examine_bytes(TTF, collection(TRUETYPE, POSTSCRIPT)).outcome is Outcome.OK
     damaged = POSTSCRIPT.replace(bytes(range(100, 140)), bytes(40), 1)
-    assert judge(ttf.KIND, collection(TRUETYPE, damaged)).outcome is Outcome.CORRUPT
-    assert judge(ttf.KIND, b"ttcf" + bytes(12)).outcome is Outcome.CORRUPT
+    assert examine_bytes(TTF, collection(TRUETYPE, damaged)).outcome is Outcome.CORRUPT
+    assert examine_bytes(TTF, b"ttcf" + bytes(12)).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("data", [b"true story\n", b"\0\1\0\0Standard Jet DB\0", b"OTTO\0\0"])
-def test_what_only_begins_as_a_font_is_none(data: bytes) -> None:
-    assert not judge(ttf.KIND, data + bytes(200)).recognised
-    assert not judge(otf.KIND, data + bytes(200)).recognised
+def test_data_that_only_begins_like_a_font_is_not_recognised(data: bytes) -> None:
+    assert not examine_bytes(TTF, data + bytes(200)).recognised
+    assert not examine_bytes(OTF, data + bytes(200)).recognised
 
 
 @pytest.mark.parametrize("font", [make_font(b""), make_font(bytes([139, 14]), postscript=True)])
-def test_a_font_without_an_outline_is_one_on_purpose(font: bytes) -> None:
-    kind = otf.KIND if font.startswith(b"OTTO") else ttf.KIND
-    assert judge(kind, font).blank is None
-    assert judge(woff.KIND, make_woff(font)).blank is None
-    assert judge(woff2.KIND, make_woff2(font)).blank is None
+def test_font_without_outlines_is_not_blank(font: bytes) -> None:
+    format_ = OTF if font.startswith(b"OTTO") else TTF
+    assert examine_bytes(format_, font).blank is None
+    assert examine_bytes(WOFF, make_woff(font)).blank is None
+    assert examine_bytes(WOFF2, make_woff2(font)).blank is None
 
 
-def test_glyphs_in_the_form_of_the_web_are_told() -> None:
-    shown = make_woff2(TRUETYPE, {b"glyf": glyphs_of_the_web([0, 1]), b"loca": b""})
-    assert judge(woff2.KIND, shown).outcome is Outcome.OK
-    cut = make_woff2(TRUETYPE, {b"glyf": glyphs_of_the_web([0, 1], cut=9), b"loca": b""})
-    assert judge(woff2.KIND, cut).outcome is Outcome.CORRUPT
+def test_transformed_woff2_glyphs_are_checked() -> None:
+    shown = make_woff2(TRUETYPE, {b"glyf": transformed_glyphs([0, 1]), b"loca": b""})
+    assert examine_bytes(WOFF2, shown).outcome is Outcome.OK
+    cut = make_woff2(TRUETYPE, {b"glyf": transformed_glyphs([0, 1], cut=9), b"loca": b""})
+    assert examine_bytes(WOFF2, cut).outcome is Outcome.CORRUPT
 
 
 def test_tables_that_do_not_unpack_are_corrupt() -> None:
     data = make_woff2(TRUETYPE)
     at = data.index(bytes(range(256)))
-    assert judge(woff2.KIND, data[: at - 3] + b"\xff" * 3 + data[at:]).outcome is Outcome.CORRUPT
-    assert judge(woff2.KIND, data.replace(b"\x5f\x0f\x3c\xf5", bytes(4))).outcome is Outcome.CORRUPT
+    assert examine_bytes(WOFF2, data[: at - 3] + b"\xff" * 3 + data[at:]).outcome is Outcome.CORRUPT
+    assert examine_bytes(WOFF2, data.replace(b"\x5f\x0f\x3c\xf5", bytes(4))).outcome is Outcome.CORRUPT
 
 
-def test_a_table_that_unpacks_to_too_much_is_a_bomb() -> None:
+def test_table_that_unpacks_to_too_much_is_a_bomb() -> None:
     data = make_woff(make_font(tables={b"GPOS": bytes(3_000_000)}))
     assert len(data) < 10_000
-    assert judge(woff.KIND, data, Limits(ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(WOFF, data, Limits(ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
 
 
 @needs_corpus
-@pytest.mark.parametrize("kind", [ttf.KIND, otf.KIND, woff.KIND, woff2.KIND], ids=lambda kind: kind.name)
-def test_the_intact_files_of_the_corpus_pass(kind: Kind) -> None:
-    assert [path.name for path in corpus(kind.name, "valid", "not_blank") if not judge(kind, path.read_bytes()).passes] == []
+@pytest.mark.parametrize("format_", [TTF, OTF, WOFF, WOFF2], ids=lambda format_: format_.name)
+def test_intact_corpus_files_pass(format_: Format) -> None:
+    assert [
+        path.name
+        for path in corpus_files(format_.name, "valid", "not_blank")
+        if not examine_bytes(format_, path.read_bytes()).passes
+    ] == []

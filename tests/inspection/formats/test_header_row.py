@@ -1,6 +1,8 @@
+"""Rows of column headings are distinguished from data."""
+
 import pytest
 
-from sluice.formats.text.header_row import is_heading
+from sluice_inspect.text.header_row import is_heading
 
 
 @pytest.mark.parametrize(
@@ -13,7 +15,7 @@ from sluice.formats.text.header_row import is_heading
         ["created_at", "updated_at", "foo"],
     ],
 )
-def test_what_columns_are_called_is_a_heading(cells: list[str]) -> None:
+def test_column_names_are_a_heading(cells: list[str]) -> None:
     assert is_heading(cells)
 
 
@@ -29,5 +31,5 @@ def test_what_columns_are_called_is_a_heading(cells: list[str]) -> None:
         ["Please send the invoice to our new address in town", "and the date of the order as a note to the customer"],
     ],
 )
-def test_what_may_be_data_is_none(cells: list[str]) -> None:
+def test_possible_data_is_not_a_heading(cells: list[str]) -> None:
     assert not is_heading(cells)

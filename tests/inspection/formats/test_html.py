@@ -1,14 +1,16 @@
+"""HTML: integrity and blankness."""
+
 import base64
 import io
 
 import pytest
 
-from sluice.formats.check import check_file
-from sluice.formats.kinds.html import KIND
-from sluice.formats.office.compound_sample import make_compound
-from sluice.formats.verdict import Finding, Outcome
-from tests.formats.judging import corpus, judge, needs_corpus
-from tests.formats.packages import picture
+from sluice_inspect.formats.html import FORMAT
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.office.compound import make_compound
+from sluice_inspect.report import Finding, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import picture
 
 
 def page(body: str, head: str = "") -> bytes:
@@ -20,20 +22,20 @@ def image(*, shows: bool) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "koi8_r"])
-def test_a_page_passes_in_any_encoding(encoding: str) -> None:
-    judged = judge(KIND, page("<p>Straße, Привет</p>").decode().encode(encoding, "replace"))
-    assert judged.outcome is Outcome.OK
-    assert judged.blank is None
+def test_page_passes_in_any_encoding(encoding: str) -> None:
+    result = examine_bytes(FORMAT, page("<p>Straße, Привет</p>").decode().encode(encoding, "replace"))
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
 
 
 @pytest.mark.parametrize("data", [page("one\0two"), b"<p>never closed", b"no tag at all"])
-def test_what_browsers_read_over_passes(data: bytes) -> None:
-    assert judge(KIND, data).outcome is Outcome.OK
+def test_errors_that_browsers_ignore_pass(data: bytes) -> None:
+    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
 
 
 @pytest.mark.parametrize("data", [page("x") + bytes(200) + page("x"), bytes(range(1, 256)) * 40])
-def test_what_is_no_text_is_corrupt(data: bytes) -> None:
-    assert judge(KIND, data).outcome is Outcome.CORRUPT
+def test_binary_data_is_corrupt(data: bytes) -> None:
+    assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize(
@@ -41,32 +43,34 @@ def test_what_is_no_text_is_corrupt(data: bytes) -> None:
     [
         pytest.param(page(""), id="an empty body"),
         pytest.param(page("<!-- nothing --> &nbsp; &#8203;<br>"), id="comments and spaces"),
-        pytest.param(page("<div id=app></div>", "<script>var a=1</script><style>p{}</style>"), id="a script that does nothing"),
+        pytest.param(
+            page("<div id=app></div>", "<script>var a=1</script><style>p{}</style>"), id="a script that does nothing"
+        ),
         pytest.param(page("<p hidden>x</p><p style='display: none'>x</p><template>x</template>"), id="hidden text"),
         pytest.param(page("<p style='color:#fff'>x</p><font color=white>x</font>"), id="white text"),
         pytest.param(page("<img><img src='http://t.example/p.gif' width=1 height=1>"), id="a tracking pixel"),
         pytest.param(page(image(shows=False)), id="an empty picture"),
         pytest.param(page("<svg width=9 height=9></svg>"), id="an empty drawing"),
         pytest.param(page("<table border=0><tr><td></table><input type=hidden value=x>"), id="an empty table"),
-        pytest.param(page("<p style='background: #ffffff; border: none'></p>"), id="a white ground"),
-        pytest.param(page("", "<link rel=stylesheet href=style.css>"), id="a style sheet that is not there"),
-        pytest.param(b"<?xml version='1.0'?><html/>", id="a root alone"),
+        pytest.param(page("<p style='background: #ffffff; border: none'></p>"), id="a white background"),
+        pytest.param(page("", "<link rel=stylesheet href=style.css>"), id="a missing style sheet"),
+        pytest.param(b"<?xml version='1.0'?><html/>", id="a root element only"),
     ],
 )
-def test_a_page_that_shows_nothing_is_blank(data: bytes) -> None:
-    judged = judge(KIND, data)
-    assert judged.outcome is Outcome.OK
-    assert judged.blank
+def test_page_without_visible_content_is_blank(data: bytes) -> None:
+    result = examine_bytes(FORMAT, data)
+    assert result.outcome is Outcome.OK
+    assert result.blank
 
 
 @pytest.mark.parametrize(
     "data",
     [
         pytest.param(b"<p>hi</p>", id="a word"),
-        pytest.param(page(" " * 2_000_000 + "x"), id="a letter behind much white space"),
-        pytest.param(page("<img src=picture.png>"), id="a picture elsewhere"),
-        pytest.param(page("<img src='' alt='A dog'>"), id="words in place of a picture"),
-        pytest.param(page(image(shows=True)), id="a picture within"),
+        pytest.param(page(" " * 2_000_000 + "x"), id="a letter after much white space"),
+        pytest.param(page("<img src=picture.png>"), id="an external picture"),
+        pytest.param(page("<img src='' alt='A dog'>"), id="alternative text"),
+        pytest.param(page(image(shows=True)), id="an embedded picture"),
         pytest.param(page("<svg><path d='M0 0L9 9'/></svg>"), id="a drawing"),
         pytest.param(page("<iframe src=x></iframe>"), id="a frame"),
         pytest.param(page("<video src=x></video>"), id="a video"),
@@ -74,41 +78,49 @@ def test_a_page_that_shows_nothing_is_blank(data: bytes) -> None:
         pytest.param(page("<input>"), id="a field"),
         pytest.param(page("<hr>"), id="a line"),
         pytest.param(page("<table border=1><tr><td></table>"), id="a table with lines"),
-        pytest.param(page("<div style='background: url(x.png)'></div>"), id="a picture as a ground"),
-        pytest.param(page("<div></div>", "<style>div{background-color:#eef}</style>"), id="a coloured ground"),
-        pytest.param(page("<div></div>", "<style>div{border:1px solid red}</style>"), id="an edge"),
+        pytest.param(page("<div style='background: url(x.png)'></div>"), id="a background picture"),
+        pytest.param(page("<div></div>", "<style>div{background-color:#eef}</style>"), id="a coloured background"),
+        pytest.param(page("<div></div>", "<style>div{border:1px solid red}</style>"), id="a border"),
         pytest.param(page("<div></div>", "<style>div::before{content:'x'}</style>"), id="text in a style"),
         pytest.param(page("<p hidden>x</p>", "<script>var a=1</script>"), id="hidden text that a script may show"),
         pytest.param(page("<p style='color:#fff;background:#000'>x</p>"), id="white text on black"),
-        pytest.param(page("<div id=root></div><script src=app.js></script>"), id="a script elsewhere"),
+        pytest.param(page("<div id=root></div><script src=app.js></script>"), id="an external script"),
         pytest.param(page("", "<script>document.write('x')</script>"), id="a script that writes"),
-        pytest.param(page("", "<meta http-equiv=refresh content='0; url=x'>"), id="another page"),
-        pytest.param(page("", "<link rel=stylesheet href='https://x.example/a.css'>"), id="a style sheet elsewhere"),
-        pytest.param(b"<html xmlns='http://www.w3.org/1999/xhtml'><body><![CDATA[x]]></body></html>", id="text of XML"),
+        pytest.param(page("", "<meta http-equiv=refresh content='0; url=x'>"), id="a redirect"),
+        pytest.param(page("", "<link rel=stylesheet href='https://x.example/a.css'>"), id="an external style sheet"),
+        pytest.param(
+            b"<html xmlns='http://www.w3.org/1999/xhtml'><body><![CDATA[x]]></body></html>", id="a CDATA section"
+        ),
     ],
 )
-def test_a_page_that_shows_something_is_not_blank(data: bytes) -> None:
-    assert judge(KIND, data).blank is None
+def test_page_with_visible_content_is_not_blank(data: bytes) -> None:
+    assert examine_bytes(FORMAT, data).blank is None
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a.xls"])
-def test_office_names_are_given_to_pages_and_to_text(name: str) -> None:
-    report = check_file(io.BytesIO(page("<table><tr><td>1</table>")), filename=name)
+def test_pages_and_text_pass_under_office_extensions(name: str) -> None:
+    report = inspect_file(io.BytesIO(page("<table><tr><td>1</table>")), filename=name)
     assert (report.finding, report.integrity, report.format) == (None, Outcome.OK, "html")
-    report = check_file(io.BytesIO(b"name\tvalue\r\nx\t1\r\n"), filename=name)
+    report = inspect_file(io.BytesIO(b"name\tvalue\r\nx\t1\r\n"), filename=name)
     assert (report.finding, report.integrity, report.format) == (None, Outcome.OK, "text")
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a.xls"])
-def test_a_page_in_front_of_an_office_document_is_a_mismatch(name: str) -> None:
+def test_page_before_an_office_document_is_a_mismatch(name: str) -> None:
     data = page("504") + make_compound({"WordDocument": bytes(9000)})
-    assert check_file(io.BytesIO(data), filename=name).finding is Finding.TYPE_MISMATCH
+    assert inspect_file(io.BytesIO(data), filename=name).finding is Finding.TYPE_MISMATCH
 
 
 @needs_corpus
-def test_the_corpus_is_judged_as_labelled() -> None:
+def test_corpus_files_match_their_labels() -> None:
     assert [
-        path.name for path in corpus("html", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
+        path.name
+        for path in corpus_files("html", "valid", "not_blank")
+        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
     ] == []
-    assert [path.name for path in corpus("html", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("html", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+    assert [
+        path.name for path in corpus_files("html", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("html", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

@@ -1,4 +1,4 @@
-"""OpenDocument texts, presentations and spreadsheets: sound or not, and what of them a reader sees."""
+"""OpenDocument texts, presentations and spreadsheets: integrity and blankness."""
 
 import io
 import zipfile
@@ -6,124 +6,145 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.formats.kind import Kind
-from sluice.formats.kinds import odt
-from sluice.formats.verdict import Finding, Limits, Outcome
-from tests.formats.judging import corpus, judge, needs_corpus
-from tests.formats.odf_documents import KINDS, NAMESPACES, blank, document, paragraph, style
-from tests.formats.packages import package_of, parts_of, picture, without
+from sluice_inspect.format import Format
+from sluice_inspect.formats.opendocument.format import ODT
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import package_of, parts_of, picture, without_part
+from tests.inspection.formats.opendocument_samples import (
+    FORMATS_BY_FAMILY,
+    NAMESPACES,
+    document,
+    is_blank,
+    paragraph,
+    style,
+)
 
-each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+each_format = pytest.mark.parametrize("format_", FORMATS_BY_FAMILY.values(), ids=FORMATS_BY_FAMILY)
 
 
-@each_kind
-def test_the_sample_is_good_and_of_no_other_kind(kind: Kind) -> None:
-    found = judge(kind, kind.sample())
-    assert (found.passes, found.outcome, found.blank) == (True, Outcome.OK, None)
-    assert [other.name for other in KINDS.values() if judge(other, kind.sample()).recognised] == [kind.name]
+@each_format
+def test_sample_passes_and_is_recognised_by_its_own_format_only(format_: Format) -> None:
+    result = examine_bytes(format_, format_.sample())
+    assert (result.passes, result.outcome, result.blank) == (True, Outcome.OK, None)
+    assert [
+        other.name for other in FORMATS_BY_FAMILY.values() if examine_bytes(other, format_.sample()).recognised
+    ] == [format_.name]
 
 
 @pytest.mark.parametrize("variant", ["-template", "-master", "-web", ""])
-def test_variants_of_a_family_belong_to_it(variant: str) -> None:
-    parts = parts_of(odt.KIND.sample())
+def test_variants_of_the_media_type_pass(variant: str) -> None:
+    parts = parts_of(ODT.sample())
     parts["mimetype"] += variant.encode()
-    assert judge(odt.KIND, package_of(parts)).passes
+    assert examine_bytes(ODT, package_of(parts)).passes
 
 
-def test_a_media_type_that_is_packed_or_not_the_first_member_is_read() -> None:
-    parts = parts_of(odt.KIND.sample())
-    assert judge(odt.KIND, package_of({"content.xml": parts["content.xml"], "mimetype": parts["mimetype"]})).passes
+def test_compressed_or_late_mimetype_member_is_read() -> None:
+    parts = parts_of(ODT.sample())
+    assert examine_bytes(ODT, package_of({"content.xml": parts["content.xml"], "mimetype": parts["mimetype"]})).passes
 
 
-@each_kind
-def test_a_document_without_the_media_type_member_is_known_by_its_manifest(kind: Kind) -> None:
-    parts = parts_of(kind.sample())
+@each_format
+def test_document_without_mimetype_is_recognised_by_its_manifest(format_: Format) -> None:
+    parts = parts_of(format_.sample())
     del parts["mimetype"]
-    assert judge(kind, package_of(parts)).passes
+    assert examine_bytes(format_, package_of(parts)).passes
     del parts["META-INF/manifest.xml"]
-    assert not judge(kind, package_of(parts)).recognised
+    assert not examine_bytes(format_, package_of(parts)).recognised
 
 
-def test_a_media_type_whose_header_is_of_a_zip64_archive_is_read() -> None:
-    with zipfile.ZipFile(io.BytesIO(odt.KIND.sample())) as sample, zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
+def test_mimetype_member_with_zip64_header_is_read() -> None:
+    with (
+        zipfile.ZipFile(io.BytesIO(ODT.sample())) as sample,
+        zipfile.ZipFile(made := io.BytesIO(), "w") as archive,
+    ):
         for name in sample.namelist():
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(sample.read(name))
-    assert judge(odt.KIND, made.getvalue()).passes
+    assert examine_bytes(ODT, made.getvalue()).passes
 
 
-@each_kind
+@each_format
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.95])
-def test_a_cut_document_is_corrupt(kind: Kind, kept: float) -> None:
-    data = kind.sample()
-    found = judge(kind, data[: int(len(data) * kept)])
-    assert (found.recognised, found.outcome) == (True, Outcome.CORRUPT)
+def test_truncated_document_is_corrupt(format_: Format, kept: float) -> None:
+    data = format_.sample()
+    result = examine_bytes(format_, data[: int(len(data) * kept)])
+    assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
 
 
-def test_a_changed_byte_of_content_is_corrupt() -> None:
+def test_changed_byte_of_content_is_corrupt() -> None:
     data = bytearray(document("text", paragraph("some words " * 500)))
     data[data.index(b"content.xml") + 40] ^= 0x10
-    assert judge(odt.KIND, bytes(data)).outcome is Outcome.CORRUPT
+    assert examine_bytes(ODT, bytes(data)).outcome is Outcome.CORRUPT
 
 
-def test_a_document_without_content_is_corrupt() -> None:
-    found = judge(odt.KIND, without(odt.KIND.sample(), "content.xml"))
-    assert found.outcome is Outcome.CORRUPT
-    assert "content.xml" in found.detail
+def test_document_without_content_is_corrupt() -> None:
+    result = examine_bytes(ODT, without_part(ODT.sample(), "content.xml"))
+    assert result.outcome is Outcome.CORRUPT
+    assert "content.xml" in result.detail
 
 
-@pytest.mark.parametrize("part", ["content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", "META-INF/manifest.xml"])
-def test_a_main_part_that_is_not_well_formed_is_corrupt(part: str) -> None:
-    assert judge(odt.KIND, package_of(parts_of(odt.KIND.sample()) | {part: b"<a><b></a>"})).outcome is Outcome.CORRUPT
+@pytest.mark.parametrize(
+    "part", ["content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", "META-INF/manifest.xml"]
+)
+def test_malformed_main_part_is_corrupt(part: str) -> None:
+    assert examine_bytes(ODT, package_of(parts_of(ODT.sample()) | {part: b"<a><b></a>"})).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("part", ["Configurations2/accelerator/current.xml", "Pictures/broken.xml"])
-def test_other_parts_need_not_be_xml_whatever_their_name(part: str) -> None:
-    assert judge(odt.KIND, package_of(parts_of(odt.KIND.sample()) | {part: b""})).passes
+def test_other_parts_named_xml_need_not_be_xml(part: str) -> None:
+    assert examine_bytes(ODT, package_of(parts_of(ODT.sample()) | {part: b""})).passes
 
 
-def test_a_doctype_is_read_over_but_entities_that_multiply_are_a_bomb() -> None:
-    parts = parts_of(odt.KIND.sample())
+def test_doctype_is_ignored_and_entity_expansion_is_a_bomb() -> None:
+    parts = parts_of(ODT.sample())
     entities = "".join(f'<!ENTITY e{each} "' + f"&e{each - 1};" * 10 + '">' for each in range(1, 9))
     laughs = f'<!DOCTYPE a [<!ENTITY e0 "lol">{entities}]><a>&e8;</a>'
-    assert judge(odt.KIND, package_of(parts | {"meta.xml": b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'})).passes
-    assert judge(odt.KIND, package_of(parts | {"content.xml": laughs.encode()})).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(ODT, package_of(parts | {"meta.xml": b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'})).passes
+    assert examine_bytes(ODT, package_of(parts | {"content.xml": laughs.encode()})).finding is Finding.ARCHIVE_BOMB
 
 
-def test_a_document_behind_a_password_is_encrypted_and_its_ciphertext_not_read_as_xml() -> None:
+def test_password_protected_document_is_encrypted_and_not_parsed() -> None:
     space = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
-    manifest = (
-        f'<m:manifest xmlns:m="{space}"><m:file-entry m:full-path="content.xml"><m:encryption-data/></m:file-entry></m:manifest>'
-    )
-    parts = parts_of(odt.KIND.sample()) | {"content.xml": bytes(range(256)), "META-INF/manifest.xml": manifest.encode()}
-    assert judge(odt.KIND, package_of(parts)).outcome is Outcome.ENCRYPTED
-    whole = {"mimetype": parts["mimetype"], "encrypted-package": b"\x00\x01", "META-INF/manifest.xml": manifest.encode()}
-    assert judge(odt.KIND, package_of(whole)).outcome is Outcome.ENCRYPTED
+    manifest = f'<m:manifest xmlns:m="{space}"><m:file-entry m:full-path="content.xml"><m:encryption-data/></m:file-entry></m:manifest>'
+    parts = parts_of(ODT.sample()) | {
+        "content.xml": bytes(range(256)),
+        "META-INF/manifest.xml": manifest.encode(),
+    }
+    assert examine_bytes(ODT, package_of(parts)).outcome is Outcome.ENCRYPTED
+    encrypted_package = {
+        "mimetype": parts["mimetype"],
+        "encrypted-package": b"\x00\x01",
+        "META-INF/manifest.xml": manifest.encode(),
+    }
+    assert examine_bytes(ODT, package_of(encrypted_package)).outcome is Outcome.ENCRYPTED
 
 
-def test_bytes_in_front_are_corrupt_and_names_that_leave_the_folder_unsafe() -> None:
-    assert judge(odt.KIND, b"xx" + odt.KIND.sample()).outcome is Outcome.CORRUPT
-    assert judge(odt.KIND, package_of(parts_of(odt.KIND.sample()) | {"../a": b"x"})).finding is Finding.ARCHIVE_UNSAFE
+def test_leading_bytes_are_corrupt_and_names_outside_the_folder_unsafe() -> None:
+    assert examine_bytes(ODT, b"xx" + ODT.sample()).outcome is Outcome.CORRUPT
+    assert examine_bytes(ODT, package_of(parts_of(ODT.sample()) | {"../a": b"x"})).finding is Finding.ARCHIVE_UNSAFE
 
 
-def test_much_from_little_is_a_bomb() -> None:
-    data = package_of(parts_of(odt.KIND.sample()) | {"Pictures/zeros": bytes(3_000_000)})
-    assert judge(odt.KIND, data, replace(Limits(), ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
+def test_high_compression_ratio_is_a_bomb() -> None:
+    data = package_of(parts_of(ODT.sample()) | {"Pictures/zeros": bytes(3_000_000)})
+    assert examine_bytes(ODT, data, replace(Limits(), ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(10)])
 def test_other_content_is_not_recognised(data: bytes) -> None:
-    assert not judge(odt.KIND, data).recognised
+    assert not examine_bytes(ODT, data).recognised
 
 
-def test_a_plain_archive_is_not_recognised() -> None:
+def test_plain_archive_is_not_recognised() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("mimetype.txt", "application/vnd.oasis.opendocument.text")
-    assert not judge(odt.KIND, file.getvalue()).recognised
+    assert not examine_bytes(ODT, file.getvalue()).recognised
 
 
-LINED = style("A1", "table-cell", '<style:table-cell-properties fo:border-left="none" fo:border-top="0.5pt solid #000000"/>')
+LINED = style(
+    "A1", "table-cell", '<style:table-cell-properties fo:border-left="none" fo:border-top="0.5pt solid #000000"/>'
+)
 BARE = style("A1", "table-cell", '<style:table-cell-properties fo:border="none"/>')
 WHITE = style("T", "text", '<style:text-properties fo:color="#FFFFFF"/>')
 YELLOW = style("P", "paragraph", '<style:paragraph-properties fo:background-color="#ffff00"/>')
@@ -152,8 +173,8 @@ SPAN = '<text:p><text:span text:style-name="T">word</text:span></text:p>'
         ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p/></office:annotation></text:p>", ""),
     ],
 )
-def test_a_text_that_shows_nothing_is_blank(body: str, styles: str) -> None:
-    assert blank("text", body, styles)
+def test_text_document_without_visible_content_is_blank(body: str, styles: str) -> None:
+    assert is_blank("text", body, styles)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +184,10 @@ def test_a_text_that_shows_nothing_is_blank(body: str, styles: str) -> None:
         ("<text:h>x</text:h>", ""),
         ("<text:list><text:list-item><text:p>x</text:p></text:list-item></text:list>", ""),
         ("<text:p><text:note><text:note-body><text:p>a footnote</text:p></text:note-body></text:note></text:p>", ""),
-        ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>", ""),
+        (
+            "<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>",
+            "",
+        ),
         ("<text:p><draw:rect/></text:p>", ""),
         ("<text:p><draw:frame><draw:object/></draw:frame></text:p>", ""),
         ("<text:p><draw:control/></text:p>", ""),
@@ -171,25 +195,28 @@ def test_a_text_that_shows_nothing_is_blank(body: str, styles: str) -> None:
         (TABLE, LINED),
         (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffff00"/>')),
         (paragraph("", "P"), YELLOW),
-        (paragraph("", "P"), style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>')),
+        (
+            paragraph("", "P"),
+            style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>'),
+        ),
         (paragraph("", "Horizontal_20_Line"), ""),
         (SPAN, WHITE + YELLOW),
         (SPAN + paragraph("x"), HIDDEN),
     ],
 )
-def test_a_text_that_shows_anything_is_not_blank(body: str, styles: str) -> None:
-    assert not blank("text", body, styles)
+def test_text_document_with_visible_content_is_not_blank(body: str, styles: str) -> None:
+    assert not is_blank("text", body, styles)
 
 
-def test_white_text_counts_where_the_page_is_coloured() -> None:
+def test_white_text_on_a_coloured_page_is_not_blank() -> None:
     page = f'<office:document-styles {NAMESPACES}><style:page-layout-properties fo:background-color="#003366"/></office:document-styles>'
-    assert not blank("text", SPAN, WHITE, {"styles.xml": page.encode()})
+    assert not is_blank("text", SPAN, WHITE, {"styles.xml": page.encode()})
 
 
 @pytest.mark.parametrize(("shows", "name"), [(True, "Pictures/a.png"), (False, "./Pictures/a.png")])
-def test_a_picture_counts_if_it_shows_something(shows: bool, name: str) -> None:  # noqa: FBT001  (a parameter of pytest)
+def test_picture_is_content_only_when_it_is_not_blank(shows: bool, name: str) -> None:  # noqa: FBT001  (a parameter of pytest)
     body = f'<text:p><draw:frame><draw:image xlink:href="{name}"/></draw:frame></text:p>'
-    assert blank("text", body, others={"Pictures/a.png": picture(shows=shows).getvalue()}) is not shows
+    assert is_blank("text", body, others={"Pictures/a.png": picture(shows=shows).getvalue()}) is not shows
 
 
 def page(inner: str) -> str:
@@ -213,8 +240,8 @@ def frame(inner: str, more: str = "") -> str:
         page('<draw:custom-shape draw:style-name="g"><text:p/></draw:custom-shape>'),
     ],
 )
-def test_a_presentation_that_shows_nothing_is_blank(body: str) -> None:
-    assert blank("presentation", body, UNDRAWN + FILLED)
+def test_presentation_without_visible_content_is_blank(body: str) -> None:
+    assert is_blank("presentation", body, UNDRAWN + FILLED)
 
 
 @pytest.mark.parametrize(
@@ -231,18 +258,26 @@ def test_a_presentation_that_shows_nothing_is_blank(body: str) -> None:
         f"<draw:page><presentation:notes>{frame('<text:p>say this</text:p>')}</presentation:notes></draw:page>",
     ],
 )
-def test_a_presentation_that_shows_anything_is_not_blank(body: str) -> None:
-    assert not blank("presentation", body, FILLED + WHITE)
+def test_presentation_with_visible_content_is_not_blank(body: str) -> None:
+    assert not is_blank("presentation", body, FILLED + WHITE)
 
 
 @needs_corpus
-@each_kind
-def test_corpus_good_files_pass(kind: Kind) -> None:
-    assert [path.name for path in corpus(kind.name, "valid", "not_blank") if not judge(kind, path.read_bytes()).passes] == []
+@each_format
+def test_valid_corpus_files_pass(format_: Format) -> None:
+    assert [
+        path.name
+        for path in corpus_files(format_.name, "valid", "not_blank")
+        if not examine_bytes(format_, path.read_bytes()).passes
+    ] == []
 
 
 @needs_corpus
-@each_kind
-def test_corpus_blank_files_are_found_and_no_others(kind: Kind) -> None:
-    assert [path.name for path in corpus(kind.name, "blank") if not judge(kind, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus(kind.name, "not_blank") if judge(kind, path.read_bytes()).blank] == []
+@each_format
+def test_only_blank_corpus_files_are_blank(format_: Format) -> None:
+    assert [
+        path.name for path in corpus_files(format_.name, "blank") if not examine_bytes(format_, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files(format_.name, "not_blank") if examine_bytes(format_, path.read_bytes()).blank
+    ] == []

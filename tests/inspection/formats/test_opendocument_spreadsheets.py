@@ -1,8 +1,12 @@
+"""OpenDocument spreadsheets: what is blank and what is content."""
+
 import pytest
 
-from tests.formats.odf_documents import blank, style
+from tests.inspection.formats.opendocument_samples import is_blank, style
 
-LINED = style("A1", "table-cell", '<style:table-cell-properties fo:border-left="none" fo:border-top="0.5pt solid #000000"/>')
+LINED = style(
+    "A1", "table-cell", '<style:table-cell-properties fo:border-left="none" fo:border-top="0.5pt solid #000000"/>'
+)
 
 
 def cell(text: str = "", more: str = 'office:value-type="string"') -> str:
@@ -39,8 +43,8 @@ NUMBER = cell("1", 'office:value-type="float" office:value="1"')
         sheet(row('<table:table-cell table:style-name="A1"/>')),
     ],
 )
-def test_a_spreadsheet_that_shows_nothing_or_headings_alone_is_blank(body: str) -> None:
-    assert blank("spreadsheet", body, OFF + WHITE_CELL + LINED)
+def test_spreadsheet_without_values_or_with_headings_only_is_blank(body: str) -> None:
+    assert is_blank("spreadsheet", body, OFF + WHITE_CELL + LINED)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +61,15 @@ def test_a_spreadsheet_that_shows_nothing_or_headings_alone_is_blank(body: str) 
         sheet(row(NUMBER, more='table:visibility="filter"')),
         sheet("<table:table-row-group>" + row(NUMBER, more='table:visibility="collapse"') + "</table:table-row-group>"),
         sheet(
-            row(cell("", "") + "<table:table-cell><office:annotation><text:p>hm</text:p></office:annotation></table:table-cell>")
+            row(
+                cell("", "")
+                + "<table:table-cell><office:annotation><text:p>hm</text:p></office:annotation></table:table-cell>"
+            )
         ),
         sheet("<table:shapes><draw:frame><draw:object/></draw:frame></table:shapes>"),
         sheet(row("<table:table-cell><draw:rect><text:p>x</text:p></draw:rect></table:table-cell>")),
         sheet(row(NUMBER), columns='<table:table-column/><table:table-column table:visibility="collapse"/>'),
     ],
 )
-def test_a_spreadsheet_that_shows_anything_is_not_blank(body: str) -> None:
-    assert not blank("spreadsheet", body, OFF + WHITE_CELL)
+def test_spreadsheet_with_visible_content_is_not_blank(body: str) -> None:
+    assert not is_blank("spreadsheet", body, OFF + WHITE_CELL)

@@ -1,16 +1,18 @@
+"""PDF: what is blank and what is content."""
+
 import io
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from sluice.formats.kinds.pdf import KIND
-from tests.formats.judging import Judged, corpus, judge, needs_corpus
-from tests.formats.pdfs import pdf, stream, text
+from sluice_inspect.formats.pdf.format import FORMAT
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.pdf_samples import pdf, stream, text
 
 
-def judged(data: bytes) -> Judged:
-    return judge(KIND, data)
+def examine(data: bytes) -> Examined:
+    return examine_bytes(FORMAT, data)
 
 
 def scan(pixels: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]", **more: str) -> bytes:
@@ -51,7 +53,10 @@ BLANK = {
     "clipped text": pdf("q 0 0 10 10 re W n " + text("secret") + " Q"),
     "text under white": pdf(text("secret") + " 1 g 0 0 595 842 re f"),
     "text on a layer that is off": pdf(
-        f"/OC /L BDC {text('secret')} EMC", catalog=LAYER_OFF[0], resources=LAYER_OFF[1], objects={100: "<</Type/OCG/Name(L)>>"}
+        f"/OC /L BDC {text('secret')} EMC",
+        catalog=LAYER_OFF[0],
+        resources=LAYER_OFF[1],
+        objects={100: "<</Type/OCG/Name(L)>>"},
     ),
     "solid black": pdf("0 g 0 0 595 842 re f"),
     "page numbers": pdf(*(text(str(number), at=(297, 30)) for number in (1, 2, 3))),
@@ -80,14 +85,16 @@ CONTENT = {
         resources="/Shading<</S<</ShadingType 2/ColorSpace/DeviceGray/Coords[0 0 595 0]/Function<</FunctionType 2/Domain[0 1]/N 1/C0[0]/C1[1]>>>>>>",
     ),
     "inline picture": pdf("q 90 0 0 90 100 100 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\x7f\x7f\x00 EI Q"),
-    "stamp with a look of its own": annotated("/Subtype/Stamp", "1 0 0 rg 0 0 100 100 re f"),
+    "stamp with an appearance": annotated("/Subtype/Stamp", "1 0 0 rg 0 0 100 100 re f"),
     "ink drawing": annotated("/Subtype/Ink/InkList[[100 100 200 200]]/C[1 0 0]", "1 0 0 RG 0 0 m 100 100 l S"),
     "note": annotated("/Subtype/Text/Contents(please check)"),
-    "filled field without a look": pdf(
+    "filled field without an appearance": pdf(
         "", catalog="/AcroForm<</Fields[100 0 R]/NeedAppearances true>>", objects={100: "<</FT/Tx/T(a)/V(Smith)>>"}
     ),
-    "attachment": pdf("", catalog="/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>", objects={100: "<</Type/Filespec/F(a)>>"}),
-    "letters of a font that is not here": pdf(
+    "attachment": pdf(
+        "", catalog="/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>", objects={100: "<</Type/Filespec/F(a)>>"}
+    ),
+    "text in a missing font": pdf(
         "BT /C 20 Tf 100 500 Td <4E2D6587> Tj ET",
         resources="",
         objects={
@@ -100,19 +107,24 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("name", BLANK)
-def test_a_document_that_shows_nothing_is_blank(name: str) -> None:
-    found = judged(BLANK[name])
-    assert found.passes
-    assert found.blank
+def test_document_without_visible_content_is_blank(name: str) -> None:
+    result = examine(BLANK[name])
+    assert result.passes
+    assert result.blank
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_a_document_that_shows_anything_is_not_blank(name: str) -> None:
-    found = judged(CONTENT[name])
-    assert found.passes
-    assert found.blank is None
+def test_document_with_visible_content_is_not_blank(name: str) -> None:
+    result = examine(CONTENT[name])
+    assert result.passes
+    assert result.blank is None
 
 
 @needs_corpus
 def test_corpus_files_with_content_are_not_blank() -> None:
-    assert [path.name for path in corpus("pdf", "not_blank") if judged(path.read_bytes()).blank] == []
+    assert [path.name for path in corpus_files("pdf", "not_blank") if examine(path.read_bytes()).blank] == []
+
+
+def test_document_of_thousands_of_empty_pages_is_not_rendered() -> None:
+    assert examine(pdf(*[""] * 300)).blank
+    assert examine(pdf(*[""] * 3000)).blank is None

@@ -1,3 +1,5 @@
+"""PPTX: what is blank and what is content."""
+
 import io
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +13,13 @@ from pptx.oxml import parse_xml
 from pptx.slide import Slide
 from pptx.util import Inches
 
-from sluice.formats.kinds.pptx import KIND
-from tests.formats.judging import corpus, judge, needs_corpus
-from tests.formats.packages import picture
+from sluice_inspect.formats.pptx import FORMAT
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import picture
 
 Edit = Callable[[Slide], object]
 BOX = (Inches(1), Inches(1), Inches(2), Inches(2))
-BESIDE = (Inches(40), Inches(1), Inches(2), Inches(2))
+OFF_SLIDE = (Inches(40), Inches(1), Inches(2), Inches(2))
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 
 
@@ -31,7 +33,7 @@ def presentation(*edits: Edit, layout: int = 6) -> bytes:
 
 
 def nothing(_slide: Slide) -> None:
-    """A slide as its layout makes it."""
+    """Leave the slide as its layout makes it."""
 
 
 def text_box(text: str, box: tuple[Inches, ...] = BOX) -> Edit:
@@ -41,11 +43,13 @@ def text_box(text: str, box: tuple[Inches, ...] = BOX) -> Edit:
     return edit
 
 
-def field(kind: str) -> Edit:
+def field(field_type: str) -> Edit:
     def edit(slide: Slide) -> None:
         paragraph = slide.shapes.add_textbox(*BOX).text_frame.paragraphs[0]
         paragraph._p.append(
-            parse_xml(f'<a:fld {A} id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="{kind}"><a:t>3</a:t></a:fld>')
+            parse_xml(
+                f'<a:fld {A} id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="{field_type}"><a:t>3</a:t></a:fld>'
+            )
         )
 
     return edit
@@ -97,8 +101,8 @@ BLANK = {
     "white picture": presentation(image(shows=False)),
     "hidden shape": presentation(shape(hidden=True)),
     "shape without line and fill": presentation(shape(bare=True)),
-    "shape beside the slide": presentation(shape(box=BESIDE)),
-    "text beside the slide": presentation(text_box("x", BESIDE)),
+    "shape beside the slide": presentation(shape(box=OFF_SLIDE)),
+    "text beside the slide": presentation(text_box("x", OFF_SLIDE)),
     "slide number": presentation(field("slidenum")),
     "date": presentation(field("datetime1")),
     "empty notes": presentation(notes(" ")),
@@ -107,7 +111,7 @@ CONTENT = {
     "one letter": presentation(text_box("x")),
     "filled placeholder": presentation(title, layout=0),
     "text on the last slide": presentation(*[nothing] * 30, text_box("x")),
-    "text behind a hidden shape": presentation(lambda slide: [shape(hidden=True)(slide), text_box("x")(slide)]),
+    "text above a hidden shape": presentation(lambda slide: [shape(hidden=True)(slide), text_box("x")(slide)]),
     "shape": presentation(shape()),
     "line": presentation(lambda slide: slide.shapes.add_connector(MSO_CONNECTOR.STRAIGHT, *BOX)),
     "picture": presentation(image(shows=True)),
@@ -121,31 +125,39 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("name", BLANK)
-def test_a_presentation_that_shows_nothing_is_blank(name: str) -> None:
-    found = judge(KIND, BLANK[name])
-    assert found.passes
-    assert found.blank
+def test_presentation_without_visible_content_is_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, BLANK[name])
+    assert result.passes
+    assert result.blank
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_a_presentation_that_shows_anything_is_not_blank(name: str) -> None:
-    found = judge(KIND, CONTENT[name])
-    assert found.passes
-    assert found.blank is None
+def test_presentation_with_visible_content_is_not_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, CONTENT[name])
+    assert result.passes
+    assert result.blank is None
 
 
-def test_the_sample_is_good() -> None:
-    found = judge(KIND, KIND.sample())
-    assert found.passes
-    assert found.blank is None
-
-
-@needs_corpus
-def test_corpus_good_files_pass() -> None:
-    assert [path.name for path in corpus("pptx", "valid", "not_blank") if not judge(KIND, path.read_bytes()).passes] == []
+def test_sample_passes() -> None:
+    result = examine_bytes(FORMAT, FORMAT.sample())
+    assert result.passes
+    assert result.blank is None
 
 
 @needs_corpus
-def test_corpus_blank_files_are_found_and_no_others() -> None:
-    assert [path.name for path in corpus("pptx", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("pptx", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+def test_valid_corpus_files_pass() -> None:
+    assert [
+        path.name
+        for path in corpus_files("pptx", "valid", "not_blank")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []
+
+
+@needs_corpus
+def test_only_blank_corpus_files_are_blank() -> None:
+    assert [
+        path.name for path in corpus_files("pptx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("pptx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

@@ -1,3 +1,5 @@
+"""7z: integrity, safety, encryption and blankness."""
+
 import io
 import random
 import struct
@@ -7,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.formats.archives import libarchive
-from sluice.formats.archives.sevenzip_walk import MAGIC
-from sluice.formats.kinds.sevenzip import KIND
-from sluice.formats.verdict import Finding, Limits, Outcome
-from tests.formats.judging import Judged, corpus, judge, needs_corpus
+from sluice_inspect.archives import libarchive
+from sluice_inspect.archives.sevenzip.walk import MAGIC
+from sluice_inspect.formats.sevenzip import FORMAT
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
 from tests.servers import UNDER_CI
 
 py7zr = pytest.importorskip("py7zr")
@@ -47,8 +49,8 @@ def raw(header: bytes, packed: bytes = b"", *, crc: int | None = None, version: 
     return MAGIC + version + struct.pack("<L", zlib.crc32(start)) + start + packed + header
 
 
-def judged(data: bytes, limits: Limits | None = None) -> Judged:
-    return judge(KIND, data, limits)
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
 
 
 MEMBERS = (("code.bin", CODE), ("empty", b""), ("dir/text.txt", b"some text\n" * 500))
@@ -56,58 +58,58 @@ GOOD = archive(*MEMBERS)
 
 
 @pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
-def test_archives_of_every_method_at_hand_are_unpacked_and_compared(filters: Sequence[Mapping[str, int]]) -> None:
+def test_archives_of_every_available_method_are_unpacked_and_verified(filters: Sequence[Mapping[str, int]]) -> None:
     data = archive(*MEMBERS, filters=filters)
-    assert judged(data) == Judged(recognised=True, outcome=Outcome.OK)
+    assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
     broken = bytearray(data)
     broken[len(data) // 2] ^= 1
-    assert judged(bytes(broken)).outcome is Outcome.CORRUPT
+    assert examine(bytes(broken)).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.skipif(
     not libarchive.is_installed() and not UNDER_CI, reason="libarchive is not installed: apt-get install libarchive13"
 )
-def test_a_method_that_libarchive_alone_knows_is_left_to_it() -> None:
+def test_method_known_only_to_libarchive_is_unpacked_by_it() -> None:
     data = archive(*MEMBERS, filters=[{"id": py7zr.FILTER_PPMD, "order": 6, "mem": 24}])
-    assert judged(data).outcome is Outcome.OK
+    assert examine(data).outcome is Outcome.OK
     broken = bytearray(data)
     broken[len(data) // 2] ^= 1
-    assert judged(bytes(broken)).outcome is Outcome.CORRUPT
+    assert examine(bytes(broken)).outcome is Outcome.CORRUPT
 
 
-def test_methods_in_a_row_that_libarchive_takes_for_damage_are_no_damage() -> None:
+def test_method_chain_that_libarchive_rejects_is_not_corrupt() -> None:
     data = archive(*MEMBERS, filters=[{"id": py7zr.FILTER_X86}, {"id": py7zr.FILTER_PPMD, "order": 6, "mem": 24}])
-    assert judged(data).outcome in {Outcome.OK, Outcome.UNSUPPORTED}
+    assert examine(data).outcome in {Outcome.OK, Outcome.UNSUPPORTED}
 
 
-def test_a_method_that_nobody_here_knows_is_unsupported() -> None:
-    assert judged(archive(*MEMBERS, filters=[{"id": py7zr.FILTER_BROTLI, "level": 5}])).outcome is Outcome.UNSUPPORTED
+def test_unknown_method_is_unsupported() -> None:
+    assert examine(archive(*MEMBERS, filters=[{"id": py7zr.FILTER_BROTLI, "level": 5}])).outcome is Outcome.UNSUPPORTED
 
 
-def test_without_libarchive_its_methods_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libarchive_methods_are_unsupported_without_libarchive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libarchive, "_LIBRARY", None)
     data = archive(*MEMBERS, filters=[{"id": py7zr.FILTER_PPMD, "order": 6, "mem": 24}])
-    assert judged(data).outcome is Outcome.UNSUPPORTED
+    assert examine(data).outcome is Outcome.UNSUPPORTED
 
 
 @pytest.mark.parametrize("hides_names", [False, True])
-def test_an_archive_behind_a_password_is_encrypted(hides_names: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
+def test_password_protected_archive_is_encrypted(hides_names: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     file = io.BytesIO()
     with py7zr.SevenZipFile(file, "w", filters=LOCKED, password="x", header_encryption=hides_names) as opened:
         opened.writestr(CODE, "code.bin")
-    assert judged(file.getvalue()).outcome is Outcome.ENCRYPTED
+    assert examine(file.getvalue()).outcome is Outcome.ENCRYPTED
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
-def test_a_cut_archive_is_corrupt(kept: float) -> None:
-    assert judged(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
+def test_truncated_archive_is_corrupt(kept: float) -> None:
+    assert examine(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("at", [8, 13, 21, 29, -5, -20])
-def test_a_changed_byte_of_the_headers_is_corrupt(at: int) -> None:
+def test_changed_byte_of_the_headers_is_corrupt(at: int) -> None:
     data = bytearray(GOOD)
     data[at] ^= 0x10
-    assert judged(bytes(data)).outcome is Outcome.CORRUPT
+    assert examine(bytes(data)).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize(
@@ -120,77 +122,97 @@ def test_a_changed_byte_of_the_headers_is_corrupt(at: int) -> None:
         b"\x01\x05\x02\x11\x07\x00a\0b\0c\0\x00",
         b"\x01\x04\x06\x00\x02\x09\x01\x01\x00\x00\x00",
         b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x01\x81\x00\x0c\x01\x00\x00\x00",
-        b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x03" + b"\x01\x00" * 3 + b"\x01\x00\x00\x01\x0c\x01\x01\x01\x00\x00\x00",
+        b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x03"
+        + b"\x01\x00" * 3
+        + b"\x01\x00\x00\x01\x0c\x01\x01\x01\x00\x00\x00",
         b"\x17\x06\x00\x01\x09\x7f\x00\x07\x0b\x01\x00\x01\x01\x00\x0c\x7f\x00\x00",
     ],
 )
-def test_a_header_that_makes_no_sense_is_corrupt(header: bytes) -> None:
-    assert judged(raw(header)).outcome is Outcome.CORRUPT
+def test_invalid_header_is_corrupt(header: bytes) -> None:
+    assert examine(raw(header)).outcome is Outcome.CORRUPT
 
 
-def test_more_members_than_allowed_are_a_bomb() -> None:
+def test_too_many_members_are_a_bomb() -> None:
     many = archive(*((str(number), b"x") for number in range(12)))
-    assert judged(many, replace(Limits(), max_members=10)).finding is Finding.ARCHIVE_BOMB
+    assert examine(many, replace(Limits(), max_members=10)).finding is Finding.ARCHIVE_BOMB
 
 
-def test_what_the_header_promises_is_refused_before_it_is_unpacked() -> None:
+def test_declared_size_is_refused_before_unpacking() -> None:
     data = archive(("zeros", bytes(3_000_000)))
-    assert judged(data).passes
-    found = judged(data, replace(Limits(), ratio_floor_bytes=1_000_000))
-    assert found.finding is Finding.ARCHIVE_BOMB
+    assert examine(data).passes
+    result = examine(data, replace(Limits(), ratio_floor_bytes=1_000_000))
+    assert result.finding is Finding.ARCHIVE_BOMB
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
-def test_a_name_that_leaves_the_folder_is_unsafe(name: str) -> None:
-    sample = KIND.sample()
+def test_name_outside_the_folder_is_unsafe(name: str) -> None:
+    sample = FORMAT.sample()
     longest = "sluice.txt".encode("utf-16-le")
     assert len(name) <= 10
     renamed = name.ljust(10, "x").encode("utf-16-le")
     at = sample.index(longest)
     header_at = 32 + 20
     header = sample[header_at:at] + renamed + sample[at + len(longest) :]
-    assert judged(raw(header, sample[32:header_at])).finding is Finding.ARCHIVE_UNSAFE
+    assert examine(raw(header, sample[32:header_at])).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("attributes", [0x8000 | 0o120777 << 16, 0x0400, 0x8000 | 0o020666 << 16])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        0x8000 | 0o120777 << 16,
+        0o120777 << 16,
+        0x0400,
+        0x8000 | 0o020666 << 16,
+        0x8000 | 0o010644 << 16,
+        0x8000 | 0o140755 << 16,
+    ],
+)
 @pytest.mark.asvs("5.2.5")
-def test_links_and_devices_are_unsafe(attributes: int) -> None:
-    sample = KIND.sample()
+def test_links_devices_and_pipes_are_unsafe(attributes: int) -> None:
+    sample = FORMAT.sample()
     header = sample[52:-2] + b"\x15\x06\x01\x00" + struct.pack("<L", attributes) + sample[-2:]
-    assert judged(raw(header, sample[32:52])).finding is Finding.ARCHIVE_UNSAFE
+    assert examine(raw(header, sample[32:52])).finding is Finding.ARCHIVE_UNSAFE
 
 
-def test_bytes_behind_pass_unless_they_are_html() -> None:
-    assert judged(GOOD + b"\r\n-- sent by a gateway\r\n").passes
-    assert judged(GOOD + b"<!DOCTYPE html><html><body>502</body></html>").outcome is Outcome.CORRUPT
+def test_trailing_bytes_pass_unless_they_are_html() -> None:
+    assert examine(GOOD + b"\r\n-- sent by a gateway\r\n").passes
+    assert examine(GOOD + b"<!DOCTYPE html><html><body>502</body></html>").outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("members", [(), (("a", b""),), (("a", b" \n"),), (("__MACOSX/._a", b"\0\5"),)])
-def test_an_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]) -> None:
-    assert judge(KIND, archive(*members)).blank
+def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]) -> None:
+    assert examine_bytes(FORMAT, archive(*members)).blank
 
 
-def test_an_archive_with_any_content_is_not_blank() -> None:
-    assert judge(KIND, archive(("a", b""), ("b", b"0"))).blank is None
+def test_archive_with_any_content_is_not_blank() -> None:
+    assert examine_bytes(FORMAT, archive(("a", b""), ("b", b"0"))).blank is None
 
 
-def test_an_archive_without_a_header_is_blank() -> None:
-    assert judge(KIND, raw(b"")).blank
+def test_archive_without_a_header_is_blank() -> None:
+    assert examine_bytes(FORMAT, raw(b"")).blank
 
 
-def test_the_sample_is_good_and_others_can_read_it() -> None:
-    assert judged(KIND.sample()).passes
-    with py7zr.SevenZipFile(io.BytesIO(KIND.sample())) as opened:
+def test_sample_passes_and_py7zr_reads_it() -> None:
+    assert examine(FORMAT.sample()).passes
+    with py7zr.SevenZipFile(io.BytesIO(FORMAT.sample())) as opened:
         assert opened.getnames() == ["sluice.txt"]
         assert opened.testzip() is None
 
 
 @needs_corpus
-def test_corpus_good_files_pass_and_broken_ones_do_not() -> None:
-    assert [path.name for path in corpus("7z", "valid", "not_blank") if not judge(KIND, path.read_bytes()).passes] == []
-    assert [path.name for path in corpus("7z", "corrupt") if judge(KIND, path.read_bytes()).passes] == []
+def test_valid_corpus_files_pass_and_corrupt_ones_do_not() -> None:
+    assert [
+        path.name
+        for path in corpus_files("7z", "valid", "not_blank")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []
+    assert [
+        path.name for path in corpus_files("7z", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []
 
 
 @needs_corpus
-def test_corpus_files_behind_a_password_are_encrypted() -> None:
-    assert {judge(KIND, path.read_bytes()).outcome for path in corpus("7z", "password_protected")} == {Outcome.ENCRYPTED}
+def test_password_protected_corpus_files_are_encrypted() -> None:
+    assert {examine_bytes(FORMAT, path.read_bytes()).outcome for path in corpus_files("7z", "password_protected")} == {
+        Outcome.ENCRYPTED
+    }

@@ -1,12 +1,14 @@
+"""SVG: integrity, safety and blankness."""
+
 import base64
 
 import pytest
 
-from sluice.formats.check import check_file
-from sluice.formats.images.raster import sample_picture
-from sluice.formats.kinds.svg import KIND
-from sluice.formats.verdict import Finding, Limits, Outcome
-from tests.formats.judging import Judged, corpus, judge, needs_corpus, source_of
+from sluice_inspect.formats.svg import FORMAT
+from sluice_inspect.images.raster import sample_picture
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
 
 DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 PICTURE = base64.b64encode(sample_picture("PNG")).decode()
@@ -16,8 +18,8 @@ def drawing(body: str, root: str = "", front: str = "") -> bytes:
     return f'{front}<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100" {root}>{body}</svg>'.encode()
 
 
-def judged(body: str, root: str = "", front: str = "") -> Judged:
-    return judge(KIND, drawing(body, root, front))
+def examine(body: str, root: str = "", front: str = "") -> Examined:
+    return examine_bytes(FORMAT, drawing(body, root, front))
 
 
 @pytest.mark.parametrize(
@@ -28,37 +30,43 @@ def judged(body: str, root: str = "", front: str = "") -> Judged:
         '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd" [<!ENTITY ns "http://a">]>',
     ],
 )
-def test_a_drawing_is_sound_and_not_blank(front: str) -> None:
-    found = judged("<path d='M0 0L9 9' stroke='black'/>", front=front)
-    assert found.outcome is Outcome.OK
-    assert found.blank is None
+def test_drawing_is_sound_and_not_blank(front: str) -> None:
+    result = examine("<path d='M0 0L9 9' stroke='black'/>", front=front)
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
 
 
 @pytest.mark.parametrize(
-    "data", [drawing("<g>"), drawing("<g></p>"), drawing("a & b"), drawing("")[:-3], b"<svg", b"no drawing", drawing("\0")]
+    "data",
+    [drawing("<g>"), drawing("<g></p>"), drawing("a & b"), drawing("")[:-3], b"<svg", b"no drawing", drawing("\0")],
 )
-def test_what_is_not_well_formed_is_corrupt(data: bytes) -> None:
-    assert judge(KIND, data).outcome is Outcome.CORRUPT
+def test_malformed_xml_is_corrupt(data: bytes) -> None:
+    assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
 
-def test_another_document_is_no_drawing() -> None:
-    found = judge(KIND, b"<?xml version='1.0'?><feed><entry>1</entry></feed>")
-    assert found.outcome is Outcome.CORRUPT
-    assert "its root is feed" in found.detail
+def test_other_xml_document_is_corrupt() -> None:
+    result = examine_bytes(FORMAT, b"<?xml version='1.0'?><feed><entry>1</entry></feed>")
+    assert result.outcome is Outcome.CORRUPT
+    assert "its root is feed" in result.detail
 
 
-def test_entities_that_multiply_are_a_bomb() -> None:
+def test_entity_expansion_is_a_bomb() -> None:
     entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     front = f'<!DOCTYPE svg [<!ENTITY l0 "laugh">{entities}]>'
     assert (
-        judged("<text>&l11;</text>", front=front).finding is Finding.ARCHIVE_BOMB
-        or not judged("<text>&l11;</text>", front=front).passes
+        examine("<text>&l11;</text>", front=front).finding is Finding.ARCHIVE_BOMB
+        or not examine("<text>&l11;</text>", front=front).passes
     )
 
 
-def test_what_lies_outside_is_named_and_not_loaded() -> None:
-    with source_of(drawing("<text>&x;</text>", front='<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>')) as source:
-        assert KIND.check(source, Limits())["external_entities"] == 1
+def test_entities_in_other_files_are_counted_and_not_loaded() -> None:
+    with source_of(drawing("<text>&x;</text>", front='<!DOCTYPE svg [<!ENTITY x SYSTEM "other.xml">]>')) as source:
+        assert FORMAT.examine(source, Limits()).measures["external_entities"] == 1
+
+
+def test_entity_with_an_absolute_address_is_unsafe() -> None:
+    front = '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    assert examine("<text>&x;</text>", front=front).finding is Finding.ARCHIVE_UNSAFE
 
 
 @pytest.mark.parametrize(
@@ -88,10 +96,10 @@ def test_what_lies_outside_is_named_and_not_loaded() -> None:
         "<rect x='-1' y='-1' width='200' height='200' fill='#123456'/>",
     ],
 )
-def test_what_leaves_no_ink_is_blank(body: str) -> None:
-    found = judged(body)
-    assert found.outcome is Outcome.OK
-    assert found.blank
+def test_drawing_without_ink_is_blank(body: str) -> None:
+    result = examine(body)
+    assert result.outcome is Outcome.OK
+    assert result.blank
 
 
 @pytest.mark.parametrize(
@@ -128,21 +136,27 @@ def test_what_leaves_no_ink_is_blank(body: str) -> None:
         "<defs><font><glyph d='M0 0L9 9'/></font></defs>",
     ],
 )
-def test_what_leaves_ink_or_may_is_not_blank(body: str) -> None:
-    found = judged(body)
-    assert found.outcome is Outcome.OK, found.detail
-    assert found.blank is None
+def test_drawing_with_possible_ink_is_not_blank(body: str) -> None:
+    result = examine(body)
+    assert result.outcome is Outcome.OK, result.detail
+    assert result.blank is None
 
 
-def test_a_page_named_svg_is_a_mismatch() -> None:
+def test_web_page_named_svg_is_a_mismatch() -> None:
     with source_of(b"<!DOCTYPE html><html><body>Not found</body></html>") as source:
-        assert check_file(source._fd, filename="a.svg").finding is Finding.TYPE_MISMATCH
+        assert inspect_file(source._fd, filename="a.svg").finding is Finding.TYPE_MISMATCH
 
 
 @needs_corpus
-def test_the_files_of_the_corpus_are_judged_right() -> None:
+def test_corpus_files_match_their_labels() -> None:
     assert [
-        path.name for path in corpus("svg", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
+        path.name
+        for path in corpus_files("svg", "valid", "not_blank")
+        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
     ] == []
-    assert [path.name for path in corpus("svg", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("svg", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+    assert [
+        path.name for path in corpus_files("svg", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("svg", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

@@ -1,3 +1,5 @@
+"""XLSX: what is blank and what is content."""
+
 import io
 from collections.abc import Callable
 
@@ -9,9 +11,9 @@ from openpyxl.drawing.image import Image
 from openpyxl.styles import Font, PatternFill
 from openpyxl.worksheet.worksheet import Worksheet
 
-from sluice.formats.kinds.xlsx import KIND
-from tests.formats.judging import corpus, judge, needs_corpus
-from tests.formats.packages import package_of, parts_of, picture
+from sluice_inspect.formats.xlsx import FORMAT
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.office_packages import package_of, parts_of, picture
 
 Edit = Callable[[Worksheet], object]
 
@@ -58,7 +60,7 @@ def hidden_column(sheet: Worksheet) -> None:
 
 
 def shared(*texts: str) -> bytes:
-    """Answer a workbook of one row of shared strings, which openpyxl does not write."""
+    """Return a workbook with one row of shared strings, which openpyxl does not write."""
     space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     strings = f'<sst xmlns="{space}">' + "".join(f"<si><r><t>{text}</t></r></si>" for text in texts) + "</sst>"
     cells = "".join(f'<c r="{chr(65 + index)}{index + 1}" t="s"><v>{index}</v></c>' for index in range(len(texts)))
@@ -69,41 +71,50 @@ def shared(*texts: str) -> bytes:
     )
     sheet = f'<worksheet xmlns="{space}"><sheetData><row>{cells}</row></sheetData></worksheet>'
     changes = {"xl/sharedStrings.xml": strings, "xl/worksheets/sheet1.xml": sheet}
-    return package_of(parts | {"xl/_rels/workbook.xml.rels": relations} | {name: text.encode() for name, text in changes.items()})
+    return package_of(
+        parts | {"xl/_rels/workbook.xml.rels": relations} | {name: text.encode() for name, text in changes.items()}
+    )
 
 
 def button() -> bytes:
-    """Answer a workbook with a control of the old kind, which openpyxl does not write."""
+    """Return a workbook with a VML form control, which openpyxl does not write."""
     parts = parts_of(workbook())
-    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relationship_types = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     relations = (
         f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="v" Type="{kinds}/vmlDrawing" Target="../drawings/v.vml"/></Relationships>'
+        f'<Relationship Id="v" Type="{relationship_types}/vmlDrawing" Target="../drawings/v.vml"/></Relationships>'
     )
     drawing = '<xml xmlns:x="urn:schemas-microsoft-com:office:excel"><x:ClientData ObjectType="Button"/></xml>'
     types = parts["[Content_Types].xml"].replace(
-        b"<Default", b'<Default Extension="vml" ContentType="application/vnd.openxmlformats-officedocument.vmlDrawing"/><Default', 1
+        b"<Default",
+        b'<Default Extension="vml" ContentType="application/vnd.openxmlformats-officedocument.vmlDrawing"/><Default',
+        1,
     )
     added = {"xl/worksheets/_rels/sheet1.xml.rels": relations.encode(), "xl/drawings/v.vml": drawing.encode()}
     return package_of(parts | added | {"[Content_Types].xml": types})
 
 
 def background(*, shows: bool) -> bytes:
-    """Answer a workbook with a picture behind its cells, which openpyxl does not write."""
+    """Return a workbook with a background picture, which openpyxl does not write."""
     parts = parts_of(workbook())
-    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"
+    relationship_type = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"
     relations = (
         '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="b" Type="{kind}" Target="../media/back.png"/></Relationships>'
+        f'<Relationship Id="b" Type="{relationship_type}" Target="../media/back.png"/></Relationships>'
     )
-    types = parts["[Content_Types].xml"].replace(b"<Default", b'<Default Extension="png" ContentType="image/png"/><Default', 1)
-    added = {"xl/worksheets/_rels/sheet1.xml.rels": relations.encode(), "xl/media/back.png": picture(shows=shows).getvalue()}
+    types = parts["[Content_Types].xml"].replace(
+        b"<Default", b'<Default Extension="png" ContentType="image/png"/><Default', 1
+    )
+    added = {
+        "xl/worksheets/_rels/sheet1.xml.rels": relations.encode(),
+        "xl/media/back.png": picture(shows=shows).getvalue(),
+    }
     return package_of(parts | added | {"[Content_Types].xml": types})
 
 
 WHITE = Font(color="FFFFFFFF")
 BLANK = {
-    "as made": workbook(),
+    "new workbook": workbook(),
     "three sheets": workbook(second=lambda _sheet: None),
     "spaces": workbook(cell("  \u00a0")),
     "coloured cells": workbook(cell(None, fill=PatternFill("solid", fgColor="FFFF0000"))),
@@ -115,7 +126,7 @@ BLANK = {
     "value in a hidden row": workbook(hidden_row),
     "value in a hidden column": workbook(hidden_column),
     "white number": workbook(cell(7, font=WHITE)),
-    "number shown as nothing": workbook(cell(7, number_format=";;;")),
+    "number with an empty format": workbook(cell(7, number_format=";;;")),
     "white background": background(shows=False),
     "white picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False)))),
 }
@@ -134,7 +145,7 @@ CONTENT = {
     "shared strings": shared(" ", "x"),
     "value in a filtered row": workbook(lambda sheet: hidden_row(sheet, filtered=True)),
     "white number on colour": workbook(cell(7, font=WHITE, fill=PatternFill("solid", fgColor="FF000000"))),
-    "value behind empty rows": workbook(cell("x", "A5000")),
+    "value after empty rows": workbook(cell("x", "A5000")),
     "background": background(shows=True),
     "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
     "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
@@ -145,39 +156,43 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("name", BLANK)
-def test_a_workbook_that_shows_nothing_is_blank(name: str) -> None:
-    found = judge(KIND, BLANK[name])
-    assert found.passes
-    assert found.blank
+def test_workbook_without_visible_content_is_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, BLANK[name])
+    assert result.passes
+    assert result.blank
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_a_workbook_that_shows_anything_is_not_blank(name: str) -> None:
-    found = judge(KIND, CONTENT[name])
-    assert found.passes
-    assert found.blank is None
+def test_workbook_with_visible_content_is_not_blank(name: str) -> None:
+    result = examine_bytes(FORMAT, CONTENT[name])
+    assert result.passes
+    assert result.blank is None
 
 
-def test_headings_alone_are_named_as_such() -> None:
-    assert "headings" in (judge(KIND, BLANK["headings alone"]).blank or "")
+def test_blank_reason_names_headings() -> None:
+    assert "headings" in (examine_bytes(FORMAT, BLANK["headings alone"]).blank or "")
 
 
-def test_the_sample_is_good() -> None:
-    found = judge(KIND, KIND.sample())
-    assert found.passes
-    assert found.blank is None
+def test_sample_passes() -> None:
+    result = examine_bytes(FORMAT, FORMAT.sample())
+    assert result.passes
+    assert result.blank is None
 
 
 @needs_corpus
-def test_corpus_good_and_encrypted_files_pass() -> None:
+def test_valid_and_encrypted_corpus_files_pass() -> None:
     assert [
         path.name
-        for path in corpus("xlsx", "valid", "not_blank", "password_protected")
-        if not judge(KIND, path.read_bytes()).passes
+        for path in corpus_files("xlsx", "valid", "not_blank", "password_protected")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
     ] == []
 
 
 @needs_corpus
-def test_corpus_blank_files_are_found_and_no_others() -> None:
-    assert [path.name for path in corpus("xlsx", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("xlsx", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+def test_only_blank_corpus_files_are_blank() -> None:
+    assert [
+        path.name for path in corpus_files("xlsx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("xlsx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []

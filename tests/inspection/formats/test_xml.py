@@ -1,11 +1,13 @@
+"""XML: integrity, safety and blankness."""
+
 import io
 
 import pytest
 
-from sluice.formats.check import check_file
-from sluice.formats.kinds.xml_text import KIND
-from sluice.formats.verdict import Finding, Outcome
-from tests.formats.judging import corpus, judge, needs_corpus
+from sluice_inspect.formats.xml import FORMAT
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.report import Finding, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 
 
 @pytest.mark.parametrize(
@@ -19,49 +21,49 @@ from tests.formats.judging import corpus, judge, needs_corpus
         '<!DOCTYPE a SYSTEM "a.dtd"><a>&b;</a>',
     ],
 )
-def test_a_document_with_content_passes(text: str) -> None:
-    judged = judge(KIND, text.encode())
-    assert judged.outcome is Outcome.OK
-    assert judged.blank is None
+def test_document_with_content_passes(text: str) -> None:
+    result = examine_bytes(FORMAT, text.encode())
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
 
 
 @pytest.mark.parametrize(
     "text", ["<a/>", '<?xml version="1.0"?>\n<a>\n  <b/>\n</a>', "<a>\u00a0\u200b</a>", "<!-- only a note --><a></a>"]
 )
-def test_a_document_without_content_is_blank(text: str) -> None:
-    assert judge(KIND, text.encode()).blank
+def test_document_without_content_is_blank(text: str) -> None:
+    assert examine_bytes(FORMAT, text.encode()).blank
 
 
 @pytest.mark.parametrize("text", ["<a>", "<a></b>", "<a/><b/>", "just words", "<a b=c/>", "<a>&nothing</a>"])
-def test_what_is_not_well_formed_is_corrupt(text: str) -> None:
-    assert judge(KIND, text.encode()).outcome is Outcome.CORRUPT
+def test_malformed_xml_is_corrupt(text: str) -> None:
+    assert examine_bytes(FORMAT, text.encode()).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1", "windows-1252"])
 def test_declared_encodings_are_read(encoding: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?><a>é</a>'
-    assert judge(KIND, text.encode(encoding)).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, text.encode(encoding)).outcome is Outcome.OK
 
 
-def test_entities_that_multiply_are_a_bomb() -> None:
+def test_entity_expansion_is_a_bomb() -> None:
     entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 20}">' for n in range(1, 9))
     laughs = f'<!DOCTYPE a [<!ENTITY l0 "ha">{entities}]><a>&l8;</a>'
-    assert judge(KIND, laughs.encode()).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(FORMAT, laughs.encode()).finding is Finding.ARCHIVE_BOMB
 
 
-def test_entities_that_multiply_little_are_a_bomb_too() -> None:
+def test_small_entity_expansion_is_a_bomb() -> None:
     laughs = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "{}"><!ENTITY d "{}">]><a>&c;</a>'.format("&b;" * 20, "&c;" * 20)
-    assert judge(KIND, laughs.encode()).finding is Finding.ARCHIVE_BOMB
-    assert judge(KIND, laughs.encode("utf-16")).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(FORMAT, laughs.encode()).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(FORMAT, laughs.encode("utf-16")).finding is Finding.ARCHIVE_BOMB
 
 
 @pytest.mark.parametrize(
     "address", ["file:///etc/passwd", "/etc/passwd", "http://example.org/a", "data://text/plain;base64,YQ==", "C:\\a"]
 )
 @pytest.mark.parametrize("mark", ["", "% "])
-def test_an_entity_that_lies_elsewhere_is_unsafe(address: str, mark: str) -> None:
+def test_entity_with_an_absolute_address_is_unsafe(address: str, mark: str) -> None:
     text = f'<!DOCTYPE a [<!ENTITY {mark}b SYSTEM "{address}">]><a>text</a>'
-    assert judge(KIND, text.encode()).finding is Finding.ARCHIVE_UNSAFE
+    assert examine_bytes(FORMAT, text.encode()).finding is Finding.ARCHIVE_UNSAFE
 
 
 @pytest.mark.parametrize(
@@ -76,24 +78,26 @@ def test_an_entity_that_lies_elsewhere_is_unsafe(address: str, mark: str) -> Non
         "<!ELEMENT a (#PCDATA)>",
     ],
 )
-def test_declarations_that_load_nothing_pass(declared: str) -> None:
-    judged = judge(KIND, f"<!DOCTYPE a [{declared}]><a>text</a>".encode())
-    assert (judged.outcome, judged.finding) == (Outcome.OK, None)
+def test_harmless_declarations_pass(declared: str) -> None:
+    result = examine_bytes(FORMAT, f"<!DOCTYPE a [{declared}]><a>text</a>".encode())
+    assert (result.outcome, result.finding) == (Outcome.OK, None)
 
 
 def test_deep_nesting_is_too_complex() -> None:
-    assert judge(KIND, b"<a>" * 300 + b"</a>" * 300).outcome is Outcome.TOO_COMPLEX
+    assert examine_bytes(FORMAT, b"<a>" * 300 + b"</a>" * 300).outcome is Outcome.TOO_COMPLEX
 
 
 @needs_corpus
-def test_the_intact_files_of_the_corpus_pass() -> None:
+def test_intact_corpus_files_pass() -> None:
     assert [
-        path.name for path in corpus("xml", "valid", "not_blank") if judge(KIND, path.read_bytes()).outcome is not Outcome.OK
+        path.name
+        for path in corpus_files("xml", "valid", "not_blank")
+        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
     ] == []
 
 
-def test_a_document_under_a_name_that_promises_nothing_is_known() -> None:
-    assert check_file(io.BytesIO(b"<?xml version='1.0'?><a>text</a>"), filename="upload").format == "xml"
-    assert check_file(io.BytesIO(b"<?xml version='1.0'?><a>text</b>"), filename="upload").outcome is Outcome.OK
+def test_document_without_an_extension_is_recognised() -> None:
+    assert inspect_file(io.BytesIO(b"<?xml version='1.0'?><a>text</a>"), filename="upload").format == "xml"
+    assert inspect_file(io.BytesIO(b"<?xml version='1.0'?><a>text</b>"), filename="upload").outcome is Outcome.OK
     laughs = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "{}"><!ENTITY d "{}">]><a/>'.format("&b;" * 20, "&c;" * 20)
-    assert check_file(io.BytesIO(laughs.encode()), filename="upload").finding is Finding.ARCHIVE_BOMB
+    assert inspect_file(io.BytesIO(laughs.encode()), filename="upload").finding is Finding.ARCHIVE_BOMB

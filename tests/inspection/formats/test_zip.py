@@ -1,3 +1,5 @@
+"""ZIP: integrity, encryption and blankness."""
+
 import io
 import struct
 import zipfile
@@ -6,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.formats.kinds.zip import KIND
-from sluice.formats.verdict import Finding, Limits, Outcome
-from tests.formats.judging import Judged, corpus, judge, needs_corpus
-from tests.formats.zips import archive
+from sluice_inspect.formats.zip import FORMAT
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.zip_samples import archive
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -41,23 +43,25 @@ def central_entry(data: bytes, field: int, fmt: str, value: int) -> bytes:
     return data[:at] + struct.pack(fmt, value) + data[at + struct.calcsize(fmt) :]
 
 
-def judged(data: bytes, limits: Limits | None = None) -> Judged:
-    return judge(KIND, data, limits)
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
 
 
 GOOD = archive(("a.txt", b"some text\n"), ("folder/b.bin", bytes(range(256)) * 40))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_members_of_every_method_at_hand_are_unpacked(method: int) -> None:
-    assert judged(archive(("a", b"content " * 100_000), ("b", b""), method=method)) == Judged(recognised=True, outcome=Outcome.OK)
+def test_members_of_every_available_method_are_unpacked(method: int) -> None:
+    assert examine(archive(("a", b"content " * 100_000), ("b", b""), method=method)) == Examined(
+        recognised=True, outcome=Outcome.OK
+    )
 
 
-def test_a_streamed_archive_with_data_descriptors_is_sound() -> None:
-    assert judged(streamed(("a.txt", b"some text"), ("b.txt", b"more text"))).outcome is Outcome.OK
+def test_streamed_archive_with_data_descriptors_is_sound() -> None:
+    assert examine(streamed(("a.txt", b"some text"), ("b.txt", b"more text"))).outcome is Outcome.OK
 
 
-def test_an_xz_member_is_unpacked() -> None:
+def test_xz_member_is_unpacked() -> None:
     import lzma  # noqa: PLC0415  (only this test packs by hand)
 
     plain = b"text " * 50
@@ -68,86 +72,90 @@ def test_an_xz_member_is_unpacked() -> None:
         struct.pack("<LLL", zlib.crc32(plain), len(packed), len(plain)),
     )
     data = data[:8] + struct.pack("<H", 95) + data[10:]
-    assert judged(central_entry(data, 10, "<H", 95)).outcome is Outcome.OK
+    assert examine(central_entry(data, 10, "<H", 95)).outcome is Outcome.OK
 
 
-def test_a_method_that_cannot_be_unpacked_here_is_unsupported() -> None:
+def test_unknown_method_is_unsupported() -> None:
     data = GOOD[:8] + struct.pack("<H", 98) + GOOD[10:]
-    assert judged(central_entry(data, 10, "<H", 98)).outcome is Outcome.UNSUPPORTED
+    assert examine(central_entry(data, 10, "<H", 98)).outcome is Outcome.UNSUPPORTED
 
 
-def test_damage_in_another_member_weighs_more_than_an_unsupported_one() -> None:
+def test_damage_takes_precedence_over_an_unsupported_member() -> None:
     data = bytearray(GOOD[:8] + struct.pack("<H", 98) + GOOD[10:])
     data[data.index(b"folder/b.bin") + 40] ^= 0xFF
-    assert judged(central_entry(bytes(data), 10, "<H", 98)).outcome is Outcome.CORRUPT
+    assert examine(central_entry(bytes(data), 10, "<H", 98)).outcome is Outcome.CORRUPT
 
 
-def test_members_behind_a_password_are_encrypted() -> None:
+def test_password_protected_members_are_encrypted() -> None:
     data = bytearray(GOOD)
     data[6] |= 1
-    assert judged(central_entry(bytes(data), 8, "<H", 1)).outcome is Outcome.ENCRYPTED
+    assert examine(central_entry(bytes(data), 8, "<H", 1)).outcome is Outcome.ENCRYPTED
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.95, 0.999])
-def test_a_cut_archive_is_corrupt(kept: float) -> None:
-    assert judged(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
+def test_truncated_archive_is_corrupt(kept: float) -> None:
+    assert examine(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("at", range(30, 600, 61))
-def test_a_changed_byte_of_content_is_corrupt_and_the_member_is_named(at: int) -> None:
+def test_changed_byte_of_content_is_corrupt_and_the_member_is_named(at: int) -> None:
     data = bytearray(archive(("a.bin", bytes(range(256)) * 4), method=zipfile.ZIP_STORED))
     data[at + 5] ^= 0x55
-    found = judged(bytes(data))
-    assert found.outcome is Outcome.CORRUPT
-    assert "a.bin" in found.detail
+    result = examine(bytes(data))
+    assert result.outcome is Outcome.CORRUPT
+    assert "a.bin" in result.detail
 
 
-def test_line_ends_changed_in_transfer_are_corrupt() -> None:
-    assert judged(GOOD.replace(b"\n", b"\r\n")).outcome is Outcome.CORRUPT
+def test_changed_line_ends_are_corrupt() -> None:
+    assert examine(GOOD.replace(b"\n", b"\r\n")).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(("field", "fmt", "value"), [(10, "<H", 0), (16, "<L", 1), (20, "<L", 7), (24, "<L", 7), (42, "<L", 3)])
-def test_a_directory_that_contradicts_the_local_headers_is_corrupt(field: int, fmt: str, value: int) -> None:
-    assert judged(central_entry(GOOD, field, fmt, value)).outcome is Outcome.CORRUPT
+@pytest.mark.parametrize(
+    ("field", "fmt", "value"), [(10, "<H", 0), (16, "<L", 1), (20, "<L", 7), (24, "<L", 7), (42, "<L", 3)]
+)
+def test_directory_that_contradicts_the_local_headers_is_corrupt(field: int, fmt: str, value: int) -> None:
+    assert examine(central_entry(GOOD, field, fmt, value)).outcome is Outcome.CORRUPT
 
 
-def test_a_wrong_count_in_the_end_record_is_corrupt() -> None:
+def test_wrong_count_in_the_end_record_is_corrupt() -> None:
     at = GOOD.rindex(b"PK\x05\x06")
-    assert judged(GOOD[: at + 8] + struct.pack("<HH", 9, 9) + GOOD[at + 12 :]).outcome is Outcome.CORRUPT
+    assert examine(GOOD[: at + 8] + struct.pack("<HH", 9, 9) + GOOD[at + 12 :]).outcome is Outcome.CORRUPT
 
 
-def test_one_volume_of_several_is_corrupt() -> None:
+def test_volume_of_a_multivolume_archive_is_corrupt() -> None:
     at = GOOD.rindex(b"PK\x05\x06")
-    assert judged(GOOD[: at + 4] + struct.pack("<HH", 1, 0) + GOOD[at + 8 :]).outcome is Outcome.CORRUPT
+    assert examine(GOOD[: at + 4] + struct.pack("<HH", 1, 0) + GOOD[at + 8 :]).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("front", [b"#!/usr/bin/env python3\n", b"From: me\n\n", b"\x8a\x7e\xca\x56" * 20])
-def test_bytes_in_front_pass_unless_they_are_html(front: bytes) -> None:
-    assert judged(front + GOOD).passes
-    assert not judged(HTML + GOOD).recognised
+def test_leading_bytes_pass_unless_they_are_html(front: bytes) -> None:
+    assert examine(front + GOOD).passes
+    assert not examine(HTML + GOOD).recognised
 
 
-def test_text_behind_passes_unless_it_is_html() -> None:
-    assert judged(GOOD + b"\r\n-- sent by a gateway\r\n").passes
-    assert judged(GOOD + HTML).outcome is Outcome.CORRUPT
+def test_trailing_text_passes_unless_it_is_html() -> None:
+    assert examine(GOOD + b"\r\n-- sent by a gateway\r\n").passes
+    assert examine(GOOD + HTML).outcome is Outcome.CORRUPT
 
 
 @pytest.mark.parametrize("front", [b"MZ" + bytes(100), b"\x7fELF" + bytes(100)])
-def test_a_program_that_unpacks_itself_is_no_archive(front: bytes) -> None:
-    assert not judged(front + GOOD).recognised
+def test_self_extracting_program_is_not_recognised(front: bytes) -> None:
+    assert not examine(front + GOOD).recognised
 
 
-def test_a_picture_with_an_archive_at_its_end_is_two_formats() -> None:
-    assert judged(b"\x89PNG\r\n\x1a\n" + bytes(100) + GOOD).finding is Finding.POLYGLOT
+def test_archive_at_the_end_of_a_picture_is_a_polyglot() -> None:
+    assert examine(b"\x89PNG\r\n\x1a\n" + bytes(100) + GOOD).finding is Finding.POLYGLOT
 
 
-def test_an_archive_at_the_end_of_another_is_unsafe() -> None:
-    assert judged(GOOD + archive(("b", b"y"))).finding is Finding.ARCHIVE_UNSAFE
+def test_archive_at_the_end_of_another_is_unsafe() -> None:
+    assert examine(GOOD + archive(("b", b"y"))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("data", [b"", b"text", b"PK", b"%PDF-1.7 and text", b"text with PK\x05\x06 within" + bytes(30)])
+@pytest.mark.parametrize(
+    "data", [b"", b"text", b"PK", b"%PDF-1.7 and text", b"text with PK\x05\x06 within" + bytes(30)]
+)
 def test_other_content_is_not_recognised(data: bytes) -> None:
-    assert not judged(data).recognised
+    assert not examine(data).recognised
 
 
 @pytest.mark.parametrize(
@@ -162,34 +170,48 @@ def test_other_content_is_not_recognised(data: bytes) -> None:
         (("inner.zip", archive(("a", b"\n"))),),
     ],
 )
-def test_an_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]) -> None:
-    assert judged(archive(*members)).blank
+def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]) -> None:
+    assert examine(archive(*members)).blank
 
 
 @pytest.mark.parametrize(
-    "members", [(("a", b"x"),), (("a", b""), ("b", b"1")), (("inner.zip", archive(("a", b"0"))),), (("a", bytes(400_000) + b"x"),)]
+    "members",
+    [
+        (("a", b"x"),),
+        (("a", b""), ("b", b"1")),
+        (("inner.zip", archive(("a", b"0"))),),
+        (("a", bytes(400_000) + b"x"),),
+    ],
 )
-def test_an_archive_with_any_content_is_not_blank(members: tuple[tuple[str, bytes], ...]) -> None:
-    assert judged(archive(*members)).blank is None
+def test_archive_with_any_content_is_not_blank(members: tuple[tuple[str, bytes], ...]) -> None:
+    assert examine(archive(*members)).blank is None
 
 
-def test_the_sample_is_good() -> None:
-    assert judged(KIND.sample()).passes
+def test_sample_passes() -> None:
+    assert examine(FORMAT.sample()).passes
 
 
 @needs_corpus
-def test_corpus_good_and_encrypted_files_pass() -> None:
+def test_valid_and_encrypted_corpus_files_pass() -> None:
     assert [
-        path.name for path in corpus("zip", "valid", "not_blank", "password_protected") if not judge(KIND, path.read_bytes()).passes
+        path.name
+        for path in corpus_files("zip", "valid", "not_blank", "password_protected")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
     ] == []
 
 
 @needs_corpus
-def test_corpus_blank_files_are_found_and_no_others() -> None:
-    assert [path.name for path in corpus("zip", "blank") if not judge(KIND, path.read_bytes()).blank] == []
-    assert [path.name for path in corpus("zip", "not_blank") if judge(KIND, path.read_bytes()).blank] == []
+def test_only_blank_corpus_files_are_blank() -> None:
+    assert [
+        path.name for path in corpus_files("zip", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("zip", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
 
 
 @needs_corpus
-def test_corpus_bombs_are_found() -> None:
-    assert {judge(KIND, path.read_bytes()).finding for path in corpus("zip", "bomb")} == {Finding.ARCHIVE_BOMB}
+def test_corpus_bombs_are_detected() -> None:
+    assert {examine_bytes(FORMAT, path.read_bytes()).finding for path in corpus_files("zip", "bomb")} == {
+        Finding.ARCHIVE_BOMB
+    }

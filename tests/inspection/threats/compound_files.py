@@ -1,4 +1,4 @@
-"""Compound files (OLE2, MS-CFB version 3) for the tests, written in memory; and the packages of objects that lie in them."""
+"""Make compound files (OLE2, MS-CFB version 3) and the packaged objects in them."""
 
 import itertools
 import struct
@@ -13,7 +13,7 @@ _STORAGE, _STREAM, _ROOT = 1, 2, 5
 
 
 def compound(streams: Mapping[str, bytes]) -> bytes:
-    """Answer a compound file of streams by their paths (`VBA/dir`); storages are made as they are named."""
+    """Return a compound file of streams by their paths (`VBA/dir`); the storages they name are created."""
     entries = _entries(streams)
     mini, mini_fat = bytearray(), list[int]()
     body, fat = bytearray(), list[int]()
@@ -29,10 +29,10 @@ def compound(streams: Mapping[str, bytes]) -> bytes:
         return first
 
     for entry in entries:
-        if entry.kind == _STREAM and len(entry.data) < _CUTOFF:
+        if entry.entry_type == _STREAM and len(entry.data) < _CUTOFF:
             entry.start = chain(mini_fat, -(-len(entry.data) // _MINI))
             mini += entry.data + bytes(-len(entry.data) % _MINI)
-        elif entry.kind == _STREAM:
+        elif entry.entry_type == _STREAM:
             entry.start = put(entry.data)
     entries[0].start, entries[0].size = put(bytes(mini)), len(mini)
     mini_table = b"".join(struct.pack("<L", number) for number in mini_fat)
@@ -58,16 +58,25 @@ def compound(streams: Mapping[str, bytes]) -> bytes:
 
 
 class _Entry:
-    def __init__(self, name: str, kind: int, data: bytes = b"") -> None:
-        self.name, self.kind, self.data = name, kind, data
-        self.size, self.start = len(data), _END if kind != _STORAGE else 0
+    def __init__(self, name: str, entry_type: int, data: bytes = b"") -> None:
+        self.name, self.entry_type, self.data = name, entry_type, data
+        self.size, self.start = len(data), _END if entry_type != _STORAGE else 0
         self.right = self.child = _NONE
         self.children: dict[str, int] = {}
 
     def packed(self) -> bytes:
         name = self.name.encode("utf-16-le") + b"\0\0" if self.name else b""
         links = struct.pack("<LLL", _NONE, self.right, self.child)
-        return struct.pack("<64sHBB12s16x4x16xLQ", name, len(name), self.kind, 1, links, self.start if self.kind else 0, self.size)
+        return struct.pack(
+            "<64sHBB12s16x4x16xLQ",
+            name,
+            len(name),
+            self.entry_type,
+            1,
+            links,
+            self.start if self.entry_type else 0,
+            self.size,
+        )
 
 
 def _entries(streams: Mapping[str, bytes]) -> list[_Entry]:
@@ -86,15 +95,15 @@ def _entries(streams: Mapping[str, bytes]) -> list[_Entry]:
     return entries
 
 
-def _child(entries: list[_Entry], parent: _Entry, name: str, kind: int, data: bytes) -> int:
+def _child(entries: list[_Entry], parent: _Entry, name: str, entry_type: int, data: bytes) -> int:
     if name not in parent.children:
-        entries.append(_Entry(name, kind, data))
+        entries.append(_Entry(name, entry_type, data))
         parent.children[name] = len(entries) - 1
     return parent.children[name]
 
 
 def ole_package(data: bytes, name: bytes = b"e.txt") -> bytes:
-    """Answer the stream `\\x01Ole10Native` of a packaged file, as Windows' Object Packager writes it."""
+    """Return the stream `\\x01Ole10Native` of a packaged file, as Windows' Object Packager writes it."""
     where = b"C:\\" + name + b"\0"
     body = struct.pack("<H", 2) + name + b"\0" + where + struct.pack("<HH", 0, 3)
     body += struct.pack("<L", len(where)) + where + struct.pack("<L", len(data)) + data
@@ -102,5 +111,5 @@ def ole_package(data: bytes, name: bytes = b"e.txt") -> bytes:
 
 
 def packaged(data: bytes, name: bytes = b"e.txt") -> bytes:
-    """Answer a compound file as Office embeds a packaged file: `oleObject1.bin`."""
+    """Return a compound file as Office embeds a packaged file: `oleObject1.bin`."""
     return compound({"\x01CompObj": bytes(100), "\x01Ole10Native": ole_package(data, name)})

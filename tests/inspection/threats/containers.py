@@ -1,4 +1,4 @@
-"""Wrappings for a file that a scanner must look into, each made in memory: those that ClamAV opens, and those that it does not."""
+"""Containers that a scanner must open, each made in memory: those that clamd opens, and those that it does not."""
 
 import base64
 import bz2
@@ -17,14 +17,14 @@ import lz4.frame
 import pikepdf
 import zstandard
 
-from tests.threats.compounds import compound, ole_package, packaged
-from tests.threats.packing import tarred, zipped
+from tests.inspection.threats.compound_files import compound, ole_package, packaged
+from tests.inspection.threats.packed_files import tarred, zipped
 
 Wrap = Callable[[bytes], bytes]
 
 
 def docx(data: bytes, name: str = "word/media/image1.png") -> bytes:
-    """Answer the least that is told for a document, with `data` as one of its parts."""
+    """Return the smallest package that is recognised as a document, with `data` as one of its parts."""
     return zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w:document/>", name: data})
 
 
@@ -33,7 +33,7 @@ def docx_with_package(data: bytes, name: bytes = b"e.txt") -> bytes:
 
 
 def pdf_with(data: bytes, name: str = "e.com", **saving: Any) -> bytes:
-    """Answer a PDF of one page with an attachment, as pikepdf writes it."""
+    """Return a PDF of one page with an attachment, as pikepdf writes it."""
     document = pikepdf.new()
     document.add_blank_page()
     document.attachments[name] = pikepdf.AttachedFileSpec(
@@ -42,8 +42,8 @@ def pdf_with(data: bytes, name: str = "e.com", **saving: Any) -> bytes:
     return _saved(document, **saving)
 
 
-def pdf_hiding(data: bytes) -> bytes:
-    """Answer a PDF whose attachment says of itself that it is a picture."""
+def pdf_with_attachment_as_picture(data: bytes) -> bytes:
+    """Return a PDF whose attachment is declared as a picture."""
     document = pikepdf.new()
     document.add_blank_page()
     stream = pikepdf.Stream(document, data)
@@ -54,7 +54,7 @@ def pdf_hiding(data: bytes) -> bytes:
 
 
 def pdf_content(data: bytes) -> bytes:
-    """Answer a PDF with `data` as the drawing of its page."""
+    """Return a PDF with `data` as the content of its page."""
     document = pikepdf.new()
     document.add_blank_page()
     document.pages[0].obj["/Contents"] = pikepdf.Stream(document, data)
@@ -69,7 +69,7 @@ def pdf_script(script: str) -> bytes:
 
 
 def pdf_launch(target: str, holder: str = "/F") -> bytes:
-    """Answer a PDF that starts something when it is opened; `holder` `/Win` tells it to Windows alone."""
+    """Return a PDF that starts `target` when it is opened; with `holder` `/Win` on Windows only."""
     document = pikepdf.new()
     document.add_blank_page()
     where = pikepdf.Dictionary(F=pikepdf.String(target)) if holder == "/Win" else pikepdf.String(target)
@@ -84,7 +84,10 @@ def _saved(document: pikepdf.Pdf, **saving: Any) -> bytes:
 
 
 def seven_zipped(data: bytes, coder: bytes = b"\x00", name: str = "b.com") -> bytes:
-    """Answer a 7z archive of one file by one coder: `00` copies, `040202` is bzip2, `040108` deflate, `030401` names PPMd."""
+    """Return a 7z archive of one file and one coder.
+
+    `00` is copy, `040202` bzip2, `040108` deflate, `030401` PPMd.
+    """
     packed = {b"\x04\x02\x02": bz2.compress, b"\x04\x01\x08": _deflated}.get(coder, bytes)(data)
     names = b"\0" + name.encode("utf-16-le") + b"\0\0"
     header = b"\x01\x04\x06" + _number(0) + b"\x01\x09" + _number(len(packed)) + b"\0"
@@ -113,7 +116,7 @@ def mail_with(data: bytes, *, encoding: str = "base64") -> bytes:
 
 
 def rtf_object(data: bytes, between: bytes = b"", name: bytes = b"e.txt") -> bytes:
-    """Answer an RTF document with a packaged file; `between` stands between every two digits."""
+    """Return an RTF document with a packaged file; `between` is inserted after every two digits."""
     body = ole_package(data, name)
     object1 = struct.pack("<LLL", 0x501, 2, 8) + b"Package\0" + bytes(8) + body
     digits = object1.hex().encode()
@@ -123,7 +126,9 @@ def rtf_object(data: bytes, between: bytes = b"", name: bytes = b"e.txt") -> byt
 
 def svg_with(data: bytes) -> bytes:
     return (
-        b'<svg xmlns="http://www.w3.org/2000/svg"><image href="data:application/zip;base64,' + base64.b64encode(data) + b'"/></svg>'
+        b'<svg xmlns="http://www.w3.org/2000/svg"><image href="data:application/zip;base64,'
+        + base64.b64encode(data)
+        + b'"/></svg>'
     )
 
 
@@ -135,11 +140,13 @@ def word_xml(data: bytes) -> bytes:
 
 
 def polyglot(data: bytes) -> bytes:
-    """Answer a GIF that is an archive as well."""
-    return b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;" + zipped({"b.com": data})
+    """Return a GIF that is also a ZIP archive."""
+    return b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;" + zipped(
+        {"b.com": data}
+    )
 
 
-TWELVE: Final[Mapping[str, tuple[str, Wrap]]] = MappingProxyType({
+REQUIRED_CONTAINERS: Final[Mapping[str, tuple[str, Wrap]]] = MappingProxyType({
     "plain": ("e.com", bytes),
     "with text": ("e.txt", lambda data: b"some text\n" + data + b"\nmore text\n"),
     "zip": ("e.zip", lambda data: zipped({"a.txt": b"a", "b.com": data})),
@@ -153,13 +160,13 @@ TWELVE: Final[Mapping[str, tuple[str, Wrap]]] = MappingProxyType({
     "OLE package": ("e.docx", docx_with_package),
     "polyglot": ("e.gif", polyglot),
 })  # fmt: skip
-"""Those that the scanner must be shown to open, with a file name for each."""
+"""Containers that every scanner must open, with a file name for each."""
 
-UNSEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
+MISSED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "PDF attachment": pdf_with,
     "PDF attachment, objects in streams": lambda data: pdf_with(data, object_stream_mode=pikepdf.ObjectStreamMode.generate),
     "PDF attachment, empty password": lambda data: pdf_with(data, encryption=pikepdf.Encryption(owner="x", user="", R=6)),
-    "PDF attachment that says it is a picture": pdf_hiding,
+    "PDF attachment declared as a picture": pdf_with_attachment_as_picture,
     "zip in PDF attachment": lambda data: pdf_with(zipped({"b.com": data})),
     "PDF attachment in zip": lambda data: zipped({"a.pdf": pdf_with(data)}),
     "PDF in PDF attachment": lambda data: pdf_with(pdf_with(data), "a.pdf"),
@@ -168,7 +175,7 @@ UNSEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
     "zip, lzma": lambda data: zipped({"b.com": data}, zipfile.ZIP_LZMA),
     "lzma alone": lambda data: lzma.compress(data, format=lzma.FORMAT_ALONE),
     "second stream of bzip2": lambda data: bz2.compress(b"first") + bz2.compress(data),
-    "zip behind gzip": lambda data: gzip.compress(b"first") + zipped({"b.com": data}),
+    "zip after gzip": lambda data: gzip.compress(b"first") + zipped({"b.com": data}),
     "Zstandard": lambda data: zstandard.compress(data + bytes(9999)),
     "second frame of Zstandard": lambda data: zstandard.compress(b"first") + zstandard.compress(data),
     "LZ4": lambda data: bytes(lz4.frame.compress(data + bytes(9999))),
@@ -180,15 +187,15 @@ UNSEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
     "picture in SVG": svg_with,
     "object in a Word document as XML": lambda data: word_xml(packaged(data)),
 })  # fmt: skip
-"""Those that clamd 1.4.6 calls OK: we open them for it."""
+"""Containers in which clamd 1.4.6 misses a threat; Sluice opens them for it."""
 
-SEEN: Final[Mapping[str, Wrap]] = MappingProxyType({
+OPENED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "compound file, stream": lambda data: compound({"Contents": data}),
     "compound file, large stream": lambda data: compound({"Contents": bytes(9000) + data}),
     "OLE package": packaged,
     "zip in OLE package": lambda data: packaged(zipped({"b.com": data})),
     "RTF object": rtf_object,
-    "attachment of a message of Outlook": lambda data: compound({"__attach_version1.0_#00000000/__substg1.0_37010102": data}),
+    "attachment of an Outlook message": lambda data: compound({"__attach_version1.0_#00000000/__substg1.0_37010102": data}),
     "PDF, content of a page": pdf_content,
 })  # fmt: skip
-"""Further ones that both open."""
+"""Further containers that both clamd and Sluice open."""

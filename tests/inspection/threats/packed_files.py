@@ -1,4 +1,4 @@
-"""Packings for the tests of the threat rules, each made of bytes in memory. The test virus is put together at run time."""
+"""Scan bytes in memory and pack them into archives. The EICAR test file is assembled at run time."""
 
 import io
 import os
@@ -6,36 +6,36 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 
-from sluice.threats.budget import Budget
-from sluice.threats.scan import scan_source
+from sluice_inspect.threats.budget import ScanBudget
+from sluice_inspect.threats.scan import scan_source
 
 EICAR = b"$".join(
     [rb"X5O!P%@AP[4\PZX54(P^)7CC)7}", b"-".join([b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!"]), b"H+H*"],
 )
 
 
-def scanned(data: bytes, filename: str = "", budget: Budget | None = None) -> dict[str, object]:
-    """Run the scan job over `data`."""
+def scan_bytes(data: bytes, filename: str = "", budget: ScanBudget | None = None) -> dict[str, object]:
+    """Scan `data` and return the unpack report."""
     fd = os.memfd_create("scanned")
     try:
         os.write(fd, data)
-        return scan_source(fd, filename, budget=budget or Budget())
+        return scan_source(fd, filename, budget=budget or ScanBudget())
     finally:
         os.close(fd)
 
 
-def verdict(answer: Mapping[str, object]) -> dict[str, object]:
-    """Answer what the scan job decides, without the facts beside it."""
-    return {name: answer[name] for name in ("threat", "complete", "why", "signatures", "encrypted")}
+def verdict_of(report: Mapping[str, object]) -> dict[str, object]:
+    """Return what the scan decides, without the other fields of its report."""
+    return {name: report[name] for name in ("threat", "complete", "why", "signatures", "encrypted")}
 
 
 def threat_in(data: bytes, filename: str = "") -> object:
-    """Answer the name of the threat that the scan job finds in `data`."""
-    return scanned(data, filename)["threat"]
+    """Return the name of the threat that the scan finds in `data`."""
+    return scan_bytes(data, filename)["threat"]
 
 
 def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Answer a zip archive."""
+    """Return a zip archive."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, data in members.items():
@@ -44,7 +44,7 @@ def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> 
 
 
 def streamed_zip(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Answer a zip archive as a program writes it that cannot seek: sizes follow the bytes."""
+    """Return a zip archive written to a pipe, so that the sizes follow the data."""
 
     class Pipe(io.RawIOBase):
         def __init__(self) -> None:
@@ -65,9 +65,9 @@ def streamed_zip(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATE
 
 
 def tarred(members: Mapping[str, bytes], mode: str = "w", tar_format: int = tarfile.PAX_FORMAT) -> bytes:
-    """Answer a tar archive; `mode` `w:gz`, `w:bz2` or `w:xz` compresses it."""
+    """Return a tar archive; the modes `w:gz`, `w:bz2` and `w:xz` compress it."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode, format=tar_format) as archive:  # type: ignore[call-overload]  # mode is one of several literals
+    with tarfile.open(fileobj=out, mode=mode, format=tar_format) as archive:  # type: ignore[call-overload]  # a literal
         for name, data in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)

@@ -1,10 +1,10 @@
-"""Programs under the names of documents, and honest files that resemble them."""
+"""Programs with the extension of a document, and harmless files that resemble them."""
 
 import struct
 
 import pytest
 
-from tests.threats.packing import scanned, threat_in, verdict, zipped
+from tests.inspection.threats.packed_files import scan_bytes, threat_in, verdict_of, zipped
 
 PE = b"MZ" + bytes(58) + struct.pack("<L", 64) + b"PE\0\0" + bytes(200)
 ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
@@ -15,7 +15,7 @@ SCRIPT = b"#!/bin/sh\nrm -rf /\n"
 
 
 @pytest.mark.parametrize(
-    ("data", "filename", "kind"),
+    ("data", "filename", "program_type"),
     [
         (PE, "invoice.pdf", "PE"),
         (PE, "INVOICE.PDF", "PE"),
@@ -30,8 +30,8 @@ SCRIPT = b"#!/bin/sh\nrm -rf /\n"
         (zipped({"papers\\invoice.pdf": PE}), "papers.zip", "PE"),
     ],
 )
-def test_a_program_under_the_name_of_a_document_is_a_threat(data: bytes, filename: str, kind: str) -> None:
-    assert threat_in(data, filename) == f"Disguised-Program.{kind}"
+def test_program_with_a_document_extension_is_a_threat(data: bytes, filename: str, program_type: str) -> None:
+    assert threat_in(data, filename) == f"Disguised-Program.{program_type}"
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_a_program_under_the_name_of_a_document_is_a_threat(data: bytes, filenam
         pytest.param(PE, "", id="no name"),
         pytest.param(PE, "pdf", id="no extension"),
         pytest.param(zipped({"bin/tool": ELF, "setup.exe": PE}), "tools.zip", id="programs in an archive"),
-        pytest.param(SCRIPT, "install.txt", id="a script to be read"),
+        pytest.param(SCRIPT, "install.txt", id="a script named as text"),
         pytest.param(b"MZ is a postcode in no country", "notes.txt", id="a text that begins like a program"),
         pytest.param(b"MZ" + b"\xff" * 100, "notes.doc", id="an offset beyond the file"),
         pytest.param(b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(40), "Main.txt", id="a Java class"),
         pytest.param(b"#! a heading", "notes.rtf", id="a hash and an exclamation mark"),
     ],
 )
-def test_an_honest_file_is_none(data: bytes, filename: str) -> None:
-    assert verdict(scanned(data, filename)) == verdict(scanned(b""))
+def test_harmless_file_is_not_a_threat(data: bytes, filename: str) -> None:
+    assert verdict_of(scan_bytes(data, filename)) == verdict_of(scan_bytes(b""))

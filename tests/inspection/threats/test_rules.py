@@ -1,21 +1,23 @@
-"""What the rules find beside the test virus and disguised programs, what they note, and what they leave alone."""
+"""The rules: what is a threat, what is only flagged, and what is neither."""
 
 import struct
 from pathlib import Path
 
 import pytest
 
-from sluice import threats
-from tests.threats.compounds import compound, packaged
-from tests.threats.packing import scanned, threat_in, zipped
-from tests.threats.test_disguised_programs import PE
-from tests.threats.wrappings import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
+from sluice_inspect import threats
+from tests.inspection.threats.compound_files import compound, packaged
+from tests.inspection.threats.containers import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
+from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
+from tests.inspection.threats.test_disguised_programs import PE
 
 _FOLDER = Path(threats.__file__).parent / "rules"
 SHORTCUT = bytes.fromhex("4c0000000114020000000000c000000000000046") + bytes(60)
 BASE64_PROGRAM = b"TVqQAAMAAAAEAAAA//8AALgAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" * 2
 SMUGGLING = (
-    b"<html><body><script>var a = atob('" + BASE64_PROGRAM + b"'); URL.createObjectURL(new Blob([a]));</script></body></html>"
+    b"<html><body><script>var a = atob('"
+    + BASE64_PROGRAM
+    + b"'); URL.createObjectURL(new Blob([a]));</script></body></html>"
 )
 
 
@@ -24,7 +26,7 @@ def svg(inside: bytes, before: bytes = b"") -> bytes:
 
 
 def vba_stream(source: bytes) -> bytes:
-    """Answer a stream with a macro's source, packed without a single repetition."""
+    """Return a stream with the source of a macro, compressed without back-references."""
     source = b"Attribute VB_Name\r\n" + source
     packed = b""
     for at in range(0, len(source), 3000):
@@ -54,35 +56,45 @@ End Sub
         pytest.param(svg(b'<g onload="x()"/>'), "Svg.Script", id="svg, handler"),
         pytest.param(svg(b'<a href=" javascript:x()"/>'), "Svg.Script", id="svg, address"),
         pytest.param(
-            b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>1</s:script></s:svg>', "Svg.Script", id="svg, prefixes"
+            b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>1</s:script></s:svg>',
+            "Svg.Script",
+            id="svg, prefixes",
         ),
         pytest.param(
             svg(b"<script/>", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- a --><!DOCTYPE svg [<!ENTITY a 'b'>]>"),
             "Svg.Script",
             id="svg, prolog",
         ),
-        pytest.param(svg(b"<script/>", b"<!--" + b"x" * 100_000 + b"-->"), "Svg.Script", id="svg, behind a long comment"),
-        pytest.param(svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script", id="svg, behind a page in a comment"),
+        pytest.param(
+            svg(b"<script/>", b"<!--" + b"x" * 100_000 + b"-->"), "Svg.Script", id="svg, after a long comment"
+        ),
+        pytest.param(svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script", id="svg, after a page in a comment"),
         pytest.param(zipped({"a.svg": svg(b"<script/>")}), "Svg.Script", id="svg in zip"),
-        pytest.param(SMUGGLING, "Script.Smuggled-Program", id="page that carries a program"),
+        pytest.param(SMUGGLING, "Script.Smuggled-Program", id="page with an embedded program"),
         pytest.param(
             pdf_script("this.exportDataObject({cName: 'a', nLaunch: 2});"),
             "Pdf.Launches-Attachment",
             id="pdf that starts its attachment",
         ),
         pytest.param(pdf_launch("cmd.exe /c calc"), "Pdf.Launches-Program", id="pdf that starts a command"),
-        pytest.param(pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program", id="pdf that starts a program of Windows"),
+        pytest.param(
+            pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program", id="pdf that starts a program of Windows"
+        ),
         pytest.param(docx_with_package(PE, b"invoice.pdf.exe"), "Package.Program", id="packaged program"),
         pytest.param(docx_with_package(b"x=1", b"a.js"), "Package.Program", id="packaged script"),
-        pytest.param(docx_with_package(PE, b"invoice.txt"), "Package.Program", id="packaged program under another name"),
+        pytest.param(
+            docx_with_package(PE, b"invoice.txt"), "Package.Program", id="packaged program under another name"
+        ),
         pytest.param(docx_with_package(PE, b"invoice"), "Package.Program", id="packaged program without an extension"),
         pytest.param(rtf_object(b"x", name=b"a.hta"), "Package.Program", id="packaged program in RTF"),
         pytest.param(packaged(b"x", b"a.lnk"), "Package.Program", id="packaged shortcut"),
-        pytest.param(zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut", id="shortcut under the name of a document"),
+        pytest.param(
+            zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut", id="shortcut under the name of a document"
+        ),
         pytest.param(with_macro(DROPPER), "Macro.Fetches-And-Starts", id="macro that fetches and starts"),
     ],
 )
-def test_what_acts_by_itself_is_a_threat(data: bytes, threat: str) -> None:
+def test_content_that_acts_by_itself_is_a_threat(data: bytes, threat: str) -> None:
     assert threat_in(data) == threat
 
 
@@ -101,44 +113,50 @@ def test_what_acts_by_itself_is_a_threat(data: bytes, threat: str) -> None:
             id="macro in several chunks",
         ),
         pytest.param(
-            docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"), ["macro"], id="macro without source"
+            docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"),
+            ["macro"],
+            id="macro without source",
         ),
-        pytest.param(compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"], id="sheet of macros"),
+        pytest.param(
+            compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"], id="sheet of macros"
+        ),
         pytest.param(docx_with_package(b"text", b"a.txt"), ["package"], id="packaged text"),
         pytest.param(b"<html><script>1</script></html>", ["script.html"], id="page with a script"),
         pytest.param(pdf_script("app.alert(1)"), ["script.pdf"], id="pdf with a script"),
         pytest.param(pdf_launch("other.pdf"), ["launch.pdf"], id="pdf that opens another"),
     ],
 )
-def test_what_may_be_honest_is_noted(data: bytes, flags: list[str]) -> None:
-    answer = scanned(data)
-    assert (answer["threat"], answer["complete"], answer["flags"]) == (None, True, flags)
+def test_possibly_harmless_content_is_flagged(data: bytes, flags: list[str]) -> None:
+    result = scan_bytes(data)
+    assert (result["threat"], result["complete"], result["flags"]) == (None, True, flags)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(svg(b"<title>on load = never</title><desc>a script: none</desc>"), id="svg that speaks of scripts"),
+        pytest.param(svg(b"<title>on load = never</title><desc>a script: none</desc>"), id="svg that mentions scripts"),
         pytest.param(b"A text about script elements and javascript: in SVG", id="text about scripts"),
         pytest.param(b"Sub AutoOpen() is run by Word; so is MSXML2.XMLHTTP with WScript.Shell", id="text about macros"),
-        pytest.param(docx(b"<w:t>cmd.exe /c</w:t>", "word/footer.xml"), id="document that speaks of commands"),
+        pytest.param(docx(b"<w:t>cmd.exe /c</w:t>", "word/footer.xml"), id="document that mentions commands"),
         pytest.param(b"<html><a href='a.exe'>program</a></html>", id="page with a link to a program"),
     ],
 )
-def test_words_alone_are_nothing(data: bytes) -> None:
-    answer = scanned(data)
-    assert (answer["threat"], answer["complete"], answer["flags"]) == (None, True, [])
+def test_text_about_threats_is_neither_threat_nor_flag(data: bytes) -> None:
+    result = scan_bytes(data)
+    assert (result["threat"], result["complete"], result["flags"]) == (None, True, [])
 
 
-def test_of_bytes_of_which_nothing_is_known_only_the_test_virus_is_asked_for() -> None:
-    # `rulebook.apply` passes them by unless that is in them
+def test_only_the_eicar_rule_applies_to_unknown_content() -> None:
+    # `rulebook.apply` skips such content unless it contains EICAR
     rules = [rule for path in _FOLDER.glob("*.yar") for rule in path.read_text().split("\nrule ")[1:]]
     conditions = {rule.split()[0]: rule.partition("condition:")[2] for rule in rules}
-    assert [name for name, condition in conditions.items() if "kind ==" not in condition and "says " not in condition] == ["eicar"]
+    assert [
+        name for name, condition in conditions.items() if "kind ==" not in condition and "says " not in condition
+    ] == ["eicar"]
 
 
-def test_every_rule_says_what_it_is_called_and_what_becomes_of_it() -> None:
-    from sluice.threats.rulebook import compiled  # noqa: PLC0415  (loads the library)
+def test_every_rule_has_a_name_and_one_tag() -> None:
+    from sluice_inspect.threats.rulebook import compiled  # noqa: PLC0415  (loads the library)
 
     rules = list(compiled())
     assert rules
@@ -147,8 +165,8 @@ def test_every_rule_says_what_it_is_called_and_what_becomes_of_it() -> None:
         assert list(rule.tags) in (["threat"], ["flag"]), rule.identifier
 
 
-def test_no_rule_is_a_test_virus_itself() -> None:
-    import sluice.threats  # noqa: PLC0415  (for its place alone)
+def test_rule_files_are_not_threats_themselves() -> None:
+    import sluice_inspect.threats  # noqa: PLC0415  (only for its path)
 
-    for path in (Path(sluice.threats.__file__).parent / "rules").iterdir():
+    for path in (Path(sluice_inspect.threats.__file__).parent / "rules").iterdir():
         assert threat_in(path.read_bytes(), path.name) is None

@@ -1,4 +1,4 @@
-"""What costs too much to look at is said to be incomplete, never clean; and hostile bytes neither break nor hang the walk."""
+"""Scan budgets: a file that exceeds one is incomplete, never clean, and hostile bytes never break the scan."""
 
 import bz2
 import gzip
@@ -12,11 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.threats.budget import Budget
-from tests.threats.packing import EICAR, scanned, tarred, zipped
+from sluice_inspect.threats.budget import ScanBudget
+from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, zipped
 
-SMALL = Budget(
-    max_unpacked_bytes=3 * 2**20, max_ratio=100, ratio_floor_bytes=2**20, max_members=50, max_depth=4, max_held_bytes=2**18
+SMALL = ScanBudget(
+    max_unpacked_bytes=3 * 2**20,
+    max_ratio=100,
+    ratio_floor_bytes=2**20,
+    max_members=50,
+    max_depth=4,
+    max_held_bytes=2**18,
 )
 NOISE = random.Random(1).randbytes(2**19)
 
@@ -35,7 +40,9 @@ def nested(levels: int, data: bytes) -> bytes:
         pytest.param(bz2.compress(bytes(2**22)), "unpacks to more than 100 times its size", id="ratio, bzip2"),
         pytest.param(zipped({str(n): NOISE for n in range(7)}), "unpacks to more than 3145728 bytes", id="size"),
         pytest.param(
-            zipped({str(n): NOISE for n in range(7)}, zipfile.ZIP_STORED), "unpacks to more than 3145728 bytes", id="stored"
+            zipped({str(n): NOISE for n in range(7)}, zipfile.ZIP_STORED),
+            "unpacks to more than 3145728 bytes",
+            id="stored",
         ),
         pytest.param(zipped({str(n): b"x" for n in range(51)}), "more than 50 members", id="members"),
         pytest.param(gzip.compress(b"x") * 51, "more than 50 members", id="streams"),
@@ -52,9 +59,9 @@ def nested(levels: int, data: bytes) -> bytes:
         ),
     ],
 )
-def test_a_file_over_budget_is_incomplete_and_says_why(data: bytes, why: str) -> None:
-    answer = scanned(data, budget=replace(SMALL, max_ratio=10**6) if "times" not in why else SMALL)
-    assert (answer["threat"], answer["complete"], answer["why"]) == (None, False, why)
+def test_file_over_budget_is_incomplete_with_a_reason(data: bytes, why: str) -> None:
+    result = scan_bytes(data, budget=replace(SMALL, max_ratio=10**6) if "times" not in why else SMALL)
+    assert (result["threat"], result["complete"], result["why"]) == (None, False, why)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +70,19 @@ def test_a_file_over_budget_is_incomplete_and_says_why(data: bytes, why: str) ->
         pytest.param(zipped({"film.mp4": NOISE}), id="a large member"),
         pytest.param(gzip.compress(b"Note: a long log\n" + NOISE), id="a large text"),
         pytest.param(tarred({str(n): NOISE[: 2**17] for n in range(9)}, "w:gz"), id="a large tar of small members"),
-        pytest.param(tarred({str(n): zipped({"a": NOISE[: 2**17]}) for n in range(5)}, "w:gz"), id="a large tar of archives"),
-        pytest.param(zipped({"in.zip": zipped({"a": NOISE})}, zipfile.ZIP_STORED), id="a large archive stored in an archive"),
+        pytest.param(
+            tarred({str(n): zipped({"a": NOISE[: 2**17]}) for n in range(5)}, "w:gz"), id="a large tar of archives"
+        ),
+        pytest.param(
+            zipped({"in.zip": zipped({"a": NOISE})}, zipfile.ZIP_STORED), id="a large archive stored in an archive"
+        ),
         pytest.param(tarred({"a": b"a"}) + bytes(512 * 60), id="a tar with much padding"),
         pytest.param(nested(4, b"x"), id="depth within the budget"),
     ],
 )
-def test_what_is_large_and_within_the_budget_is_wholly_looked_at(data: bytes) -> None:
-    answer = scanned(data, budget=SMALL)
-    assert (answer["why"], answer["complete"]) == ("", True)
+def test_large_file_within_the_budget_is_scanned_completely(data: bytes) -> None:
+    result = scan_bytes(data, budget=SMALL)
+    assert (result["why"], result["complete"]) == ("", True)
 
 
 @pytest.mark.parametrize(
@@ -80,18 +91,20 @@ def test_what_is_large_and_within_the_budget_is_wholly_looked_at(data: bytes) ->
         pytest.param(zipped({"film.mp4": NOISE + EICAR + NOISE}), id="a large member"),
         pytest.param(tarred({"a": NOISE, "b": EICAR}, "w:gz"), id="a large tar"),
         pytest.param(tarred({"a": NOISE, "b": gzip.compress(EICAR)}, "w:gz"), id="packed in a large tar"),
-        pytest.param(zipped({"a.tar.gz": tarred({"a": NOISE, "b": zipped({"c": EICAR})}, "w:gz")}), id="a large tar.gz in a zip"),
+        pytest.param(
+            zipped({"a.tar.gz": tarred({"a": NOISE, "b": zipped({"c": EICAR})}, "w:gz")}), id="a large tar.gz in a zip"
+        ),
     ],
 )
-def test_a_threat_in_what_is_too_large_to_hold_is_found(data: bytes) -> None:
-    assert scanned(data, budget=SMALL)["threat"] == "Eicar-Test-File"
+def test_threat_in_content_too_large_for_memory_is_found(data: bytes) -> None:
+    assert scan_bytes(data, budget=SMALL)["threat"] == "Eicar-Test-File"
 
 
-def test_a_dictionary_larger_than_memory_is_incomplete() -> None:
+def test_dictionary_larger_than_memory_is_incomplete() -> None:
     data = bytearray(zipped({"a": b"x" * 1000}, zipfile.ZIP_LZMA))
     prefix = data.index(b"a", 30) + 1
     data[prefix + 5 : prefix + 9] = b"\xff\xff\xff\xff"
-    assert "needs more memory to unpack than is allowed" in str(scanned(bytes(data))["why"])
+    assert "needs more memory to unpack than is allowed" in str(scan_bytes(bytes(data))["why"])
 
 
 def test_overlapping_members_are_counted_each_time() -> None:
@@ -100,7 +113,7 @@ def test_overlapping_members_are_counted_each_time() -> None:
     many = kernel[:directory] + b"".join(
         kernel[directory + 0 : directory + 47].replace(b"\x08\x00", bytes([8, 0]), 1) for _ in range(200)
     )
-    assert scanned(many, budget=SMALL)["why"] == "more than 50 members"
+    assert scan_bytes(many, budget=SMALL)["why"] == "more than 50 members"
 
 
 _GOOD = [
@@ -112,27 +125,31 @@ _GOOD = [
 ]
 
 
-@given(st.sampled_from(_GOOD), st.lists(st.tuples(st.integers(0, 2**14), st.integers(0, 255)), max_size=8), st.integers(0, 2**14))
-def test_damage_never_breaks_the_walk(data: bytes, changes: list[tuple[int, int]], cut: int) -> None:
+@given(
+    st.sampled_from(_GOOD),
+    st.lists(st.tuples(st.integers(0, 2**14), st.integers(0, 255)), max_size=8),
+    st.integers(0, 2**14),
+)
+def test_damaged_archives_never_break_the_scan(data: bytes, changes: list[tuple[int, int]], cut: int) -> None:
     damaged = bytearray(data)
     for at, value in changes:
         damaged[at % len(damaged)] = value
-    answer = scanned(bytes(damaged[: max(1, cut % len(damaged))]))
-    assert json.loads(json.dumps(answer)) == answer
+    result = scan_bytes(bytes(damaged[: max(1, cut % len(damaged))]))
+    assert json.loads(json.dumps(result)) == result
 
 
 @given(
     st.binary(max_size=600),
     st.sampled_from([b"PK\x03\x04", b"PK\x01\x02", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\0", b"Subject: \n"]),
 )
-def test_bytes_behind_any_magic_never_break_the_walk(data: bytes, magic: bytes) -> None:
-    assert scanned(magic + data)["threat"] is None
+def test_bytes_after_any_signature_never_break_the_scan(data: bytes, magic: bytes) -> None:
+    assert scan_bytes(magic + data)["threat"] is None
 
 
-def test_a_thousand_small_members_are_looked_at() -> None:
+def test_thousand_small_members_are_scanned() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for number in range(1000):
             archive.writestr(f"{number}.txt", str(number))
         archive.writestr("last", EICAR, zipfile.ZIP_DEFLATED)
-    assert scanned(out.getvalue())["threat"] == "Eicar-Test-File"
+    assert scan_bytes(out.getvalue())["threat"] == "Eicar-Test-File"

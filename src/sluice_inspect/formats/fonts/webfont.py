@@ -1,36 +1,37 @@
-"""Fonts packed for the web: WOFF (each table deflated) and WOFF2 (all tables in one Brotli stream). What tables hold is known by `sfnt.py`."""
+"""Web fonts: WOFF, in which each table is deflated, and WOFF2, with all tables in one Brotli stream."""
+# WOFF2 has no checksums: damage is found where it does not unpack, or where lengths no longer add up.
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import brotli
 
-from sluice.formats.budget import CHUNK_BYTES, Budget
-from sluice.formats.fonts.sfnt import table_checksum
-from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Limits, TooComplex, Unsupported
+from sluice_inspect.budget import CHUNK_BYTES, Budget
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.formats.fonts.sample import make_font, make_woff, make_woff2, table_checksum
+from sluice_inspect.report import Corrupt, Limits, TooComplex, Unsupported
+from sluice_inspect.source import Source
 
-WOFF: Final = b"wOFF"
-WOFF2: Final = b"wOF2"
+_WOFF: Final = b"wOFF"
+_WOFF2: Final = b"wOF2"
 _WOFF_HEADER: Final = struct.Struct(">4s4sLHHL4xLLLLL")
 _WOFF_ENTRY: Final = struct.Struct(">4sLLLL")
 _WOFF2_HEADER: Final = struct.Struct(">4s4sLHHLL4xLLLLL")
 _UNPACKED_MOST: Final = 256 * 1024**2
 _NO_TAG: Final = 63
 _TAGS: Final = (
-    b"cmap head hhea hmtx maxp name OS/2 post cvt_ fpgm glyf loca prep CFF_ VORG EBDT EBLC gasp hdmx kern LTSH PCLT VDMX vhea vmtx BASE GDEF "
-    b"GPOS GSUB EBSC JSTF MATH CBDT CBLC COLR CPAL SVG_ sbix acnt avar bdat bloc bsln cvar fdsc feat fmtx fvar gvar hsty just lcar mort morx "
-    b"opbd prop trak Zapf Silf Glat Gloc Feat Sill"
+    b"cmap head hhea hmtx maxp name OS/2 post cvt_ fpgm glyf loca prep CFF_ VORG EBDT EBLC gasp hdmx kern LTSH "
+    b"PCLT VDMX vhea vmtx BASE GDEF GPOS GSUB EBSC JSTF MATH CBDT CBLC COLR CPAL SVG_ sbix acnt avar bdat bloc "
+    b"bsln cvar fdsc feat fmtx fvar gvar hsty just lcar mort morx opbd prop trak Zapf Silf Glat Gloc Feat Sill"
 ).replace(b"_", b" ")
 _HEAD_MAGIC: Final = b"\x5f\x0f\x3c\xf5"
 _GLYPHS_HEADER: Final = struct.Struct(">HHHH7L")
 _HAS_OVERLAPS: Final = 1
 
 
-def unpack_woff(source: Source, limits: Limits) -> Mapping[bytes, bytes]:
-    """Answer the tables of a WOFF file, each compared with its checksum. Raises `Corrupt`, and `Unsafe` for a bomb."""
+def _examine_woff(source: Source, limits: Limits) -> Examination:
     header = source.head[: _WOFF_HEADER.size]
     if len(header) < _WOFF_HEADER.size:
         raise Corrupt("the web font's header is cut")
@@ -39,38 +40,38 @@ def unpack_woff(source: Source, limits: Limits) -> Mapping[bytes, bytes]:
     directory = source.read_at(_WOFF_HEADER.size, count * _WOFF_ENTRY.size)
     if not count or len(directory) < count * _WOFF_ENTRY.size:
         raise Corrupt("the web font's list of tables is empty or cut")
-    budget, tables = _budget(source, limits), {}
+    budget, tags = Budget(limits, packed_bytes=source.size), set()
     for tag, offset, packed, size, checksum in _WOFF_ENTRY.iter_unpack(directory):
         if offset + packed > source.size or packed > size:
             raise Corrupt(f"the web font is cut or damaged: its table {tag!r} does not lie in the file")
         data = source.read_at(offset, packed)
-        table = data if packed == size else _inflated(data, size, budget)
+        table = data if packed == size else _inflate_table(data, size, budget)
         if len(table) != size or table_checksum(tag, table) != checksum:
-            raise Corrupt(f"the web font is damaged: its table {tag!r} is not what its checksum says")
-        tables[tag] = table
-    return tables
+            raise Corrupt(f"the web font is damaged: its table {tag!r} does not have its checksum")
+        tags.add(tag)
+    return Examination({"tables": len(tags)})
 
 
-def unpack_woff2(source: Source, limits: Limits) -> Mapping[bytes, bytes]:
-    """Answer the tables of a WOFF2 file. Raises `Corrupt`, `Unsupported` for a collection, `Unsafe` for a bomb."""
+def _examine_woff2(source: Source, limits: Limits) -> Examination:
     header = source.head[: _WOFF2_HEADER.size]
     if len(header) < _WOFF2_HEADER.size:
         raise Corrupt("the web font's header is cut")
     _, flavour, length, count, _, _, packed, *extras = _WOFF2_HEADER.unpack(header)
     _check_length(source, length, extras)
     if flavour == b"ttcf":
-        raise Unsupported("the web font is a collection, which cannot be judged here")
-    entries, at = _woff2_entries(source, count)
+        raise Unsupported("the web font is a collection, which is not read here")
+    entries, at = _read_woff2_entries(source, count)
     if not entries or at + packed > source.size:
         raise Corrupt("the web font is cut or damaged: its tables do not lie in the file")
-    data = b"".join(_unbrotlied(source.read_at(at, packed), sum(size for _, size, _ in entries), _budget(source, limits)))
-    tables, place = {}, 0
+    size = sum(size for _, size, _ in entries)
+    data = _unpack_brotli(source.read_at(at, packed), size, Budget(limits, packed_bytes=source.size))
+    tables, start = {}, 0
     for tag, size, _ in entries:
-        tables[tag] = data[place : place + size]
-        place += size
-    has_other_glyphs = any(tag == b"glyf" and is_other for tag, _, is_other in entries)
-    _check_woff2(tables, has_other_glyphs=has_other_glyphs)
-    return tables
+        tables[tag] = data[start : start + size]
+        start += size
+    has_transformed_glyphs = any(tag == b"glyf" and is_transformed for tag, _, is_transformed in entries)
+    _check_woff2_tables(tables, has_transformed_glyphs=has_transformed_glyphs)
+    return Examination({"tables": len(tables)})
 
 
 def _check_length(source: Source, length: int, extras: list[int]) -> None:
@@ -79,11 +80,7 @@ def _check_length(source: Source, length: int, extras: list[int]) -> None:
         raise Corrupt(f"the web font is cut: it states {length} bytes and has {source.size}")
 
 
-def _budget(source: Source, limits: Limits) -> Budget:
-    return Budget(limits, packed_bytes=source.size)
-
-
-def _inflated(data: bytes, size: int, budget: Budget) -> bytes:
+def _inflate_table(data: bytes, size: int, budget: Budget) -> bytes:
     if size > _UNPACKED_MOST:
         raise TooComplex("the web font has a table too large to be unpacked")
     inflating = zlib.decompressobj()
@@ -95,8 +92,8 @@ def _inflated(data: bytes, size: int, budget: Budget) -> bytes:
     return table
 
 
-def _woff2_entries(source: Source, count: int) -> tuple[list[tuple[bytes, int, bool]], int]:
-    """Answer tag, packed length and whether it is in another form of each table, and where their list ends."""
+def _read_woff2_entries(source: Source, count: int) -> tuple[list[tuple[bytes, int, bool]], int]:
+    """Return tag, length and whether it is transformed of each table, and where their list ends."""
     data, at = source.read_at(0, _WOFF2_HEADER.size + 16 * count), _WOFF2_HEADER.size
     entries = []
     try:
@@ -106,10 +103,11 @@ def _woff2_entries(source: Source, count: int) -> tuple[list[tuple[bytes, int, b
             if flags & 0x3F == _NO_TAG:
                 tag, at = data[at : at + 4], at + 4
             size, at = _base128(data, at)
-            is_other = (flags >> 6 != 3) if tag in {b"glyf", b"loca"} else flags >> 6 != 0  # noqa: PLR2004  (the number of no change)
-            if is_other:
+            # For glyphs and their locations the transformation is the default, for other tables it is the exception.
+            is_transformed = (flags >> 6 != 3) if tag in {b"glyf", b"loca"} else flags >> 6 != 0
+            if is_transformed:
                 size, at = _base128(data, at)
-            entries.append((tag, size, is_other))
+            entries.append((tag, size, is_transformed))
     except IndexError as error:
         raise Corrupt("the web font's list of tables is cut or damaged") from error
     return entries, at
@@ -120,37 +118,36 @@ def _base128(data: bytes, at: int) -> tuple[int, int]:
     for _ in range(5):
         byte, at = data[at], at + 1
         number = number << 7 | byte & 0x7F
-        if byte < 0x80:  # noqa: PLR2004  (the last byte)
+        if byte < 0x80:
             return number, at
-    raise Corrupt("the web font's list of tables is damaged: it holds a length that is none")
+    raise Corrupt("the web font's list of tables is damaged: it holds an invalid length")
 
 
-def _unbrotlied(data: bytes, size: int, budget: Budget) -> Iterator[bytes]:
+def _unpack_brotli(data: bytes, size: int, budget: Budget) -> bytes:
     if size > _UNPACKED_MOST:
         raise TooComplex("the web font's tables are too large to be unpacked")
-    unpacking, total = brotli.Decompressor(), 0
+    unpacking, unpacked, total = brotli.Decompressor(), [], 0
     try:
-        while not unpacking.is_finished():
+        while total <= size and not unpacking.is_finished():
             piece = unpacking.process(data, output_buffer_limit=CHUNK_BYTES)
             total += len(piece)
             budget.spend(len(piece))
-            if not piece and unpacking.can_accept_more_data():
+            if not piece and unpacking.can_accept_more_data():  # the stream is cut
                 break
             data = b""
-            if total > size:
-                break
-            yield piece
+            unpacked.append(piece)
     except brotli.error as error:
         raise Corrupt(f"the web font is damaged: its tables do not unpack: {error}") from error
     if total != size or not unpacking.is_finished():
         raise Corrupt(f"the web font is damaged: its tables are not of the {size} bytes that are stated")
+    return b"".join(unpacked)
 
 
-def _check_woff2(tables: Mapping[bytes, bytes], *, has_other_glyphs: bool) -> None:
-    """Raise `Corrupt` where tables, which have no checksums in WOFF2, are plainly not what they should be."""
+def _check_woff2_tables(tables: Mapping[bytes, bytes], *, has_transformed_glyphs: bool) -> None:
+    """Raise `Corrupt` if tables, which have no checksums in WOFF2, are plainly damaged."""
     if tables.get(b"head", _HEAD_MAGIC * 4)[12:16] != _HEAD_MAGIC:
-        raise Corrupt("the web font is damaged: its table 'head' is none")
-    if not has_other_glyphs:
+        raise Corrupt("the web font is damaged: its table 'head' has no magic number")
+    if not has_transformed_glyphs:
         return
     glyphs = tables[b"glyf"]
     if len(glyphs) < _GLYPHS_HEADER.size:
@@ -159,3 +156,22 @@ def _check_woff2(tables: Mapping[bytes, bytes], *, has_other_glyphs: bool) -> No
     overlaps = (count + 7) // 8 if options & _HAS_OVERLAPS else 0
     if _GLYPHS_HEADER.size + sum(streams) + overlaps != len(glyphs) or streams[0] != 2 * count:
         raise Corrupt("the web font is damaged: the parts of its glyphs do not add up")
+
+
+WOFF: Final = Format(
+    name="woff",
+    content_type="font/woff",
+    extensions=frozenset({"woff"}),
+    matches=lambda source: source.head.startswith(_WOFF),
+    examine=_examine_woff,
+    sample=lambda: make_woff(make_font()),
+)
+
+WOFF2: Final = Format(
+    name="woff2",
+    content_type="font/woff2",
+    extensions=frozenset({"woff2"}),
+    matches=lambda source: source.head.startswith(_WOFF2),
+    examine=_examine_woff2,
+    sample=lambda: make_woff2(make_font()),
+)

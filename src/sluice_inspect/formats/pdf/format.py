@@ -1,121 +1,108 @@
-"""PDF documents. Sound is what PDFium opens with every page loading and content that decodes; readers' own repairs are no damage.
-
-Strict parsers refuse one readable PDF in eight, so warnings never decide. What does: a cut end, holes of zeros, page content that does not
-decode, and several damaged streams at once. One damaged picture or font leaves a document that everybody can read.
-"""
+"""PDF documents: PDFium opens the file, every page loads, and the content of pages decodes."""
+# Strict parsers refuse one readable PDF in eight, since readers repair a lot, so warnings never decide. What decides: a
+# cut end, holes of zeros, page content that does not decode, and several damaged streams in one file.
 
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from sluice.formats.budget import Deadline
-from sluice.formats.kind import Kind
-from sluice.formats.pdf.pdf_bytes import check_end, has_header, refuse_bombs
-from sluice.formats.pdf.pdf_damage import find_hole, has_grown_streams, is_text_transfer
-from sluice.formats.pdf.pdf_look import shows_nothing
-from sluice.formats.pdf.pdf_streams import Streams, shows_beside_pages, walk
-from sluice.formats.pdf.pdf_syntax import stray_words
-from sluice.formats.source import Source
-from sluice.formats.verdict import Corrupt, Encrypted, Limits, Measure
+from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.pdf import collect
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.formats.pdf.blank import is_blank
+from sluice_inspect.formats.pdf.damage import count_invalid_words, find_hole, has_grown_streams, is_text_transfer
+from sluice_inspect.formats.pdf.drawings import refuse_multiplied_drawings
+from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs, refuse_costly_repair
+from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
+from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits
+from sluice_inspect.source import Source
 
 logging.getLogger("pikepdf").setLevel(logging.CRITICAL)  # it logs what qpdf repairs, and quotes the file
 logging.getLogger("pypdfium2").setLevel(logging.CRITICAL)
 
-_IN_MEMORY: Final = 128 * 1024**2
-"""Bytes of a file that is read whole; a larger one is read in pieces by the libraries, and not searched for holes."""
-_PAGE_CONTENT_MOST: Final = 32 * 1024**2
-"""Bytes of an unpacked stream from which PDFium is not asked to make pages of it."""
-_STRAY_MOST: Final = 3
-"""Words with impossible bytes that are no accident of a writer."""
-_PIXELS_MOST: Final = 120_000_000
-"""Pixels of a picture from which pages are not rendered."""
+_IN_MEMORY: Final = 128 * 1024**2  # a larger file is read in pieces by the libraries, and not searched for holes
+_PAGE_CONTENT_MOST: Final = 32 * 1024**2  # bytes of an unpacked stream beyond which PDFium is not asked to load pages
+_INVALID_WORDS_MOST: Final = 3  # words with impossible bytes that are not a writer's mistake
+_JUDGED_PAGES_MOST: Final = 2000  # pages beyond which a document is not searched for one that shows something
+_PIXELS_MOST: Final = 120_000_000  # pixels of a picture beyond which pages are not rendered
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the check of a source learned for its blank rule."""
-
-    may_render: bool
-    shows_beside_pages: bool
-
-
-_SEEN: Final[WeakKeyDictionary[Source, _Seen]] = WeakKeyDictionary()
-
-
-def recognises(source: Source) -> bool:
-    """Whether a PDF begins within the first KiB."""
-    return has_header(source.head)
-
-
-def check(source: Source, limits: Limits) -> Mapping[str, Measure]:
-    """Judge the document; answer its pages and how many of them were loaded within the soft budget."""
+def _examine(source: Source, limits: Limits) -> Examination:
     check_end(source.tail)
     data = source.read_at(0, source.size) if source.size <= _IN_MEMORY else None
     if data is not None:
         refuse_bombs(data, limits)
+        refuse_costly_repair(data)
     deadline = Deadline(limits.soft_seconds)
-    streams, is_encrypted, beside = _walk(source, data, limits, deadline)
+    sheet = FactSheet()
+    streams, is_encrypted, has_content_beside = _read_with_qpdf(source, data, limits, deadline, sheet)
     if data is not None:
         _refuse_damage(data, streams, is_encrypted=is_encrypted)
     try:
-        with _document(source, data) as document:
+        with _open_document(source, data) as document:
             pages = len(document)
             loaded = _load_pages(document, deadline) if streams.largest <= _PAGE_CONTENT_MOST else 0
     except Corrupt:
         if not streams.can_be_shown:
             raise
         pages, loaded = streams.pages, 0  # one reader out of two suffices
-    _SEEN[source] = _Seen(0 < loaded == pages and streams.most_pixels <= _PIXELS_MOST, beside)
-    return {"pages": pages, "pages_loaded": loaded, "content_unread": streams.unread, "streams_damaged": len(streams.damaged)}
+    measures = {
+        "pages": pages,
+        "pages_loaded": loaded,
+        "content_unread": streams.unread,
+        "streams_damaged": len(streams.damaged),
+    }
+    if has_content_beside or not 0 < loaded == pages <= _JUDGED_PAGES_MOST or streams.most_pixels > _PIXELS_MOST:
+        return Examination(measures, measured=sheet)
+    return Examination(measures, lambda: _blank(source, data, limits), sheet)
 
 
-def blank(source: Source, limits: Limits) -> str | None:
-    """Answer that no page shows anything but its number, and that there are no notes, attachments or filled fields."""
-    seen = _SEEN.get(source)
-    if seen is None or not seen.may_render or seen.shows_beside_pages:
-        return None
-    data = source.read_at(0, source.size) if source.size <= _IN_MEMORY else None
-    with _document(source, data) as document:
+def _blank(source: Source, data: bytes | None, limits: Limits) -> str | None:
+    with _open_document(source, data) as document:
         pages = len(document)
-        if not shows_nothing(document, Deadline(limits.soft_seconds)):
+        if not is_blank(document, Deadline(limits.soft_seconds)):
             return None
     return "the page shows nothing" if pages == 1 else f"none of the {pages} pages shows anything"
 
 
-def _walk(source: Source, data: bytes | None, limits: Limits, deadline: Deadline) -> tuple[Streams, bool, bool]:
-    """Answer what qpdf sees; nothing of it when it does not open what other readers do."""
+def _read_with_qpdf(
+    source: Source, data: bytes | None, limits: Limits, deadline: Deadline, sheet: FactSheet
+) -> tuple[StreamSummary, bool, bool]:
+    """Return the streams, whether the document is encrypted, and whether readers show more than its pages."""
+    # All of it is empty if qpdf does not open the file: other readers may.
     try:
         with pikepdf.open(io.BytesIO(data) if data is not None else source.open(), suppress_warnings=True) as pdf:
-            return walk(pdf, limits, deadline), pdf.is_encrypted, shows_beside_pages(pdf)
+            refuse_multiplied_drawings(pdf, deadline)
+            streams = check_streams(pdf, limits, deadline)
+            collect(pdf, deadline, sheet)
+            return streams, pdf.is_encrypted, has_content_beside_pages(pdf)
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
     except (pikepdf.PikepdfError, ValueError):  # numbers beyond 64 bits are a `ValueError`
-        return Streams(), False, False
+        return StreamSummary(), False, False
 
 
-def _refuse_damage(data: bytes, streams: Streams, *, is_encrypted: bool) -> None:
+def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -> None:
     hole = find_hole(data, is_encrypted=is_encrypted)
     if hole is not None:
         raise Corrupt(f"a part of the file is missing: there are only zeros from byte {hole} on")
     if is_text_transfer(data) and (streams.damaged or has_grown_streams(data)):
         raise Corrupt("the file was sent in text mode: every line end in its binary data was changed")
-    stray = 0 if is_encrypted else stray_words(data, _STRAY_MOST)
-    if stray >= _STRAY_MOST or (stray and streams.broken):
+    invalid_words = 0 if is_encrypted else count_invalid_words(data, _INVALID_WORDS_MOST)
+    if invalid_words >= _INVALID_WORDS_MOST or (invalid_words and streams.broken):
         raise Corrupt("the file is damaged: bytes that no PDF has stand between its objects")
     if streams.is_damaged:
         raise Corrupt(f"{len(streams.damaged)} streams of the document are damaged, the first is {streams.damaged[0]}")
 
 
 @contextmanager
-def _document(source: Source, data: bytes | None) -> Iterator[pdfium.PdfDocument]:
+def _open_document(source: Source, data: bytes | None) -> Iterator[pdfium.PdfDocument]:
     try:
         document = pdfium.PdfDocument(data if data is not None else source.open())
     except pdfium.PdfiumError as error:
@@ -132,7 +119,7 @@ def _document(source: Source, data: bytes | None) -> Iterator[pdfium.PdfDocument
 
 
 def _load_pages(document: pdfium.PdfDocument, deadline: Deadline) -> int:
-    """Load every page; answer how many could be before the deadline. Raises `Corrupt` for one that cannot."""
+    """Load every page and return how many were loaded before the deadline. Raise `Corrupt` for one that cannot be."""
     for index in range(len(document)):
         if deadline.has_passed:
             return index
@@ -143,8 +130,7 @@ def _load_pages(document: pdfium.PdfDocument, deadline: Deadline) -> int:
     return len(document)
 
 
-def sample() -> bytes:
-    """Answer a page of one word."""
+def _sample() -> bytes:
     content = b"BT /F 24 Tf 20 40 Td (Sluice) Tj ET"
     objects = (
         b"<</Type/Catalog/Pages 2 0 R>>",
@@ -154,19 +140,21 @@ def sample() -> bytes:
         b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     )
     body, offsets = b"%PDF-1.4\n", []
-    for number, thing in enumerate(objects, start=1):
+    for number, value in enumerate(objects, start=1):
         offsets.append(len(body))
-        body += b"%d 0 obj%b endobj\n" % (number, thing)
+        body += b"%d 0 obj%b endobj\n" % (number, value)
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    return body + b"xref\n0 6\n0000000000 65535 f \n%btrailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (table, len(body))
+    return body + b"xref\n0 6\n0000000000 65535 f \n%btrailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (
+        table,
+        len(body),
+    )
 
 
-KIND: Final = Kind(
+FORMAT: Final = Format(
     name="pdf",
     content_type="application/pdf",
     extensions=frozenset({"pdf"}),
-    recognises=recognises,
-    check=check,
-    sample=sample,
-    blank=blank,
+    matches=lambda source: has_header(source.head),
+    examine=_examine,
+    sample=_sample,
 )

@@ -1,7 +1,5 @@
-"""What the bytes of a PDF tell before any library reads it: its start and end, and streams that unpack to too much. Parses no objects.
-
-Readers rebuild a lot: a wrong offset or a missing keyword harms nobody. What they cannot rebuild is a part that never arrived.
-"""
+"""What is checked on the bytes of a PDF before a library reads it: start, end, and streams that are bombs."""
+# Readers repair wrong offsets and missing keywords; what they cannot repair is a missing part.
 
 import re
 import zlib
@@ -9,54 +7,59 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.formats.budget import CHUNK_BYTES
-from sluice.formats.magics import begins_otherwise
-from sluice.formats.text.webpage import is_web_page
-from sluice.formats.verdict import Corrupt, Finding, Limits, Unsafe
+from sluice_inspect.budget import CHUNK_BYTES
+from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe
+from sluice_inspect.signatures import has_binary_signature, is_web_page
 
 _HEADER: Final = b"%PDF"
 _HEADER_WITHIN: Final = 1024
 _END: Final = b"%%EOF"
-_OBJECT_SYNTAX: Final = re.compile(rb"\d\s+obj\b|endobj|endstream")
+_OBJECT_SYNTAX: Final = re.compile(rb"\d\s++obj\b|endobj|endstream")
 
 STREAM: Final = re.compile(rb"(?<!end)stream\r?\n")
 _DICTIONARY_MOST: Final = 2048
 FLATE: Final = re.compile(rb"/Fl(?:ateDecode)?\b")
 _IMAGE: Final = re.compile(rb"/Subtype\s*/Image\b")
 _LARGE_STREAM: Final = 64 * 1024
+_READ_TIMES_MOST: Final = 4  # how often a file is read because streams lie within others
+_STREAM_WORD: Final = re.compile(rb"(?<!end)stream(?:\r\n?|\n)?")
+_LENGTH: Final = re.compile(rb"/Length\s+(\d{1,12})(?!\s+\d+\s+R|\d)")
+_STREAM_ENDS: Final = (b"endstream", b"endobj")
+# Bytes that PDFium may search for the ends of streams when it repairs a document: some 9 ns each.
+_REPAIR_BYTES: Final = 64 * 1024**2
+_REPAIR_TIMES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Inflated:
-    """How far a Flate stream could be unpacked."""
+    """How far a Flate stream was unpacked, in bytes before and after."""
 
     size: int
     packed: int
-    error: str = ""
-    """Empty for a sound stream, and for one that only stops early, which readers show."""
+    error: str = ""  # empty for a sound stream, and for one that only stops early, which readers show
     ended: bool = False
-    check_failed: bool = False
-    """It unpacked to its end, to other bytes than were packed."""
+    check_failed: bool = False  # it unpacked to its end, but not to the bytes that were packed
 
 
 def has_header(head: bytes) -> bool:
-    """Whether a PDF begins in the first KiB, behind nothing that is another format."""
+    """Return whether a PDF begins in the first KiB, with no other format before it."""
     at = head[: _HEADER_WITHIN + len(_HEADER)].find(_HEADER)
-    return at == 0 or (at > 0 and not begins_otherwise(head) and not is_web_page(head))
+    return at == 0 or (at > 0 and not has_binary_signature(head) and not is_web_page(head))
 
 
 def check_end(tail: bytes) -> None:
-    """Raise `Corrupt` when these last bytes of a file are not the end of a PDF. Behind the end, anything but objects is tolerated."""
+    """Raise `Corrupt` if the last bytes of a file are not the end of a PDF."""
     written = tail.rstrip(b"\0\t\n\f\r ")
     at = max(written.rfind(_END), written.rfind(b"startxref"))
     if at < 0:
         raise Corrupt("the file is cut: the marks at the end of a PDF are missing")
+    # Readers skip any other bytes after the end.
     if _OBJECT_SYNTAX.search(written, at):
         raise Corrupt("the file is cut: objects follow its last end mark, but not the end that belongs to them")
 
 
-def inflate(raw: bytes, most: int) -> Inflated:
-    """Unpack a Flate stream, without keeping it, until it ends, fails, or has given more than `most` bytes."""
+def inflate(raw: bytes | memoryview, most: int) -> Inflated:
+    """Unpack a Flate stream, without keeping the result, until it ends, fails, or gives more than `most` bytes."""
     decompressor, size = zlib.decompressobj(), 0
     view = memoryview(raw)
     try:
@@ -72,46 +75,83 @@ def inflate(raw: bytes, most: int) -> Inflated:
     return Inflated(size, len(raw), ended=decompressor.eof)
 
 
-def most_from(packed: int, limits: Limits) -> int:
-    """Answer how many bytes may come out of `packed` ones."""
+def unpacked_limit(packed: int, limits: Limits) -> int:
+    """Return how many bytes `packed` ones may unpack to."""
     return max(limits.ratio_floor_bytes, limits.max_ratio * packed)
 
 
 def is_bomb(size: int, packed: int, limits: Limits) -> bool:
-    """Whether more came out of a stream than may."""
-    return size > most_from(packed, limits)
+    """Return whether a stream unpacked to more than it may."""
+    return size > unpacked_limit(packed, limits)
 
 
 def refuse_bombs(data: bytes, limits: Limits) -> None:
-    """Raise `Unsafe` for streams that would fill the memory of whoever opens the file. Pictures may be large and even: they are bounded elsewhere."""
+    """Raise `Unsafe` for streams that would fill a reader's memory. Pictures have a limit of their own."""
+    view, unread = memoryview(data), _READ_TIMES_MOST * len(data)
     for start, end, dictionary in _suspects(data):
-        raw = data[start:end]
+        unread -= end - start
+        if unread < 0:
+            raise TooComplex("the streams of the document overlap")
+        raw: bytes | memoryview = view[start:end]
         if len(FLATE.findall(dictionary)) > 1:
-            raw = _unpack_once(raw, limits.ratio_floor_bytes)
-        if is_bomb(inflate(raw, most_from(end - start, limits)).size, end - start, limits):
-            raise Unsafe(Finding.ARCHIVE_BOMB, f"the stream at byte {start} unpacks to more than {limits.max_ratio} times its size")
+            try:
+                raw = zlib.decompressobj().decompress(raw, limits.ratio_floor_bytes)
+            except zlib.error:
+                raw = b""
+        if is_bomb(inflate(raw, unpacked_limit(end - start, limits)).size, end - start, limits):
+            raise Unsafe(
+                Finding.ARCHIVE_BOMB,
+                f"the stream at byte {start} unpacks to more than {limits.max_ratio} times its size",
+            )
+
+
+def refuse_costly_repair(data: bytes) -> None:
+    """Raise `TooComplex` if PDFium would read the document over and over in search of the ends of its streams."""
+    # Where the stated length is wrong it looks for both end words, each as far as it must, and goes on behind the
+    # first;
+    # if one is in no later place, it goes on behind the word `stream` itself.
+    left = max(_REPAIR_BYTES, _REPAIR_TIMES * len(data))
+    next_at = dict.fromkeys(_STREAM_ENDS, -1)
+    behind = 0
+    for match in _STREAM_WORD.finditer(data):
+        at = match.end()
+        if at < behind:
+            continue
+        if end := _stated_end(data, match):
+            behind = end
+            continue
+        for word, found in next_at.items():
+            if found < at:
+                place = data.find(word, at)
+                next_at[word] = len(data) if place < 0 else place
+            left -= next_at[word] - at
+        if left < 0:
+            raise TooComplex("searching for the ends of the document's streams takes too long")
+        behind = min(next_at.values()) if max(next_at.values()) < len(data) else at
+
+
+def _stated_end(data: bytes, keyword: re.Match[bytes]) -> int | None:
+    """Return where a stream ends by its dictionary, or None if it does not end there."""
+    lengths = _LENGTH.findall(dictionary_before(data, keyword.start()))
+    end = keyword.end() + int(lengths[-1]) if lengths else len(data)
+    return end if data[end : end + 16].lstrip().startswith(b"endstream") else None
 
 
 def _suspects(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield start, end and dictionary of each packed stream that could unpack to much."""
+    """Yield start, end and dictionary of each packed stream that could be a bomb: large, or packed twice."""
+    end = -1
     for match in STREAM.finditer(data):
         dictionary = dictionary_before(data, match.start())
         layers = len(FLATE.findall(dictionary))
         if not layers or _IMAGE.search(dictionary):
             continue
-        end = data.find(b"endstream", match.end())
-        end = len(data) if end < 0 else end
+        if end < match.end():
+            end = data.find(b"endstream", match.end())
+            end = len(data) if end < 0 else end
         if layers > 1 or end - match.end() > _LARGE_STREAM:
             yield match.end(), end, dictionary
 
 
-def _unpack_once(raw: bytes, most: int) -> bytes:
-    try:
-        return zlib.decompressobj().decompress(raw, most)
-    except zlib.error:
-        return b""
-
-
 def dictionary_before(data: bytes, keyword: int) -> bytes:
-    """Answer the dictionary in front of the keyword `stream`, or what stands in its place."""
+    """Return the dictionary before the keyword `stream`, or the bytes in its place."""
     return data[max(data.rfind(b"obj", max(0, keyword - _DICTIONARY_MOST), keyword), 0) : keyword]

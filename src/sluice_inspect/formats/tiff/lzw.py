@@ -1,8 +1,5 @@
-"""Follows the LZW codes of TIFF (TIFF 6.0, section 13) without unpacking: how much they stand for, and whether they can be. Reads no file.
-
-Decoders stop when they have enough, so that damaged codes draw something all the same. Here every code must name a string that is there,
-and the lengths must add up.
-"""
+"""The LZW codes of TIFF (TIFF 6.0, section 13), followed without unpacking: validity, and how many bytes they give."""
+# Decoders stop when they have enough, so damaged codes still draw something.
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,33 +7,28 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sluice.formats.budget import Deadline
+from sluice_inspect.budget import Deadline
 
-_CLEAR: Final = 256
-_END: Final = 257
-_FIRST: Final = 258
-_CODES_AT_ONCE: Final = 4096
+_CLEAR, _END, _FIRST, _TABLE_CODES = 256, 257, 258, 4096
+# Number of codes since the table was cleared from which on a code has 10, 11 and 12 bits: one earlier than in GIF.
 _WIDER_FROM: Final = (254, 766, 1790)
-"""Numbers of codes since the table was cleared from which on a code has 10, 11 and 12 bits: one earlier than elsewhere."""
-_WIDTHS: Final = 9 + np.searchsorted(np.array(_WIDER_FROM), np.arange(_CODES_AT_ONCE), side="right")
+_WIDTHS: Final = 9 + np.searchsorted(np.array(_WIDER_FROM), np.arange(_TABLE_CODES), side="right")
 _STARTS: Final = np.concatenate([[0], np.cumsum(_WIDTHS)])
 _WIDEST: Final = 12
 
 
-class BadCode(Exception):
+class InvalidLzw(Exception):
     """A code names a string that is not in the table."""
 
 
 def is_old_style(data: bytes) -> bool:
-    """Whether the codes run the other way within bytes, as before TIFF 6.0."""
+    """Return whether the bits run in the other direction within bytes, as before TIFF 6.0."""
     return len(data) > 1 and data[0] == 0 and bool(data[1] & 1)
 
 
 def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bool]:
-    """Answer for how many bytes the codes stand, and whether a code says that they end there. Stops once it is more than `enough`, or too late.
-
-    Raises `BadCode`.
-    """
+    """Return how many bytes the codes give, at most a little over `enough`, and whether an end code was reached."""
+    # Only the lengths of the table's strings are kept: each new string is one byte longer than the one before.
     total = 0
     lengths: list[int] = []
     previous = 0
@@ -56,14 +48,14 @@ def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bo
                 previous = lengths[code]
                 total += previous
         except IndexError as error:
-            raise BadCode(f"code {len(lengths)} is not in the table") from error
+            raise InvalidLzw(f"code {len(lengths)} is not in the table") from error
         if total == before or total > enough or deadline.has_passed:
             break
     return total, False
 
 
 def _runs(data: bytes) -> Iterator[list[int]]:
-    """Yield runs of codes that stand for something, `[_CLEAR]` before each new table, and an empty list at the code that ends it."""
+    """Yield runs of data codes, `[_CLEAR]` before each new table, and an empty list at the end code."""
     padded = np.frombuffer(data + bytes(4), dtype=np.uint8).astype(np.uint32)
     bits, at, count = 8 * len(data), 0, 0
     yield [_CLEAR]
@@ -86,23 +78,24 @@ def _runs(data: bytes) -> Iterator[list[int]]:
 
 
 def _bits(count: int, codes: int) -> int:
-    """Answer how many bits so many codes take behind `count` of their table."""
-    inside = min(count + codes, _CODES_AT_ONCE) - min(count, _CODES_AT_ONCE)
-    first = min(count, _CODES_AT_ONCE)
+    inside = min(count + codes, _TABLE_CODES) - min(count, _TABLE_CODES)
+    first = min(count, _TABLE_CODES)
     return int(_STARTS[first + inside] - _STARTS[first]) + (codes - inside) * _WIDEST
 
 
 def _codes(padded: NDArray[np.uint32], at: int, bits: int, count: int) -> NDArray[np.uint32]:
-    """Answer the next codes from bit `at` on, as many as there are whole ones, up to the size of a table."""
-    if count < _CODES_AT_ONCE:
+    """Return the next complete codes from bit `at` on, up to the size of a table."""
+    if count < _TABLE_CODES:
         widths = _WIDTHS[count:]
-        places = at + _STARTS[count:-1] - _STARTS[count]
+        starts = at + _STARTS[count:-1] - _STARTS[count]
     else:
-        widths = np.full(_CODES_AT_ONCE, _WIDEST)
-        places = at + np.arange(_CODES_AT_ONCE) * _WIDEST
-    whole = places + widths <= bits
-    places, widths = places[whole], widths[whole]
-    byte = places >> 3
+        widths = np.full(_TABLE_CODES, _WIDEST)
+        starts = at + np.arange(_TABLE_CODES) * _WIDEST
+    complete = starts + widths <= bits
+    starts, widths = starts[complete], widths[complete]
+    byte = starts >> 3
     window = padded[byte] << 16 | padded[byte + 1] << 8 | padded[byte + 2]
-    codes: NDArray[np.uint32] = (window >> (24 - (places & 7) - widths).astype(np.uint32)) & ((1 << widths) - 1).astype(np.uint32)
+    codes: NDArray[np.uint32] = (window >> (24 - (starts & 7) - widths).astype(np.uint32)) & ((1 << widths) - 1).astype(
+        np.uint32
+    )
     return codes

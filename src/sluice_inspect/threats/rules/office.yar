@@ -59,7 +59,7 @@ rule packaged_program : threat {
     name = "Package.Program"
   condition:
     kind == "package" and (
-      extension matches /^(exe|scr|pif|com|bat|cmd|vbs|vbe|js|jse|wsf|wsh|hta|ps1|lnk|jar|msi|cpl|dll|reg|chm|iso|img|vhdx?|url|scf|inf)$/
+      is_program_name
       or (offset == 0 and uint16(0) == 0x5A4D and uint32(0x3C) < filesize and uint32(uint32(0x3C)) == 0x00004550)
     )
 }

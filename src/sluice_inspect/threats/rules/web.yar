@@ -4,12 +4,8 @@
 rule svg_script : threat {
   meta:
     name = "Svg.Script"
-  strings:
-    $element = /<([a-z]{1,20}:)?script[\s>\/]/ nocase
-    $handler = /\son(load|error|click|mouseover|mousemove|begin|end|repeat|focusin|activate|toggle)\s{0,10}=/ nocase
-    $link = /(href|from|to|values)\s{0,10}=\s{0,10}["']\s{0,10}(javascript|vbscript):/ nocase
   condition:
-    kind == "svg" and any of them
+    kind == "svg_script" // found by the XML parser: threats/drawing.py
 }
 
 rule html_script : flag {

@@ -1,0 +1,1 @@
+"""RAR archives: headers of both generations, and the walk through their members."""

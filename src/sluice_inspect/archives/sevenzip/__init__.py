@@ -1,0 +1,1 @@
+"""7z archives: headers, coders, and the walk through their files."""

@@ -1,0 +1,218 @@
+"""Reads the headers of TAR archives: blocks, numbers, extended records, and every name that some reader sees there."""
+# Layouts: POSIX.1-2017 (ustar, pax), GNU tar's manual (base-256 numbers, long names, sparse, incremental), star(5), V7.
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sluice_inspect.report import Corrupt, Finding, Unsafe
+
+BLOCK: Final = 512
+HARD_LINK, SYMBOLIC_LINK, FOLDER, PIPE, SPARSE = b"1", b"2", b"5", b"6", b"S"
+DEVICES: Final = frozenset({b"3", b"4", PIPE})  # a pipe makes whoever reads it wait, as some devices do
+# The size in their headers counts nothing in most archives.
+WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, FOLDER}) | DEVICES
+
+_NAME: Final = slice(0, 100)
+_SIZE: Final = slice(124, 136)
+_CHECKSUM: Final = slice(148, 156)
+_TYPE: Final = slice(156, 157)
+_LINK: Final = slice(157, 257)
+_MAGIC: Final = slice(257, 263)
+_PREFIX: Final = slice(345, 500)
+_STAR_PREFIX: Final = slice(345, 476)  # star keeps two times behind it
+_GNU_SPARSE_MAP: Final = range(386, 482, 24)  # an offset and a size each, up to the first that is empty
+_GNU_SPARSE_CONTINUES: Final = 482
+_GNU_SPARSE_SIZE: Final = slice(483, 495)
+_SPARSE_MAP: Final = range(0, 504, 12)  # offsets and sizes, in a block of their own
+_POSIX: Final = b"ustar\0"
+_HIGH_BIT: Final = 0x80
+_NEGATIVE: Final = 0xFF
+
+PAX_MAPS: Final = frozenset(f"GNU.sparse.{key}" for key in ("major", "minor", "map", "numblocks", "offset", "numbytes"))
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+_MAP: Final = re.compile(r"[0-9]{1,19}(?:,[0-9]{1,19})+")
+_MAP_IN_CONTENT: Final = re.compile(rb"[0-9]{1,9}\n(?:[0-9]{1,19}\n)*")
+_DIGITS: Final = re.compile(rb"\s*\0?[+-]?(?:0[oO])?([0-7_]+)")
+_RENAME: Final = re.compile(rb"^(Rename|Symlink) (.*)$", re.MULTILINE)
+_RENAME_TO: Final = b" to "
+
+
+@dataclass(frozen=True, slots=True)
+class TarHeader:
+    """One header block. `name` is that of POSIX; `names` are all that readers take from the block."""
+
+    name: str
+    names: tuple[str, ...]
+    type_flag: bytes
+    link: str
+    size: int
+    real_size: int  # of an old GNU sparse file with its holes, else 0
+    map_continues: bool  # further blocks of the old GNU sparse map follow
+    is_posix: bool
+
+
+def is_header(block: bytes) -> bool:
+    """Whether a block carries its own checksum."""
+    stated = _octal(block[_CHECKSUM])
+    return len(block) == BLOCK and bool(stated) and stated in _sums(block)
+
+
+def claims_header(block: bytes) -> bool:
+    """Whether a block is a header for the most lenient reader, or would be one but for its checksum."""
+    if block[_MAGIC].startswith(b"ustar") or is_header(block):
+        return True
+    if len(block) < BLOCK:
+        return False
+    # Python's tarfile reads what `int` reads and base-256 numbers, libarchive the digits in front of anything else.
+    digits = _DIGITS.match(block[_CHECKSUM])
+    stated = {int(digits[1].replace(b"_", b"") or b"0", 8)} if digits else set()
+    if block[_CHECKSUM.start] & _HIGH_BIT:
+        stated.add(int.from_bytes(block[_CHECKSUM][1:], "big"))
+    return not stated.isdisjoint(_sums(block))
+
+
+def _sums(block: bytes) -> set[int]:
+    rest = block[: _CHECKSUM.start] + b" " * 8 + block[_CHECKSUM.stop :]
+    # Some writers sum up signed bytes.
+    return {sum(rest), sum(rest) - 256 * sum(byte >= _HIGH_BIT for byte in rest)}
+
+
+def is_sparse_map(block: bytes) -> bool:
+    """Whether a block behind the header of an old GNU sparse file consists of numbers, as a map of holes does."""
+    return all(_number(block[at : at + 12]) is not None for at in _SPARSE_MAP)
+
+
+def _is_sparse_header(block: bytes, size: int) -> bool:
+    """Whether the map of holes in a header fits its sizes: others search the archive for one that begins within it."""
+    end, data_left, real_size = 0, size, _number(block[_GNU_SPARSE_SIZE])
+    for at in _GNU_SPARSE_MAP:
+        if block[at] == 0:
+            break
+        offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
+        if offset is None or length is None or offset < end or length < 0:
+            return False
+        end = offset + length
+        data_left -= length
+    return data_left >= 0 and real_size is not None and end <= real_size
+
+
+def read_header(block: bytes, offset: int) -> TarHeader:
+    """Return the header in a block. Raise `Corrupt` if it is none, `Unsafe` if only some readers take it for one."""
+    if not is_header(block):
+        raise Corrupt(
+            f"the archive is damaged at byte {offset}: there is no TAR header with a right checksum, where one must be"
+        )
+    plain = _text(block[_NAME])
+    # GNU tar keeps times in the place of the prefix, which Python's tarfile reads as a prefix all the same.
+    prefixes = dict.fromkeys(_text(block[place]) for place in (_PREFIX, _STAR_PREFIX))
+    names = tuple(f"{prefix}/{plain}" if prefix else plain for prefix in prefixes)
+    is_posix = block[_MAGIC] == _POSIX
+    name = names[0] if is_posix else plain
+    size = _number(block[_SIZE])
+    if size is None or size < 0:
+        raise Corrupt(f"member {name!r} has an impossible size in its header at byte {offset}")
+    is_sparse = block[_TYPE] == SPARSE
+    if is_sparse and not _is_sparse_header(block, size):
+        raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that contradicts its sizes")
+    return TarHeader(
+        name=name,
+        names=(plain, *names),
+        type_flag=block[_TYPE],
+        link=_text(block[_LINK]),
+        size=size,
+        real_size=(_number(block[_GNU_SPARSE_SIZE]) or 0) if is_sparse else 0,
+        map_continues=is_sparse and block[_GNU_SPARSE_CONTINUES] != 0,
+        is_posix=is_posix,
+    )
+
+
+def read_pax(data: bytes, offset: int) -> list[tuple[str, str]]:
+    """Return the records of an extended header in their order."""
+    records: list[tuple[str, str]] = []
+    at = 0
+    while at < len(data) and data[at : at + 1] != b"\0":
+        digits, space, _ = data[at : at + 24].partition(b" ")
+        end = at + int(digits) if digits.isdigit() and space else 0
+        keyword, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
+        if not at < end <= len(data) or not equals or data[end - 1 : end] != b"\n":
+            raise Corrupt(f"the extended header at byte {offset} of the archive is malformed")
+        records.append((keyword.decode("utf-8", "replace"), value.decode("utf-8", "replace")))
+        at = end
+    return records
+
+
+def pax_number(pax: Mapping[str, str], keys: Sequence[str], default: int) -> int:
+    """Return the number that an extended header states under the first of the keys that it has."""
+    text = next((pax[key] for key in keys if key in pax), None)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise Corrupt(f"an extended header of the archive states the size {text[:40]!r}")
+    return int(text)
+
+
+def has_pax_map(pax: Mapping[str, str], header: TarHeader, content: bytes) -> bool:
+    """Whether a sparse file is declared as GNU tar does, in full: otherwise readers differ in where its data ends."""
+    if not header.is_posix:
+        return False
+    if "GNU.sparse.major" in pax:
+        lines = _MAP_IN_CONTENT.match(content)
+        version = [pax.get(f"GNU.sparse.{part}") for part in ("major", "minor")]
+        others = {"GNU.sparse.size", "GNU.sparse.map", "GNU.sparse.numblocks"} & pax.keys()
+        return version == ["1", "0"] and not others and lines is not None and _counts_itself(lines[0])
+    keys = list(pax)
+    blocks = pax.get("GNU.sparse.numblocks", "")
+    pairs = pax.get("GNU.sparse.map", "").count(",") + 1
+    follow = [keys.index(key) for key in ("GNU.sparse.map", "GNU.sparse.offset") if key in pax]
+    return (
+        "GNU.sparse.size" in pax
+        and "GNU.sparse.realsize" not in pax
+        and bool(_NUMBER.fullmatch(blocks))
+        and len(follow) == 1
+        and keys.index("GNU.sparse.numblocks") < follow[0]
+        and ("GNU.sparse.map" not in pax or (bool(_MAP.fullmatch(pax["GNU.sparse.map"])) and pairs == 2 * int(blocks)))
+        and ("GNU.sparse.offset" in pax) == ("GNU.sparse.numbytes" in pax)
+    )
+
+
+def _counts_itself(lines: bytes) -> bool:
+    numbers = lines.split()
+    return len(numbers) > 2 * int(numbers[0])
+
+
+def dumped_names(folder_list: bytes) -> Iterator[str]:
+    """Yield the names in the list of a folder that GNU tar's incremental archives hold: a code, a name and a zero."""
+    for entry in folder_list.split(b"\0"):
+        yield entry[1:].decode("utf-8", "replace")
+
+
+def renamed_names(table: bytes) -> Iterator[str]:
+    """Yield the names in a table of long names of GNU tar before 1.11. Raise `Unsafe` for a symbolic link."""
+    for line in _RENAME.finditer(table):
+        if line[1] == b"Symlink":
+            raise Unsafe(Finding.ARCHIVE_UNSAFE, f"the archive's table of names makes a symbolic link: {line[2]!r}")
+        for name in line[2].split(_RENAME_TO):
+            yield name.decode("utf-8", "replace")
+
+
+def _text(raw: bytes) -> str:
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _number(raw: bytes) -> int | None:
+    """Return an octal or a base-256 number; 0 for an empty field, None for anything else."""
+    if raw[0] == _NEGATIVE:
+        return int.from_bytes(raw, "big", signed=True)
+    if raw[0] & _HIGH_BIT:
+        return int.from_bytes(bytes([raw[0] & ~_HIGH_BIT]) + raw[1:], "big")
+    # GNU tar reads digits behind a leading zero byte, which ends the field for others.
+    return None if raw[0] == 0 and raw.strip(b"\0 ") else _octal(raw)
+
+
+def _octal(raw: bytes) -> int | None:
+    digits = raw.lstrip(b" ").split(b"\0", 1)[0].rstrip(b" ")
+    if not digits:
+        return 0
+    return None if digits.strip(b"01234567") else int(digits, 8)

@@ -1,0 +1,1 @@
+"""Containers that several formats share: ISO base media files and the movies in them, RIFF."""

@@ -1,0 +1,150 @@
+"""What drawings, web pages and XML documents do: scripts, included documents, files that are built in a script."""
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sluice_inspect.archives.zip.archive import read_archive
+from sluice_inspect.budget import Budget, Deadline
+from sluice_inspect.facts.subject import Subject
+from sluice_inspect.report import FactSheet
+from sluice_inspect.text.plaintext import encoding_of
+from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
+
+_READ_BYTES: Final = 16 * 1024**2
+_CHUNK: Final = 1024**2
+_OVERLAP: Final = 4096
+# Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
+_TELLING: Final = re.compile(rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding", re.IGNORECASE)
+_DECLARED_UTF8: Final = re.compile(rb"<\?xml[^>]{0,100}encoding\s*=\s*[\"']utf-8[\"'][^>]{0,100}\?>", re.IGNORECASE)
+_INCLUDE: Final = re.compile(r"\{http://www\.w3\.org/200[13]/XInclude\}include")
+_BLANKS: Final = re.compile(r"[\x00-\x20]+")
+_SCRIPT_ADDRESS: Final = re.compile(
+    r"(?:javascript|vbscript|livescript):|data:(?:text/html|image/svg|[^,]{0,80}script)"
+)
+_LENGTH: Final = re.compile(r"\s*(\d{1,9})(?:\.\d*)?(?:px)?\s*")
+_HREFS: Final = frozenset({"href", "{http://www.w3.org/1999/xlink}href", "src", "action", "formaction", "data"})
+_VALUES: Final = frozenset({"to", "from", "values", "by"})
+
+_PAGE_SCRIPT: Final = re.compile(
+    r"<script[\s>/]|[\s\"'/]on[a-z]{3,30}\s{0,20}="
+    r"|(?:=|url\()\s{0,20}[\"']?[\x00-\x20]{0,20}(?:javascript|vbscript)\s{0,20}:",
+    re.IGNORECASE,
+)
+_BUILT: Final = re.compile(r"\bnew\s{1,10}(?:Blob|File|MozBlobBuilder)\b|\batob\s{0,10}\(|fromCharCode|Uint8Array")
+_BOOK_PAGES: Final = (".xhtml", ".html", ".htm", ".svg")
+_OFFERED: Final = re.compile(
+    r"createObjectURL|msSaveOrOpenBlob|msSaveBlob|\.download\b"
+    r"|setAttribute\(\s{0,10}[\"']download|\[[\"']download[\"']\]"
+)
+
+
+def measure_markup(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
+    is_drawing = subject.format_name == "svg"
+    finder = _Finder(is_drawing=is_drawing)
+    if is_drawing or not _is_harmless(subject):
+        parse_xml(subject.source.open(), subject.limits, target=finder)
+    sheet.flags |= finder.flags
+    if finder.size is not None:
+        width, height = finder.size
+        sheet.facts |= {"width": width, "height": height, "pixels": width * height}
+
+
+def _is_harmless(subject: Subject) -> bool:
+    if encoding_of(subject.source) not in {"utf-8", "utf-8-sig"}:
+        return False
+    carry = b""
+    for at in range(0, subject.source.size, _CHUNK):
+        window = carry + subject.source.read_at(at, _CHUNK)
+        if _TELLING.search(_DECLARED_UTF8.sub(b"", window, count=1) if at == 0 else window):
+            return False
+        carry = window[-32:]
+    return True
+
+
+class _Finder(XmlTarget):
+    def __init__(self, *, is_drawing: bool) -> None:
+        self.flags: set[str] = set()
+        self.size: tuple[int, int] | None = None
+        self._is_drawing = is_drawing
+        self._has_root = False
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        namespace, _, name = tag.rpartition("}")
+        if not self._has_root:
+            self._has_root = True
+            if self._is_drawing:
+                self.size = _size_of(attributes)
+        if _INCLUDE.fullmatch(tag):
+            self.flags.add("xinclude")
+        # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
+        is_web = self._is_drawing or namespace in {"{http://www.w3.org/1999/xhtml", "{http://www.w3.org/2000/svg"}
+        if is_web and (name.lower() == "script" or any(map(_runs, attributes, attributes.values()))):
+            self.flags.add("script.svg" if self._is_drawing or namespace.endswith("svg") else "script.html")
+
+
+def _runs(name: str, value: str) -> bool:
+    local = name.rpartition("}")[2].lower()
+    if local.startswith("on") and local.isalpha() and "}" not in name:
+        return bool(value.strip())
+    if name in _HREFS or local in _VALUES:
+        return _SCRIPT_ADDRESS.match(_BLANKS.sub("", value).lower()) is not None
+    return False
+
+
+def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
+    sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
+    known = [int(side[1]) for side in sides if side is not None]
+    return (known[0], known[1]) if len(known) == 2 and all(known) else None
+
+
+def measure_page(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of a web page, as far as it is read."""
+    built = offered = False
+    deadline = Deadline(subject.limits.soft_seconds)
+    for window in _text(subject):
+        if _PAGE_SCRIPT.search(window):
+            sheet.flags.add("script.html")
+        built = built or _BUILT.search(window) is not None
+        offered = offered or _OFFERED.search(window) is not None
+        if deadline.has_passed:
+            sheet.complete = False
+            break
+    if built and offered:
+        sheet.flags |= {"smuggling.html", "script.html"}
+    if subject.source.size > _READ_BYTES:
+        sheet.complete = False
+
+
+def measure_book(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of the pages of an EPUB. Raise `InspectionError` if the package cannot be read."""
+    archive = read_archive(subject.source, subject.limits)
+    budget = Budget(subject.limits, packed_bytes=subject.source.size)
+    if subject.measures:  # the examination read all of it
+        sheet.facts["encrypted"] = False
+    left = _READ_BYTES
+    for name, index in archive.by_name.items():
+        if not name.lower().endswith(_BOOK_PAGES):
+            continue
+        left -= archive.members[index].unpacked
+        if left < 0:
+            sheet.complete = False
+            return
+        data = archive.open(index, budget).read(-1)
+        page = data.decode(
+            "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8", "replace"
+        )
+        if _PAGE_SCRIPT.search(page):
+            sheet.flags.add("script.html")
+
+
+def _text(subject: Subject) -> Iterator[str]:
+    """Yield overlapping windows of the text; bytes that do not decode are replaced."""
+    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
+    carry = ""
+    for at in range(0, min(subject.source.size, _READ_BYTES), _CHUNK):
+        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK)).replace("\0", "")
+        yield window
+        carry = window[-_OVERLAP:]

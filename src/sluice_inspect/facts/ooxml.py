@@ -1,0 +1,212 @@
+"""What an Office Open XML document has besides its pages: macros, objects, links, fields that start something."""
+# Relations say most of it. Parts are read only where they are short or their bytes have a telling word.
+
+import html
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sluice_inspect.archives.zip.archive import read_archive
+from sluice_inspect.budget import Budget
+from sluice_inspect.facts.ole import measure_object
+from sluice_inspect.facts.subject import Subject, is_remote
+from sluice_inspect.office.compound import MAGIC
+from sluice_inspect.office.ooxml import Package, Relation
+from sluice_inspect.report import FactSheet, InspectionError
+from sluice_inspect.text.xmlsafe import XmlTarget
+
+_RELATION_FLAGS: Final = {
+    "vbaproject": "macro", "xlmacrosheet": "macro.sheet", "xlintlmacrosheet": "macro.sheet", "oleobject": "object.ole",
+    "control": "object.activex", "activexcontrolbinary": "object.activex", "afchunk": "altchunk",
+}  # fmt: skip
+# A list of relations without any of these is not parsed: it has none that matters, however it is written.
+_TELLING_LIST: Final = re.compile(
+    rb"TargetMode|vba|ole|control|macro|chunk|&|\0|encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE
+)
+_TEMPLATE: Final = "attachedtemplate"
+_HYPERLINK: Final = "hyperlink"
+# An address on another computer: a scheme of the network, or a server by its name.
+_REMOTE: Final = re.compile(
+    r"\s*(?:(?!file:)[a-z][a-z0-9+.-]+:|[\\/]{2}|file:[\\/]{2}(?![\\/])|file:[\\/]{4})", re.IGNORECASE
+)
+_FIELD_WORDS: Final = (b"instrText", b"fldSimple")
+_FIELD: Final = re.compile(
+    rb"<(?:[\w.-]+:)?(?:(fldChar)\b|instrText\b[^<>]{0,2000}>([^<]*)"
+    rb"|fldSimple\b[^<>]{0,2000}?:instr\s*=\s*[\"']([^\"'>]*))"
+)
+_UNUSUAL: Final = (b"<![CDATA[", b"<!--", b"\0")
+_OTHER_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE)
+_DECLARATION_BYTES: Final = 200
+_DDE: Final = re.compile(r"\bDDE(?:AUTO)?\b", re.IGNORECASE)
+_LIST_BYTES: Final = 4 * 1024**2  # documents of thousands of parts have shorter lists of them
+_SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
+_OBJECT_BYTES: Final = 16 * 1024**2
+_OBJECTS_MOST: Final = 100
+_PROPERTIES: Final = "extended-properties"
+
+
+def measure_package(subject: Subject, sheet: FactSheet) -> None:
+    """Add pages, sheets or slides, and flags. Raise `InspectionError` if the package cannot be read."""
+    if subject.source.head.startswith(MAGIC):  # encrypted: nothing of the package can be read
+        return
+    limits = subject.limits
+    budget = Budget(limits, packed_bytes=subject.source.size)
+    package = Package(read_archive(subject.source, limits), limits, budget)
+    sheet.facts["encrypted"] = False
+    if any(name.endswith("vbaproject.bin") for name in package.parts):
+        sheet.flags.add("macro")
+    for relation in _all_relations(package, sheet):
+        _add_relation(relation, sheet)
+    if "xl/connections.xml" in package.parts:
+        sheet.flags.add("link.external")
+    _count_parts(subject, package, sheet)
+    _find_fields(package, sheet)
+    _open_objects(package, sheet)
+
+
+def _all_relations(package: Package, sheet: FactSheet) -> Iterator[Relation]:
+    for name in package.parts:
+        folder, _, part = name.rpartition("_rels/")
+        if (
+            part.endswith(".rels")
+            and _is_short(package, name, sheet)
+            and _TELLING_LIST.search(package.open(name).read(-1))
+        ):
+            yield from package.relations(posixpath.join(folder, part.removesuffix(".rels"))).values()
+
+
+def _is_short(package: Package, part: str, sheet: FactSheet) -> bool:
+    is_short = package.archive.members[package.parts[part]].unpacked <= _LIST_BYTES
+    sheet.complete &= is_short
+    return is_short
+
+
+def _add_relation(relation: Relation, sheet: FactSheet) -> None:
+    flag = _RELATION_FLAGS.get(relation.type)
+    if not relation.is_external:
+        if flag is not None:
+            sheet.flags.add(flag)
+    elif relation.type == _TEMPLATE:
+        # A template on the sender's own computer is what Word writes for most documents.
+        if is_remote(relation.target):
+            sheet.flags.add("template.remote")
+    elif relation.type != _HYPERLINK:
+        sheet.flags.add("link.external")
+
+
+def _count_parts(subject: Subject, package: Package, sheet: FactSheet) -> None:
+    fact, tag = {"xlsx": ("sheets", "}sheet"), "pptx": ("slides", "}sldId"), "docx": ("pages", "}Pages")}[
+        subject.format_name
+    ]
+    part = package.main
+    if fact == "pages":
+        part = next(package.related("", _PROPERTIES), None)
+    if part is None or not part.endswith(".xml"):
+        return
+    counter = _Counter(tag)
+    package.read(part, counter)
+    if fact != "pages":
+        sheet.facts[fact] = counter.count
+    elif counter.text.strip().isdecimal() and int(counter.text[:9]) > 0:
+        sheet.facts["pages"] = int(counter.text[:9])
+
+
+def _find_fields(package: Package, sheet: FactSheet) -> None:
+    """Look for DDE in the fields of a text and in the links of a workbook."""
+    left = _SCANNED_BYTES
+    for name in package.parts:
+        if name.startswith("xl/externallinks/") and name.endswith(".xml"):
+            links = _Counter("}ddeLink")
+            package.read(name, links)
+            if links.count:
+                sheet.flags.add("dde")
+        elif name.startswith("word/") and name.endswith(".xml"):
+            left -= package.archive.members[package.parts[name]].unpacked
+            if left < 0:
+                sheet.complete = False
+                return
+            if _DDE.search(_instructions(package, name)):
+                sheet.flags.add("dde")
+
+
+def _instructions(package: Package, part: str) -> str:
+    """Return the instructions of all fields, each on lines of its own; one may be written in several pieces."""
+    # From the bytes, as XML is read at a tenth of their speed, unless they are written in an unusual way.
+    data = package.open(part).read(-1)
+    if any(word in data for word in _UNUSUAL) or _OTHER_ENCODING.search(data[:_DECLARATION_BYTES]):
+        fields = _Fields()
+        package.read(part, fields)
+        return fields.text
+    if not any(word in data for word in _FIELD_WORDS):
+        return ""
+    pieces = (
+        "\n" if found[1] else html.unescape((found[2] or found[3] or b"").decode("utf-8", "replace"))
+        for found in _FIELD.finditer(data)
+    )
+    return "".join(pieces)
+
+
+def _open_objects(package: Package, sheet: FactSheet) -> None:
+    opened = 0
+    for name, index in package.parts.items():
+        if "/embeddings/" not in name or not name.endswith(".bin"):
+            continue
+        opened += 1
+        if opened > _OBJECTS_MOST or package.archive.members[index].unpacked > _OBJECT_BYTES:
+            sheet.complete = False
+            return
+        data = package.open(name).read(-1)
+        if data.startswith(MAGIC):
+            sheet.flags.add("object.ole")
+            try:
+                measure_object(data, sheet)
+            except InspectionError:
+                sheet.complete = False
+
+
+class _Counter(XmlTarget):
+    """Counts the elements of a name and keeps their text."""
+
+    def __init__(self, tag: str) -> None:
+        self.count = 0
+        self.text = ""
+        self._tag = tag
+        self._is_open = False
+
+    def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
+        self._is_open = tag.endswith(self._tag)
+        self.count += self._is_open
+
+    def end(self, _tag: str) -> None:
+        self._is_open = False
+
+    def data(self, text: str) -> None:
+        if self._is_open:
+            self.text += text
+
+
+class _Fields(XmlTarget):
+    """The instructions of all fields, each on a line; one may be written in several pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._is_open = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag.endswith("}fldSimple"):
+            self._pieces += ["\n", *(value for name, value in attributes.items() if name.endswith("}instr")), "\n"]
+        elif tag.endswith("}fldChar"):
+            self._pieces.append("\n")
+        self._is_open = tag.endswith("}instrText")
+
+    def end(self, _tag: str) -> None:
+        self._is_open = False
+
+    def data(self, text: str) -> None:
+        if self._is_open:
+            self._pieces.append(text)

@@ -1,0 +1,1 @@
+"""Word documents before Word 2007 (.doc, .dot)."""

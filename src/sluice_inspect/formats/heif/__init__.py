@@ -1,0 +1,1 @@
+"""HEIF files: HEIC (`heic.py`) and AVIF (`avif.py`)."""

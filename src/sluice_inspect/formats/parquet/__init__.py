@@ -1,0 +1,1 @@
+"""The Parquet format. `format.py` holds `FORMAT`."""

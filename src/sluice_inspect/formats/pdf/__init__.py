@@ -1,0 +1,1 @@
+"""PDF documents. The entry is `format.py`."""

@@ -1,0 +1,1 @@
+"""PowerPoint presentations before PowerPoint 2007 (.ppt, .pps, .pot)."""

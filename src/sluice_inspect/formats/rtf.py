@@ -1,0 +1,79 @@
+"""Rich Text Format: the outer group closes, pictures are hexadecimal digits, there are no control characters."""
+# Readers ignore what follows the outer group. They accept text of 8 bits, whose bytes may look like braces: such a file
+# is complete when it ends in a brace.
+
+from typing import Final
+
+from sluice_inspect.budget import Deadline
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.office.rtf_ink import has_rtf_ink
+from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
+from sluice_inspect.report import Corrupt, Limits, TooComplex
+from sluice_inspect.source import Source
+
+_MAGIC: Final = b"{\\rtf"
+_MAY_PRECEDE: Final = b"\xef\xbb\xbf \t\r\n\0"
+_DIGITS: Final = b"0123456789abcdefABCDEF \t\r\n"
+_CONTROLS: Final = bytes([*range(9), *range(0x0E, 0x1A), *range(0x1B, 0x20), 0x7F])
+_BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
+_MAX_CONTROLS: Final = 1
+_MAX_DEPTH: Final = 10_000
+_CLOCK_INTERVAL: Final = 4096
+
+
+def _examine(source: Source, limits: Limits) -> Examination:
+    def blank() -> str | None:
+        has_ink = has_rtf_ink(read_tokens(source.open()), limits)
+        return None if has_ink else "the document shows no text, picture, shape or border"
+
+    check, deadline = _TokenCheck(), Deadline(limits.soft_seconds)
+    for count, token in enumerate(read_tokens(source.open()), 1):
+        check.add(token)
+        if not check.groups:
+            break
+        if count % _CLOCK_INTERVAL == 0 and deadline.has_passed:
+            return Examination({"groups": check.count, "partially_checked": True}, blank)
+    if check.groups and not (check.has_8_bits and source.tail.rstrip(b" \t\r\n\0\x1a").endswith(b"}")):
+        raise Corrupt(f"the document is cut: {len(check.groups)} of its groups are not closed")
+    if check.controls > _MAX_CONTROLS:
+        raise Corrupt(f"the document is damaged: {check.controls} control characters stand in its text")
+    return Examination({"groups": check.count}, blank)
+
+
+class _TokenCheck:
+    def __init__(self) -> None:
+        self.groups: list[bool] = []
+        self.count = 0
+        self.controls = 0
+        self.has_8_bits = False
+
+    def add(self, token: Token) -> None:
+        if token.type is TokenType.OPEN:
+            if len(self.groups) >= _MAX_DEPTH:
+                raise TooComplex(f"the document nests more than {_MAX_DEPTH} groups")
+            self.groups.append(False)
+            self.count += 1
+        elif token.type is TokenType.CLOSE:
+            self.groups.pop()
+        elif token.type is TokenType.WORD:
+            if token.text == b"pict" and self.groups:
+                self.groups[-1] = True
+        elif token.type is TokenType.TEXT:
+            text = token.text
+            if self.groups and self.groups[-1] and text.translate(None, _DIGITS):
+                raise Corrupt(
+                    "the document is damaged: a picture in it is not written in hexadecimal digits throughout"
+                )
+            self.controls += len(text) - len(text.translate(None, _CONTROLS))
+            self.has_8_bits = self.has_8_bits or len(text.translate(None, _BEYOND_ASCII)) < len(text)
+
+
+FORMAT: Final = Format(
+    name="rtf",
+    content_type="application/rtf",
+    extensions=frozenset({"rtf"}),
+    tolerated_extensions=frozenset({"doc", "dot"}),
+    matches=lambda source: source.head[:1024].lstrip(_MAY_PRECEDE).startswith(_MAGIC),
+    examine=_examine,
+    sample=lambda: rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times New Roman;}}\f0 One line.\par}",
+)

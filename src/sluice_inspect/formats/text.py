@@ -1,0 +1,34 @@
+"""Plain text and Markdown: text that decodes, without zero bytes and with hardly any control characters."""
+
+from typing import Final
+
+from sluice_inspect.format import Examination, Format
+from sluice_inspect.report import Limits
+from sluice_inspect.source import Source
+from sluice_inspect.text.plaintext import check_text, has_visible_text
+
+
+def _examine(source: Source, _limits: Limits) -> Examination:
+    def blank() -> str | None:
+        return None if has_visible_text(source) else "the text is nothing but spaces and invisible characters"
+
+    return Examination(check_text(source), blank)
+
+
+TEXT: Final = Format(
+    name="text",
+    content_type="text/plain",
+    extensions=frozenset({"txt", "text", "log"}),
+    examine=_examine,
+    sample=lambda: b"One line of text.\n",
+    is_text=True,
+)
+
+MARKDOWN: Final = Format(
+    name="md",
+    content_type="text/markdown",
+    extensions=frozenset({"md", "markdown"}),
+    examine=_examine,
+    sample=lambda: b"# Sample\n\nOne line.\n",
+    is_text=True,
+)

@@ -1,0 +1,1 @@
+"""TIFF and BigTIFF. The entry is `format.py`."""

@@ -1,0 +1,1 @@
+"""Excel workbooks before Excel 2007 (.xls, .xlt, .xla)."""

@@ -1,0 +1,1 @@
+"""Code shared by picture formats, and by formats that contain pictures: decoding, the blank rule, embedded pictures."""

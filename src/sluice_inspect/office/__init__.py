@@ -1,0 +1,1 @@
+"""What several formats of office documents share: compound files, OOXML packages, drawings, ZIP documents, RTF."""

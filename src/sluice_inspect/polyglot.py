@@ -1,0 +1,236 @@
+"""Polyglot files: whether a file is a second format as well, which other programs would open, run or show."""
+# Data behind a picture is ordinary (previews, maker notes), and so are a picture in an archive and an attachment in a
+# PDF. A second format is one whose readers accept the file: archives and scripts wherever they are, documents and pages
+# as far as their readers look. A file that holds others as they are (an archive, a database, a mail, an old Office
+# document) is looked at only where none of them can be.
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from sluice_inspect.archives.finder import ArchiveFinder, FoundArchive
+from sluice_inspect.archives.zip.records import find_end
+from sluice_inspect.formats.pdf.attachments import attachment_ranges
+from sluice_inspect.office.compound import CompoundFile
+from sluice_inspect.report import MEDIA, PICTURES, InspectionError, Measure
+from sluice_inspect.source import HEAD_BYTES, Source
+from sluice_inspect.text.active_content import LOOK_AHEAD, PAGE_WORDS, ActiveContentFinder
+
+_FONTS: Final = frozenset({"ttf", "otf", "woff", "woff2"})
+_TEXTS: Final = frozenset({"rtf", "html", "csv", "text", "md", "json", "yaml", "svg", "xml"})
+# Formats that are never archives: what an archive reader finds in such a file is not the content that was inspected.
+_NEVER_ARCHIVES: Final = PICTURES | MEDIA | _FONTS | _TEXTS | {"pdf"}
+_ZIP_BASED: Final = frozenset({"zip", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub"})
+
+_HOLD_FILES: Final = frozenset({"doc", "xls", "ppt", "msg", "sqlite"})  # as they are, in sectors or pages
+
+_PIECE_BYTES: Final = 1024 * 1024
+_OVERLAP_BYTES: Final = LOOK_AHEAD + 256
+# Browsers search for a page, and PDF readers for the header, in so many bytes; some of these let it begin at the last.
+_SNIFFED_BYTES: Final = 1024
+_PDF_HEADER: Final = re.compile(rb"%PDF-\d")
+_PDF_OBJECT: Final = re.compile(rb"\d[ \t\r\n]+obj\b")
+# What makes the lines in front of a PDF a script: how interpreters know one, and what keeps them off the rest.
+_SCRIPT_BEFORE: Final = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?\s*+#!|<\?|<%|(?:^|[;&|])[ \t]*+@?(?:echo[ \t]+off\b|exit\b|goto\b|__END__|=begin\b)"
+    rb"|<<[-~]?['\"]?\w",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MEDIA_RANGE: Final = re.compile(rb"(?:\*|text|image|audio|video|application|multipart)/\*(?=[\s,;])")  # in HTTP heads
+_QUOTES: Final = ((b"/*", b"*/"), (b"`", b"`"), (b'"""', b'"""'), (b"'''", b"'''"))
+_PAGE: Final = re.compile(rb"<(?:!doctype\s+html|html|script)[\s>]", re.IGNORECASE)
+# A file runs as JavaScript if its signature is a name and the size behind it opens a comment or a string around the
+# rest, which ends before what continues the statement. A quotation mark alone is one byte, so that more is asked of it.
+_COMMENT_OPENS: Final = b"/*"
+_COMMENT_END: Final = re.compile(rb"\*/\s{0,16}(?:=|[;(,.+\[?][\t\r\n\x20-\x7e]{8})")
+_STRING_OPENS: Final = re.compile(
+    rb"[A-Za-z\x80-\xff][\w\x80-\xff]{1,7}\s{0,4}[=;,(+\-*/%&|?.<>\[][\x20-\x7e]{0,8}?(//|[`\"'])"
+)
+_CONTINUES: Final = (
+    rb"\s{0,16}[;,(+\-*/%&|?.\[\n]?[!+~\s]{0,8}[A-Za-z_$][\w$.]{2,40}\s{0,4}"
+    rb"(?:[(\[][\t\r\n\x20-\x7e]{0,400}?[)\]]|[=`][\x20-\x7e]{4})"
+)
+_STRING_ENDS: Final = {
+    opens: re.compile(end + _CONTINUES)
+    for opens, end in ((b"//", rb"(?:[\r\n]|\xe2\x80[\xa8\xa9])"), (b"`", b"`"), (b'"', b'"'), (b"'", b"'"))
+}
+_ISO_DESCRIPTOR_OFFSET: Final = 0x8000
+_TAR_HEADER_BYTES: Final = 512
+
+Windows = Iterator[tuple[int, bytes]]
+
+
+def second_format(source: Source, first: str | None, measures: Mapping[str, Measure]) -> str | None:
+    """Return what else the file is, in words that follow "the file is also", or None. `first` names its own format."""
+    if first in _ZIP_BASED:
+        return _find_around_zip(source)
+    if first in _HOLD_FILES:
+        return _find_behind(source, first, measures)
+    if first not in _NEVER_ARCHIVES:
+        return None
+    is_listed = _Attachments(source) if first == "pdf" else _nothing_is_listed
+    if found := _find_at_start(source, first, is_listed):
+        return found
+    archives, active = ArchiveFinder(source), _active_finder(first)
+    for begin, window in _windows(source, 0, source.size):
+        for archive in archives.find(window, begin):
+            if not is_listed(archive.start, archive.end):
+                return archive.words
+        if active is not None:
+            for at, words in active.find(window):
+                is_quoted = first in MEDIA and words == PAGE_WORDS  # tags of podcasts hold pages
+                if not is_quoted and not is_listed(begin + at, begin + at + 1):
+                    return words
+    if first in PICTURES | MEDIA and _is_script(source):
+        return "a script"
+    return _find_page_behind(source, int(measures.get("trailing_bytes", 0))) if first in MEDIA else None
+
+
+def _active_finder(first: str | None) -> ActiveContentFinder | None:
+    if first in _TEXTS and first != "svg":
+        return None  # pages and programs are texts, and quoted in others
+    return ActiveContentFinder(text_like=first not in PICTURES)
+
+
+def _windows(source: Source, start: int, end: int) -> Windows:
+    """Yield offset and bytes of windows, each of which begins with the last bytes of the one before."""
+    if start == 0 and end <= HEAD_BYTES:
+        yield 0, source.head[:end]
+        return
+    while start < end:
+        window = source.read_at(start, min(_PIECE_BYTES + _OVERLAP_BYTES, end - start))
+        yield start, window
+        start += _PIECE_BYTES
+
+
+def _nothing_is_listed(_start: int, _end: int) -> bool:
+    return False
+
+
+class _Attachments:
+    """Whether bytes of a PDF are in a file that it lists as attached, so that its readers offer it themselves."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._ranges: Sequence[tuple[int, int]] | None = None
+
+    def __call__(self, start: int, end: int) -> bool:
+        if self._ranges is None:
+            self._ranges = attachment_ranges(self._source)
+        return any(begin <= start and end <= stop for begin, stop in self._ranges)
+
+
+def _is_read_as_pdf(source: Source) -> bool:
+    """Return whether PDF readers find a header and an object behind it, whatever is in front of them."""
+    header = _PDF_HEADER.search(source.head[: _SNIFFED_BYTES + 8])
+    if header is None or header.start() > _SNIFFED_BYTES:
+        return False
+    return any(_PDF_OBJECT.search(window) for _, window in _windows(source, header.start(), source.size))
+
+
+def _find_at_start(source: Source, first: str | None, is_listed: Callable[[int, int], bool]) -> str | None:
+    if first != "pdf" and _is_read_as_pdf(source):
+        return "a PDF document"
+    if first in _TEXTS:
+        return None
+    head = source.head[: _SNIFFED_BYTES + 8]
+    if first == "pdf" and _is_script_before(source, head):
+        return "a script"
+    page = _PAGE.search(head[:_SNIFFED_BYTES]) if first not in MEDIA else None
+    if page and not is_listed(*page.span()):
+        return "a web page"
+    return _find_disk_image(source)
+
+
+def _is_script_before(source: Source, head: bytes) -> bool:
+    """Return whether what is in front of the header of a PDF runs: as a whole, or with the document in a comment."""
+    at = head.find(b"%PDF")
+    before = _MEDIA_RANGE.sub(b" ", head[: max(0, at)])
+    if _SCRIPT_BEFORE.search(before):
+        return True
+    for opens, closes in _QUOTES:
+        # What opens and closes alike is open behind an odd number of them.
+        is_open = before.count(opens) % 2 == 1 if opens == closes else before.rfind(opens) > before.rfind(closes)
+        if is_open and any(closes in window for _, window in _windows(source, at, source.size)):
+            return True
+    return False
+
+
+def _find_disk_image(source: Source) -> str | None:
+    if source.size > _ISO_DESCRIPTOR_OFFSET:
+        descriptor = source.read_at(_ISO_DESCRIPTOR_OFFSET, 7)
+        if descriptor in {b"\x01CD001\x01", b"\x02CD001\x01"}:
+            return "a disk image"
+    header = source.head[:_TAR_HEADER_BYTES]
+    if header[257:262] != b"ustar":
+        return None
+    # POSIX ustar: the sum of all bytes, those of the checksum itself counted as spaces.
+    checksum = sum(header[:148]) + 8 * 0x20 + sum(header[156:])
+    digits = header[148:156].strip(b" \x00")
+    stated = int(digits, 8) if digits and not digits.strip(b"01234567") else -1
+    return "a TAR archive" if checksum == stated else None
+
+
+def _is_script(source: Source) -> bool:
+    """Return whether the first bytes open a comment or string behind whose end a script goes on."""
+    head = source.head
+    if _COMMENT_OPENS in {head[6:8], head[4:6], head[2:4]}:
+        end = _COMMENT_END
+    elif opens := _STRING_OPENS.match(head):
+        end = _STRING_ENDS[opens[1]]
+    else:
+        return False
+    return any(end.search(window) for _, window in _windows(source, 0, source.size))
+
+
+def _find_page_behind(source: Source, trailing: int) -> str | None:
+    if trailing <= 0:
+        return None
+    finder = ActiveContentFinder(text_like=False)
+    windows = _windows(source, max(0, source.size - trailing), source.size)
+    return next((words for _, window in windows for _, words in finder.find(window)), None)
+
+
+def _find_around_zip(source: Source) -> str | None:
+    """Return what is in front of the members of a ZIP archive, in its comment or behind it, if a reader opens that."""
+    try:
+        end = find_end(source)
+    except InspectionError:
+        return None
+    if end is None:
+        return None
+    archives = ArchiveFinder(source)
+    records_end = end.directory + end.directory_size
+    begin = min(end.shift, records_end)
+    head = source.read_at(0, min(begin, _SNIFFED_BYTES + 8))
+    if _PDF_HEADER.search(head):
+        return "a PDF document"
+    # The archive's own end record is the first one behind its directory; what it leads to is what was inspected.
+    return _find_archive(source, archives, (0, begin), lambda found: found.end <= begin) or _find_archive(
+        source,
+        archives,
+        (records_end, source.size),
+        lambda found: not found.words.startswith("a ZIP") or found.start >= records_end,
+    )
+
+
+def _find_behind(source: Source, first: str, measures: Mapping[str, Measure]) -> str | None:
+    """Return what is behind all sectors or pages of a file that holds other files in them, if a reader opens that."""
+    if first == "sqlite":
+        stated = int.from_bytes(source.head[16:18], "big")
+        end = int(measures.get("pages", 0)) * (65536 if stated == 1 else stated)
+    else:
+        try:
+            end = CompoundFile(source).used_bytes
+        except InspectionError:
+            return None
+    if not 0 < end < source.size:
+        return None
+    return _find_archive(source, ArchiveFinder(source), (end, source.size), lambda found: found.start >= end)
+
+
+def _find_archive(
+    source: Source, archives: ArchiveFinder, part: tuple[int, int], counts: Callable[[FoundArchive], bool]
+) -> str | None:
+    found = (archive for at, window in _windows(source, *part) for archive in archives.find(window, at))
+    return next((archive.words for archive in found if counts(archive)), None)

@@ -1,0 +1,146 @@
+"""Random access to the bytes of the file under inspection, by any number of readers at once."""
+
+import errno
+import io
+import mmap
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import BinaryIO, Final, TypeVar, cast
+
+HEAD_BYTES: Final = 64 * 1024
+
+Piece = bytes | tuple[int, int]  # literal bytes, or offset and length of a range of the source
+
+T = TypeVar("T")
+
+
+class Source:
+    """A file behind a descriptor, which is never closed or moved. Up to 64 KiB are read once and kept in memory."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.size: int = os.fstat(fd).st_size
+        self._is_small = self.size <= HEAD_BYTES
+        self._cached: dict[Callable[[Source], object], object] = {}
+
+    def cached(self, compute: "Callable[[Source], T]") -> T:
+        """Return `compute(self)`, computed once for this file. `compute` is a function of a module, never a lambda."""
+        if compute not in self._cached:
+            self._cached[compute] = compute(self)
+        return cast("T", self._cached[compute])
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB."""
+        return self._read(0, HEAD_BYTES)
+
+    @cached_property
+    def tail(self) -> bytes:
+        """The last 64 KiB."""
+        return self.head if self._is_small else self._read(self.size - HEAD_BYTES, HEAD_BYTES)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`, fewer only at the end of the file."""
+        if self._is_small and offset >= 0:
+            return self.head[offset : offset + max(0, length)]
+        return self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        # pread may return less than asked for, on network file systems and for more than 2 GiB.
+        chunks: list[bytes] = []
+        while length > 0 and (chunk := os.pread(self._fd, length, offset)):
+            chunks.append(chunk)
+            offset += len(chunk)
+            length -= len(chunk)
+        return b"".join(chunks)
+
+    def mapped(self) -> memoryview:
+        """Return the file as memory, for libraries that read nothing else. Raise `OSError` if there is not enough."""
+        return memoryview(mmap.mmap(self._fd, 0, access=mmap.ACCESS_COPY) if self.size else b"")
+
+    def open(self) -> BinaryIO:
+        """Return a new buffered reader at the start of the file, with an offset of its own."""
+        if self._is_small:
+            return InMemory(self.head)
+        return io.BufferedReader(RandomAccessReader(self.read_at, self.size), HEAD_BYTES)
+
+
+class InMemory(io.BytesIO):
+    """Bytes that read like a file."""
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to and return an offset. Raise `OSError` before the start, as files do and `BytesIO` does not."""
+        return super().seek(_seek_target(offset, whence, self.tell(), self.getbuffer().nbytes))
+
+
+def open_pieces(source: Source, pieces: Sequence[Piece]) -> BinaryIO:
+    """Return a reader over the pieces one after the other, without a copy of the file."""
+    # Up to 64 KiB, one copy is faster than reading piece by piece.
+    if sum(map(_piece_length, pieces)) <= HEAD_BYTES:
+        return InMemory(b"".join(piece if isinstance(piece, bytes) else source.read_at(*piece) for piece in pieces))
+    joined = _Pieces(source, pieces)
+    return io.BufferedReader(RandomAccessReader(joined.read_at, joined.size), HEAD_BYTES)
+
+
+def _piece_length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece[1]
+
+
+def _seek_target(offset: int, whence: int, current: int, size: int) -> int:
+    target = {os.SEEK_SET: 0, os.SEEK_CUR: current, os.SEEK_END: size}[whence] + offset
+    if target < 0:
+        raise OSError(errno.EINVAL, "seek before the start")
+    return target
+
+
+class RandomAccessReader(io.RawIOBase):
+    """A raw reader of `size` bytes, for libraries that need a file object, over a function like `Source.read_at`."""
+
+    def __init__(self, read_at: Callable[[int, int], bytes], size: int) -> None:
+        self._read_at = read_at
+        self._size = size
+        self._offset = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the offset of the next byte."""
+        return self._offset
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to and return an offset. Raise `OSError` before the start."""
+        self._offset = _seek_target(offset, whence, self._offset, self._size)
+        return self._offset
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed asks for any Buffer
+        """Fill `buffer` as far as there are bytes, and return how many."""
+        chunk = self._read_at(self._offset, len(buffer))
+        buffer[: len(chunk)] = chunk
+        self._offset += len(chunk)
+        return len(chunk)
+
+
+class _Pieces:
+    def __init__(self, source: Source, pieces: Sequence[Piece]) -> None:
+        self._source = source
+        self._pieces = pieces
+        *self._starts, self.size = accumulate(map(_piece_length, pieces), initial=0)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset >= self.size or not length:
+            return b""
+        index = bisect_right(self._starts, offset) - 1
+        piece, skipped = self._pieces[index], offset - self._starts[index]
+        if isinstance(piece, bytes):
+            return piece[skipped : skipped + length]
+        start, piece_length = piece
+        return self._source.read_at(start + skipped, min(length, piece_length - skipped))

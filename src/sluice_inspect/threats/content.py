@@ -1,0 +1,82 @@
+"""What openers read and yield: slices and file objects over random-access bytes, and parts packed in a file."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sluice_inspect.archives.container import RandomAccess, read_pieces
+from sluice_inspect.source import RandomAccessReader
+
+
+class PasswordRequired(Exception):
+    """It cannot be opened without a password."""
+
+
+class UnknownPacking(Exception):
+    """It is packed in a way that is not known here. `str()` names the packing in a word or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A packed part of a file: its name, empty if it has none, and its unpacked bytes, read once and in order.
+
+    `hidden_from_clamd`: clamd does not open this kind of packing, or not reliably. `format_name` is set for bytes that
+    nobody could recognise: the source of a macro, a script, the target of an action. `is_picture`: only a scan of every
+    part needs these bytes.
+    """
+
+    name: str
+    content: Iterator[bytes]
+    hidden_from_clamd: bool = False
+    format_name: str = ""
+    is_picture: bool = False
+
+
+class Slice:
+    """A part of other random-access bytes."""
+
+    def __init__(self, source: RandomAccess, start: int, end: int) -> None:
+        self._source = source
+        self._start = min(start, source.size)
+        self._end = max(self._start, min(end, source.size))
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._end - self._start
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`, fewer only at the end."""
+        return self._source.read_at(self._start + offset, max(0, min(length, self.size - offset)))
+
+    def mapped(self) -> memoryview:
+        """Return a copy of all bytes."""
+        return memoryview(bytearray(self.read_at(0, self.size)))
+
+
+def as_file(source: RandomAccess) -> BinaryIO:
+    """Return a reader for libraries that need a file object."""
+    return io.BufferedReader(RandomAccessReader(source.read_at, source.size), 64 * 1024)
+
+
+def windows(source: RandomAccess, piece_bytes: int, overlap: int) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and bytes of windows, each of which begins with the last `overlap` bytes of the one before."""
+    begin, carry = 0, b""
+    for piece in read_pieces(source, piece_bytes=piece_bytes):
+        window = carry + piece
+        yield begin, window
+        carry = window[-overlap:]
+        begin += len(window) - len(carry)
+
+
+def find_all(window: bytes, *needles: bytes) -> list[int]:
+    """Return where the needles begin in `window`, in rising order."""
+    # Ten times as fast as a regular expression of the needles.
+    found: list[int] = []
+    for needle in needles:
+        at = window.find(needle)
+        while at >= 0:
+            found.append(at)
+            at = window.find(needle, at + 1)
+    return sorted(found)

@@ -1,0 +1,204 @@
+"""What a PDF carries: attachments, scripts, targets of launch actions, and the streams that are no pictures."""
+# clamd misses attachments as qpdf and pikepdf write them (measured, 1.4.6), so those are `hidden_from_clamd`. Filters
+# that can make much of little are undone here, piece by piece.
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pikepdf
+
+from sluice_inspect.archives.container import RandomAccess, read_pieces
+from sluice_inspect.program_names import is_program_name
+from sluice_inspect.threats.budget import OverBudget
+from sluice_inspect.threats.content import Part, PasswordRequired, as_file
+from sluice_inspect.threats.pdf_objects import unlisted_objects
+from sluice_inspect.threats.pdf_scripts import decode_script, readings_of
+from sluice_inspect.threats.streams import inflate
+
+_FLATE_FILTERS: Final = frozenset({"/FlateDecode", "/Fl"})
+_QPDF_FILTERS: Final = frozenset({
+    "/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL", "/ASCII85Decode", "/A85", "/ASCIIHexDecode",
+    "/AHx", "/Crypt",
+})  # fmt: skip
+# qpdf unpacks a stream as a whole: its filters make at most some thousand times as much of it.
+_MAX_QPDF_BYTES: Final = 64 * 1024
+_LAUNCH_TARGETS: Final = ("/F", "/UF", "/P", "/D", "/DOS", "/Mac", "/Unix")
+_LAUNCH_SYSTEMS: Final = ("/Win", "/Unix", "/Mac", "/DOS")
+_ATTACHMENT_KEY: Final = re.compile(rb"EmbeddedFile|/EF\b")
+_SEARCHED_BYTES: Final = 1024**2
+_MAX_SCRIPTS: Final = 4 * 1024**2  # the rules see as much at once, also with characters of two bytes
+_MAX_REREAD_BYTES: Final = 128 * 1024**2
+
+
+def sample() -> bytes:
+    """Return a small document with an empty password: reading it loads all that other documents may need."""
+    out = io.BytesIO()
+    with pikepdf.new() as document:
+        document.add_blank_page()
+        document.save(out, encryption=pikepdf.Encryption(owner="", user="", R=6))
+    return out.getvalue()
+
+
+def pdf_parts(source: RandomAccess) -> Iterator[Part]:
+    """Yield the parts. Raise `PasswordRequired`, and `OverBudget` for what cannot be read and may hold attachments."""
+    try:
+        pdf = pikepdf.open(as_file(source), suppress_warnings=True)
+    except pikepdf.PasswordError as error:
+        raise PasswordRequired from error
+    except (pikepdf.PdfError, ValueError, RuntimeError, OverflowError) as error:
+        if any(_ATTACHMENT_KEY.search(piece) for piece in read_pieces(source, piece_bytes=_SEARCHED_BYTES)):
+            raise OverBudget("a damaged PDF with attachments that cannot be unpacked") from error
+        return
+    with pdf:
+        listed = {getattr(each, "objgen", (0, 0)) for each in pdf.objects}  # numbers come as such
+        yield from _document_parts(pdf)
+    if source.size > _MAX_REREAD_BYTES:
+        return
+    unlisted = unlisted_objects(source.read_at(0, source.size), listed)
+    if unlisted is not None:
+        try:
+            pdf = pikepdf.open(io.BytesIO(unlisted), suppress_warnings=True)
+        except (pikepdf.PdfError, ValueError, RuntimeError, OverflowError):
+            return  # nothing that any reader takes for objects
+        with pdf:
+            yield from _document_parts(pdf)
+
+
+def _document_parts(pdf: pikepdf.Pdf) -> Iterator[Part]:
+    objects = list(pdf.objects)
+    catalog = _ActiveContent()
+    for each in objects:
+        catalog.collect(each)
+    for text in catalog.launches:
+        targets = text.decode("utf-8", "replace").split("\n")
+        name = next(filter(is_program_name, targets), "")
+        yield Part(name, iter((text,)), format_name="pdf_launch")
+    yield from _script_parts(objects, catalog)
+    for each in objects:
+        if isinstance(each, pikepdf.Stream):
+            yield from _stream_part(each, catalog)
+
+
+def _stream_part(stream: pikepdf.Stream, catalog: "_ActiveContent") -> Iterator[Part]:
+    is_attachment = stream.objgen in catalog.attachments or stream.get("/Type") == "/EmbeddedFile"
+    if not is_attachment and stream.get("/Type") == "/XRef":
+        return
+    yield Part(
+        catalog.attachments.get(stream.objgen, ""),
+        _stream_content(stream, is_active=is_attachment),
+        hidden_from_clamd=is_attachment,
+        is_picture=not is_attachment and stream.get("/Subtype") == "/Image",
+    )
+
+
+class _ActiveContent:
+    """What the dictionaries refer to: attachments, scripts in streams and strings, and targets of launch actions."""
+
+    def __init__(self) -> None:
+        self.attachments: dict[tuple[int, int], str] = {}
+        self.script_streams: set[tuple[int, int]] = set()
+        self.forms: dict[tuple[int, int], pikepdf.Stream] = {}
+        self.scripts: list[str] = []
+        self.launches: list[bytes] = []
+
+    def collect(self, node: pikepdf.Object) -> None:
+        """Note what an object and all that is written within it refer to."""
+        left = [node]
+        while left:
+            holder = left.pop()
+            if isinstance(holder, pikepdf.Dictionary | pikepdf.Stream):
+                entries = list(holder.items())
+                for key, value in entries:
+                    self._collect_entry(holder, key, value)
+                left += [value for _, value in entries if not getattr(value, "is_indirect", False)]
+            elif isinstance(holder, pikepdf.Array):
+                left += [value for value in holder if not getattr(value, "is_indirect", False)]
+
+    def _collect_entry(self, holder: pikepdf.Object, key: str, value: pikepdf.Object) -> None:
+        if key == "/EF" and isinstance(value, pikepdf.Dictionary):
+            file_name = _text(holder.get("/UF", holder.get("/F"))).decode("utf-8", "replace")
+            for stream in value.values():
+                if isinstance(stream, pikepdf.Stream):
+                    self.attachments[stream.objgen] = file_name
+        elif key == "/JS" and isinstance(value, pikepdf.Stream):
+            self.script_streams.add(value.objgen)
+        elif key == "/JS":
+            self.scripts.append(decode_script(bytes(value)) if isinstance(value, pikepdf.String) else "")
+        elif key == "/XFA":
+            # One stream, or names and streams in turn.
+            packets = list(value) if isinstance(value, pikepdf.Array) else [value]
+            self.forms |= {each.objgen: each for each in packets if isinstance(each, pikepdf.Stream)}
+        elif key == "/S" and value == "/Launch":
+            self.launches.append(b"\n".join(_launch_targets(holder)))
+
+
+def _script_parts(objects: list[pikepdf.Object], catalog: _ActiveContent) -> Iterator[Part]:
+    """Yield the scripts of a document together, once for each way to read them."""
+    streams = [each for each in objects if isinstance(each, pikepdf.Stream) and each.objgen in catalog.script_streams]
+    scripts = [*catalog.scripts, *map(_stream_script, streams)]
+    forms = list(map(_stream_script, catalog.forms.values()))
+    if any("script" in form for form in forms):
+        scripts += forms
+    if not scripts:
+        return
+    if sum(map(len, scripts)) > _MAX_SCRIPTS:
+        raise OverBudget(f"a PDF with scripts of more than {_MAX_SCRIPTS} characters")
+    for reading in dict.fromkeys(readings_of(scripts)):
+        yield Part("", iter((reading.encode("utf-8", "replace"),)), format_name="pdf_script")
+
+
+def _stream_script(stream: pikepdf.Stream) -> str:
+    content = bytearray()
+    for piece in _stream_content(stream, is_active=True):
+        content += piece
+        if len(content) > _MAX_SCRIPTS:
+            raise OverBudget(f"a PDF with a script of more than {_MAX_SCRIPTS} bytes")
+    return decode_script(bytes(content))
+
+
+def _launch_targets(action: pikepdf.Object) -> Iterator[bytes]:
+    for holder in (action, *(action.get(system) for system in _LAUNCH_SYSTEMS)):
+        if isinstance(holder, pikepdf.Dictionary):
+            for key in _LAUNCH_TARGETS:
+                value = holder.get(key)
+                yield from _launch_targets(value) if isinstance(value, pikepdf.Dictionary) else (_text(value),)
+
+
+def _text(value: object) -> bytes:
+    if not isinstance(value, pikepdf.String | str):
+        return b""
+    return str(value).encode("utf-8", "replace")
+
+
+def _stream_content(stream: pikepdf.Stream, *, is_active: bool) -> Iterator[bytes]:
+    try:
+        raw = stream.read_raw_bytes()
+        filters = _filters(stream)
+        if not filters:
+            yield raw
+        elif _FLATE_FILTERS.issuperset(filters) and not _has_predictor(stream):
+            yield from inflate(raw, times=len(filters))
+        elif _QPDF_FILTERS.issuperset(filters) and len(raw) <= _MAX_QPDF_BYTES:
+            yield stream.read_bytes()
+        elif is_active:
+            raise OverBudget("a PDF with an attachment or script that is packed in an unusual way")
+        else:
+            yield raw
+    except (pikepdf.PdfError, ValueError, TypeError, RuntimeError) as error:
+        if is_active:
+            raise OverBudget("a PDF with a damaged attachment or script that cannot be unpacked") from error
+
+
+def _filters(stream: pikepdf.Stream) -> list[str]:
+    filters = stream.get("/Filter")
+    if filters is None:
+        return []
+    return [str(name) for name in filters] if isinstance(filters, pikepdf.Array) else [str(filters)]
+
+
+def _has_predictor(stream: pikepdf.Stream) -> bool:
+    parameters = stream.get("/DecodeParms", stream.get("/DP"))
+    each_filter = list(parameters) if isinstance(parameters, pikepdf.Array) else [parameters]
+    return any(isinstance(each, pikepdf.Dictionary) and int(each.get("/Predictor", 1)) > 1 for each in each_filter)

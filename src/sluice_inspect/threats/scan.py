@@ -1,0 +1,81 @@
+"""The scan jobs of the sandbox: one file in, one plain report out."""
+
+from typing import Final
+
+from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.source import Source
+from sluice_inspect.threats import RULES_VERSION, encoded, pdf
+from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget, ScanBudget
+from sluice_inspect.threats.rulebook import ThreatFound
+from sluice_inspect.threats.walk import PartWriter, ThreatWalk
+
+_DEFAULT_BUDGET: Final = ScanBudget()
+_MAX_WRITTEN_PARTS: Final = 4_000  # a report has only so much room for the places of written parts
+_MAX_NAMES: Final = 50
+
+
+def scan_source(
+    file: int | Source,
+    filename: str,
+    writer: PartWriter | None = None,
+    budget: ScanBudget = _DEFAULT_BUDGET,
+    *,
+    everything: bool = False,
+) -> dict[str, object]:
+    """Scan a file, or the one behind a descriptor, which stays open and is not moved. `filename` may be empty.
+
+    Return plain JSON values:
+
+    - `threat`: its name, or null; `signatures`: the version of the rules
+    - `complete`: all of it was scanned (false beside a threat, where the scan ends)
+    - `why`: why it is not complete (empty beside a threat)
+    - `encrypted`: a part needs a password and could not be opened
+    - `opened`: the file is packed in ways that are all opened here
+    - `hides`: without `writer`, there are parts that clamd does not see
+    - `crowded`: there was no room to write all parts
+    - `flags`, `unopened`, `foreign`, `largest` (bytes of the largest part): see `ScanFindings`
+    - `unpacked` (bytes of all parts), `members`, `depth`: see `Meter`
+    - `laid`, with `writer`: start and length of each written part, and whether it was opened here as well
+    """
+    source = file if isinstance(file, Source) else Source(file)
+    meter = Meter(budget, source.size)
+    walk = ThreatWalk(meter, writer, everything=everything)
+    threat: str | None = None
+    why = ""
+    opened = buffer_was_full = False
+    try:
+        opened = walk.scan(source, filename)
+        if len(walk.findings.written) > _MAX_WRITTEN_PARTS:
+            why = f"more than {_MAX_WRITTEN_PARTS} parts that clamd does not see"
+    except ThreatFound as found:
+        threat = found.name
+    except OverBudget as limit:
+        why, buffer_was_full = str(limit), isinstance(limit, BufferFull)
+    findings = walk.findings
+    report: dict[str, object] = {
+        "threat": threat,
+        "complete": threat is None and not why,
+        "why": why,
+        "signatures": RULES_VERSION,
+        "encrypted": findings.encrypted,
+        "opened": opened,
+        "crowded": buffer_was_full,
+        "hides": findings.has_hidden_parts,
+        "flags": sorted(findings.flags),
+        "unopened": sorted(findings.unopened)[:_MAX_NAMES],
+        "foreign": sorted(findings.foreign)[:_MAX_NAMES],
+        "largest": findings.largest,
+        "unpacked": meter.unpacked_bytes,
+        "members": meter.members,
+        "depth": meter.depth,
+    }
+    if writer is not None:
+        report["laid"] = [] if why or threat else [list(part) for part in findings.written]
+    return report
+
+
+def preload() -> None:
+    """Load all that a scan loads when it first needs it: a locked child cannot open files."""
+    encoded.preload()
+    sample = pdf.sample()
+    ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "sample.pdf")

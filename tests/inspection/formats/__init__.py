@@ -1,0 +1,1 @@
+"""Tests of each format, and the samples they are made of."""

@@ -1,0 +1,110 @@
+"""AVIF: integrity, limits and blankness."""
+
+import pytest
+from PIL import AvifImagePlugin, Image
+
+from sluice_inspect.formats.heif import avif
+from sluice_inspect.formats.heif.avif import FORMAT
+from sluice_inspect.formats.heif.sample import sample_avif
+from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.heif_samples import item_file
+from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
+
+GOOD = encoded(chess_board(128, 16).convert("RGB"), "AVIF")
+
+
+def frames(count: int) -> list[Image.Image]:
+    return [chess_board(64, 4 + number).convert("RGB") for number in range(count)]
+
+
+def test_good_picture_passes() -> None:
+    result = examine_bytes(FORMAT, GOOD)
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
+
+
+def test_sample_passes_and_is_not_blank() -> None:
+    result = examine_bytes(FORMAT, sample_avif())
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_every_mode_passes(mode: str) -> None:
+    assert examine_bytes(FORMAT, encoded(chess_board().convert(mode), "AVIF")).outcome is Outcome.OK
+
+
+def test_animation_passes_and_its_frames_are_counted() -> None:
+    animation = animated(frames(5), "AVIF")
+    assert examine_bytes(FORMAT, animation).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, animation, Limits(max_frames=4)).finding is Finding.IMAGE_TOO_LARGE
+
+
+def test_empty_picture_is_blank() -> None:
+    assert examine_bytes(FORMAT, encoded(plain_picture().convert("RGB"), "AVIF")).blank
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
+def test_truncated_picture_is_corrupt(kept: float) -> None:
+    assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_changed_pixel_bytes_are_corrupt_although_one_decoder_accepts_them(seed: int) -> None:
+    picture = encoded(Image.effect_noise((256, 256), 60).convert("RGB"), "AVIF", quality=80)
+    start = picture.index(b"mdat") + 100 + seed * 37
+    damaged = bytearray(picture)
+    for place in range(start, len(picture) - 8, 500):
+        damaged[place] ^= 0x55
+    assert examine_bytes(FORMAT, bytes(damaged)).outcome is Outcome.CORRUPT
+
+
+def test_sequence_without_primary_item_passes() -> None:
+    animation = animated(frames(5), "AVIF")
+    assert animation.count(b"pitm") == 1
+    assert examine_bytes(FORMAT, animation.replace(b"pitm", b"free")).passes
+
+
+def test_zeroed_frame_of_an_animation_is_corrupt() -> None:
+    animation = animated(frames(5), "AVIF")
+    assert examine_bytes(FORMAT, animation[:-120] + bytes(100) + animation[-20:]).outcome is Outcome.CORRUPT
+
+
+def test_too_many_pixels_are_refused_before_decoding() -> None:
+    huge = item_file(b"av01", b"x", brand=b"avif", size=(30_000, 30_000))
+    assert examine_bytes(FORMAT, huge).finding is Finding.IMAGE_TOO_LARGE
+
+
+def test_feature_that_the_decoder_lacks_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Failed to decode image: Not implemented")
+
+    monkeypatch.setattr(avif, "decode_frames", fail)
+    assert examine_bytes(FORMAT, GOOD).outcome is Outcome.UNSUPPORTED
+
+
+def test_good_picture_passes_without_the_second_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avif, "_STRICT_DECODER", False)
+    assert examine_bytes(FORMAT, GOOD).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, GOOD[:-30]).outcome is Outcome.CORRUPT
+
+
+def test_decoder_uses_one_thread() -> None:
+    assert AvifImagePlugin.DEFAULT_MAX_THREADS == 1
+
+
+@needs_corpus
+def test_intact_corpus_files_pass() -> None:
+    assert [
+        path.name
+        for path in corpus_files("avif", "valid", "not_blank")
+        if not examine_bytes(FORMAT, path.read_bytes()).passes
+    ] == []
+
+
+@needs_corpus
+def test_corpus_files_that_no_reader_displays_do_not_pass() -> None:
+    shown = {"no-pixi", "poc_b"}  # both decode in every reader
+    paths = [path for path in corpus_files("avif", "corrupt") if not any(name in path.name for name in shown)]
+    assert [path.name for path in paths if examine_bytes(FORMAT, path.read_bytes()).passes] == []

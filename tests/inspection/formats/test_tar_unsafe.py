@@ -1,0 +1,241 @@
+"""TAR: names and links in every place where some reader looks, and sizes on which readers disagree."""
+
+import io
+import tarfile
+from collections.abc import Sequence
+
+import pytest
+
+from sluice_inspect.archives.tar_headers import BLOCK
+from sluice_inspect.formats.tar import FORMAT
+from sluice_inspect.report import Finding
+from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.test_tar import END, archive, entry, header
+
+GNU = b"ustar  \0"
+POSIX = b"ustar\x0000"
+
+
+def data(content: bytes) -> bytes:
+    return content + bytes(-len(content) % BLOCK)
+
+
+def member(name: bytes = b"a", content: bytes = b"", type_flag: bytes = b"0", **places: bytes) -> bytes:
+    return header(name, b"%011o\0" % len(content), type_flag, **({"p257": POSIX} | places)) + data(content)
+
+
+def record(keyword: str, value: str | bytes) -> bytes:
+    body = b" %s=%s\n" % (keyword.encode(), value if isinstance(value, bytes) else value.encode())
+    length = len(body) + 2
+    while len(b"%d" % length) + len(body) != length:
+        length = len(b"%d" % length) + len(body)
+    return b"%d" % length + body
+
+
+def extended(type_flag: bytes = b"x", **records: str) -> bytes:
+    joined = b"".join(record(keyword.replace("__", "."), value) for keyword, value in records.items())
+    return member(b"./PaxHeaders/a", joined, type_flag)
+
+
+def long_name(name: bytes, type_flag: bytes = b"L") -> bytes:
+    return member(b"././@LongLink", name + b"\0", type_flag)
+
+
+def is_unsafe(*parts: bytes) -> bool:
+    return examine_bytes(FORMAT, b"".join(parts) + END).finding is Finding.ARCHIVE_UNSAFE
+
+
+def passes(*parts: bytes) -> bool:
+    return examine_bytes(FORMAT, b"".join(parts) + END).passes
+
+
+EVIL = member(b"../e")
+
+
+@pytest.mark.parametrize("keyword", ["path", "GNU__sparse__name", "GNU__volume__filename", "linkpath"])
+@pytest.mark.parametrize("type_flag", [b"x", b"X", b"g"])
+@pytest.mark.parametrize("name", ["../e", "/e", "d/../../e"])
+@pytest.mark.asvs("5.3.3")
+def test_name_outside_in_any_extended_header_is_unsafe(keyword: str, type_flag: bytes, name: str) -> None:
+    assert is_unsafe(extended(type_flag, **{keyword: name}), member())
+
+
+@pytest.mark.parametrize("keyword", ["path", "linkpath", "size", "GNU__sparse__realsize", "GNU__sparse__name"])
+def test_global_header_that_names_or_measures_all_members_is_unsafe(keyword: str) -> None:
+    assert is_unsafe(extended(b"g", **{keyword: "0"}), member())
+    assert passes(extended(b"g", comment="7c3f", mtime="1700000000"), member())
+
+
+@pytest.mark.parametrize("first", [long_name(b"../e"), extended(path="../e")])
+@pytest.mark.parametrize("second", [long_name(b"b"), extended(path="b")])
+def test_name_outside_is_unsafe_in_any_order_of_the_headers(first: bytes, second: bytes) -> None:
+    assert is_unsafe(first, second, member())
+    assert is_unsafe(second, first, member())
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (long_name(b"a"), extended(path="b")),
+        (long_name(b"a"), long_name(b"b")),
+        (extended(path="a"), extended(path="b")),
+        (long_name(b"a", b"K"), extended(linkpath="b")),
+        (member(b"./PaxHeaders/a", record("path", "a") + record("path", "b"), b"x"),),
+    ],
+)
+def test_two_names_of_the_same_rank_are_unsafe(parts: Sequence[bytes]) -> None:
+    assert is_unsafe(*parts, member(b"c", type_flag=b"1", p157=b"a"))
+
+
+def test_extended_name_beside_a_truncated_one_passes() -> None:
+    assert passes(extended(path="ü" * 60), member(b"u" * 100))
+    assert passes(long_name(b"n" * 150), extended(mtime="1700000000.5"), member(b"n" * 100))
+
+
+@pytest.mark.parametrize("type_flag", [b"D", b"V", b"N", b"A", b"E", b"I", b"M", b"7", b"Z"])
+def test_name_outside_of_an_entry_of_any_type_is_unsafe(type_flag: bytes) -> None:
+    assert is_unsafe(member(b"../e", type_flag=type_flag))
+    assert passes(member(b"e", type_flag=type_flag), member())
+
+
+@pytest.mark.parametrize("entry_of_list", [b"Y../e", b"N/e", b"D../e", b"R../e", b"T/e", b"X../e"])
+def test_name_outside_in_the_list_of_a_folder_is_unsafe(entry_of_list: bytes) -> None:
+    listed = b"Yb\0" + entry_of_list + b"\0\0"
+    assert is_unsafe(member(b"a/", listed, b"D", p257=GNU))
+    assert is_unsafe(member(b"./PaxHeaders/a", record("GNU.dumpdir", listed), b"x"), member(b"a/", type_flag=b"5"))
+    assert passes(member(b"a/", b"Yb\0Dc\0\0", b"D", p257=GNU))
+
+
+@pytest.mark.parametrize("line", [b"Rename a to ../e\n", b"Rename /e to b\n", b"Symlink b to c\n"])
+def test_name_outside_or_link_in_a_table_of_names_is_unsafe(line: bytes) -> None:
+    assert is_unsafe(member(b"././@MaNgLeD_NaMeS", line, b"N"))
+    assert passes(member(b"././@MaNgLeD_NaMeS", b"Rename @@MaNgLeD.1 to d/b\n", b"N"), member())
+
+
+@pytest.mark.parametrize("magic", [POSIX, GNU, bytes(8), b"ustar 00"])
+def test_prefix_that_leads_outside_is_unsafe_under_any_magic(magic: bytes) -> None:
+    assert is_unsafe(member(p257=magic, p345=b"../d"))
+    assert is_unsafe(member(p257=magic, p345=b"/d"))
+    assert passes(member(p257=magic, p345=b"d"))
+
+
+def test_prefix_that_is_unsafe_in_the_length_of_star_is_unsafe() -> None:
+    assert is_unsafe(member(p345=b"d/" + b"p" * 126 + b"/..x"))
+
+
+@pytest.mark.parametrize("type_flag", [b"1", b"0", b"\0", b"7"])
+def test_target_outside_is_unsafe_whatever_the_type(type_flag: bytes) -> None:
+    assert is_unsafe(member(type_flag=type_flag, p157=b"/etc/passwd"))
+    assert is_unsafe(long_name(b"../e", b"K"), member(type_flag=type_flag))
+    assert is_unsafe(extended(linkpath="../e"), member(type_flag=type_flag, p157=b"b"))
+
+
+def test_target_of_a_link_before_a_file_is_unsafe() -> None:
+    assert is_unsafe(extended(linkpath="b"), member(content=b"x"))
+
+
+def test_zero_byte_in_an_extended_name_is_unsafe() -> None:
+    assert is_unsafe(extended(path="a\0b"), member())
+
+
+def test_bytes_behind_an_extended_header_in_its_block_are_unsafe() -> None:
+    hidden = record("path", "../e")
+    head = header(b"x", b"%011o\0" % len(record("mtime", "1")), b"x", p257=POSIX)
+    assert is_unsafe(head, data(record("mtime", "1") + hidden), member())
+    assert is_unsafe(header(b"L", b"%011o\0" % 2, b"L"), data(b"d/../../e\0"), member())
+
+
+@pytest.mark.parametrize("type_flag", [b"5"])
+def test_folder_with_a_size_that_covers_a_member_is_unsafe(type_flag: bytes) -> None:
+    content = data(b"x") + member(b"b")
+    folder = header(b"d", b"%011o\0" % (2 * BLOCK), type_flag, p257=POSIX)
+    assert is_unsafe(folder, member(b"b", content), member(b"c"))
+    assert passes(header(b"d", b"%011o\0" % BLOCK, type_flag, p257=POSIX), member(b"b"), member(b"c"))
+
+
+@pytest.mark.parametrize("name", [b"d/", b"d"])
+def test_file_named_like_a_folder_whose_data_is_a_member_is_unsafe(name: bytes) -> None:
+    parts = [] if name == b"d/" else [long_name(b"d/")]
+    assert is_unsafe(*parts, member(name, data(b"text") + EVIL, b"\0"))
+    assert passes(*parts, member(name, b"text" * 300, b"\0"), member(b"b"))
+
+
+def test_two_sizes_are_unsafe_if_a_member_is_between_them() -> None:
+    assert is_unsafe(extended(size=str(BLOCK)), header(b"a", b"%011o\0" % 0), EVIL)
+    assert is_unsafe(extended(size="0"), header(b"a", b"%011o\0" % BLOCK), member(b"b"))
+    assert passes(extended(size="4"), header(b"a", b"%011o\0" % 0), data(b"text"), member(b"b"))
+
+
+@pytest.mark.parametrize("key", ["GNU__sparse__size", "GNU__sparse__realsize"])
+def test_real_size_without_a_map_of_holes_is_unsafe(key: str) -> None:
+    assert is_unsafe(extended(b"x", **{key: "5"}), member(b"a", data(b"text") + EVIL))
+
+
+def test_map_of_holes_that_is_no_map_is_not_skipped() -> None:
+    sparse = header(b"a", b"%011o\0" % 0, b"S", p257=GNU, p482=b"\1")
+    assert not passes(sparse, b"text" * 126 + bytes(8))
+    assert is_unsafe(header(b"a", b"%011o\0" % 0, b"S", p257=POSIX, p482=b"\1"), bytes(BLOCK))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"p257": POSIX, "p345": b"p" * 155},
+        {"p386": b"%011o\0" % 0 + b"%011o\0" % 5000},
+        {"p386": b"%011o\0" % 512 + b"%011o\0" % 1, "p410": b"%011o\0" % 0 + b"%011o\0" % 1},
+        {"p386": b"%011o\0" % 0 + b"%011o\0" % 512, "p483": b"%011o\0" % 100},
+        {"p483": b"no digits\0"},
+    ],
+)
+def test_map_of_holes_that_contradicts_its_member_is_unsafe(places: dict[str, bytes]) -> None:
+    sparse = header(b"a", b"%011o\0" % BLOCK, b"S", **({"p257": GNU, "p483": b"%011o\0" % 1024} | places))
+    assert is_unsafe(sparse, header(b"b", b"%011o\0" % 0, b"2", p157=b"/etc"))
+
+
+def test_label_with_data_is_unsafe() -> None:
+    assert is_unsafe(member(b"label", data(b"text") + EVIL, b"V"))
+
+
+@pytest.mark.parametrize("type_flag", [b"V", b"N", b"E", b"I"])
+def test_name_before_a_label_or_table_is_unsafe(type_flag: bytes) -> None:
+    assert is_unsafe(long_name(b"d/"), member(b"label", type_flag=type_flag), member())
+
+
+def test_digits_behind_a_leading_zero_byte_are_no_size() -> None:
+    assert not passes(header(b"a", b"\0%010o\0" % BLOCK), data(EVIL))
+
+
+def test_stale_header_outside_is_unsafe() -> None:
+    first = archive(entry("a.bin", bytes(range(256)) * 60)).rstrip(b"\0")
+    assert examine_bytes(FORMAT, data(first) + END + b"\7" * BLOCK + EVIL).finding is Finding.ARCHIVE_UNSAFE
+
+
+def test_hard_link_of_an_old_writer_that_states_its_file_s_size_passes() -> None:
+    link = header(b"b", b"%011o\0" % BLOCK, b"1", p157=b"a")
+    assert passes(member(content=b"x"), link, member(b"c", b"text"), member(b"d"))
+
+
+def test_sparse_files_and_incremental_archives_pass() -> None:
+    in_content = data(b"1\n0\n4\n") + data(b"text")
+    assert passes(
+        extended(GNU__sparse__major="1", GNU__sparse__minor="0", GNU__sparse__name="a", GNU__sparse__realsize="9000"),
+        member(b"GNUSparseFile.7/a", in_content),
+    )
+    assert passes(
+        extended(GNU__sparse__size="9000", GNU__sparse__numblocks="1", GNU__sparse__map="0,4"), member(b"a", b"text")
+    )
+    assert passes(long_name(b"d" * 120 + b"/"), member(b"d" * 100, b"Yf\0\0", b"D", p257=GNU, p345=b"15300621730\0"))
+
+
+def test_archives_of_tarfile_pass_with_long_names_and_links_of_every_layout() -> None:
+    file = io.BytesIO()
+    for layout in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        with tarfile.open(fileobj=file, mode="w", format=layout) as opened:
+            for name, content in (("n" * 90 + "/" + "m" * 150, b"text"), ("é" * 80, b"more")):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                opened.addfile(info, io.BytesIO(content))
+                info = tarfile.TarInfo("second " + name)
+                info.type, info.linkname = tarfile.LNKTYPE, name
+                opened.addfile(info)
+    assert passes(file.getvalue())

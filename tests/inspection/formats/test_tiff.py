@@ -1,0 +1,249 @@
+"""TIFF: integrity, limits and blankness."""
+
+import lzma
+import random
+import time
+import zlib
+from collections.abc import Callable, Mapping
+
+import pytest
+import zstandard
+from PIL import Image
+
+from sluice_inspect.budget import Deadline
+from sluice_inspect.formats.tiff.format import FORMAT
+from sluice_inspect.formats.tiff.lzw import unpacked_size
+from sluice_inspect.images.raster import sample_picture
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.report import Finding, Limits, Measure, Outcome
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.tiff_samples import Values, chess_board, grey_page, saved, tiff_of_pages
+
+ROWS = bytes(range(64)) * 64
+STRICT = ["tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd", "lzma", "group4"]
+OTHERS = [None, "group3"]
+
+
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
+
+
+def picture(compression: str | None) -> Image.Image:
+    grain = random.Random(7)
+    image = Image.frombytes(
+        "L", (96, 96), bytes(min(255, (x * y) // 36 + grain.randrange(8)) for y in range(96) for x in range(96))
+    )
+    return image.convert("1") if compression in {"group3", "group4"} else image
+
+
+@pytest.mark.parametrize("compression", [*STRICT, *OTHERS])
+@pytest.mark.parametrize("big", [False, True])
+def test_tiff_is_sound_and_not_blank(compression: str | None, *, big: bool) -> None:
+    result = examine(saved(picture(compression), compression=compression, big=big))
+    assert result.recognised
+    assert result.outcome is Outcome.OK, result.detail
+    assert result.blank is None
+
+
+@pytest.mark.parametrize("compression", [*STRICT, *OTHERS])
+@pytest.mark.parametrize("part", range(1, 20, 3))
+def test_truncated_tiff_is_corrupt(compression: str | None, part: int) -> None:
+    data = saved(picture(compression), compression=compression)
+    assert examine(data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
+
+
+@pytest.mark.parametrize(
+    ("compression", "minimum"),
+    {**dict.fromkeys(STRICT, 15), "tiff_lzw": 7, "jpeg": 9, "zstd": 0, "packbits": 0}.items(),
+)
+def test_damage_in_compressed_pixels_is_corrupt(compression: str, minimum: int) -> None:
+    data = saved(picture(compression), compression=compression)
+    changed = zeroed = 0
+    for place in range(20):
+        at = 300 + place * (len(data) - 900) // 20
+        other = data[:at] + bytes([data[at] ^ 0x55, data[at + 1] ^ 0xAA, data[at + 2] ^ 0x55]) + data[at + 3 :]
+        changed += examine(other).outcome is Outcome.CORRUPT
+        zeroed += examine(data[:at] + bytes(600) + data[at + 600 :]).outcome is Outcome.CORRUPT
+    assert changed >= minimum
+    assert zeroed >= 15
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_page_of_either_byte_order_is_read(order: str) -> None:
+    assert examine(tiff_of_pages(grey_page(64, 64), data=ROWS, order=order)).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(grey_page(64, 200), id="more rows than data"),
+        pytest.param(grey_page(64, 64, offsets=[2]), id="pixels in the header"),
+        pytest.param(grey_page(64, 64, offsets=[8], t278=32), id="one strip of two"),
+        pytest.param(grey_page(64, 0), id="no height"),
+        pytest.param(grey_page(64, 64, compression=8, lengths=[100]), id="no deflated data"),
+        pytest.param(grey_page(64, 64, compression=5, lengths=[100]), id="no LZW data"),
+        pytest.param({256: (4, [64]), 257: (4, [64])}, id="no pixels"),
+    ],
+)
+def test_impossible_page_is_corrupt(page: Values) -> None:
+    data = tiff_of_pages(page, data=ROWS[::-1])
+    assert examine(data).outcome is Outcome.CORRUPT
+
+
+@pytest.mark.parametrize(
+    ("method", "pack"), [(8, zlib.compress), (34925, lzma.compress), (50000, zstandard.ZstdCompressor().compress)]
+)
+def test_strip_that_unpacks_to_too_little_is_corrupt(method: int, pack: Callable[[bytes], bytes]) -> None:
+    complete, short = pack(ROWS), pack(ROWS[:-64])
+    assert (
+        examine(tiff_of_pages(grey_page(64, 64, compression=method, lengths=[len(complete)]), data=complete)).outcome
+        is Outcome.OK
+    )
+    assert (
+        examine(tiff_of_pages(grey_page(64, 64, compression=method, lengths=[len(short)]), data=short)).outcome
+        is Outcome.CORRUPT
+    )
+
+
+def test_wrong_length_of_uncompressed_pixels_passes() -> None:
+    assert examine(tiff_of_pages(grey_page(64, 64, lengths=[9]), data=ROWS)).outcome is Outcome.OK
+    assert examine(tiff_of_pages(grey_page(64, 64, lengths=[10**9]), data=ROWS)).outcome is Outcome.OK
+
+
+def test_strips_that_a_sparse_page_omits_pass() -> None:
+    result = examine(tiff_of_pages(grey_page(64, 64, offsets=[8, 0], lengths=[2048, 0], t278=32), data=ROWS))
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
+
+
+def test_looping_page_chain_ends_at_its_start() -> None:
+    assert examine(tiff_of_pages(grey_page(64, 64), grey_page(64, 64), data=ROWS, loop=True)).outcome is Outcome.OK
+
+
+def test_every_page_is_checked() -> None:
+    assert examine(tiff_of_pages(grey_page(64, 64), grey_page(64, 200), data=ROWS)).outcome is Outcome.CORRUPT
+    data = saved(chess_board("L"), chess_board("L"))
+    assert examine(data[:-100]).outcome is Outcome.CORRUPT
+
+
+def test_shared_pixels_are_drawn_once_and_pages_only_up_to_a_budget() -> None:
+    side = 4096
+    packed = zlib.compress(bytes(side * side), 9)
+    same = grey_page(side, side, compression=8, offsets=[8], lengths=[len(packed)])
+    measures, blank, seconds = timed_examination(tiff_of_pages(*[same] * 200, data=packed))
+    assert (measures["frames"], "partially_checked" in measures, seconds < 1) == (200, False, True)
+    assert blank is not None
+    other = ({**same, 532: (4, [number])} for number in range(200))
+    measures, blank, seconds = timed_examination(tiff_of_pages(*other, data=packed))
+    assert (measures["partially_checked"], blank, seconds < 2) == (True, None, True)
+
+
+def timed_examination(data: bytes) -> tuple[Mapping[str, Measure], str | None, float]:
+    """Return the measures, the reason why the file is blank, and the processor time."""
+    began = time.process_time()
+    with source_of(data) as source:
+        examination = FORMAT.examine(source, Limits())
+        return examination.measures, examination.blank(), time.process_time() - began
+
+
+def test_subpicture_that_is_also_a_page_is_checked_for_blankness() -> None:
+    rows = bytes(4096) + chess_board("L").tobytes()
+    plain, shown = grey_page(64, 64), grey_page(64, 64, offsets=[8 + 4096])
+    second = int.from_bytes(tiff_of_pages(plain, shown, data=rows)[8 + len(rows) + 2 + 12 * 7 :][:4], "little")
+    result = examine(tiff_of_pages({**plain, 330: (4, [second + 12])}, shown, data=rows))
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
+
+
+def test_value_past_the_end_of_the_file_is_corrupt() -> None:
+    data = tiff_of_pages({**grey_page(64, 64), 700: (1, [32] * 100)}, data=ROWS)
+    assert examine(data).outcome is Outcome.OK
+    assert examine(data[:-1]).outcome is Outcome.CORRUPT
+
+
+def test_subpictures_of_a_page_are_checked() -> None:
+    below = tiff_of_pages(grey_page(64, 64), grey_page(64, 64), data=ROWS)
+    second = int.from_bytes(below[8 + 4096 + 2 + 12 * 7 :][:4], "little")
+    assert (
+        examine(tiff_of_pages({**grey_page(64, 64), 330: (4, [second])}, grey_page(64, 200), data=ROWS)).outcome
+        is Outcome.CORRUPT
+    )
+
+
+def test_compression_without_a_decoder_is_unsupported() -> None:
+    assert (
+        examine(tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS)).outcome
+        is Outcome.UNSUPPORTED
+    )
+
+
+def test_too_many_pixels_are_refused_before_decoding() -> None:
+    assert examine(tiff_of_pages(grey_page(60_000, 60_000), data=ROWS)).finding is Finding.IMAGE_TOO_LARGE
+    pages = [grey_page(64, 64)] * 4
+    assert examine(tiff_of_pages(*pages, data=ROWS), Limits(max_frames=3)).outcome is Outcome.TOO_COMPLEX
+
+
+def test_tiff_is_blank_only_when_every_page_is_blank() -> None:
+    white = Image.new("L", (64, 64), 255)
+    assert examine(saved(white, white)).blank
+    assert examine(saved(white, chess_board("L"))).blank is None
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
+def test_pictures_of_every_mode_are_checked_for_blankness(mode: str) -> None:
+    deep = mode in {"I;16", "I", "F"}
+    shown = Image.new(mode, (64, 64)) if deep else chess_board(mode)
+    if deep:
+        shown.paste(60_000, (8, 8, 40, 40))
+    assert examine(saved(shown)).blank is None
+    assert examine(saved(Image.new(mode, (64, 64)))).blank
+
+
+def test_twelve_bit_samples_are_scaled_to_their_range() -> None:
+    rows = b"".join(
+        (4000 if 16 <= x < 48 and 16 <= y < 48 else 0).to_bytes(2, "big") for y in range(64) for x in range(64)
+    )
+    packed = bytes(byte for at in range(0, len(rows), 4) for byte in _packed_12(rows[at : at + 4]))
+    assert examine(tiff_of_pages({**grey_page(64, 64), 258: (3, [12])}, data=packed)).blank is None
+
+
+def _packed_12(pair: bytes) -> bytes:
+    return (int.from_bytes(pair[:2], "big") << 12 | int.from_bytes(pair[2:], "big")).to_bytes(3, "big")
+
+
+def test_lzw_codes_of_every_width_pass() -> None:
+    noise = random.Random(3).randbytes(40_000)
+    image = Image.frombytes("L", (200, 200), noise)
+    assert examine(saved(image, compression="tiff_lzw")).outcome is Outcome.OK
+
+
+def test_endless_lzw_data_ends_at_the_limit() -> None:
+    size, ended = unpacked_size(b"\x80\x00" + bytes(100_000), 1000, Deadline(5))
+    assert size > 1000
+    assert not ended
+    assert unpacked_size(b"\x80" * 500_000, 10**9, Deadline(0.2))[0] >= 0
+
+
+def test_trailing_bytes_are_measured() -> None:
+    data = saved(chess_board())
+    with source_of(data + b"<?php system($_GET['c']); ?>") as source:
+        measures = FORMAT.examine(source, Limits()).measures
+    assert measures["trailing_bytes"] == 28
+
+
+@pytest.mark.parametrize("name", ["a.tif", "a.tiff"])
+def test_other_content_named_tiff_is_a_mismatch(name: str) -> None:
+    with source_of(sample_picture("PNG")) as source:
+        assert inspect_file(source._fd, filename=name).finding is Finding.TYPE_MISMATCH
+
+
+@needs_corpus
+def test_intact_corpus_files_pass() -> None:
+    assert [
+        path.name for path in corpus_files("tiff", "valid", "not_blank") if not examine(path.read_bytes()).passes
+    ] == []
+
+
+@needs_corpus
+def test_only_blank_corpus_files_are_blank() -> None:
+    assert [path.name for path in corpus_files("tiff", "blank") if not examine(path.read_bytes()).blank] == []
+    assert [path.name for path in corpus_files("tiff", "not_blank") if examine(path.read_bytes()).blank] == []

@@ -1,0 +1,102 @@
+"""YAML: integrity, bombs and blankness."""
+
+import pytest
+
+from sluice_inspect.formats.yaml import FORMAT
+from sluice_inspect.report import Finding, Outcome
+from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+
+BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\n", "%YAML 1.2\n---\n- x\n...\n", "a: [1, 2\n", "\tindented by a tab\n", "- é\n"]
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_text_passes_even_if_a_strict_parser_rejects_it(text: str, encoding: str) -> None:
+    result = examine_bytes(FORMAT, text.encode(encoding))
+    assert result.outcome is Outcome.OK
+    assert result.blank is None
+
+
+def test_zeros_are_corrupt() -> None:
+    assert examine_bytes(FORMAT, b"a: 1\n" + bytes(9)).outcome is Outcome.CORRUPT
+
+
+def test_alias_expansion_in_block_lists_is_a_bomb() -> None:
+    levels = "".join(f"a{n}: &a{n}\n" + f"- *a{n - 1}\n" * 10 for n in range(1, 10))
+    assert examine_bytes(FORMAT, f"a0: &a0 [x, x]\n{levels}".encode()).finding is Finding.ARCHIVE_BOMB
+
+
+def test_alias_expansion_is_a_bomb() -> None:
+    assert examine_bytes(FORMAT, BOMB.encode()).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(FORMAT, ("# " + "x" * 70_000 + "\n" + BOMB).encode()).finding is Finding.ARCHIVE_BOMB
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base: &base {a: 1}\n" + "".join(f"job{n}:\n  <<: *base\n" for n in range(5000)),
+        "text: one & two & three * four ** five\n" * 3000,
+        "rule: &x *x\n",
+        "".join(f"a{n}: &a{n} {{x: 1}}\n" + f"use{n}:\n" + f"  - *a{n}\n" * 10 for n in range(60)),
+    ],
+)
+def test_ordinary_aliases_pass(text: str) -> None:
+    result = examine_bytes(FORMAT, text.encode())
+    assert (result.outcome, result.finding) == (Outcome.OK, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n...\n",
+        "# nothing\n",
+        "a:\nb:\n",
+        "a: ~ # none\nb: null\n",
+        "- \n- []\n",
+        "--- {}\n",
+        "key: { }\n",
+        "%YAML 1.2\n---\n",
+        "\ufeff \n",
+    ],
+)
+def test_nulls_and_empty_values_are_blank(text: str) -> None:
+    assert examine_bytes(FORMAT, text.encode()).blank
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1",
+        "x",
+        "- 0",
+        "false",
+        "a:#b",
+        "http://x",
+        "a: |\n",
+        "a: b:",
+        "# c\n" * 90_000 + "x",
+        "a:\n" + " " * 100_000 + "b",
+    ],
+)
+def test_one_value_is_not_blank(text: str) -> None:
+    assert examine_bytes(FORMAT, text.encode()).blank is None
+
+
+@needs_corpus
+def test_corpus_files_match_their_labels() -> None:
+    assert [
+        path.name
+        for path in corpus_files("yaml", "valid", "not_blank")
+        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
+    ] == []
+    assert [
+        path.name for path in corpus_files("yaml", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [
+        path.name for path in corpus_files("yaml", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
+    ] == []
+    assert [path.name for path in corpus_files("yaml", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes] == []

@@ -1,0 +1,197 @@
+"""ZIP: names, links and sizes that some reader takes from another place than the directory."""
+
+import stat
+import struct
+import zlib
+
+import pytest
+
+from sluice_inspect.formats.zip import FORMAT
+from sluice_inspect.report import Finding
+from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.zip_samples import Member, extra_field, unicode_path, written
+
+LINK = stat.S_IFLNK | 0o777
+MASKED = 0x2000
+
+
+def is_unsafe(data: bytes) -> bool:
+    return examine_bytes(FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
+
+
+def passes(data: bytes) -> bool:
+    return examine_bytes(FORMAT, data).passes
+
+
+def asi_unix(mode: int, target: bytes = b"") -> bytes:
+    fields = struct.pack("<HL2H", mode, len(target), 0, 0) + target
+    return extra_field(0x756E, struct.pack("<L", zlib.crc32(fields)) + fields)
+
+
+def pkware_unix(target: bytes = b"") -> bytes:
+    return extra_field(0x000D, bytes(12) + target)
+
+
+@pytest.mark.parametrize("system", [0, 1, 2, 3, 7, 10, 11, 14, 18, 19, 255])
+@pytest.mark.parametrize("mode", [LINK, stat.S_IFCHR | 0o666, stat.S_IFBLK | 0o666, stat.S_IFIFO | 0o644])
+@pytest.mark.asvs("5.2.5")
+def test_link_or_device_is_unsafe_whatever_the_system(system: int, mode: int) -> None:
+    assert is_unsafe(written(Member(system=system, mode=mode)))
+    assert passes(written(Member(system=system, mode=stat.S_IFREG | 0o644)))
+
+
+@pytest.mark.parametrize("extra", [asi_unix(LINK), asi_unix(LINK, b"b"), asi_unix(0, b"b"), pkware_unix(b"b")])
+@pytest.mark.asvs("5.2.5")
+def test_link_in_an_extra_field_of_either_header_is_unsafe(extra: bytes) -> None:
+    assert is_unsafe(written(Member(extra=extra)))
+    assert is_unsafe(written(Member(local_extra=extra)))
+    assert is_unsafe(written(Member(extra=asi_unix(0o100644) + extra)))
+
+
+@pytest.mark.parametrize("extra", [asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))])
+def test_owners_and_times_in_extra_fields_pass(extra: bytes) -> None:
+    assert passes(written(Member(extra=extra, local_extra=extra)))
+
+
+@pytest.mark.parametrize("name", [b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b"])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("crc_of", [b"a", b"another"])
+@pytest.mark.asvs("5.3.3")
+def test_unicode_name_outside_is_unsafe_in_either_header(name: bytes, version: int, crc_of: bytes) -> None:
+    extra = unicode_path(name, crc_of, version=version)
+    assert is_unsafe(written(Member(extra=extra)))
+    assert is_unsafe(written(Member(local_extra=extra)))
+
+
+def test_two_unicode_names_are_unsafe() -> None:
+    first, second = unicode_path("ä".encode()), unicode_path("ö".encode())
+    assert is_unsafe(written(Member(extra=first + second)))
+    assert is_unsafe(written(Member(local_extra=first + second)))
+    assert is_unsafe(written(Member(extra=first, local_extra=second)))
+
+
+def test_unicode_name_of_a_plain_name_is_unsafe_unless_it_is_the_same() -> None:
+    assert is_unsafe(written(Member(name=b"a", extra=unicode_path(b"b"))))
+    assert passes(written(Member(name=b"a", extra=unicode_path(b"a"))))
+
+
+def test_unicode_name_of_a_name_in_a_code_page_passes() -> None:
+    name = "ä.txt".encode("cp850")
+    extra = unicode_path("ä.txt".encode(), name)
+    assert passes(written(Member(name=name, extra=extra, local_extra=extra)))
+    assert passes(written(Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt"))))
+
+
+def test_unicode_name_of_another_member_is_unsafe() -> None:
+    name = "ä".encode("cp850")
+    assert is_unsafe(
+        written(Member(name=b"\xc3\xa4", flags=0x0800), Member(name=name, extra=unicode_path("ä".encode(), name)))
+    )
+
+
+def test_flag_for_masked_headers_excuses_no_other_local_name() -> None:
+    assert not passes(written(Member(flags=MASKED, local_name=b"../e")))
+
+
+@pytest.mark.parametrize("name", [b"../e", b"/e"])
+def test_local_name_outside_is_unsafe_even_if_masked(name: bytes) -> None:
+    assert is_unsafe(written(Member(flags=MASKED | 0x0041, local_name=name)))
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
+def test_member_in_data_whose_size_the_local_header_does_not_state_is_unsafe(sizes: tuple[int, int]) -> None:
+    inner = written(Member(name=b"../e"))
+    assert is_unsafe(written(Member(content=inner, local_sizes=sizes)))
+    assert passes(written(Member(local_sizes=sizes)))
+
+
+def test_archive_in_an_archive_passes_if_its_size_is_in_the_zip64_field_alone() -> None:
+    inner = written(Member())
+    sizes = extra_field(1, struct.pack("<2Q", len(inner), len(inner)))
+    full = (0xFFFFFFFF, 0xFFFFFFFF)
+    assert passes(written(Member(name=b"inner.zip", content=inner, local_sizes=full, local_extra=sizes)))
+
+
+def test_member_before_the_archive_is_unsafe_in_an_archive_within_another() -> None:
+    inner = written(Member(name=b"seen"))
+    hidden = inner[: inner.index(b"PK\1\2")] + written(Member())
+    assert is_unsafe(written(Member(content=hidden, name=b"inner.zip")))
+
+
+@pytest.mark.parametrize("layout", ["<4s3L", "<4sL2Q"])
+@pytest.mark.parametrize("signed", [1, 0])
+@pytest.mark.parametrize("changed", [None, 1, 2, 3])
+def test_descriptor_that_contradicts_the_directory_is_unsafe(layout: str, signed: int, changed: int | None) -> None:
+    fields: list[bytes | int] = [b"PK\7\x08", zlib.crc32(b"text"), 4, 4]
+    if changed is not None:
+        fields[changed] = 3
+    behind = struct.pack(layout, *fields)[0 if signed else 4 :]
+    for flags in (0, 8):
+        data = written(Member(flags=flags, local_flags=8, behind=behind))
+        assert passes(data) if changed is None else is_unsafe(data)
+
+
+def test_descriptor_that_is_announced_and_missing_passes() -> None:
+    assert passes(written(Member(flags=8), Member(name=b"b")))
+
+
+def test_bytes_behind_a_deflated_stream_are_unsafe() -> None:
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(b"text") + packer.flush()
+    assert passes(written(Member(method=8, packed=packed)))
+    assert is_unsafe(written(Member(method=8, packed=packed + b"more")))
+
+
+@pytest.mark.parametrize("value", [5, 2**40])
+def test_zip64_field_that_contradicts_the_header_is_unsafe(value: int) -> None:
+    sizes = extra_field(1, struct.pack("<2Q", 4, value))
+    assert not passes(written(Member(extra=sizes)))
+    assert is_unsafe(written(Member(local_extra=sizes)))
+    assert is_unsafe(written(Member(extra=sizes, unpacked=0xFFFFFFFF)))
+
+
+def test_zip64_field_that_repeats_the_header_passes() -> None:
+    sizes = extra_field(1, struct.pack("<2Q", 4, 4))
+    assert passes(written(Member(extra=sizes, local_extra=sizes)))
+    assert passes(written(Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16)))))
+
+
+def test_two_zip64_fields_are_unsafe() -> None:
+    sizes = extra_field(1, struct.pack("<2Q", 4, 4))
+    assert is_unsafe(written(Member(local_extra=sizes + sizes)))
+
+
+def end_64(
+    entries: int, size: int, offset: int, at: int, *, record_size: int = 44, claimed: int | None = None
+) -> bytes:
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", record_size, 45, 45, 0, 0, entries, entries, size, offset)
+    return record + struct.pack("<4sLQL", b"PK\6\7", 0, at if claimed is None else claimed, 1)
+
+
+def test_end_records_that_contradict_each_other_are_unsafe() -> None:
+    plain = written(Member())
+    at = plain.rindex(b"PK\5\6")
+    start = plain.index(b"PK\1\2")
+    assert passes(written(Member(), between=end_64(1, at - start, start, at)))
+    assert passes(written(Member(), between=end_64(1, at - start, start, at), entries=0xFFFF))
+    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at), entries=2))
+    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at, record_size=45)))
+
+
+def test_two_zip64_end_records_are_unsafe() -> None:
+    plain = written(Member())
+    at, start = plain.rindex(b"PK\5\6"), plain.index(b"PK\1\2")
+    one = end_64(1, at - start, start, at)[:56]
+    assert is_unsafe(written(Member(), between=one + end_64(1, at - start, start, at)))
+
+
+def test_end_record_in_the_comment_is_unsafe() -> None:
+    assert is_unsafe(written(Member(), comment=b"PK\5\6" + bytes(18)))
+    assert is_unsafe(written(Member(), comment=b"PK\5\6" + bytes(200)))
+    assert passes(written(Member(), comment=b"a comment with PK in it"))
+
+
+def test_directory_that_is_read_with_and_without_the_bytes_before_it_is_unsafe() -> None:
+    inner = written(Member(name=b"seen"))
+    data = inner[: inner.index(b"PK\5\6")] + written(Member(name=b"hidden", content=b"x" * 8))
+    assert is_unsafe(data)

@@ -1,0 +1,88 @@
+"""No parser, walker or rule takes more than 2.3 times as long for an input of twice the size."""
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from sluice_inspect.inspection import inspect_file, preload
+from sluice_inspect.threats.scan import scan_source
+from tests.inspection.growing import GROWING, SAMPLES, Growing, seconds
+from tests.run_length import LONG_RUN, amount
+
+MAX_RATIO = 2.3
+# Below, the time of an input is mostly that of the start of a check, and the clock's.
+LEAST_SECONDS = 0.02
+MAX_BYTES = amount("GROWTH_BYTES", short=16 * 1024, full=8 * 1024**2)
+MAX_SECONDS = 5.0  # of any input of these sizes
+CPU_SECONDS = 30
+CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+CASES = {**GROWING, **SAMPLES} if LONG_RUN else GROWING
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    preload()
+
+
+def check(fd: int, filename: str) -> None:
+    inspect_file(fd, filename=filename)
+
+
+def scan(fd: int, filename: str) -> None:
+    scan_source(fd, filename)
+
+
+def ratio(run: Callable[[int, str], object], growing: Growing) -> float:
+    """Return how much longer the largest input takes than one of half its size; 0 if both are too fast to tell."""
+    count = 1
+    while len(growing.make(2 * count)) <= MAX_BYTES and count < 2**20:
+        count *= 2
+    large = growing.make(count)
+    slow = seconds(run, large, growing.extension, tries=1)
+    assert slow < MAX_SECONDS, f"{len(large)} bytes take {slow:.1f} s"
+    if slow < 2 * LEAST_SECONDS or count == 1:
+        return 0
+    least = float("inf")
+    for _ in range(8):  # a busy machine shows as noise in one of them, never as less than there is
+        fast = seconds(run, growing.make(count // 2), growing.extension, tries=3)
+        slow = min(slow, seconds(run, large, growing.extension, tries=3))
+        least = min(least, slow / max(fast, LEAST_SECONDS / 2))
+        if least <= MAX_RATIO:
+            break
+    return least
+
+
+def in_child(run: Callable[[int, str], object], growing: Growing) -> float:
+    """Return the ratio, measured in a child: a library may crash, which the sandbox takes for a refusal."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            os.write(writer, str(ratio(run, growing)).encode())
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the parent must learn of it)
+            os.write(writer, str(error).encode()[:500])
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answers:
+        answer = answers.read().decode()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) in CRASHES, f"ended by signal {os.WTERMSIG(status)}: too slow"
+        return 0
+    try:
+        return float(answer)
+    except ValueError:
+        pytest.fail(answer)
+
+
+@pytest.mark.asvs("15.2.2")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("run", [check, scan])
+def test_time_at_most_doubles_with_the_size(run: Callable[[int, str], object], name: str) -> None:
+    assert in_child(run, CASES[name]) <= MAX_RATIO

@@ -1,0 +1,188 @@
+"""`sluice_inspect` without the service: as a library, in its README, and as the command `sluice-inspect`."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sluice_inspect
+from sluice_inspect import Finding, Outcome, Report, inspect, inspect_file
+from sluice_inspect.__main__ import main
+from tests.inspection.formats.image_samples import chess_board, encoded
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "sluice_inspect"
+README = (PACKAGE / "README.md").read_text()
+PNG = encoded(chess_board(), "PNG")
+WITHOUT_THE_SERVICE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sluice" or name.startswith("sluice."):
+            raise ImportError(f"{name} is not installed")
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def run_without_the_service(code: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs the command in the folder and returns its exit status, output and errors."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = main(arguments)
+        except SystemExit as exit_:
+            status = int(str(exit_.code))
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good.png").write_bytes(PNG)
+    (tmp_path / "cut.png").write_bytes(PNG[:-30])
+    (tmp_path / "page.png").write_bytes(b"<html><body>502 Bad Gateway</body></html>")
+    (tmp_path / "empty.json").write_bytes(b"{}")
+    return tmp_path
+
+
+def test_service_cannot_be_imported_in_the_subprocess(tmp_path: Path) -> None:
+    run = run_without_the_service(f"{WITHOUT_THE_SERVICE}\nimport sluice.errors", folder=tmp_path)
+    assert "sluice is not installed" in run.stderr
+
+
+def test_readme_runs_without_the_service(tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    run = run_without_the_service(f"{WITHOUT_THE_SERVICE}\n{snippet}", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("the JSON breaks in line 1")
+
+
+def test_readme_lists_all_outcomes_findings_and_fields() -> None:
+    rows = set(re.findall(r"`([a-z_]+)`", "\n".join(line for line in README.splitlines() if line.startswith("|"))))
+    words = {*map(str, Outcome), *map(str, Finding), *Report.__dataclass_fields__}
+    assert words <= rows
+
+
+def test_every_module_imports_without_the_service(tmp_path: Path) -> None:
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name not in {"__init__.py", "__main__.py"}
+    ]
+    code = f"{WITHOUT_THE_SERVICE}\nimport importlib\nfor name in sys.argv[1:]:\n    importlib.import_module(name)"
+    run = run_without_the_service(code, *modules, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+
+
+def test_importing_the_package_loads_no_parser(tmp_path: Path) -> None:
+    code = "import sys, sluice_inspect, sluice_inspect.report; print(*sys.modules)"
+    loaded = run_without_the_service(code, folder=tmp_path).stdout.split()
+    assert "sluice_inspect.report" in loaded
+    assert not {"PIL", "lxml", "magic", "numpy", "pikepdf", "sluice_inspect.inspection"} & set(loaded)
+
+
+def test_inspect_is_an_alias_of_inspect_file() -> None:
+    assert inspect is inspect_file
+    assert inspect.__module__ == "sluice_inspect.inspection"
+    assert set(sluice_inspect.__all__) == {"Finding", "Limits", "Outcome", "Report", "inspect", "inspect_file"}
+    with pytest.raises(AttributeError, match="no attribute 'check_file'"):
+        _ = sluice_inspect.check_file
+
+
+def test_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_command_is_installed_with_the_distribution() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["sluice-inspect"] == "sluice_inspect.__main__:main"
+
+
+def test_ok_files_exit_with_0(folder: Path, command: Command) -> None:
+    status, out, err = command("good.png", str(folder / "good.png"))
+    assert out == f"good.png: ok (image/png)\n{folder}/good.png: ok (image/png)\n"
+    assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("cut.png", r"cut\.png: corrupt \(image/png\): .+\n"),
+        ("page.png", r"page\.png: type_mismatch \(text/html\): named \.png, but the content is a web page\n"),
+        ("empty.json", r"empty\.json: blank \(application/json\): the JSON holds nothing but nulls.*\n"),
+    ],
+)
+def test_file_that_is_not_ok_exits_with_1(command: Command, name: str, line: str) -> None:
+    status, out, _ = command(name, "good.png")
+    assert re.fullmatch(rf"{line}good\.png: ok \(image/png\)\n", out)
+    assert status == 1
+
+
+@pytest.mark.parametrize("name", ["missing.png", ".", "/dev/null"])
+def test_file_that_cannot_be_read_is_named_and_exits_with_2(command: Command, name: str) -> None:
+    status, out, err = command(name, "cut.png")
+    assert status == 2
+    assert err.startswith(f"sluice-inspect: cannot read {name}: ")
+    assert err.count("\n") == 1
+    assert out.startswith("cut.png: corrupt")
+
+
+def test_json_option_prints_complete_reports(command: Command) -> None:
+    status, out, _ = command("--json", "good.png", "cut.png")
+    reports = {line.pop("file"): Report.from_json(line) for line in map(json.loads, out.splitlines())}
+    assert reports["good.png"].measures["width"] == 64
+    assert reports["cut.png"].integrity is Outcome.CORRUPT
+    assert status == 1
+
+
+def test_escape_sequences_in_a_file_name_do_not_reach_the_terminal(folder: Path, command: Command) -> None:
+    name = "a\x1b[2J\n.png"
+    (folder / name).write_bytes(PNG)
+    assert command(name)[1] == "a [2J .png: ok (image/png)\n"
+    assert json.loads(command("--json", name)[1])["file"] == name
+    assert command(f"not-{name}")[2] == "sluice-inspect: cannot read not-a [2J .png: No such file or directory\n"
+
+
+def test_missing_file_argument_is_a_usage_error(command: Command) -> None:
+    status, _, err = command()
+    assert status == 2
+    assert "FILE" in err
+
+
+def test_help_states_the_exit_status(command: Command) -> None:
+    status, out, _ = command("--help")
+    assert status == 0
+    assert "2 if a file cannot be read" in " ".join(out.split())
+
+
+def test_command_runs_without_the_service(folder: Path) -> None:
+    code = f"{WITHOUT_THE_SERVICE}\nfrom sluice_inspect.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    run = run_without_the_service(code, "good.png", "page.png", folder=folder)
+    assert run.returncode == 1, run.stderr
+    assert [line.split()[1] for line in run.stdout.splitlines()] == ["ok", "type_mismatch"]
+
+
+def test_package_runs_as_a_module(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    call = [sys.executable, "-m", "sluice_inspect", "good.png"]
+    run = subprocess.run(call, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert (run.returncode, run.stdout) == (0, "good.png: ok (image/png)\n")

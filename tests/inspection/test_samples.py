@@ -1,0 +1,18 @@
+"""The sample of every format passes `inspect_file` under its own name."""
+
+import io
+
+import pytest
+
+from sluice_inspect.format import Format
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.registry import FORMATS
+from sluice_inspect.report import Outcome, Report
+
+
+@pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.name)
+def test_a_sample_is_sound_and_its_report_is_valid(kind: Format) -> None:
+    report = inspect_file(io.BytesIO(kind.sample()), filename=f"sample.{min(kind.extensions)}")
+    assert (report.format, report.outcome, report.integrity) == (kind.name, Outcome.OK, Outcome.OK)
+    assert (report.finding, report.blank, report.detail) == (None, False, "")
+    assert Report.from_json(report.to_json()) == report

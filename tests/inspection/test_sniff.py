@@ -1,0 +1,163 @@
+"""Recognition of a format by extension and content."""
+
+import io
+import tarfile
+
+import pytest
+
+from sluice_inspect import sniff
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.registry import FORMATS, format_of
+from sluice_inspect.report import UNKNOWN_TYPE, Finding
+from sluice_inspect.signatures import is_web_page
+from sluice_inspect.sniff import extension_of
+from tests.inspection.formats.examining import source_of
+
+
+@pytest.mark.parametrize(
+    ("name", "extension"),
+    [
+        ("a.PDF", "pdf"),
+        ("archive.tar.gz", "gz"),
+        ("folder/file.Txt. .", "txt"),
+        ("C:\\files\\scan.JPG", "jpg"),
+        ("folder.d/file", ""),
+        (".htaccess", ""),
+        ("", ""),
+        (None, ""),
+        ("dot.", ""),
+    ],
+)
+def test_last_extension_is_used(name: str | None, extension: str) -> None:
+    assert extension_of(name) == extension
+
+
+def test_no_two_formats_share_an_extension() -> None:
+    promised = [extension for format_ in FORMATS for extension in format_.extensions]
+    assert len(promised) == len(set(promised))
+
+
+def test_format_names_are_unique() -> None:
+    assert len({format_.name for format_ in FORMATS}) == len(FORMATS)
+
+
+@pytest.mark.parametrize(
+    "format_", [format_ for format_ in FORMATS if not format_.is_text], ids=lambda format_: format_.name
+)
+def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: object) -> None:
+    own = next(each for each in FORMATS if each is format_)
+    with source_of(own.sample()) as source:
+        assert sniff.recognise(source, FORMATS, None) is own
+        assert sniff.recognise(source, FORMATS, format_of("mp4")) is own
+
+
+def test_format_of_the_extension_is_tried_first() -> None:
+    document, archive = format_of("docx"), format_of("zip")
+    assert document is not None
+    with source_of(document.sample()) as source:
+        assert sniff.recognise(source, FORMATS, archive) is archive
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<!DOCTYPE html><p>",
+        b"\xef\xbb\xbf \r\n<HTML lang='en'>",
+        b'<?xml version="1.0"?>\n<html xmlns="x">',
+        b"<!-- saved from --><head>",
+    ],
+)
+def test_web_page_is_recognised_by_its_start(page: bytes) -> None:
+    with source_of(page) as source:
+        assert is_web_page(source.head)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!DOCTYPE html><script>x()</script>",
+        "\r\n <HTML>",
+        "<!-- Größe 日本 --><head>",
+        "<!--" + "x" * 20_000 + "--><html>",
+    ],
+)
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32", "utf-7"]
+)
+def test_web_page_is_recognised_in_every_encoding(encoding: str, page: str, mark: str) -> None:
+    if encoding == "utf-7":
+        page = page.replace("<", "+ADw-").replace("ö", "oe").replace("日本", "Japan")
+        data = (b"+/v8-" if mark else b"") + page.encode("ascii", "replace")
+    else:
+        data = (mark + page).encode(encoding)
+    assert is_web_page(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-32-be", "utf-7"])
+@pytest.mark.parametrize("text", ["see <html>", "< html", "a,b\n<html>,1", "+1 for <html>", "日本 <html>"])
+def test_text_that_mentions_a_page_is_none_in_any_encoding(encoding: str, text: str) -> None:
+    assert not is_web_page(text.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "text", [b"<note>html</note>", b"see <html>", b"<htmlish>", b"", b"<!-- a comment without an end"]
+)
+def test_other_text_is_not_a_web_page(text: bytes) -> None:
+    with source_of(text) as source:
+        assert not is_web_page(source.head)
+
+
+def tar() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("member"))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type"),
+    [
+        (b"\x1f\x8b\x08\0" + bytes(20), "application/gzip"),
+        (tar(), "application/x-tar"),
+        (b"fLaC\0\0\0\x22" + bytes(40), "audio/flac"),
+        (b"\x8f\x03\x01\xd1\x93" * 40, UNKNOWN_TYPE),
+        (b"", UNKNOWN_TYPE),
+    ],
+)
+def test_media_type_of_unknown_content_comes_from_libmagic(data: bytes, content_type: str) -> None:
+    with source_of(data) as source:
+        assert sniff.content_type_of(source) == content_type
+
+
+def test_text_is_distinguished_from_binary_by_its_start() -> None:
+    with source_of("GIF89a is a format. Grüße\n".encode()) as source:
+        assert sniff.is_plain_text(source)
+    with source_of(b"GIF89a\x01\x00\x01\x00") as source:
+        assert not sniff.is_plain_text(source)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<iframe src=javascript:alert(1)>",
+        b'\n <a href="javascript:alert(1)">x</a>',
+        b"<!-- words --><B>hello</B><script>alert(1)</script>",
+        b"<!--" + b"x" * 70_000 + b"--><html><script>alert(1)</script>",
+    ],
+    ids=["frame", "link", "behind a comment", "behind a long comment"],
+)
+def test_text_that_browsers_show_as_a_page_is_a_mismatch(text: bytes) -> None:
+    for extension in ("txt", "csv"):
+        assert inspect_file(io.BytesIO(text), filename=f"a.{extension}").finding is Finding.TYPE_MISMATCH
+    assert inspect_file(io.BytesIO(b"words " + text), filename="a.txt").finding is None
+
+
+def test_comment_and_tags_in_markdown_and_other_brackets_in_a_text_pass() -> None:
+    for filename, text in (
+        ("a.md", b'<!-- words -->\n<p align="center"><a href="b">c</a></p>\n'),
+        ("a.txt", b"<!-- words -->\nmore words\n"),
+        ("a.txt", b"<ann@example.org> wrote:\n"),
+        ("a.csv", b"<!-- words\n1,2\n"),
+    ):
+        assert inspect_file(io.BytesIO(text), filename=filename).finding is None

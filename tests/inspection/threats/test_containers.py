@@ -1,0 +1,183 @@
+"""Every container is opened, and parts that clamd misses are written to the shared buffer for it."""
+
+import gzip
+import lzma
+import os
+import random
+from collections.abc import Mapping
+
+import lz4.block
+import pytest
+import zstandard
+
+from sluice_inspect.archives import libarchive
+from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
+from sluice_inspect.formats import rar
+from sluice_inspect.threats.scan import scan_source
+from tests.inspection.threats.containers import (
+    MISSED_BY_CLAMD,
+    OPENED_BY_CLAMD,
+    REQUIRED_CONTAINERS,
+    Wrap,
+    pdf_with,
+    seven_zipped,
+)
+from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, verdict_of, zipped
+
+HARMLESS = random.Random(1).randbytes(3000)
+CONTAINERS: Mapping[str, Wrap] = (
+    {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()} | dict(MISSED_BY_CLAMD) | dict(OPENED_BY_CLAMD)
+)
+
+
+def block(data: bytes) -> bytes:
+    packed: bytes = lz4.block.compress(data, store_size=False)
+    return len(packed).to_bytes(4, "little") + packed
+
+
+def scan_with_buffer(
+    data: bytes, *, everything: bool = False, room: int = 2**20
+) -> tuple[dict[str, object], list[bytes]]:
+    """Scan with a shared buffer and return the unpack report and the parts in the buffer."""
+    buffer = SharedBuffer(room)
+    fd = os.memfd_create("scanned")
+    writer = SharedBufferWriter(os.dup(buffer.fd))
+    try:
+        os.write(fd, data)
+        result = scan_source(fd, "", writer, everything=everything)
+        places = result["laid"]
+        assert isinstance(places, list)
+        return result, [os.pread(buffer.fd, size, start) for start, size, _ in places]
+    finally:
+        writer.close()
+        os.close(fd)
+        buffer.close()
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_eicar_is_found_in_every_container(name: str) -> None:
+    assert threat_in(CONTAINERS[name](EICAR)) == "Eicar-Test-File"
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_harmless_bytes_are_clean_in_every_container(name: str) -> None:
+    assert verdict_of(scan_bytes(CONTAINERS[name](HARMLESS))) == verdict_of(scan_bytes(b""))
+
+
+@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+def test_parts_that_clamd_misses_are_written_to_the_shared_buffer(name: str) -> None:
+    result, parts = scan_with_buffer(MISSED_BY_CLAMD[name](HARMLESS))
+    assert result["complete"] is True
+    assert any(HARMLESS in part for part in parts)
+
+
+@pytest.mark.parametrize("name", [name for name in REQUIRED_CONTAINERS if name != "PDF attachment"])
+def test_parts_that_clamd_opens_are_not_written_to_the_shared_buffer(name: str) -> None:
+    assert scan_with_buffer(REQUIRED_CONTAINERS[name][1](HARMLESS))[1] == []
+
+
+def test_every_part_is_written_to_the_shared_buffer_on_request() -> None:
+    inner = zipped({"b": b"b" * 5000})
+    result, parts = scan_with_buffer(zipped({"a.zip": inner, "c": b"c" * 600}), everything=True)
+    assert parts == [b"b" * 5000, inner, b"c" * 600]
+    places = result["laid"]
+    assert isinstance(places, list)
+    assert [opened for _, _, opened in places] == [False, True, False]
+
+
+def test_parts_beyond_the_shared_buffer_are_incomplete() -> None:
+    result, parts = scan_with_buffer(pdf_with(random.Random(1).randbytes(5000)), room=4096)
+    assert (result["complete"], parts) == (False, [])
+    assert "more parts that clamd does not see than there is room for" in str(result["why"])
+
+
+def test_password_protected_document_is_reported_as_encrypted() -> None:
+    import pikepdf  # noqa: PLC0415  (only for its names)
+
+    locked = pdf_with(EICAR, encryption=pikepdf.Encryption(owner="x", user="y", R=6))
+    assert (threat_in(locked), scan_bytes(locked)["encrypted"]) == (None, True)
+    aes = seven_zipped(EICAR, b"\x06\xf1\x07\x01")
+    assert scan_bytes(aes.replace(EICAR, bytes(68)))["encrypted"] is True
+
+
+def test_unknown_packing_is_reported_as_unopened() -> None:
+    brotli = scan_bytes(seven_zipped(HARMLESS, b"\x04\xf7\x11\x02"))
+    assert brotli["unopened"] == ["7z"] or "7z archive that cannot be unpacked" in str(brotli["why"])
+    odd = bytearray(zipped({"b": HARMLESS}))
+    for at in (8, odd.index(b"PK\x01\x02") + 10):
+        odd[at] = 98
+    assert scan_bytes(bytes(odd))["unopened"] == ["zip method 98"]
+    assert scan_bytes(b"LZIP\x01" + HARMLESS)["unopened"] == ["lzip"]
+
+
+def test_rar_members_are_unpacked_when_libarchive_is_installed() -> None:
+    archive = rar.sample()
+    result, parts = scan_with_buffer(archive)
+    if libarchive.is_installed():
+        assert parts == [b"A sluice is a gate.\n"]
+    else:
+        assert result["unopened"] == ["rar"]
+
+
+def test_truncated_rar_archive_is_incomplete() -> None:
+    assert "rar archive that cannot be unpacked to its end" in str(scan_bytes(rar.sample()[:30])["why"])
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pytest.param(
+            b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(EICAR), id="Zstandard after a skippable frame"
+        ),
+        pytest.param(b"\x02\x21\x4c\x18" + block(EICAR), id="legacy LZ4"),
+        pytest.param(gzip.compress(b"first") + bytes(512) + gzip.compress(EICAR), id="gzip after padding"),
+        pytest.param(lzma.compress(b"first") + bytes(8) + lzma.compress(EICAR), id="xz after padding"),
+    ],
+)
+def test_eicar_is_found_in_unusual_streams(packed: bytes) -> None:
+    assert threat_in(packed) == "Eicar-Test-File"
+
+
+def test_stream_that_needs_much_memory_is_incomplete() -> None:
+    packer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=28)
+    ).compressobj()
+    packed = packer.compress(HARMLESS) + packer.flush()
+    assert "needs more memory to unpack than is allowed" in str(scan_bytes(packed)["why"])
+
+
+@pytest.mark.parametrize(("start", "name"), [(b"MSCF\0\0\0\0", "cab"), (b"ITSF", "chm")])
+def test_packing_that_only_clamd_opens_is_reported_as_foreign(start: bytes, name: str) -> None:
+    assert scan_bytes(start + HARMLESS)["foreign"] == [name]
+    assert scan_bytes(zipped({"a": start + HARMLESS}))["foreign"] == [name]
+
+
+@pytest.mark.parametrize(("method", "expansion"), [(6, 160), (9, 30_000)])
+def test_member_that_only_clamd_opens_counts_with_its_maximum_size(method: int, expansion: int) -> None:
+    odd = bytearray(zipped({"b": HARMLESS}))
+    packed = int.from_bytes(odd[18:22], "little")
+    for at in (8, odd.index(b"PK\x01\x02") + 10):
+        odd[at] = method
+    result = scan_bytes(bytes(odd))
+    assert (result["foreign"], result["unopened"], result["largest"]) == (
+        [f"zip method {method}"],
+        [],
+        expansion * packed,
+    )
+
+
+def test_sizes_are_measured() -> None:
+    result = scan_bytes(zipped({"a": bytes(5000), "in.zip": zipped({"b": bytes(9000)})}))
+    assert (result["largest"], result["members"], result["depth"]) == (9000, 3, 2)
+    assert result["unpacked"] == 14_000 + len(zipped({"b": bytes(9000)}))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_container_raises_no_exception(seed: int) -> None:
+    chance = random.Random(seed)
+    for wrap in CONTAINERS.values():
+        data = bytearray(wrap(HARMLESS))
+        for _ in range(8):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        cut = bytes(data[: chance.randrange(1, len(data) + 1)])
+        assert scan_bytes(cut)["threat"] is None
