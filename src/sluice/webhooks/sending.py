@@ -1,0 +1,227 @@
+"""Sending one webhook: the address is judged before it is dialled, and what the receiver answers is kept in part."""
+
+import asyncio
+import ipaddress
+import json
+import ssl
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from sluice import __version__
+from sluice.buckets.endpoints import (
+    EndpointRefused,
+    Resolve,
+    addresses_of,
+    require_allowed,
+    require_allowed_addresses,
+)
+from sluice.webhooks.signature import signed_headers
+
+_SECONDS: Final = 15.0
+_BODY_BYTES: Final = 2048
+_MOST_HEADERS: Final = 50
+_MOST_ADDRESSES: Final = 3
+_CONNECTIONS: Final = 4
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class NoAddress(EndpointRefused):
+    """The host of an endpoint has no address now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one attempt. `status` None: there was no answer, and `error` says why."""
+
+    status: int | None
+    headers: tuple[str, ...]
+    body: str
+    error: str | None
+    retry_after: timedelta | None
+    duration_ms: int
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the receiver took the event."""
+        return self.status is not None and 200 <= self.status < 300  # noqa: PLR2004  (RFC 9110 section 15.3)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the receiver asks for no further events."""
+        return self.status == httpx.codes.GONE
+
+
+def require_usable(url: str, allowed: Collection[str]) -> None:
+    """Raise `EndpointRefused` unless the URL is https, or names a host that the operator listed.
+
+    An address in its place must be one that may be dialled.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as fault:
+        raise EndpointRefused("is no URL") from fault
+    if parts.scheme not in _PORTS or not host or "@" in parts.netloc or parts.fragment or port == 0:
+        raise EndpointRefused("expected https://host/path, without user, password and fragment")
+    if _is_listed(url, allowed):
+        return
+    if parts.scheme != "https":
+        raise EndpointRefused("expected https: the operator allows http to no other host")
+    with suppress(ValueError):
+        require_allowed_addresses([str(ipaddress.ip_address(host))], allowed)
+    if host == "localhost" or host.endswith(".localhost"):
+        raise EndpointRefused("this host leads to an address that the operator does not allow")
+
+
+async def judged_addresses(url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Sequence[str]:
+    """Return the addresses that the host of `url` has now, all of which may be dialled; raise `EndpointRefused`."""
+    require_usable(url, allowed)
+    host = urlsplit(url).hostname or ""
+    is_address = _is_address(host)
+    found = [host] if is_address else list(await resolve(host))
+    if not found:
+        raise NoAddress("this host has no address")
+    if not (_is_listed(url, allowed) and (is_address or host == "localhost")):
+        require_allowed_addresses(found, allowed)
+    return sorted(found, key=lambda address: (":" in address, address))
+
+
+class WebhookSender:
+    """Sends webhooks to one endpoint. Close it in the end."""
+
+    def __init__(
+        self,
+        url: str,
+        secrets: Sequence[str],
+        allowed: Collection[str],
+        tls: ssl.SSLContext,
+        *,
+        resolve: Resolve = addresses_of,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._url = httpx.URL(url)
+        self._secrets = secrets
+        self._allowed = allowed
+        self._resolve = resolve
+        self._seconds = seconds
+        # No proxy of the environment: it would connect to an address that nobody judged.
+        self._client = httpx.AsyncClient(
+            verify=tls,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx.Timeout(seconds),
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        )
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
+    async def send(self, event: dict[str, Any]) -> Answer:
+        """Send one event and return what became of it. Never raise for what the receiver does."""
+        body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds):
+                addresses = await judged_addresses(str(self._url), self._allowed, self._resolve)
+                return await self._post(addresses, event["id"], body, began)
+        except EndpointRefused as fault:
+            return _no_answer(str(fault), began)
+        except TimeoutError:
+            return _no_answer(f"no answer within {self._seconds:g} s", began)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError) as fault:
+            return _no_answer(f"{type(fault).__name__}: {fault}", began)
+
+    async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> Answer:
+        headers = {
+            "Host": self._url.netloc.decode("ascii"),
+            "Content-Type": "application/json",
+            "User-Agent": f"Sluice/{__version__}",
+            "Accept-Encoding": "identity",
+            **signed_headers(self._secrets, event_id, int(time.time()), body),
+        }
+        tried = addresses[:_MOST_ADDRESSES]
+        for address in tried:
+            # To the judged address; the name stays in Host, and in SNI, by which the certificate is judged.
+            request = self._client.build_request(
+                "POST",
+                self._url.copy_with(host=address),
+                headers=headers,
+                content=body,
+                extensions={"sni_hostname": self._url.host},
+            )
+            try:
+                response = await self._client.send(request, stream=True)
+            except httpx.ConnectError:
+                if address == tried[-1]:
+                    raise
+                continue
+            try:
+                return Answer(
+                    status=response.status_code,
+                    headers=tuple(sorted({name.lower()[:100] for name in response.headers}))[:_MOST_HEADERS],
+                    body=await _beginning(response),
+                    error=None if response.is_success else f"status {response.status_code}",
+                    retry_after=_retry_after(response.headers.get("retry-after")),
+                    duration_ms=_since(began),
+                )
+            finally:
+                await response.aclose()
+        raise httpx.ConnectError("no address")
+
+
+async def _beginning(response: httpx.Response) -> str:
+    found = b""
+    async for chunk in response.aiter_raw():
+        found += chunk
+        if len(found) >= _BODY_BYTES:
+            break
+    # PostgreSQL stores no NUL. A character has a byte at least, so the text is no longer than the bytes.
+    return found[:_BODY_BYTES].decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _retry_after(text: str | None) -> timedelta | None:
+    """Return the wait that a receiver asks for, in seconds or until a date (RFC 9110 section 10.2.3)."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return timedelta(seconds=min(int(text[:9]), 86_400))
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(timedelta(0), aware - datetime.now(UTC))
+
+
+def _no_answer(error: str, began: float) -> Answer:
+    return Answer(None, (), "", error[:255].replace("\0", ""), None, _since(began))
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
+
+
+def _is_listed(url: str, allowed: Collection[str]) -> bool:
+    parts = urlsplit(url)
+    try:
+        require_allowed(f"{parts.scheme}://{parts.netloc}", allowed)
+    except EndpointRefused:
+        return False
+    return True
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,163 @@
+"""The event feed: an event for each change, in order, with a long poll and as server-sent events."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from sluice.events.catalogue import TYPES
+from tests.api.responses import assert_error, assert_validation_error, data, is_now
+from tests.api.samples import TEXT
+from tests.service import API, ApiClient
+
+WAITING_AT_ONCE = 10
+
+
+def feed(client: ApiClient, **query: Any) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = data(client.get("/events", **query))
+    return events
+
+
+def last_id(client: ApiClient) -> str:
+    return str(feed(client, limit=500)[-1]["id"])
+
+
+@contextmanager
+def stream(client: ApiClient, **headers: str) -> Iterator[Iterator[str]]:
+    """Yield the lines of a stream of server-sent events."""
+    asked = {"Authorization": client.authorization or "", "Accept": "text/event-stream", **headers}
+    with httpx.stream("GET", f"{client.service.url}{API}/events", headers=asked, timeout=30) as response:
+        assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        lines = response.iter_lines()
+        assert next(lines) == ": events follow"
+        yield lines
+
+
+def test_each_change_has_an_event(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["txt"])
+    token = data(client.post("/upload-tokens", {"context": context, "end_user": "user-42"}), 201)
+    stored = data(client.with_credential(token["token"]).upload(content=TEXT, context=context), 201)
+    rejected = client.upload("a.exe", TEXT, context=context)
+    client.patch(f"/contexts/{context}", {"max_file_size_mb": 2})
+    client.delete(f"/files/{stored['file_id']}")
+    key = client.create_key("metadata")
+    client.delete(f"/api-keys/{key.api_key_id}")
+    events = feed(client)
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert {event["tenant_id"] for event in events} == {client.tenant_id}
+    assert all(is_now(event["timestamp"]) and event["api_version"] == "v1" for event in events)
+    assert [event["type"] for event in events] == [
+        "api_key.created",  # the client's own
+        "upload_token.spent",
+        "file.stored",
+        "file.rejected",
+        "context.updated",
+        "file.deleted",
+        "api_key.created",
+        "api_key.revoked",
+    ]
+    for event in events:
+        TYPES[event["type"]].model_validate(event["data"], extra="forbid")
+    by_type = {event["type"]: event["data"] for event in events}
+    assert by_type["upload_token.spent"]["token_id"] == token["token_id"]
+    assert by_type["file.stored"] | {"file_id": stored["file_id"], "end_user": "user-42"} == by_type["file.stored"]
+    assert by_type["file.stored"]["report_id"] == stored["report_id"]
+    assert by_type["file.rejected"]["reason"] == "extension_not_allowed"
+    assert rejected.headers["request-id"]
+    assert by_type["context.updated"]["changed"] == ["max_file_size_mb"]
+    assert by_type["file.deleted"]["file_id"] == stored["file_id"]
+    assert by_type["api_key.revoked"]["api_key_id"] == key.api_key_id
+
+
+def test_a_reader_goes_on_behind_the_last_event_that_it_has(client: ApiClient) -> None:
+    context = client.create_context()
+    for name in ("a", "b", "c"):
+        client.store(f"{name}.txt", context=context)
+    first, *rest = feed(client, type="file.stored")
+    assert feed(client, after=first["id"], limit=1) == rest[:1]
+    assert feed(client, after=first["id"]) == rest
+    assert feed(client, after=rest[-1]["id"]) == []
+    assert feed(client, type=["file.deleted", "file.rejected"]) == []
+
+
+def test_unknown_parameters_types_and_events_are_refused(client: ApiClient) -> None:
+    assert_validation_error(client.get("/events", page=1, type="file.lost"), "page", "type")
+    assert_validation_error(client.get("/events", after="evt_00000000000000000000000000"), "after")
+    assert_validation_error(client.get("/events", after="\0"), "after")
+    assert_validation_error(client.get("/events", limit=501, wait=31), "limit", "wait")
+    theirs = client.other_tenant_client()
+    assert_validation_error(client.get("/events", after=last_id(theirs)), "after")
+
+
+def test_a_long_poll_returns_with_the_event_that_it_waited_for(client: ApiClient) -> None:
+    after = last_id(client)
+    found: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: found.extend(feed(client, after=after, wait=30, type="api_key.created")))
+    waiting.start()
+    context = client.create_context()
+    client.store(context=context)  # of another type
+    client.create_key("upload", name="waited for")
+    waiting.join(20)
+    assert [event["data"]["name"] for event in found] == ["waited for"]
+
+
+def test_a_long_poll_ends_without_an_event(client: ApiClient) -> None:
+    after, began = last_id(client), time.monotonic()
+    assert feed(client, after=after, wait=1) == []
+    assert 0.9 < time.monotonic() - began < 10
+
+
+def test_a_stream_sends_events_and_resumes(client: ApiClient) -> None:
+    context = client.create_context()
+    with stream(client) as lines:
+        client.store(context=context)
+        sent = dict(line.split(": ", 1) for line in _block(lines))
+    assert sent["event"] == "file.stored"
+    event = json.loads(sent["data"])
+    assert event["id"] == sent["id"]
+    assert event == feed(client, type="file.stored")[0]
+    client.create_key("upload")
+    with stream(client, **{"Last-Event-ID": sent["id"]}) as lines:
+        assert dict(line.split(": ", 1) for line in _block(lines))["event"] == "api_key.created"
+
+
+def _block(lines: Iterator[str]) -> list[str]:
+    """Return the lines of the next event."""
+    found: list[str] = []
+    for line in lines:
+        if line and not line.startswith(":"):
+            found.append(line)
+        elif found:
+            break
+    return found
+
+
+@pytest.mark.one_process
+def test_readers_that_wait_are_limited_for_each_tenant(client: ApiClient) -> None:
+    other_client = client.other_tenant_client()
+    after = last_id(client)
+    answers: list[httpx.Response] = []
+
+    def wait() -> None:
+        answers.append(client.get("/events", after=after, wait=30))
+
+    threads = [threading.Thread(target=wait) for _ in range(WAITING_AT_ONCE + 3)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 20
+    while len(answers) < 3:
+        assert time.monotonic() < deadline, "no reader was refused"
+        time.sleep(0.02)  # threads of this test, so this polls
+    assert data(other_client.get("/events", after=last_id(other_client), wait=1)) == []
+    client.create_key("upload")
+    for thread in threads:
+        thread.join(20)
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 3
+    assert_error(refused[0], 429, refused[0].json()["message"], "Too many readers of this tenant wait for events")
+    assert all(len(data(answer)) == 1 for answer in answers if answer not in refused)

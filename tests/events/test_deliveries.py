@@ -1,0 +1,185 @@
+"""Deliveries by the worker: a receiver that hangs, a name that is bound anew, and how much is sent at once."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import func, select
+
+from sluice.buckets.endpoints import EndpointRefused
+from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.schema import webhook_deliveries
+from sluice.events.catalogue import TYPES
+from sluice.events.record import StoredEvent
+from sluice.webhooks.endpoint import ATTEMPTS, next_wait
+from sluice.webhooks.sending import WebhookSender, judged_addresses
+from sluice.webhooks.service import EndpointDraft, Webhooks
+from sluice.webhooks.signature import new_secret
+from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
+from tests.db.conftest import tables  # noqa: F401  (a fixture)
+from tests.db.rows import NOW, add_tenant
+from tests.events.receiver import Receiver, running_receiver
+from tests.events.test_numbering import deleted, write
+from tests.operator_action import operator_action
+from tests.run_length import amount
+from tests.worker.environment import KEYRING
+
+EVENTS = amount("WEBHOOKS", short=300, full=10_000)
+PATIENCE = 60.0
+ALLOWED = ("127.0.0.1",)
+NAME = "hooks.example.test"
+EVENT = StoredEvent("evt_1", "ten_1", "file.deleted", NOW, TYPES["file.deleted"].example, 1).to_json()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with running_receiver() as running:
+        yield running
+
+
+@asynccontextmanager
+async def working(database: Database, options: WebhookOptions) -> AsyncIterator[None]:
+    """Run the job of the worker until the block ends."""
+    stop = asyncio.Event()
+    job = asyncio.create_task(WebhookDeliveries(database, KEYRING, options, pause_seconds=0.05).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await job
+
+
+async def add_endpoint(database: Database, receiver: Receiver) -> str:
+    webhooks = Webhooks(database, KEYRING, ALLOWED)
+    issued = await webhooks.create(operator_action("ten_1"), EndpointDraft(receiver.url, ("*",)))
+    return issued.endpoint.endpoint_id
+
+
+async def states(database: Database, endpoint_id: str) -> dict[str, int]:
+    """Return how many deliveries to an endpoint are in each state."""
+    columns = webhook_deliveries.c
+    query = select(columns.state, func.count()).where(columns.endpoint_id == endpoint_id).group_by(columns.state)
+    async with database.reading(ALL_TENANTS) as connection:
+        return {row[0]: row[1] for row in (await connection.execute(query)).all()}
+
+
+async def until_delivered(database: Database, endpoint_id: str, number: int) -> None:
+    """Wait until so many deliveries are noted, and assert that there is no other."""
+    async with asyncio.timeout(PATIENCE):
+        while (await states(database, endpoint_id)).get("delivered", 0) < number:  # noqa: ASYNC110  (no event tells)
+            await asyncio.sleep(0.05)  # the job of the worker, so this polls
+    assert await states(database, endpoint_id) == {"delivered": number}
+
+
+@pytest.mark.timeout(240)
+async def test_a_receiver_that_hangs_delays_no_other(
+    tables: Database,  # noqa: F811  (the fixture)
+    receiver: Receiver,
+) -> None:
+    await add_tenant(tables, "ten_1")
+    with running_receiver() as hanging:
+        hanging.hang()
+        await add_endpoint(tables, hanging)
+        endpoint_id = await add_endpoint(tables, receiver)
+        for start in range(0, EVENTS, 500):
+            await write(tables, *(deleted(number) for number in range(start, min(start + 500, EVENTS))))
+        began = time.monotonic()
+        async with working(tables, WebhookOptions(ALLOWED, seconds=PATIENCE)):
+            got = await asyncio.to_thread(receiver.wait_for, EVENTS, seconds=PATIENCE)
+            await until_delivered(tables, endpoint_id, EVENTS)
+        print(f"\n{EVENTS} events in {time.monotonic() - began:.1f} s")  # noqa: T201
+    assert len({one.headers["webhook-id"] for one in got}) == EVENTS
+    assert sorted(one.event["sequence"] for one in got) == list(range(1, EVENTS + 1))
+    assert receiver.most <= 4
+    assert hanging.most == 4
+
+
+async def test_two_workers_send_each_event_once(
+    tables: Database,  # noqa: F811  (the fixture)
+    receiver: Receiver,
+) -> None:
+    await add_tenant(tables, "ten_1")
+    endpoint_id = await add_endpoint(tables, receiver)
+    options = WebhookOptions(ALLOWED)
+    async with working(tables, options), working(tables, options):
+        await write(tables, *(deleted(number) for number in range(100)))
+        await until_delivered(tables, endpoint_id, 100)
+    assert len(receiver.got) == 100
+
+
+@asynccontextmanager
+async def sender(
+    receiver: Receiver, allowed: Sequence[str], resolve: Callable[[str], list[str]], *, seconds: float = 15.0
+) -> AsyncIterator[WebhookSender]:
+    """Yield a sender to the receiver by the name `NAME`."""
+
+    async def resolved(host: str) -> list[str]:
+        assert host == NAME
+        return resolve(host)
+
+    url = receiver.url.replace("127.0.0.1", NAME)
+    made = WebhookSender(url, [new_secret()], allowed, ssl.create_default_context(), resolve=resolved, seconds=seconds)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def test_a_name_is_resolved_once_for_an_attempt_and_the_judged_address_is_dialled(receiver: Receiver) -> None:
+    answers = iter([["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], []])
+    async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: next(answers)) as to:
+        assert (await to.send(EVENT)).status == 204
+        assert receiver.got[0].headers["host"] == f"{NAME}:{receiver.port}"
+        for why in ("does not allow", "does not allow", "no address"):
+            refused = await to.send(EVENT)
+            assert refused.status is None
+            assert why in (refused.error or "")
+    assert next(answers, None) is None
+    assert len(receiver.got) == 1
+
+
+async def test_no_answer_in_time_is_a_failure(receiver: Receiver) -> None:
+    receiver.hang()
+    async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"], seconds=0.3) as to:
+        answer = await to.send(EVENT)
+    assert (answer.status, answer.error) == (None, "no answer within 0.3 s")
+
+
+async def test_a_proxy_of_the_environment_is_not_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_receiver() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"]) as to:
+            assert (await to.send(EVENT)).status == 204
+        assert not proxy.got
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["10.0.0.1"],
+        ["93.184.216.34", "10.0.0.1"],
+        ["::1"],
+        ["::ffff:192.168.0.1"],
+        ["64:ff9b::a00:1"],
+        ["2002:a00:1::"],
+    ],
+)
+async def test_an_address_that_is_not_public_is_refused(addresses: list[str]) -> None:
+    async def resolve(_host: str) -> list[str]:
+        return addresses
+
+    with pytest.raises(EndpointRefused, match="does not allow"):
+        await judged_addresses("https://app.example.com/hook", (), resolve)
+
+
+def test_waits_follow_the_plan_with_jitter_and_end() -> None:
+    for attempts, planned in enumerate(ATTEMPTS[1:], 1):
+        waits = [next_wait(attempts, None) for _ in range(50)]
+        assert all(wait is not None and planned * 0.9 <= wait <= planned * 1.1 for wait in waits)
+        assert len(set(waits)) > 1
+    assert next_wait(len(ATTEMPTS), None) is None
