@@ -1,0 +1,5 @@
+"""Idempotency keys of uploads; what a repeated upload is answered is decided in `uploads.idempotency`."""
+
+from sluice.idempotency_keys.key_claim import EarlierUpload, KeyClaim
+
+__all__ = ["EarlierUpload", "KeyClaim"]

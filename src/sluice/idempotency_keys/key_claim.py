@@ -1,0 +1,33 @@
+"""The values of idempotency keys."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClaim:
+    """What one upload claims a key with. It has the key as long as the row names its `report_id`.
+
+    `key_hash` stands for the credential and the key, `fingerprint` for what is uploaded.
+    """
+
+    tenant_id: str
+    key_hash: str
+    fingerprint: str
+    report_id: str
+    lease: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierUpload:
+    """The upload that has the key, by its row.
+
+    `may_run` says whether its lease still runs, `is_expired` whether its key was kept long enough, `file_state` is the
+    state of the file that it reserved, None if there is none.
+    """
+
+    fingerprint: str
+    report_id: str
+    may_run: bool
+    is_expired: bool
+    file_state: str | None

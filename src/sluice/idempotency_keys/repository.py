@@ -1,0 +1,94 @@
+"""All queries of idempotency keys; what a query means is decided in `uploads.idempotency`."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, delete, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from sluice.db.schema import files, idempotency_keys
+from sluice.db.sql import Connection, now, now_plus
+from sluice.idempotency_keys.key_claim import EarlierUpload, KeyClaim
+
+_KEPT: Final = timedelta(hours=24)
+_COLUMNS: Final = idempotency_keys.c
+
+
+async def add(connection: Connection, claim: KeyClaim) -> bool:
+    """Insert the row of a key; return False if there is one."""
+    upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
+    statement = (
+        upsert(idempotency_keys)
+        .values(tenant_id=claim.tenant_id, key_hash=claim.key_hash, **_values(claim))
+        .on_conflict_do_nothing(index_elements=["tenant_id", "key_hash"])
+        .returning(_COLUMNS.key_hash)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def lock(connection: Connection, claim: KeyClaim) -> EarlierUpload | None:
+    """Return the upload that has the key, and keep others from changing the row until the transaction ends."""
+    query = (
+        select(
+            _COLUMNS.fingerprint,
+            _COLUMNS.report_id,
+            _COLUMNS.lease_until.is_not(None) & (_COLUMNS.lease_until > now()),
+            _COLUMNS.expires_at <= now(),
+            files.c.state,
+        )
+        .outerjoin(files, and_(files.c.tenant_id == _COLUMNS.tenant_id, files.c.file_id == _COLUMNS.file_id))
+        .where(_COLUMNS.tenant_id == claim.tenant_id, _COLUMNS.key_hash == claim.key_hash)
+        .with_for_update(of=idempotency_keys)
+    )
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else EarlierUpload(*row)
+
+
+async def take_over(connection: Connection, claim: KeyClaim) -> None:
+    """Give the key, whose row is locked, to another upload."""
+    statement = update(idempotency_keys).where(
+        _COLUMNS.tenant_id == claim.tenant_id, _COLUMNS.key_hash == claim.key_hash
+    )
+    await connection.execute(statement.values(**_values(claim)))
+
+
+async def hold(connection: Connection, claim: KeyClaim, file_id: str) -> bool:
+    """Name the file that the transaction reserves; return False if another upload has the key now."""
+    statement = update(idempotency_keys).where(*_is_held_by(claim))
+    held = statement.values(file_id=file_id, lease_until=now_plus(claim.lease)).returning(_COLUMNS.key_hash)
+    return (await connection.execute(held)).one_or_none() is not None
+
+
+async def release(connection: Connection, claim: KeyClaim) -> None:
+    """End the lease of an upload that failed; a no-op if another upload has the key now."""
+    await connection.execute(update(idempotency_keys).where(*_is_held_by(claim)).values(lease_until=None))
+
+
+async def delete_expired(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete keys that were to be kept until `before`, at most `limit`; return how many."""
+    old = select(_COLUMNS.tenant_id, _COLUMNS.key_hash).where(_COLUMNS.expires_at < before).limit(limit)
+    owned = [(row.tenant_id, row.key_hash) for row in (await connection.execute(old)).all()]
+    if owned:
+        is_old = tuple_(_COLUMNS.tenant_id, _COLUMNS.key_hash).in_(owned)
+        # Once more by its age: it may have been taken over in between.
+        await connection.execute(delete(idempotency_keys).where(is_old, _COLUMNS.expires_at < before))
+    return len(owned)
+
+
+def _values(claim: KeyClaim) -> dict[str, Any]:
+    return {
+        "fingerprint": claim.fingerprint,
+        "report_id": claim.report_id,
+        "file_id": None,
+        "lease_until": now_plus(claim.lease),
+        "expires_at": now_plus(_KEPT),
+    }
+
+
+def _is_held_by(claim: KeyClaim) -> tuple[ColumnElement[bool], ...]:
+    return (
+        _COLUMNS.tenant_id == claim.tenant_id,
+        _COLUMNS.key_hash == claim.key_hash,
+        _COLUMNS.report_id == claim.report_id,
+    )

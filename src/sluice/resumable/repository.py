@@ -1,0 +1,295 @@
+"""All queries of resumable uploads and their parts; what a query means is decided in `service`.
+
+The file of one is reserved by `uploads.repository`. All moments are those of the database's clock.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert, or_, select, update
+
+from sluice.db.schema import resumable_parts, resumable_uploads, tenants
+from sluice.db.sql import AnyRow, Connection, Fields, now, now_plus
+from sluice.resumable.resumable_upload import NewUpload, Part, ResumableUpload, UploadState
+
+_UPLOADS: Final = resumable_uploads.c
+_PARTS: Final = resumable_parts.c
+_WAITING: Final = tuple(state.value for state in UploadState if state.waits)
+_SHOWN: Final = (
+    *(column for column in _UPLOADS if column.name not in {"judging_until", "due_at"}),
+    (_UPLOADS.expires_at <= now()).label("is_over"),
+)
+
+
+async def create(
+    connection: Connection, upload: NewUpload, upload_id: str, life: timedelta, most_bytes: int
+) -> ResumableUpload | None:
+    """Insert an open upload; None if the tenant's uploads that wait would have more than `most_bytes` in all."""
+    # The tenant's row is locked, so that two creations do not both find the same room. SQLite has one writer anyway.
+    await connection.execute(
+        select(tenants.c.tenant_id).where(tenants.c.tenant_id == upload.tenant_id).with_for_update()
+    )
+    query = select(func.coalesce(func.sum(_UPLOADS.length), 0)).where(
+        _UPLOADS.tenant_id == upload.tenant_id, _UPLOADS.state.in_(_WAITING)
+    )
+    waiting = int((await connection.execute(query)).scalar_one())
+    if waiting + upload.length > most_bytes:
+        return None
+    row: dict[str, Any] = {name: getattr(upload, name) for name in NewUpload.__slots__}
+    values = row | {
+        "upload_id": upload_id,
+        "received": 0,
+        "small_appends": 0,
+        "generation": 0,
+        "state": UploadState.OPEN.value,
+        "created_at": now(),
+        "expires_at": now_plus(life),
+        "due_at": now_plus(life),
+    }
+    await connection.execute(insert(resumable_uploads).values(values))
+    return await find(connection, upload.tenant_id, upload_id)
+
+
+async def find(connection: Connection, tenant_id: str, upload_id: str) -> ResumableUpload | None:
+    """Return one upload, or None."""
+    return _found(await connection.execute(select(*_SHOWN).where(*_one(tenant_id, upload_id))))
+
+
+async def list_parts(connection: Connection, tenant_id: str, upload_id: str) -> Sequence[Part]:
+    """Return the parts of an upload in the order of their bytes."""
+    query = (
+        select(_PARTS.start_byte, _PARTS.size_bytes, _PARTS.object_key)
+        .where(_PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id)
+        .order_by(_PARTS.start_byte)
+    )
+    return [Part(*row) for row in (await connection.execute(query)).all()]
+
+
+async def begin_append(connection: Connection, tenant_id: str, upload_id: str, offset: int) -> ResumableUpload | None:
+    """Make this request the only one that may append, from `offset` on; None if the upload is not open there."""
+    return _found(
+        await connection.execute(
+            _changed(
+                tenant_id,
+                upload_id,
+                _UPLOADS.state == UploadState.OPEN.value,
+                _UPLOADS.received == offset,
+                _UPLOADS.expires_at > now(),
+                generation=_UPLOADS.generation + 1,
+            )
+        )
+    )
+
+
+async def append(
+    connection: Connection, upload: ResumableUpload, size: int, *, is_small: bool
+) -> ResumableUpload | None:
+    """Count bytes that are stored as parts; None if another request has taken the upload over."""
+    return _found(
+        await connection.execute(
+            _changed(
+                upload.tenant_id,
+                upload.upload_id,
+                _UPLOADS.state == UploadState.OPEN.value,
+                _UPLOADS.generation == upload.generation,
+                _UPLOADS.received == upload.received,
+                received=_UPLOADS.received + size,
+                small_appends=_UPLOADS.small_appends + int(is_small),
+            )
+        )
+    )
+
+
+async def add_parts(connection: Connection, tenant_id: str, upload_id: str, parts: Sequence[Part]) -> None:
+    """Insert the rows of parts that are stored and counted."""
+    rows = [
+        {
+            "upload_id": upload_id,
+            "start_byte": part.start,
+            "tenant_id": tenant_id,
+            "size_bytes": part.size,
+            "object_key": part.object_key,
+        }
+        for part in parts
+    ]
+    await connection.execute(insert(resumable_parts), rows)
+
+
+async def begin_judging(
+    connection: Connection, tenant_id: str, upload_id: str, report_id: str, lease: timedelta
+) -> ResumableUpload | None:
+    """Begin an attempt to judge a complete upload; None if there is one already, or nothing to judge."""
+    return _found(
+        await connection.execute(
+            _changed(
+                tenant_id,
+                upload_id,
+                _UPLOADS.state == UploadState.OPEN.value,
+                _UPLOADS.received == _UPLOADS.length,
+                _UPLOADS.expires_at > now(),
+                state=UploadState.JUDGING.value,
+                report_id=report_id,
+                file_id=None,
+                judging_until=now_plus(lease),
+                generation=_UPLOADS.generation + 1,
+            )
+        )
+    )
+
+
+async def extend_judging(connection: Connection, upload: ResumableUpload, lease: timedelta) -> bool:
+    """Keep the lease of an attempt; return whether it still judges the upload."""
+    extended = _found(
+        await connection.execute(
+            _changed(upload.tenant_id, upload.upload_id, *_judged_by(upload.report_id), judging_until=now_plus(lease))
+        )
+    )
+    return extended is not None
+
+
+async def end_lease(connection: Connection, tenant_id: str, upload_id: str) -> ResumableUpload | None:
+    """Lock an upload whose attempt has let its lease run out; None if there is no such attempt."""
+    return _found(
+        await connection.execute(
+            _changed(
+                tenant_id,
+                upload_id,
+                _UPLOADS.state == UploadState.JUDGING.value,
+                _UPLOADS.judging_until <= now(),
+                judging_until=now(),
+            )
+        )
+    )
+
+
+async def lock_judging(connection: Connection, upload: ResumableUpload) -> ResumableUpload | None:
+    """Lock an upload that this attempt judges; None if another has taken it over."""
+    return _found(
+        await connection.execute(
+            _changed(upload.tenant_id, upload.upload_id, *_judged_by(upload.report_id), judging_until=now())
+        )
+    )
+
+
+async def settle(
+    connection: Connection, upload: ResumableUpload, state: UploadState, *, kept_for: timedelta | None
+) -> ResumableUpload | None:
+    """Note what became of an attempt. The upload's own time is over after `kept_for`, if that is sooner.
+
+    The parts of one that has a verdict are due to be deleted at once.
+    """
+    values: dict[str, Any] = {"state": state.value, "judging_until": None}
+    if state is UploadState.OPEN:
+        values |= {"file_id": None, "report_id": None}
+    else:
+        values["due_at"] = now()
+    if kept_for is not None:
+        values["expires_at"] = now_plus(kept_for)
+    return _found(
+        await connection.execute(_changed(upload.tenant_id, upload.upload_id, *_judged_by(upload.report_id), **values))
+    )
+
+
+async def cancel(connection: Connection, tenant_id: str, upload_id: str) -> bool:
+    """Cancel an open upload: nothing can be appended, and its parts are due to be deleted."""
+    cancelled = _found(
+        await connection.execute(
+            _changed(
+                tenant_id,
+                upload_id,
+                _UPLOADS.state == UploadState.OPEN.value,
+                state=UploadState.CANCELLED.value,
+                generation=_UPLOADS.generation + 1,
+                due_at=now(),
+            )
+        )
+    )
+    return cancelled is not None
+
+
+# For the worker
+
+
+async def list_due(connection: Connection, limit: int, *, failed: Collection[str]) -> Sequence[AnyRow]:
+    """Return tenant and id of uploads that the worker has something to do with, but those that have `failed`."""
+    query = (
+        select(_UPLOADS.tenant_id, _UPLOADS.upload_id)
+        .where(_UPLOADS.due_at <= now(), _UPLOADS.upload_id.not_in(failed))
+        .order_by(_UPLOADS.due_at)
+        .limit(limit)
+    )
+    return (await connection.execute(query)).all()
+
+
+async def expire(connection: Connection, tenant_id: str, upload_id: str) -> bool:
+    """Cancel an open upload whose time is over; return whether it was one."""
+    expired = _found(
+        await connection.execute(
+            _changed(
+                tenant_id,
+                upload_id,
+                _UPLOADS.state == UploadState.OPEN.value,
+                _UPLOADS.expires_at <= now(),
+                state=UploadState.CANCELLED.value,
+                generation=_UPLOADS.generation + 1,
+            )
+        )
+    )
+    return expired is not None
+
+
+async def delete_parts(connection: Connection, tenant_id: str, upload_id: str) -> None:
+    """Delete the rows of parts whose objects were deleted, and look at the upload again when its time is over."""
+    await connection.execute(
+        delete(resumable_parts).where(_PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id)
+    )
+    await connection.execute(_changed(tenant_id, upload_id, due_at=_UPLOADS.expires_at))
+
+
+async def delete_over(connection: Connection, tenant_id: str, upload_id: str) -> None:
+    """Delete the row of an upload that was cancelled, or that has its verdict and whose time is over."""
+    is_over = or_(_UPLOADS.state == UploadState.CANCELLED.value, _UPLOADS.expires_at <= now())
+    await connection.execute(
+        delete(resumable_uploads).where(*_one(tenant_id, upload_id), _UPLOADS.state.not_in(_WAITING), is_over)
+    )
+
+
+async def postpone(connection: Connection, tenant_id: str, upload_id: str, pause: timedelta) -> None:
+    """Look at an upload again after a while."""
+    await connection.execute(_changed(tenant_id, upload_id, due_at=now_plus(pause)))
+
+
+async def list_known(connection: Connection, upload_ids: Collection[str]) -> Collection[str]:
+    """Return those of the ids that have a row."""
+    query = select(_UPLOADS.upload_id).where(_UPLOADS.upload_id.in_(upload_ids))
+    return set((await connection.execute(query)).scalars())
+
+
+async def count_waiting(connection: Connection) -> tuple[int, int]:
+    """Return how many uploads of all tenants wait for bytes or a verdict, and how many bytes they have."""
+    query = select(func.count(), func.coalesce(func.sum(_UPLOADS.received), 0)).where(_UPLOADS.state.in_(_WAITING))
+    uploads, size = (await connection.execute(query)).one()
+    return int(uploads), int(size)
+
+
+def _one(tenant_id: str, upload_id: str) -> tuple[ColumnElement[bool], ...]:
+    return _UPLOADS.tenant_id == tenant_id, _UPLOADS.upload_id == upload_id
+
+
+def _judged_by(report_id: str | None) -> tuple[ColumnElement[bool], ...]:
+    return _UPLOADS.state == UploadState.JUDGING.value, _UPLOADS.report_id == report_id
+
+
+def _changed(tenant_id: str, upload_id: str, *conditions: ColumnElement[bool], **values: Any) -> Update:
+    """Return the statement that changes an upload which meets the conditions."""
+    return update(resumable_uploads).where(*_one(tenant_id, upload_id), *conditions).values(values).returning(*_SHOWN)
+
+
+def _found(result: CursorResult[Any]) -> ResumableUpload | None:
+    row = result.mappings().one_or_none()
+    return None if row is None else _upload(row)
+
+
+def _upload(row: Fields) -> ResumableUpload:
+    return ResumableUpload(**{**row, "state": UploadState(row["state"]), "is_over": bool(row["is_over"])})

@@ -1,0 +1,322 @@
+"""What may be done with resumable uploads: create, append, take the verdict, cancel. Knows nothing of HTTP.
+
+create    what is announced is judged as at the end, as far as it is known: nothing that cannot pass is begun
+append    one request at a time; each new one ends the one before; what has arrived is kept
+finish    the parts go through `uploads.upload` as the bytes of a form do; every caller gets the same verdict
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from sluice.access import Principal
+from sluice.contexts import repository as context_rows
+from sluice.db.database import Database, DatabaseUnavailable
+from sluice.db.sql import Connection
+from sluice.decisions import repository as decision_rows
+from sluice.errors import (
+    NotFound,
+    ServiceUnavailable,
+    TooManyRequests,
+    UploadFinished,
+    UploadTakenOver,
+)
+from sluice.files import lifecycle
+from sluice.files import repository as file_rows
+from sluice.kit.failpoints import failpoint
+from sluice.kit.ids import new_id
+from sluice.kit.text import is_plain
+from sluice.resumable import repository
+from sluice.resumable.parts import PartWriter, read_parts
+from sluice.resumable.resumable_upload import NewUpload, Part, ResumableUpload, UploadState
+from sluice.storage import ObjectStore
+from sluice.uploads.reasons import LIMIT_REASONS, Reason
+from sluice.uploads.report import VerdictReport
+from sluice.uploads.slots import UploadSlots
+from sluice.uploads.spool import Spool
+from sluice.uploads.upload import Upload
+from sluice.uploads.values import Attempt, Stored
+
+_SMALL_BYTES: Final = 256 * 1024
+_MOST_SMALL: Final = 1000  # appends of fewer bytes, but the last
+_LEASE: Final = timedelta(seconds=15)  # of an attempt to judge; its server extends it
+_EXTEND_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.25
+_JOIN_SECONDS: Final = 60.0  # as long as a request waits for an attempt of another
+_REJECTED_LIFE: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumableLimits:
+    """How long an upload waits for its bytes, and how many bytes a tenant may have announced in all."""
+
+    life: timedelta
+    most_bytes: int
+
+
+# Makes an attempt, which the second argument does, with an upload that it closes.
+Run = Callable[[Upload, Callable[[], Awaitable[Stored]]], Awaitable[Stored]]
+
+
+class ResumableUploads:
+    """The resumable uploads of all tenants, one tenant at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: ObjectStore,
+        make_spool: Callable[[], Spool],
+        slots: UploadSlots,
+        limits: ResumableLimits,
+    ) -> None:
+        """`store` is the platform's own: no tenant's bucket holds what nobody has judged."""
+        self.limits = limits
+        self._database = database
+        self._store = store
+        self._make_spool = make_spool
+        self._slots = slots
+
+    async def create(self, announced: NewUpload, upload: Upload) -> ResumableUpload:
+        """Judge what is announced as `upload`, and return a new upload for its bytes.
+
+        Raise what `Upload.announce` raises, or `TooManyRequests` if too many bytes wait.
+        """
+        try:
+            await upload.name_context(announced.context_key)
+            if announced.metadata is not None:
+                upload.take_metadata(announced.metadata.encode())
+            await upload.announce(announced.filename, announced.length)
+        finally:
+            upload.close()
+        async with self._database.transaction(announced.tenant_id) as connection:
+            created = await repository.create(
+                connection, announced, new_id("upl"), self.limits.life, self.limits.most_bytes
+            )
+        if created is None:
+            raise TooManyRequests(errors=["Too many bytes of this tenant's resumable uploads wait"])
+        return created
+
+    async def get(self, caller: Principal, upload_id: str) -> ResumableUpload:
+        """Return an upload that the caller's credential has begun.
+
+        Raise `NotFound` for any other, if its time is over, its file was deleted, or it was rejected by other rules
+        than those of its context now.
+        """
+        async with self._database.reading(caller.tenant_id) as connection:
+            found = await repository.find(connection, caller.tenant_id, upload_id) if is_plain(upload_id) else None
+        if found is None or (found.via, found.actor_id) != (caller.via, caller.actor_id):
+            raise NotFound
+        return await self._current(found)
+
+    async def append(
+        self, upload: ResumableUpload, offset: int, chunks: AsyncIterator[bytes], *, announced: int | None, whole: bool
+    ) -> ResumableUpload:
+        """Append the chunks from `offset` on, and return the upload as it is then.
+
+        What has come is kept if the chunks end in an exception, which is raised again; with `whole` all is dropped
+        then. `announced` is how many bytes will come, if that is known. Raise `UploadTakenOver` if the upload is not
+        open at this offset, or another request goes on with it; `ServiceUnavailable`, `StorageFull`.
+        """
+        is_last = announced is not None and offset + announced == upload.length
+        is_small = not is_last and (announced or 0) < _SMALL_BYTES
+        if is_small and upload.small_appends >= _MOST_SMALL:
+            raise TooManyRequests(errors=[f"Send at least {_SMALL_BYTES} bytes in each request"])
+        async with self._database.transaction(upload.tenant_id) as connection:
+            begun = await repository.begin_append(connection, upload.tenant_id, upload.upload_id, offset)
+        if begun is None:
+            raise UploadTakenOver
+        current = begun
+
+        async def note(parts: Sequence[Part]) -> None:
+            nonlocal current, is_small
+            failpoint("part.stored")
+            async with self._database.transaction(upload.tenant_id) as connection:
+                size = sum(part.size for part in parts)
+                appended = await repository.append(connection, current, size, is_small=is_small)
+                if appended is None:
+                    raise UploadTakenOver
+                await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
+            failpoint("part.noted")
+            current, is_small = appended, False
+
+        writer = PartWriter(self._store, self._make_spool, begun, note, holds_back=whole)
+        try:
+            async with self._slots.hold(upload.tenant_id):
+                try:
+                    async for chunk in chunks:
+                        await writer.write(chunk)
+                except Exception:
+                    if not whole:
+                        await writer.finish()
+                    raise
+                await writer.finish()
+        finally:
+            await writer.close()
+        return current
+
+    async def cancel(self, upload: ResumableUpload) -> None:
+        """Cancel an upload; raise `UploadFinished` if it has a verdict, or one is being taken."""
+        async with self._database.transaction(upload.tenant_id) as connection:
+            is_cancelled = await repository.cancel(connection, upload.tenant_id, upload.upload_id)
+        if not is_cancelled:
+            raise UploadFinished
+
+    async def abandon(self, upload: ResumableUpload) -> None:
+        """Cancel an upload whose creation failed, if it has no verdict and the database can be reached."""
+        with suppress(DatabaseUnavailable, UploadFinished):
+            await self.cancel(upload)
+
+    # The verdict
+
+    async def finish(self, upload: ResumableUpload, begin: Callable[[Attempt], Upload], run: Run) -> Stored:
+        """Return the stored file of a complete upload: judge it, wait for whoever judges it, or repeat the outcome.
+
+        An attempt is begun by `begin` and made within `run`, which counts it.
+
+        Raise what `Upload.finish` raises, also when the verdict was taken earlier.
+        """
+        deadline = time.monotonic() + _JOIN_SECONDS
+        while True:
+            if upload.state is UploadState.STORED:
+                return await self._stored(upload)
+            if upload.state is UploadState.REJECTED:
+                raise await self._rejection(upload)
+            if upload.state is UploadState.CANCELLED:
+                raise NotFound
+            if upload.state is UploadState.OPEN:
+                async with self._database.transaction(upload.tenant_id) as connection:
+                    attempt = await repository.begin_judging(
+                        connection, upload.tenant_id, upload.upload_id, new_id("rep"), _LEASE
+                    )
+                if attempt is not None and attempt.report_id is not None:
+                    judged = begin(Attempt(attempt.upload_id, attempt.report_id))
+                    return await run(judged, partial(self._judge, attempt, judged))
+            elif time.monotonic() >= deadline:
+                raise ServiceUnavailable("verdict (it is still being taken)")
+            else:
+                await asyncio.sleep(_POLL_SECONDS)
+            upload = await self._read(upload)
+
+    async def _judge(self, attempt: ResumableUpload, upload: Upload) -> Stored:
+        failpoint("judging.begun")
+        try:
+            async with self._extended(attempt), self._slots.hold(attempt.tenant_id):
+                await upload.name_context(attempt.context_key)
+                await upload.start_file(attempt.filename)
+                if attempt.metadata is not None:
+                    upload.take_metadata(attempt.metadata.encode())
+                async with self._database.reading(attempt.tenant_id) as connection:
+                    parts = await repository.list_parts(connection, attempt.tenant_id, attempt.upload_id)
+                async for chunk in read_parts(self._store, parts):
+                    await upload.write(chunk)
+                file = await upload.seal()
+                context = upload.snapshot.named.context
+                with self._slots.learning(context.context_id, file.sealed.size):
+                    return await upload.finish(file)
+        finally:
+            # Whatever happened: the decision log knows. If that cannot be read now, the next request reads it.
+            with suppress(DatabaseUnavailable):
+                await self._settle(attempt)
+
+    @asynccontextmanager
+    async def _extended(self, attempt: ResumableUpload) -> AsyncIterator[None]:
+        """Keep the lease of an attempt while the block runs."""
+
+        async def extend() -> None:
+            while True:
+                await asyncio.sleep(_EXTEND_SECONDS)
+                with suppress(DatabaseUnavailable):
+                    async with self._database.transaction(attempt.tenant_id) as connection:
+                        if not await repository.extend_judging(connection, attempt, _LEASE):
+                            return
+
+        extending = asyncio.get_running_loop().create_task(extend())
+        try:
+            yield
+        finally:
+            extending.cancel()
+            await asyncio.wait([extending])
+
+    async def _settle(self, attempt: ResumableUpload) -> None:
+        async with self._database.transaction(attempt.tenant_id) as connection:
+            if await repository.lock_judging(connection, attempt) is not None:
+                await settle(connection, attempt)
+        failpoint("judging.settled")
+
+    async def _read(self, upload: ResumableUpload) -> ResumableUpload:
+        async with self._database.reading(upload.tenant_id) as connection:
+            found = await repository.find(connection, upload.tenant_id, upload.upload_id)
+        if found is None:
+            raise NotFound
+        return await self._current(found)
+
+    async def _current(self, upload: ResumableUpload) -> ResumableUpload:
+        """Return the upload after the attempt of a server that has died was settled; raise `NotFound` as `get` does."""
+        if upload.state is UploadState.JUDGING:
+            async with self._database.transaction(upload.tenant_id) as connection:
+                left = await repository.end_lease(connection, upload.tenant_id, upload.upload_id)
+                upload = upload if left is None else await settle(connection, left)
+        if upload.state is UploadState.CANCELLED or (upload.is_over and upload.state is not UploadState.JUDGING):
+            raise NotFound
+        if upload.state is UploadState.STORED:
+            await self._stored(upload)
+        if upload.state is UploadState.REJECTED:
+            await self._rejection(upload)
+        return upload
+
+    async def _stored(self, upload: ResumableUpload) -> Stored:
+        """Return what was answered when the file was stored; raise `NotFound` if it was deleted."""
+        async with self._database.reading(upload.tenant_id) as connection:
+            file = await file_rows.find(connection, upload.tenant_id, upload.file_id or "")
+            decision = await decision_rows.find(connection, upload.tenant_id, upload.report_id or "")
+        if file is None or decision is None:
+            raise NotFound
+        return Stored(
+            file_id=file.file_id,
+            report_id=decision.report_id,
+            outcome="quarantined" if decision.outcome == "quarantined" else "accepted",
+            original_filename=file.original_filename,
+            content_type=file.content_type,
+            size_bytes=file.size_bytes,
+            context_key=file.context_key,
+            metadata=file.metadata,
+            rate=None,
+            rate_limit=None,
+        )
+
+    async def _rejection(self, upload: ResumableUpload) -> Exception:
+        """Return the error with which the upload was rejected; raise `NotFound` once the context's rules are others."""
+        async with self._database.reading(upload.tenant_id) as connection:
+            decision = await decision_rows.find(connection, upload.tenant_id, upload.report_id or "")
+            context = await context_rows.find(connection, upload.tenant_id, upload.context_key)
+        if decision is None or context is None or context.rules_version != decision.rules_version:
+            raise NotFound
+        report = VerdictReport.of(decision)
+        if report.rejection is None:
+            raise NotFound
+        error = report.rejection.to_error()
+        error.report = report
+        return error
+
+
+async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableUpload:
+    """Note what became of an attempt whose row is locked, by the decision log, and return the upload.
+
+    A file that is reserved and not stored is released first: it can then never become stored, so there is no later
+    verdict than the one that is read.
+    """
+    if attempt.file_id is not None:
+        await lifecycle.release(connection, attempt.tenant_id, attempt.file_id)
+    decision = await decision_rows.find(connection, attempt.tenant_id, attempt.report_id or "")
+    state, kept_for = UploadState.OPEN, None
+    if decision is not None and decision.outcome in {"accepted", "quarantined"}:
+        state = UploadState.STORED
+    elif decision is not None and decision.reason is not None and Reason(decision.reason) not in LIMIT_REASONS:
+        state, kept_for = UploadState.REJECTED, _REJECTED_LIFE
+    settled = await repository.settle(connection, attempt, state, kept_for=kept_for)
+    return replace(attempt, state=state) if settled is None else settled

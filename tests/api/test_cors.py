@@ -1,0 +1,214 @@
+"""CORS: a page of a listed origin reads every answer, and a page of another origin none, whatever the status."""
+
+from typing import Any
+
+import pytest
+
+from tests.api import forms
+from tests.api.raw_http import RawResponse, send_request
+from tests.api.responses import assert_validation_error, data, page
+from tests.api.samples import TEXT
+from tests.service import API, ApiClient
+
+TOOLS, PAGE, ELSEWHERE = "https://tools.example.com", "https://app.example.com", "https://elsewhere.example"
+UPLOAD = f"{API}/files/upload"
+
+
+def own_origin(client: ApiClient, name: str) -> str:
+    """Return an origin that only this tenant knows: one that any tenant lists is listed for all preflights."""
+    return f"https://{name}.{client.tenant_id.replace('_', '-')}.example"
+
+
+def allow(client: ApiClient, *origins: str) -> None:
+    data(client.request("PUT", "/cors", json={"allowed_origins": list(origins)}))
+
+
+def token_for(client: ApiClient, *origins: str) -> ApiClient:
+    body = {"context": client.create_context(), "max_files": 5, "allowed_extensions": ["txt"]}
+    return client.with_credential(
+        data(client.post("/upload-tokens", body | {"allowed_origins": list(origins)}), 201)["token"]
+    )
+
+
+def cors_headers(response: RawResponse) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name.startswith("access-control-")}
+
+
+def ask(client: ApiClient, origin: str, *lines: str, **more: Any) -> RawResponse:
+    return send_request(client, f"Origin: {origin}", *lines, **{"method": "GET", "path": f"{API}/contexts"} | more)
+
+
+def upload(client: ApiClient, origin: str, name: str = "note.txt") -> RawResponse:
+    body = forms.encode([forms.file(name, TEXT)])
+    lines = (f"Content-Type: {forms.content_type()}", f"Content-Length: {len(body)}")
+    return ask(client, origin, *lines, method="POST", path=UPLOAD, body=body)
+
+
+def preflight(client: ApiClient, origin: str, path: str = UPLOAD) -> RawResponse:
+    lines = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization")
+    return ask(client.with_credential(None), origin, *lines, method="OPTIONS", path=path)
+
+
+# --- A tenant's origins
+
+
+def test_origins_of_a_tenant_are_replaced_as_a_whole(client: ApiClient) -> None:
+    assert data(client.get("/cors")) == {"allowed_origins": []}
+    allow(client, TOOLS, PAGE, TOOLS)
+    assert data(client.get("/cors")) == {"allowed_origins": [PAGE, TOOLS]}
+    allow(client, PAGE)
+    assert data(client.get("/cors")) == {"allowed_origins": [PAGE]}
+    assert data(client.other_tenant_client().get("/cors")) == {"allowed_origins": []}
+    entries, _ = page(client.get("/audit", action="cors.changed"))
+    assert [entry["target"] for entry in entries] == [client.tenant_id] * 2
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "https://*.example.com", "https://a.example.com/", "ftp://a.example"])
+def test_what_is_no_origin_is_refused(client: ApiClient, origin: str) -> None:
+    assert_validation_error(client.request("PUT", "/cors", json={"allowed_origins": [origin]}), "allowed_origins.0")
+
+
+# --- Preflights
+
+
+def test_preflight_of_a_listed_origin_is_answered(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    token_for(client, origin)
+    answer = preflight(client, origin)
+    assert (answer.status, answer.body) == (204, b"")
+    shown = cors_headers(answer)
+    assert shown.pop("access-control-allow-origin") == origin
+    assert shown.pop("access-control-allow-methods") == "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
+    assert {"Authorization", "Content-Type", "Tus-Resumable", "Idempotency-Key"} <= set(
+        shown.pop("access-control-allow-headers").split(", ")
+    )
+    assert shown == {"access-control-max-age": "7200"}
+    assert "Origin" in answer.headers["vary"]
+
+
+@pytest.mark.asvs("3.5.2", "3.4.2")
+@pytest.mark.parametrize("origin", [ELSEWHERE, "null", "*", "https://page.example\u00e9", "x" * 300])
+@pytest.mark.parametrize("path", [UPLOAD, f"{API}/contexts", "/docs", "/nowhere"])
+def test_preflight_of_another_origin_is_refused(client: ApiClient, origin: str, path: str) -> None:
+    answer = preflight(client, origin, path)
+    assert answer.status in {404, 405}
+    assert cors_headers(answer) == {}
+
+
+def test_preflight_outside_the_api_is_refused(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    allow(client, origin)
+    for path in ("/docs", "/health/ready", "/u/ut_live_x"):
+        assert cors_headers(preflight(client, origin, path)) == {}
+
+
+# --- Answers, by what made them
+
+
+def answers(client: ApiClient, holder: ApiClient, origin: str) -> dict[str, RawResponse]:
+    """Return an answer of each kind to a page of `origin`, by the part of the service that makes it."""
+    nobody = client.with_credential(None)
+    form = f"Content-Type: {forms.content_type()}"
+    return {
+        "success": upload(holder, origin),
+        "rejection": upload(holder, origin, "note.pdf"),
+        "no credential": ask(nobody, origin),
+        "wrong credential": ask(client.with_credential("sl_live_wrong"), origin),
+        "token on another route": ask(holder, origin),
+        "unknown path": ask(nobody, origin, path=f"{API}/nowhere"),
+        "wrong method": ask(nobody, origin, method="PATCH", path=f"{API}/files"),
+        "no preflight": ask(nobody, origin, method="OPTIONS"),
+        "body too large": ask(holder, origin, form, "Content-Length: 9999999999", method="POST", path=UPLOAD),
+        "wrong body": ask(holder, origin, "Content-Type: text/plain", "Content-Length: 0", method="POST", path=UPLOAD),
+        "two lengths": ask(nobody, origin, "Content-Length: 1", "Content-Length: 2"),
+        "large head": ask(nobody, origin, f"X-Large: {'x' * 9000}"),
+        "not HTTP": ask(nobody, origin, "X-One: 1", "Bad Name: x"),
+    }
+
+
+STATUSES = {
+    "success": 201,
+    "rejection": 400,
+    "no credential": 401,
+    "wrong credential": 401,
+    "token on another route": 401,
+    "unknown path": 404,
+    "wrong method": 405,
+    "no preflight": 405,
+    "body too large": 413,
+    "wrong body": 415,
+    "two lengths": 400,
+    "large head": 431,
+    "not HTTP": 400,
+}
+
+
+def test_page_of_a_listed_origin_reads_every_answer(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    found = answers(client, token_for(client, origin), origin)
+    for kind, answer in found.items():
+        shown = cors_headers(answer)
+        assert shown.get("access-control-allow-origin") == origin, kind
+        assert "Sluice-Report-Id" in shown["access-control-expose-headers"], kind
+        assert "access-control-allow-credentials" not in shown, kind
+        assert "Origin" in answer.headers["vary"], kind
+
+
+@pytest.mark.asvs("3.4.2")
+def test_page_of_another_origin_reads_no_answer(client: ApiClient) -> None:
+    listed = own_origin(client, "page")
+    for origin in (own_origin(client, "other"), listed.upper(), f"{listed}.evil.example", f"{listed}:8443", "null"):
+        for kind, answer in answers(client, token_for(client, listed), origin).items():
+            assert cors_headers(answer) == {}, (kind, origin)
+
+
+def test_answers_are_of_the_status_that_their_name_says(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    found = answers(client, token_for(client, origin), origin)
+    assert {kind: answer.status for kind, answer in found.items()} == STATUSES
+
+
+def test_token_without_origins_is_for_no_page(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    token_for(client, origin)
+    answer = upload(token_for(client), origin)
+    assert (answer.status, cors_headers(answer)) == (201, {})
+
+
+def test_origin_of_a_token_reads_no_answer_to_a_key(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    token_for(client, origin)
+    answer = ask(client, origin)
+    assert (answer.status, cors_headers(answer)) == (200, {})
+
+
+def test_origin_of_a_tenant_reads_answers_to_its_keys_alone(client: ApiClient) -> None:
+    origin = own_origin(client, "tools")
+    allow(client, origin)
+    assert cors_headers(ask(client, origin))["access-control-allow-origin"] == origin
+    assert cors_headers(ask(client.other_tenant_client(), origin)) == {}
+    assert cors_headers(upload(token_for(client), origin)) == {}
+
+
+def test_origin_that_is_no_longer_listed_reads_nothing(client: ApiClient) -> None:
+    origin = own_origin(client, "tools")
+    allow(client, origin)
+    assert preflight(client, origin).status == 204
+    allow(client)
+    assert cors_headers(ask(client, origin)) == {}
+    assert preflight(client, origin).status == 405
+
+
+def test_page_reads_that_its_token_was_revoked(client: ApiClient) -> None:
+    origin = own_origin(client, "page")
+    holder = token_for(client, origin)
+    (token,), _ = page(client.get("/upload-tokens", page_size=1))
+    client.delete(f"/upload-tokens/{token['token_id']}")
+    answer = upload(holder, origin)
+    assert (answer.status, cors_headers(answer)["access-control-allow-origin"]) == (401, origin)
+
+
+def test_request_without_an_origin_gets_no_header(client: ApiClient) -> None:
+    allow(client, own_origin(client, "tools"))
+    answer = send_request(client, method="GET", path=f"{API}/contexts")
+    assert (answer.status, cors_headers(answer)) == (200, {})

@@ -1,0 +1,283 @@
+"""Resumable uploads when something fails: cut connections, dead servers, an unavailable scanner, lost answers."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import pytest
+from tusclient.client import TusClient
+from tusclient.exceptions import TusCommunicationError, TusUploadFailed
+from tusclient.uploader.uploader import Uploader
+
+from tests.api import raw_http, tus
+from tests.api.responses import data, page
+from tests.api.samples import TEXT, eicar
+from tests.api.test_upload_tokens import holder, issue, shown
+from tests.deployments import Deployments
+from tests.recovery.sweep import PATIENCE, forked_service
+from tests.servers.clamd import running_clamd
+from tests.service import API, ApiClient, Service, running_service
+
+HALF = len(TEXT) // 2
+LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
+"""20 MB of no known format, in three segments."""
+
+
+def poll_until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds that another process does."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def part_keys(client: ApiClient) -> set[str]:
+    """Return the parts in the platform's store, of all tenants."""
+    folder = client.service.deployment.data_dir / "objects" / "objects" / "_incoming"
+    return {path.name for path in folder.rglob("*") if path.is_file()} if folder.exists() else set()
+
+
+def finish(upload: tus.Tus, content: bytes) -> httpx.Response:
+    """Send what is missing, and the last byte as long as nobody has taken the verdict; return the last answer."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        assert time.monotonic() < deadline
+        offset = upload.offset
+        answer = upload.patch(content[offset:], offset)
+        if answer.status_code not in {409, 503}:  # 409: what was cut before still ends
+            return answer
+
+
+def assert_stored_once(client: ApiClient, content: bytes) -> None:
+    (item,) = page(client.get("/files"))[0]
+    kept = data(client.get(f"/files/{item['file_id']}/metadata"))
+    assert kept["checksum"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+# --- Cut connections
+
+
+@pytest.mark.usefixtures("without_s3")
+def test_cut_at_each_tenth_keeps_what_arrived(client: ApiClient) -> None:
+    content = LARGE[:10_000_000]
+    upload = tus.begin(client, len(content), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
+    for tenth in range(1, 10):
+        offset, end = upload.offset, tenth * 1_000_000
+        head = raw_http.request_head(
+            client,
+            *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {offset}"),
+            f"Content-Length: {len(content) - offset}",
+            method="PATCH",
+            path=API + upload.path,
+        )
+        with raw_http.connection(client) as sock:
+            sock.sendall(head + content[offset:end])
+        poll_until(lambda end=end: upload.offset == end)  # type: ignore[misc]  # mypy infers no default
+    assert data(finish(upload, content))["size_bytes"] == len(content)
+    assert_stored_once(client, content)
+
+
+@pytest.mark.usefixtures("without_s3")
+def test_chunk_with_a_checksum_that_is_cut_is_dropped(client: ApiClient) -> None:
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    head = raw_http.request_head(
+        client,
+        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", "Upload-Offset: 0", f"Content-Length: {len(TEXT)}"),
+        "Upload-Checksum: sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0=",
+        method="PATCH",
+        path=API + upload.path,
+    )
+    with raw_http.connection(client) as sock:
+        sock.sendall(head + TEXT[:HALF])
+    assert data(finish(upload, TEXT))["size_bytes"] == len(TEXT)
+    assert_stored_once(client, TEXT)
+
+
+@pytest.mark.usefixtures("without_s3")
+def test_new_request_ends_the_older_one(client: ApiClient) -> None:
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    head = raw_http.request_head(
+        client,
+        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", "Upload-Offset: 0", f"Content-Length: {HALF}"),
+        method="PATCH",
+        path=API + upload.path,
+    )
+    with raw_http.connection(client) as sock:
+        sock.sendall(head + TEXT[:5])
+        time.sleep(0.2)  # nothing tells when the server has read what it got
+        assert upload.patch(TEXT[:HALF], 0).status_code == 204
+        sock.sendall(TEXT[5:HALF])
+        assert raw_http.read_response(sock).status == 409
+    assert data(upload.patch(TEXT[HALF:], HALF))["size_bytes"] == len(TEXT)
+    assert_stored_once(client, TEXT)
+
+
+# --- tuspy
+
+
+def tuspy_uploader(client: ApiClient, content: bytes, chunk: int = 50_000_000, **fields: str) -> Uploader:
+    assert client.authorization is not None
+    tuspy = TusClient(f"{client.service.url}{API}/uploads", headers={"Authorization": client.authorization})
+    stream = BytesIO(content)
+    return tuspy.uploader(file_stream=stream, chunk_size=chunk, metadata=fields, upload_checksum=True)
+
+
+@pytest.mark.parametrize("chunk", [7_000_000, 50_000_000])
+def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
+    context = client.create_context(max_file_size_mb=50)
+    uploader = tuspy_uploader(client, LARGE, chunk, context=context, filename="a.zzz")
+    uploader.upload()
+    assert uploader.offset == len(LARGE)
+    assert_stored_once(client, LARGE)
+
+
+def test_tuspy_reports_a_rejected_file_as_failed(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["txt"])
+    with pytest.raises(TusUploadFailed) as failed:
+        tuspy_uploader(client, eicar(), context=context, filename="a.txt").upload()
+    assert failed.value.status_code == 400
+    with pytest.raises(TusCommunicationError):
+        tuspy_uploader(client, eicar(), context=context, filename="a.exe").upload()
+
+
+# --- Dead servers
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "point",
+    [
+        *("part.stored:2", "part.noted:2", "judging.begun", "receive.sealed", "reserve.done", "store.done"),
+        *("record.done", "judging.settled"),
+    ],
+)
+def test_upload_goes_on_after_a_kill_and_is_stored_once(deployments: Deployments, point: str) -> None:
+    deployment = deployments.fresh("sqlite-local")
+    with forked_service(deployment, FAILPOINT=point) as (service, process):
+        client = service.new_client()
+        upload = tus.begin(client, len(TEXT), context=client.create_context())
+        with suppress(httpx.TransportError):
+            upload.patch(TEXT[:HALF], 0)
+            upload.patch(TEXT[HALF:], HALF)
+        process.wait(PATIENCE)
+        assert process.returncode == -9
+    with forked_service(deployment) as (service, _):
+        restarted = replace(client, service=service)
+        assert data(finish(upload.as_client(restarted), TEXT))["size_bytes"] == len(TEXT)
+        assert_stored_once(restarted, TEXT)
+        assert [one["outcome"] for one in restarted.decisions()] == ["accepted"]
+        poll_until(lambda: not part_keys(restarted))
+
+
+@pytest.mark.timeout(300)
+def test_any_server_takes_any_request_and_the_verdict(postgres_s3_redis: Service) -> None:
+    client = postgres_s3_redis.new_client().with_store()
+    upload = tus.begin(client, len(LARGE), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
+    for start in range(0, len(LARGE), 3_000_000):
+        answer = upload.patch(LARGE[start : start + 3_000_000], start)
+    assert data(answer)["size_bytes"] == len(LARGE)
+    for _ in range(6):  # on each of three servers
+        assert upload.offset == len(LARGE)
+        assert data(upload.patch(LARGE[-1:], len(LARGE) - 1)) == data(answer)
+    assert_stored_once(client, LARGE)
+
+
+def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
+    upload = tus.begin(client, len(LARGE), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
+    upload.patch(LARGE[:-1], 0)
+    together = threading.Barrier(4)
+
+    def send_last_byte(_number: int) -> httpx.Response:
+        together.wait()
+        answer = upload.patch(LARGE[-1:], len(LARGE) - 1)
+        while answer.status_code == 409:  # another one appended it
+            answer = upload.patch(LARGE[-1:], len(LARGE) - 1)
+        return answer
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(send_last_byte, range(4)))
+    assert len({data(answer)["file_id"] for answer in answers}) == 1
+    assert_stored_once(client, LARGE)
+    assert len(client.decisions()) == 1
+
+
+# --- An unavailable scanner
+
+
+def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        clamd = stack.enter_context(running_clamd(tmp_path / "clamd"))
+        deployment = replace(deployments.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
+        with running_service(deployment) as service:
+            client = service.new_client()
+            upload = tus.begin(client, len(TEXT), context=client.create_context())
+            stack.close()
+            answers = [upload.patch(TEXT, 0), upload.patch(TEXT[-1:], len(TEXT) - 1)]
+            for answer in answers:
+                assert answer.status_code == 503, answer.text
+                assert int(answer.headers["retry-after"]) >= 1
+                assert upload.offset == len(TEXT) - 1
+                assert data(upload.request("GET"))["state"] == "open"
+            assert page(client.get("/files"))[0] == []
+            with running_clamd(tmp_path / "clamd"):
+                assert data(finish(upload, TEXT))["size_bytes"] == len(TEXT)
+            assert_stored_once(client, TEXT)
+            assert [one["outcome"] for one in client.decisions()][:2] == ["undecided", "undecided"]
+
+
+# --- Expiry and limits
+
+
+@pytest.mark.usefixtures("without_s3")
+def test_nothing_is_left_of_an_expired_upload(client: ApiClient) -> None:
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    upload.patch(TEXT[:HALF], 0)
+    upload_id = upload.path.rpartition("/")[2]
+    assert [key for key in part_keys(client) if key.startswith(upload_id)]
+    past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
+    client.execute_sql(past, upload_id=upload_id)
+    assert upload.head().status_code == 404
+    assert upload.patch(TEXT[HALF:], HALF).status_code == 404
+    poll_until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)])
+    poll_until(lambda: client.request("GET", upload.path).status_code == 404)
+
+
+def test_bytes_that_wait_are_limited_for_each_tenant(client: ApiClient) -> None:
+    context, largest = client.create_context(max_file_size_mb=500), 500 * 1_048_576
+    uploads = [tus.begin(client, largest, context=context, filename="a.zzz") for _ in range(40)]
+    refused = tus.create(client, largest, context=context, filename="a.zzz")
+    assert refused.status_code == 429
+    assert "location" not in refused.headers
+    assert uploads[0].request("DELETE").status_code == 204
+    tus.begin(client, largest, context=context, filename="a.zzz")
+
+
+@pytest.mark.timeout(120)
+def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: ApiClient) -> None:
+    token = issue(client, max_files=3)
+    sender = holder(client, token)
+    together = threading.Barrier(16)
+
+    def upload(number: int) -> int:
+        if number < 16:
+            together.wait()
+        created = tus.create(sender, len(TEXT), filename="note.txt")
+        if created.status_code != 201:
+            return created.status_code
+        path = created.headers["location"].partition(API)[2]
+        return tus.Tus(sender, path).patch(TEXT, 0).status_code
+
+    with ThreadPoolExecutor(16) as threads:
+        statuses = list(threads.map(upload, range(64)))
+    assert sorted(statuses)[:3] == [200, 200, 200]
+    assert set(statuses[3:]) <= {200, 401}
+    assert statuses.count(200) == 3
+    assert shown(client, token)["files_stored"] == 3
+    assert len(page(client.get("/files"))[0]) == 3

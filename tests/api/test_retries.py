@@ -1,0 +1,291 @@
+"""Uploads that are sent again: by an idempotency key, and a file that was just rejected for its content."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Update, update
+
+from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.schema import decisions, idempotency_keys
+from sluice.errors import IdempotencyKeyReused
+from sluice.kit.ids import first_id
+from tests.api import forms
+from tests.api.responses import (
+    assert_error,
+    assert_rejected,
+    assert_unauthenticated,
+    assert_validation_error,
+    data,
+    page,
+)
+from tests.api.samples import TEXT, picture, white_picture
+from tests.api.test_upload_tokens import holder, issue
+from tests.deployments import Deployments
+from tests.service import ApiClient, running_service, unchecked_service
+
+LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
+
+
+def send(client: ApiClient, key: str | None, parts: list[forms.Part], boundary: str = forms.BOUNDARY) -> httpx.Response:
+    headers = {"Content-Type": forms.content_type(boundary)} | ({} if key is None else {"Idempotency-Key": key})
+    return client.request("POST", "/files/upload", content=forms.encode(parts, boundary), headers=headers)
+
+
+def upload(
+    client: ApiClient, context: str, key: str | None = "k-1", name: str = "a.txt", content: bytes = TEXT
+) -> httpx.Response:
+    return send(client, key, [forms.file(name, content), forms.field("context", context)])
+
+
+def change(client: ApiClient, statement: Update) -> None:
+    """Change rows directly, to let time pass."""
+
+    async def act(database: Database) -> None:
+        async with database.transaction(ALL_TENANTS) as connection:
+            await connection.execute(statement)
+
+    client.service.on_database(act)
+
+
+def is_replayed(response: httpx.Response) -> bool:
+    return bool(response.headers.get("idempotent-replayed") == "true")
+
+
+def files_of(client: ApiClient) -> list[dict[str, Any]]:
+    return page(client.get("/files", page_size=100))[0]
+
+
+def without_time(response: httpx.Response) -> dict[str, Any]:
+    body: dict[str, Any] = response.json()
+    return {name: value for name, value in body.items() if name != "timestamp"}
+
+
+# --- Idempotency keys
+
+
+def test_repeated_upload_gets_the_answer_of_the_first_and_stores_no_second_file(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    first = upload(client, context)
+    again = upload(client, context)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert without_time(again) == without_time(first)
+    assert again.headers["sluice-report-id"] == first.headers["sluice-report-id"]
+    assert (is_replayed(first), is_replayed(again)) == (False, True)
+    assert len(files_of(client)) == 1
+
+
+def test_uploads_without_a_key_are_stored_each(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    answers = [upload(client, context, key=None) for _ in range(2)]
+    assert not any(is_replayed(answer) for answer in answers)
+    assert len(files_of(client)) == 2
+
+
+def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    file, named = forms.file("a.txt", TEXT), forms.field("context", context)
+    first = send(client, "k", [file, named, forms.field("metadata", '{"a": 1, "b": [2]}')])
+    again = send(client, "k", [forms.field("metadata", '{"b":[2],"a":1}'), named, file], boundary="another")
+    assert (first.status_code, again.status_code, is_replayed(again)) == (201, 201, True)
+    assert data(again, 201)["metadata"] == {"a": 1, "b": [2]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "metadata"),
+    [("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')],
+)
+def test_a_key_with_something_else_is_refused(client: ApiClient, name: str, content: bytes, metadata: str) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    assert upload(client, context).status_code == 201
+    parts = [forms.file(name, content), forms.field("context", context), forms.field("metadata", metadata)]
+    refused = send(client, "k-1", parts)
+    assert_error(refused, 422, "Idempotency key reused", *IdempotencyKeyReused.errors)
+    assert refused.headers["sluice-error-code"] == "idempotency_key_reused"
+    assert len(files_of(client)) == 1
+
+
+def test_a_key_with_another_context_is_refused(client: ApiClient) -> None:
+    one, other = client.create_context(scan_for_viruses=False), client.create_context(scan_for_viruses=False)
+    assert upload(client, one).status_code == 201
+    assert upload(client, other).status_code == 422
+
+
+def test_the_key_of_another_credential_is_another_key(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    callers = [client, client.with_credential(client.create_key("upload"))]
+    ids = {data(upload(caller, context), 201)["file_id"] for caller in callers}
+    assert len(ids) == 2
+
+
+def test_a_rejection_is_replayed_with_its_report(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    first, again = (upload(client, context, name="a.png", content=white_picture()) for _ in range(2))
+    assert_rejected(again, "blank_document")
+    assert without_time(again) == without_time(first)
+    assert (is_replayed(first), is_replayed(again)) == (False, True)
+    assert len(client.decisions()) == 1
+
+
+def test_an_answer_that_passes_with_time_is_not_kept(client: ApiClient) -> None:
+    context = client.create_context(
+        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
+    )
+    client.store("first.txt", TEXT, context=context)
+    assert upload(client, context).status_code == 429
+    client.patch(f"/contexts/{context}", {"upload_rate_limit": None})
+    stored = upload(client, context)
+    assert (stored.status_code, is_replayed(stored)) == (201, False)
+    assert is_replayed(upload(client, context))
+
+
+def test_a_repeated_upload_takes_no_place_in_the_rate_limit(client: ApiClient) -> None:
+    context = client.create_context(
+        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
+    )
+    assert [upload(client, context).status_code for _ in range(3)] == [201] * 3
+    assert upload(client, context, key="other").status_code == 429
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256])
+def test_a_key_that_cannot_be_read_is_named(client: ApiClient, key: str) -> None:
+    context = client.create_context()
+    refused = upload(client, context, key)
+    assert_validation_error(refused, "Idempotency-Key")
+
+
+def test_a_key_has_at_most_255_characters(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    assert upload(client, context, key="~" * 255).status_code == 201
+
+
+def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    page_client = holder(client, issue(client, context, max_files=1))
+    first, again = (upload(page_client, context) for _ in range(2))
+    assert without_time(again) == without_time(first)
+    assert is_replayed(again)
+    assert_unauthenticated(upload(page_client, context, key="other"))
+    assert_unauthenticated(upload(page_client, context, key=None))
+    assert len(files_of(client)) == 1
+
+
+def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False, reject_blank_files=False, reject_corrupt_files=False)
+
+    def send_one(number: int) -> tuple[str, httpx.Response]:
+        key = f"k-{number // 10}"
+        return key, upload(client, context, key=key, name=f"{key}.txt")
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(send_one, range(1000)))
+    assert {answer.status_code for _key, answer in answers} <= {201, 409}
+    running = [answer for _key, answer in answers if answer.status_code == 409]
+    assert all(answer.headers["sluice-error-code"] == "idempotency_key_in_use" for answer in running)
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in running)
+    stored = {(key, data(answer, 201)["file_id"]) for key, answer in answers if answer.status_code == 201}
+    assert Counter(key for key, _file_id in stored) == Counter({f"k-{number}": 1 for number in range(100)})
+    assert page(client.get("/files"))[1]["total"] == 100
+    assert client.used_bytes(context) == 100 * len(TEXT)
+
+
+@pytest.mark.parametrize("point", ["reserve.done", "store.done", "record.done"])
+def test_a_server_that_is_killed_leaves_at_most_one_file_for_a_key(
+    deployments: Deployments, setup_name: str, point: str
+) -> None:
+    deployment = deployments.fresh(setup_name)
+    with unchecked_service(deployment, FAILPOINT=point, **LEASE) as service:
+        client = service.new_client().with_store()
+        context = client.create_context(scan_for_viruses=False)
+        with pytest.raises(httpx.TransportError):
+            upload(client, context)
+    with running_service(deployment, **LEASE, WORKER_SECONDS="0.2") as service:
+        client = ApiClient(service, client.tenant_id, client.authorization)
+        answers = [upload(client, context)]
+        while answers[-1].status_code == 409 and len(answers) < 500:  # until the worker has fenced the pending file
+            answers.append(upload(client, context))
+        assert answers[-1].status_code == 201
+        assert is_replayed(answers[-1]) == (point == "record.done")
+        assert is_replayed(upload(client, context))
+        assert len(files_of(client)) == 1
+
+
+def test_keys_are_forgotten_after_a_day(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    upload(client, context)
+    is_mine = idempotency_keys.c.tenant_id == client.tenant_id
+    change(client, update(idempotency_keys).where(is_mine).values(expires_at=datetime.now(UTC) - timedelta(hours=1)))
+    assert not is_replayed(upload(client, context))
+    assert len(files_of(client)) == 2
+
+
+# --- Rejected a moment ago
+
+
+def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(client: ApiClient) -> None:
+    context = client.create_context(
+        scan_for_viruses=False, upload_rate_limit={"max_uploads": 2, "window_seconds": 3600}
+    )
+    answers = [upload(client, context, None, "a.png", white_picture()) for _ in range(4)]
+    for answer in answers:
+        assert_rejected(answer, "blank_document")
+    assert [is_replayed(answer) for answer in answers] == [False, True, True, True]
+    assert len({answer.headers["sluice-report-id"] for answer in answers}) == 1
+    assert [without_time(answer) for answer in answers[1:]] == [without_time(answers[0])] * 3
+    assert len(client.decisions()) == 1
+    assert upload(client, context, None, "a.png", picture()).status_code == 201
+    assert upload(client, context, None, "a.png", picture()).status_code == 429
+
+
+def test_a_file_that_was_just_rejected_is_answered_so_when_no_place_is_left(client: ApiClient) -> None:
+    context = client.create_context(
+        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
+    )
+    first, again = (upload(client, context, None, "a.png", white_picture()) for _ in range(2))
+    assert without_time(again) == without_time(first)
+    assert upload(client, context, None, "b.png", white_picture()).status_code == 429
+
+
+@pytest.mark.parametrize("changed", ["name", "content", "credential", "rules", "time"])
+def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, changed: str) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    upload(client, context, None, "a.png", white_picture())
+    name, content, caller = "a.png", white_picture(), client
+    match changed:
+        case "name":
+            name = "b.png"
+        case "content":
+            content = white_picture() + b" "
+        case "credential":
+            caller = client.with_credential(client.create_key("upload", "metadata"))
+        case "rules":
+            client.patch(f"/contexts/{context}", {"max_file_size_mb": 5})
+        case "time":
+            minute_ago = first_id("rep", datetime.now(UTC) - timedelta(seconds=60))
+            is_mine = decisions.c.tenant_id == client.tenant_id
+            change(client, update(decisions).where(is_mine).values(report_id=minute_ago))
+    again = upload(caller, context, None, name, content)
+    assert again.status_code == 400
+    assert not is_replayed(again)
+
+
+@pytest.mark.parametrize(("rules", "name", "content"), [
+    ({"allowed_extensions": ["pdf"]}, "a.txt", TEXT),
+    ({"policies": {"duplicates": {}}}, "a.txt", TEXT),
+    ({"policies": {"min_size_bytes": {"bytes": 1000}}}, "a.txt", TEXT),
+    ({}, "deep.json", b"[" * 100_000 + b"]" * 100_000),
+])  # fmt: skip
+def test_a_rejection_that_is_not_for_the_content_is_judged_again(
+    client: ApiClient, rules: dict[str, Any], name: str, content: bytes
+) -> None:
+    context = client.create_context(scan_for_viruses=False, **rules)
+    if "duplicates" in rules.get("policies", {}):
+        client.store("first.txt", content, context=context)
+    answers = [upload(client, context, None, name, content) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [400, 400]
+    assert not any(is_replayed(answer) for answer in answers)
+    assert len({answer.headers["sluice-report-id"] for answer in answers}) == 2

@@ -1,0 +1,311 @@
+"""Upload tokens: create, list, read, revoke, and what their holder can upload and read."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sluice.access import ROUTE_SCOPES
+from tests.api.responses import (
+    assert_error,
+    assert_not_found,
+    assert_rejected,
+    assert_unauthenticated,
+    assert_validation_error,
+    data,
+    page,
+    parse_timestamp,
+)
+from tests.api.samples import TEXT
+from tests.service import API, ApiClient
+
+ITEM_FIELDS = {
+    *("token_id", "token_prefix", "context", "status", "expires_at", "max_files", "files_stored", "attempts"),
+    *("end_user", "created_by", "created_at"),
+}
+FIELDS = ITEM_FIELDS | {
+    *("max_file_size_bytes", "allowed_extensions", "allowed_origins", "methods", "metadata"),
+    *("redirect_ok", "redirect_error", "files"),
+}
+UNKNOWN = "utk_00000000000000000000000000"
+
+
+def issue(client: ApiClient, context: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Create a token and return the answer that shows it."""
+    key = context or client.create_context()
+    created: dict[str, Any] = data(client.post("/upload-tokens", {"context": key, **fields}), 201)
+    return created
+
+
+def shown(client: ApiClient, token: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data(client.get(f"/upload-tokens/{token['token_id']}"))
+    return found
+
+
+def holder(client: ApiClient, token: dict[str, Any]) -> ApiClient:
+    return client.with_credential(token["token"])
+
+
+# --- Create, list, read, revoke
+
+
+def test_text_of_a_new_token_is_shown_only_once(client: ApiClient) -> None:
+    token = issue(client, max_files=3, expires_in=900)
+    assert set(token) == {
+        *("token_id", "token", "upload_url", "tus_url", "form_url", "expires_at"),
+        *("max_files", "files_stored", "status"),
+    }
+    assert re.fullmatch(r"ut_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", token["token"])
+    assert token["token_id"].startswith("utk_")
+    assert token["upload_url"] == f"{client.service.url}{API}/files/upload"
+    assert (token["max_files"], token["files_stored"], token["status"]) == (3, 0, "active")
+    life = parse_timestamp(token["expires_at"]) - datetime.now(UTC)
+    assert timedelta(seconds=840) < life <= timedelta(seconds=900)
+    for path in ("/upload-tokens", f"/upload-tokens/{token['token_id']}"):
+        assert token["token"][21:] not in client.get(path).text
+
+
+def test_reading_a_token_returns_all_its_fields(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["pdf", "txt"])
+    fields = {
+        "max_files": 2,
+        "max_file_size_bytes": 5000,
+        "allowed_extensions": ["pdf"],
+        "allowed_origins": ["https://app.example.com", "http://localhost:3000"],
+        "methods": ["form"],
+        "end_user": "user-42",
+        "metadata": {"claim": "C-7"},
+        "redirect_ok": "https://app.example.com/ok",
+        "redirect_error": "https://app.example.com/error?form=1",
+    }
+    found = shown(client, issue(client, context, **fields))
+    assert set(found) == FIELDS
+    assert {name: found[name] for name in fields} == fields
+    assert (found["context"], found["files"], found["attempts"]) == (context, [], 0)
+
+
+def test_listed_token_has_exactly_the_list_fields(client: ApiClient) -> None:
+    made = [issue(client)["token_id"] for _ in range(3)]
+    items, pagination = page(client.get("/upload-tokens", page=1, page_size=2))
+    assert [item["token_id"] for item in items] == made[:0:-1]
+    assert {frozenset(item) for item in items} == {frozenset(ITEM_FIELDS)}
+    assert pagination["total"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("expires_in", 59, "expires_in"),
+        ("expires_in", 86_401, "expires_in"),
+        ("max_files", 0, "max_files"),
+        ("max_files", 101, "max_files"),
+        ("max_file_size_bytes", 0, "max_file_size_bytes"),
+        ("max_file_size_bytes", 1_048_577, "max_file_size_bytes"),
+        ("allowed_extensions", ["exe"], "allowed_extensions"),
+        ("allowed_origins", ["*"], "allowed_origins.0"),
+        ("allowed_origins", ["null"], "allowed_origins.0"),
+        ("allowed_origins", ["https://app.example.com/"], "allowed_origins.0"),
+        ("allowed_origins", ["https://app.example.com:443"], "allowed_origins.0"),
+        ("allowed_origins", ["https://*.example.com"], "allowed_origins.0"),
+        ("methods", ["ftp"], "methods.0"),
+        ("methods", [], "methods"),
+        ("metadata", {"a": "x" * 4096}, "metadata"),
+        ("redirect_ok", "javascript:alert(1)", "redirect_ok"),
+        ("redirect_error", "//example.com/", "redirect_error"),
+        ("redirect_ok", "http://example.com/ok", "redirect_ok"),
+        ("redirect_ok", "https://user:secret@example.com/", "redirect_ok"),
+        ("redirect_ok", "https://example.com;script-src/", "redirect_ok"),
+        ("redirect_ok", "https://example.com\\@elsewhere.example/", "redirect_ok"),
+        ("end_user", "a\nb", "end_user"),
+        ("unknown", 1, "unknown"),
+    ],
+)
+def test_token_outside_its_bounds_is_refused(client: ApiClient, field: str, value: Any, named: str) -> None:
+    context = client.create_context(allowed_extensions=["txt"], max_file_size_mb=1)
+    assert_validation_error(client.post("/upload-tokens", {"context": context, field: value}), named)
+
+
+def test_token_for_an_unknown_context_is_refused(client: ApiClient) -> None:
+    assert_not_found(client.post("/upload-tokens", {"context": "unknown"}))
+
+
+def test_token_for_an_inactive_context_is_refused(client: ApiClient) -> None:
+    context = client.create_context()
+    client.patch(f"/contexts/{context}", {"status": "inactive"})
+    assert client.post("/upload-tokens", {"context": context}).status_code == 409
+
+
+def test_token_of_another_tenant_is_not_found(client: ApiClient) -> None:
+    token = issue(client)
+    other = client.other_tenant_client()
+    for method in ("GET", "DELETE"):
+        assert_not_found(other.request(method, f"/upload-tokens/{token['token_id']}"))
+        assert_not_found(other.request(method, f"/upload-tokens/{UNKNOWN}"))
+    assert shown(client, token)["status"] == "active"
+
+
+def test_creating_and_revoking_are_in_the_audit_log(client: ApiClient) -> None:
+    token = issue(client)
+    for _ in range(2):
+        client.delete(f"/upload-tokens/{token['token_id']}")
+    entries, _ = page(client.get("/audit", page_size=100))
+    actions = [entry["action"] for entry in entries if entry["target"] == token["token_id"]]
+    assert actions == ["upload_token.revoked", "upload_token.created"]
+
+
+# --- What its holder can do
+
+
+def test_answer_to_a_token_holds_only_what_its_holder_may_know(client: ApiClient) -> None:
+    context = client.create_context(upload_rate_limit={"max_uploads": 5, "window_seconds": 60})
+    token = issue(client, context)
+    answer = holder(client, token).upload(context=context)
+    stored = data(answer, 201)
+    assert set(stored) == {"file_id", "original_filename", "size_bytes", "content_type", "report_id"}
+    assert not [name for name in answer.headers if name.startswith("ratelimit")]
+    found = shown(client, token)
+    assert (found["status"], found["files_stored"], found["attempts"]) == ("spent", 1, 1)
+    (file,) = found["files"]
+    assert (file["file_id"], file["outcome"]) == (stored["file_id"], "accepted")
+
+
+def test_file_of_a_token_names_token_and_end_user(client: ApiClient) -> None:
+    token = issue(client, end_user="user-42", metadata={"claim": "C-7"})
+    sent = {"claim": "C-8", "note": "n"}
+    context = shown(client, token)["context"]
+    data(holder(client, token).upload(context=context, metadata=sent), 201)
+    (item,), _ = page(client.get("/files", uploaded_by=token["token_id"]))
+    assert (item["uploaded_by_name"], item["metadata"]) == ("user-42", {"claim": "C-7", "note": "n"})
+
+
+def test_form_need_not_name_the_context_of_a_token(client: ApiClient) -> None:
+    token = issue(client)
+    files = {"file": ("note.txt", TEXT)}
+    data(holder(client, token).request("POST", "/files/upload", files=files), 201)
+
+
+def test_form_that_names_another_context_is_refused(client: ApiClient) -> None:
+    token, other = issue(client), client.create_context()
+    assert_validation_error(holder(client, token).upload(context=other), "context")
+
+
+def test_rejected_file_gives_its_sender_the_short_report(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["txt", "pdf"])
+    token = issue(client, context, allowed_extensions=["pdf"])
+    rejected = holder(client, token).upload("note.txt", context=context)
+    assert_rejected(rejected, "extension_not_allowed")
+    report = rejected.json()["report"]
+    assert {"message", "report_id", "reason"} <= set(report)
+    assert not {"facts", "checks", "context_key", "engines"} & set(report)
+    found = shown(client, token)
+    assert (found["status"], found["files_stored"], found["attempts"]) == ("active", 0, 1)
+    assert [(file["file_id"], file["outcome"]) for file in found["files"]] == [(None, "rejected")]
+
+
+def test_token_allows_smaller_files_than_its_context(client: ApiClient) -> None:
+    context = client.create_context()
+    token = issue(client, context, max_file_size_bytes=len(TEXT) - 1)
+    assert_rejected(holder(client, token).upload(context=context), "file_too_large")
+    client.store(context=context)
+
+
+def test_context_that_becomes_stricter_binds_a_token_made_before(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["txt", "pdf"])
+    token = issue(client, context, allowed_extensions=["txt"])
+    data(client.patch(f"/contexts/{context}", {"allowed_extensions": ["pdf"]}))
+    for name in ("note.txt", "note.pdf", "note"):
+        assert_rejected(holder(client, token).upload(name, context=context), "extension_not_allowed")
+
+
+def test_spent_token_is_answered_as_no_credential(client: ApiClient) -> None:
+    token = issue(client)
+    context = shown(client, token)["context"]
+    data(holder(client, token).upload(context=context), 201)
+    assert_unauthenticated(holder(client, token).upload(context=context))
+    assert shown(client, token)["attempts"] == 1
+
+
+def test_deleting_a_file_gives_nothing_back_to_its_token(client: ApiClient) -> None:
+    token = issue(client)
+    context = shown(client, token)["context"]
+    client.delete(f"/files/{holder(client, token).store(context=context)}")
+    assert shown(client, token)["status"] == "spent"
+
+
+def test_token_is_spent_after_as_many_attempts_as_it_has(client: ApiClient) -> None:
+    token = issue(client, max_file_size_bytes=1)
+    context = shown(client, token)["context"]
+    for _ in range(10):
+        assert_rejected(holder(client, token).upload(context=context), "file_too_large")
+    assert_unauthenticated(holder(client, token).upload(context=context))
+    found = shown(client, token)
+    assert (found["status"], found["attempts"], found["files_stored"]) == ("spent", 10, 0)
+
+
+def test_revoked_token_is_refused_at_once(client: ApiClient) -> None:
+    token = issue(client)
+    revoked = data(client.delete(f"/upload-tokens/{token['token_id']}"))
+    assert revoked == {"token_id": token["token_id"], "status": "revoked"}
+    assert_unauthenticated(holder(client, token).upload(context=shown(client, token)["context"]))
+    assert shown(client, token)["status"] == "revoked"
+
+
+def test_expired_token_is_refused(client: ApiClient) -> None:
+    token = issue(client)
+    sql = "UPDATE upload_tokens SET expires_at = :past WHERE token_id = :token_id"
+    past = datetime(2026, 1, 1, tzinfo=UTC)
+    moment: Any = (
+        past if client.service.deployment.database_url.startswith("postgres") else past.strftime("%F %T.000000")
+    )
+    client.execute_sql(sql, past=moment, token_id=token["token_id"])
+    assert_unauthenticated(holder(client, token).upload(context=shown(client, token)["context"]))
+    assert shown(client, token)["status"] == "expired"
+
+
+@pytest.mark.parametrize("change", ["last", "bare", "test"])
+def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -> None:
+    token, context = issue(client)["token"], client.create_context()
+    last = "a" if token[-1] != "a" else "b"
+    sent = {"last": f"Bearer {token[:-1]}{last}", "bare": token, "test": "Bearer " + token.replace("live", "test")}
+    assert_unauthenticated(client.with_authorization(sent[change]).upload(context=context))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    sorted(route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]),
+    ids=" ".join,
+)
+def test_token_is_a_credential_of_the_upload_only(client: ApiClient, method: str, path: str) -> None:
+    token = issue(client)
+    filled = re.sub(r"\{[a-z_]+\}", "x", path.removeprefix(API))
+    assert_unauthenticated(holder(client, token).request(method, filled))
+    assert shown(client, token)["attempts"] == 0
+
+
+def test_key_with_the_scope_upload_makes_tokens(client: ApiClient) -> None:
+    key = client.create_key("upload")
+    issue(client.with_credential(key), client.create_context())
+    reader = client.with_credential(client.create_key("metadata"))
+    refused = reader.post("/upload-tokens", {"context": client.create_context()})
+    assert_error(refused, 403, "Upload scope required", "Insufficient permissions")
+
+
+def test_token_of_a_test_key_stores_test_files(client: ApiClient) -> None:
+    context = client.create_context()
+    token = issue(client.with_credential(client.create_test_key("upload")), context)
+    assert token["token"].startswith("ut_test_")
+    data(holder(client, token).upload(context=context), 201)
+
+
+def test_64_parallel_uploads_with_a_token_store_as_many_files_as_it_allows(client: ApiClient) -> None:
+    token = issue(client, max_files=3)
+    context = shown(client, token)["context"]
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(lambda _: holder(client, token).upload(context=context).status_code, range(64)))
+    assert statuses.count(201) == 3
+    assert set(statuses) <= {201, 401, 429}
+    found = shown(client, token)
+    assert (found["files_stored"], found["status"]) == (3, "spent")
+    assert [file["outcome"] for file in found["files"]] == ["accepted"] * 3
