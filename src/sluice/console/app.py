@@ -1,0 +1,240 @@
+"""The routes of the console: the scope that each page requires, and what holds for every request."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from sluice.access import Scope
+from sluice.api.error_responses import render
+from sluice.api.guards import Guards
+from sluice.api.route import ListGate, keep_place
+from sluice.api.services import ApiServices
+from sluice.audit import AuditAction
+from sluice.console.assets import serve_asset
+from sluice.console.pages import (
+    audit,
+    buckets,
+    contexts,
+    files,
+    integrate,
+    keys,
+    login,
+    overview,
+    quarantine,
+    rejections,
+)
+from sluice.console.templating import Templates, make_environment
+from sluice.console.visit import (
+    HEADERS,
+    Visit,
+    cookie_name,
+    is_same_origin,
+    may_carry_sessions,
+    read_form,
+    redirect,
+)
+from sluice.db.database import DatabaseUnavailable
+from sluice.errors import (
+    CrossOrigin,
+    HttpsNeeded,
+    MethodNotAllowed,
+    NotFound,
+    ScopeMissing,
+    ServiceUnavailable,
+    SluiceError,
+    Unauthenticated,
+)
+from sluice.observe.log import log
+from sluice.sessions import Session
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page, or a form that it sends: who may use it, and the audit action of a form that changes something."""
+
+    method: str
+    path: str
+    scope: Scope | None
+    handle: Handler
+    action: str | None = None
+    reads_form: bool = True  # otherwise the page reads the body itself
+
+
+# Every page of a signed-in user. None is any user.
+PAGES: Final[Sequence[Page]] = (
+    Page("GET", "/console", None, overview.home),
+    Page("POST", "/console/logout", None, login.logout, "console.signed_out"),
+    Page("GET", "/console/overview", Scope.METADATA, overview.show),
+    Page("GET", "/console/files", Scope.METADATA, files.show_list),
+    Page("GET", "/console/files.csv", Scope.METADATA, files.export),
+    Page("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
+    Page("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
+    Page("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
+    Page("GET", "/console/rejections", Scope.METADATA, rejections.show_groups),
+    Page("GET", "/console/reports", Scope.METADATA, rejections.show_list),
+    Page("GET", "/console/reports/{report_id}", Scope.METADATA, rejections.show),
+    Page("GET", "/console/quarantine", Scope.ADMIN, quarantine.show_list),
+    Page("POST", "/console/quarantine/{file_id}/release", Scope.ADMIN, quarantine.release, "file.released"),
+    Page("GET", "/console/contexts", None, contexts.show_list),
+    Page("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
+    Page("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
+    Page("GET", "/console/contexts/{context_key}", None, contexts.show),
+    Page("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
+    Page("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
+    Page("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
+    Page("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
+    Page("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
+    Page("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
+    Page("GET", "/console/buckets/{config_id}", Scope.ADMIN, buckets.show),
+    Page("POST", "/console/buckets/{config_id}/default", Scope.ADMIN, buckets.make_default, "bucket.made_default"),
+    Page("POST", "/console/buckets/{config_id}/change", Scope.ADMIN, buckets.change, "bucket.changed"),
+    Page("POST", "/console/buckets/{config_id}/delete", Scope.ADMIN, buckets.delete, "bucket.deleted"),
+    Page("GET", "/console/keys", Scope.ADMIN, keys.show_list),
+    Page("GET", "/console/keys/new", Scope.ADMIN, keys.show_new),
+    Page("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
+    Page("POST", "/console/keys/{api_key_id}/status", Scope.ADMIN, keys.change_status, "api_key.changed"),
+    Page("GET", "/console/tokens", Scope.ADMIN, keys.show_tokens),
+    Page("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
+    Page("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
+    Page("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
+    Page("GET", "/console/integrate", None, integrate.show),
+    Page("GET", "/console/audit", Scope.ADMIN, audit.show_list),
+    Page("GET", "/console/audit.csv", Scope.ADMIN, audit.export),
+)
+
+# Pages of a browser that is not signed in yet
+OPEN_PAGES: Final[Sequence[tuple[str, str, Callable[[Request, Templates], Awaitable[Response]]]]] = (
+    ("GET", "/console/login", login.show),
+    ("GET", "/console/login/{link}", login.open_link),
+    ("POST", "/console/login/{link}", login.sign_in),
+)
+
+
+def entry_route(path: str) -> BaseRoute:
+    """Return the route of `/`, which leads browsers to `path`; to other clients there is nothing."""
+    return _route("/", partial(_lead_in, path=path), make_environment(), ["GET"])
+
+
+def console_routes() -> Sequence[BaseRoute]:
+    """Return the routes of the console."""
+    templates = make_environment()
+    routes: list[BaseRoute] = []
+    for path in dict.fromkeys(page.path for page in PAGES):
+        pages = {page.method: page for page in PAGES if page.path == path}
+        routes.append(_route(path, partial(_serve_page, pages=pages, templates=templates), templates, list(pages)))
+    for path in dict.fromkeys(path for _method, path, _handle in OPEN_PAGES):
+        handlers = {method: handle for method, each, handle in OPEN_PAGES if each == path}
+        routes.append(
+            _route(path, partial(_serve_open, handlers=handlers, templates=templates), templates, list(handlers))
+        )
+    routes.append(_route("/console/static/{name}", serve_asset, templates, ["GET"]))
+    routes.append(_route("/console/{rest:path}", _unknown, templates, ["GET", "POST"]))
+    return routes
+
+
+def _route(
+    path: str, serve: Callable[[Request], Awaitable[Response]], templates: Templates, methods: Sequence[str]
+) -> Route:
+    """Return a route around which `Guards` are, and whose errors are pages."""
+    allowed = {*methods, "HEAD"} if "GET" in methods else set(methods)
+
+    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        scope["route"] = route
+        try:
+            response = await (serve if request.method in allowed else _refuse_method)(request)
+        except SluiceError as error:
+            response = _error_page(request, templates, error)
+        except DatabaseUnavailable:
+            response = _error_page(request, templates, ServiceUnavailable("database"))
+        except Exception:  # noqa: BLE001  (the log gets all of it, the caller a page without details)
+            log.exception("unexpected_error", method=scope["method"], path=scope["path"])
+            response = _error_page(request, templates, SluiceError())
+        await response(scope, receive, send)
+
+    guarded: ASGIApp = Guards(app)
+    route = Route(path, guarded)
+    return route
+
+
+async def _serve_page(request: Request, *, pages: dict[str, Page], templates: Templates) -> Response:
+    page = pages["GET" if request.method == "HEAD" else request.method]
+    services: ApiServices = request.app.state.services
+    if page.method == "POST" and not is_same_origin(request):
+        return _error_page(request, templates, CrossOrigin())
+    if any("\0" in value for value in request.path_params.values()):
+        raise NotFound
+    session = await _session_of(request, services)
+    if session is None:
+        if page.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate":
+            return redirect("/console/login")
+        return _error_page(request, templates, Unauthenticated())
+    principal = session.principal
+    structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+    keep_place(request, principal.tenant_id)
+    request.state.session = session
+    fields = await read_form(request) if page.method == "POST" and page.reads_form else []
+    visit = Visit(request, services, templates, session, principal, dict(fields), fields)
+    if page.scope is not None and not principal.allows(page.scope):
+        if page.action is not None:
+            await services.audit.refused(
+                AuditAction(principal, page.action, request.state.request_id),
+                next(iter(request.path_params.values()), None),
+                ScopeMissing.code,
+            )
+        raise ScopeMissing(page.scope.value)
+    gate: ListGate = request.app.state.list_gate
+    async with gate.hold(principal.tenant_id):
+        return await page.handle(visit)
+
+
+async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: Templates) -> Response:
+    services: ApiServices = request.app.state.services
+    if not may_carry_sessions(request, services):
+        raise HttpsNeeded
+    if request.method == "POST" and not is_same_origin(request):
+        raise CrossOrigin
+    response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request, templates)
+    return response
+
+
+async def _session_of(request: Request, services: ApiServices) -> Session | None:
+    if not may_carry_sessions(request, services):
+        raise HttpsNeeded
+    text = request.cookies.get(cookie_name(services, "session"))
+    return None if text is None else await services.sessions.find(text)
+
+
+async def _lead_in(request: Request, *, path: str) -> Response:
+    if "text/html" not in request.headers.get("accept", ""):
+        return render(NotFound(), request)
+    return RedirectResponse(path, 303)
+
+
+async def _refuse_method(_request: Request) -> Response:
+    raise MethodNotAllowed
+
+
+async def _unknown(_request: Request) -> Response:
+    raise NotFound
+
+
+def _error_page(request: Request, templates: Templates, error: SluiceError) -> Response:
+    session: Session | None = getattr(request.state, "session", None)
+    html = templates.get_template("error.html").render(
+        error=error, session=session, request_id=request.state.request_id, title=error.message
+    )
+    response = HTMLResponse(html, error.status, headers=dict(HEADERS))
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return response

@@ -1,0 +1,67 @@
+"""The style sheet and the script of the console, under addresses that name their content."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sluice.api.http1.connection_table import PIECE_BYTES
+from sluice.errors import NotFound
+
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PREFIX: Final = "/console/static"
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that every browser may keep for ever, since a changed one has another address."""
+
+    path: str
+    content: bytes
+    media_type: str
+
+
+def _load() -> Mapping[str, Asset]:
+    found = {}
+    for entry in sorted(files("sluice.console").joinpath("static").iterdir(), key=lambda entry: entry.name):
+        stem, dot, extension = entry.name.rpartition(".")
+        content = entry.read_bytes()
+        path = f"{_PREFIX}/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{extension}"
+        found[entry.name] = Asset(path, content, _TYPES[dot + extension])
+    return MappingProxyType(found)
+
+
+ASSETS: Final = _load()
+_BY_PATH: Final = {asset.path: asset for asset in ASSETS.values()}
+
+
+def asset_path(name: str) -> str:
+    """Return the address of a file."""
+    return ASSETS[name].path
+
+
+async def serve_asset(request: Request) -> Response:
+    """Return one file; raise `NotFound`."""
+    asset = _BY_PATH.get(request.url.path)
+    if asset is None:
+        raise NotFound
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
+    return _SharedResponse(asset.content, media_type=asset.media_type, headers=headers)
+
+
+class _SharedResponse(Response):
+    """A response whose content is kept once for all requests and sent in pieces: strangers may ask for it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  (as in Starlette)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        content = memoryview(self.body)
+        for start in range(0, len(content), PIECE_BYTES):
+            end = start + PIECE_BYTES
+            body = {"type": "http.response.body", "body": content[start:end], "more_body": end < len(content)}
+            await send(body)

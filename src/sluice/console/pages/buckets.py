@@ -1,0 +1,116 @@
+"""Storage buckets: the list, a new one, and what can be changed of one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from sluice.api.error_responses import describe
+from sluice.api.schemas.buckets import AddBucket, UpdateBucket
+from sluice.buckets import Bucket
+from sluice.console.visit import Visit, redirect
+from sluice.errors import NotFound, SluiceError
+from sluice.kit.paging import PageRequest
+
+_NEVER_SHOWN_AGAIN = frozenset({"secret_access_key", "access_key_id"})
+
+
+async def show_list(visit: Visit) -> Response:
+    """Show all buckets, and how many contexts each takes."""
+    contexts = (await visit.services.contexts.list_page(visit.tenant_id, None, PageRequest(1, 100))).items
+    buckets = await visit.services.buckets.list_all(visit.tenant_id)
+    bound = {
+        bucket.config_id: [context for context in contexts if context.storage_config_id == bucket.config_id]
+        for bucket in buckets
+    }
+    return visit.page("buckets/list.html", buckets=buckets, bound=bound)
+
+
+async def show_new(visit: Visit) -> Response:
+    """Show the form for a new bucket."""
+    return _form(visit)
+
+
+def _form(visit: Visit, errors: Sequence[str] = ()) -> Response:
+    form = {name: value for name, value in visit.form.items() if name not in _NEVER_SHOWN_AGAIN}
+    return visit.page("buckets/new.html", status=422 if errors else 200, form=form, errors=errors)
+
+
+async def add(visit: Visit) -> Response:
+    """Try a bucket out and add it."""
+    names = ("name", "access_key_id", "secret_access_key", "default_bucket", "region", "base_path")
+    body: dict[str, Any] = {name: visit.sent(name) for name in names}
+    body |= {"endpoint_url": visit.sent("endpoint_url") or None, "set_as_default": bool(visit.sent("set_as_default"))}
+    body["region"] = body["region"] or "us-east-1"
+    try:
+        wanted = AddBucket.model_validate(body)
+        bucket = await visit.services.buckets.add(visit.by("bucket.added"), wanted.new_bucket())
+    except ValidationError as fault:
+        return _form(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+    except SluiceError as error:
+        return _form(visit, error.errors)
+    return redirect(f"/console/buckets/{bucket.config_id}")
+
+
+async def show(visit: Visit) -> Response:
+    """Show one bucket."""
+    return await _show(visit)
+
+
+async def _show(visit: Visit, errors: Sequence[str] = ()) -> Response:
+    bucket = await _bucket(visit)
+    contexts = (await visit.services.contexts.list_page(visit.tenant_id, None, PageRequest(1, 100))).items
+    bound = [context for context in contexts if context.storage_config_id == bucket.config_id]
+    return visit.page(
+        "buckets/show.html", status=409 if errors else 200, bucket=bucket, bound=bound, errors=errors, sure=False
+    )
+
+
+async def _bucket(visit: Visit) -> Bucket:
+    return await visit.services.buckets.get(visit.tenant_id, visit.request.path_params["config_id"])
+
+
+async def make_default(visit: Visit) -> Response:
+    """Make a bucket the default of the tenant."""
+    bucket = await _bucket(visit)
+    try:
+        await visit.services.buckets.set_default(visit.by("bucket.made_default"), bucket.config_id)
+    except NotFound:
+        raise
+    except SluiceError as error:
+        return await _show(visit, error.errors)
+    return redirect(f"/console/buckets/{bucket.config_id}")
+
+
+async def change(visit: Visit) -> Response:
+    """Change name, state or credentials of a bucket."""
+    bucket = await _bucket(visit)
+    body: dict[str, Any] = {"name": visit.sent("name")} if visit.sent("name") else {}
+    if visit.sent("is_active"):
+        body["is_active"] = visit.sent("is_active") == "yes"
+    body |= {name: visit.sent(name) for name in ("access_key_id", "secret_access_key") if visit.sent(name)}
+    try:
+        wanted = UpdateBucket.model_validate(body)
+        await visit.services.buckets.change(visit.by("bucket.changed"), bucket.config_id, wanted.changes())
+    except ValidationError as fault:
+        return await _show(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+    except NotFound:
+        raise
+    except SluiceError as error:
+        return await _show(visit, error.errors)
+    return redirect(f"/console/buckets/{bucket.config_id}")
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete a bucket and its credentials, never its objects; before that, ask."""
+    bucket = await _bucket(visit)
+    if visit.sent("sure") != "yes":
+        return visit.page("buckets/delete.html", bucket=bucket)
+    try:
+        await visit.services.buckets.delete(visit.by("bucket.deleted"), bucket.config_id)
+    except NotFound:
+        raise
+    except SluiceError as error:
+        return await _show(visit, (error.message, *error.errors))
+    return redirect("/console/buckets")

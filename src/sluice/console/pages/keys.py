@@ -1,0 +1,132 @@
+"""API keys and upload tokens: their lists, new ones, which are shown once, and how they end."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from sluice.access import Scope
+from sluice.api.error_responses import describe
+from sluice.api.schemas.api_keys import CreateKey
+from sluice.api.schemas.upload_tokens import CreateUploadToken
+from sluice.api_keys.service import require_grantable
+from sluice.console.visit import Visit, redirect
+from sluice.errors import Invalid, NotFound, SluiceError
+from sluice.kit.paging import PageRequest
+
+_PAGE_SIZE: Final = 50
+_CONTEXTS_SHOWN: Final = PageRequest(1, 100)
+_STATUSES: Final = ("active", "disabled", "revoked")
+_NUMBER_DIGITS: Final = 6
+
+
+def page_request(visit: Visit) -> PageRequest:
+    """Return the numbered page that is asked for: these lists are short."""
+    asked = visit.asked("page") or "1"
+    return PageRequest(int(asked) if asked.isdecimal() and 0 < len(asked) < _NUMBER_DIGITS else 1, _PAGE_SIZE)
+
+
+async def show_list(visit: Visit) -> Response:
+    """Show the API keys."""
+    status = visit.asked("status")
+    page = await visit.services.api_keys.list_page(
+        visit.tenant_id, status if status in _STATUSES else None, page_request(visit)
+    )
+    return visit.page("keys/list.html", page=page, statuses=_STATUSES)
+
+
+async def show_new(visit: Visit) -> Response:
+    """Show the form for a new key."""
+    return visit.page("keys/new.html", scopes=list(Scope), form={}, errors=())
+
+
+async def create(visit: Visit) -> Response:
+    """Create a key and show it, this once."""
+    scopes = [scope.value for scope in Scope if visit.sent(f"scope.{scope.value}")]
+    body: dict[str, Any] = {"name": visit.sent("name"), "scopes": scopes, "mode": visit.sent("mode") or "live"}
+    if visit.sent("expires_in_days"):
+        body["expires_in_days"] = _number(visit.sent("expires_in_days"))
+    try:
+        wanted = CreateKey.model_validate(body)
+        require_grantable(visit.principal, wanted.scopes)
+        issued = await visit.services.api_keys.create(
+            visit.by("api_key.created"),
+            wanted.name,
+            wanted.scopes,
+            mode=wanted.mode,
+            expires_in_days=wanted.expires_in_days,
+        )
+    except ValidationError as fault:
+        errors: Sequence[str] = describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])
+        return visit.page("keys/new.html", status=422, scopes=list(Scope), form=visit.form, errors=errors)
+    return visit.page("keys/created.html", issued=issued)
+
+
+async def change_status(visit: Visit) -> Response:
+    """Disable, enable or revoke a key."""
+    status = visit.sent("status")
+    if status not in _STATUSES:
+        raise Invalid("status: expected 'active', 'disabled' or 'revoked'")
+    key_id = visit.request.path_params["api_key_id"]
+    if status == "revoked" and visit.sent("sure") != "yes":
+        key = await visit.services.api_keys.get(visit.tenant_id, key_id)
+        return visit.page("keys/revoke.html", key=key)
+    await visit.services.api_keys.change(visit.by("api_key.changed"), key_id, {"status": status})
+    return redirect("/console/keys")
+
+
+async def show_tokens(visit: Visit) -> Response:
+    """Show the upload tokens."""
+    page = await visit.services.upload_tokens.list_page(visit.tenant_id, page_request(visit))
+    return visit.page("keys/tokens.html", page=page, now=visit.services.upload_tokens.now())
+
+
+async def show_new_token(visit: Visit) -> Response:
+    """Show the form for a new upload token."""
+    return await _token_form(visit)
+
+
+async def _token_form(visit: Visit, errors: Sequence[str] = ()) -> Response:
+    contexts = await visit.services.contexts.list_page(visit.tenant_id, "active", _CONTEXTS_SHOWN)
+    return visit.page(
+        "keys/new_token.html",
+        status=422 if errors else 200,
+        contexts=contexts.items,
+        form=visit.form or {"context": visit.asked("context") or "", "expires_in": "900", "max_files": "1"},
+        errors=errors,
+    )
+
+
+async def create_token(visit: Visit) -> Response:
+    """Create an upload token and show it, this once."""
+    body: dict[str, Any] = {
+        "context": visit.sent("context"),
+        "expires_in": _number(visit.sent("expires_in")),
+        "max_files": _number(visit.sent("max_files")),
+        "allowed_extensions": visit.sent("allowed_extensions").replace(",", " ").split(),
+        "allowed_origins": visit.sent("allowed_origins").split(),
+        "end_user": visit.sent("end_user") or None,
+    }
+    try:
+        wanted = CreateUploadToken.model_validate(body)
+        issued = await visit.services.upload_tokens.create(visit.by("upload_token.created"), wanted.draft())
+    except ValidationError as fault:
+        return await _token_form(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+    except NotFound:
+        return await _token_form(visit, ["context: there is no such context"])
+    except SluiceError as error:
+        return await _token_form(visit, error.errors)
+    return visit.page(
+        "keys/token_created.html", issued=issued, upload_url=f"{visit.services.public_url}/api/v1/files/upload"
+    )
+
+
+async def revoke_token(visit: Visit) -> Response:
+    """Revoke an upload token."""
+    await visit.services.upload_tokens.revoke(visit.by("upload_token.revoked"), visit.request.path_params["token_id"])
+    return redirect("/console/tokens")
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else text  # noqa: PLR2004

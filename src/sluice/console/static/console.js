@@ -1,0 +1,80 @@
+// What forms and links cannot do: copy a text, choose all rows, filter while typing, drop a file. Every page works
+// without it, but for the drop zone, which then is a file field.
+"use strict";
+
+const later = (run, milliseconds) => {
+  let timer;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(run, milliseconds);
+  };
+};
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const text = document.getElementById(button.dataset.copy).textContent.trim();
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+    button.textContent = "Selected: press Ctrl+C";
+  }
+  setTimeout(() => (button.textContent = before), 2000);
+});
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-all]")) return;
+  for (const box of event.target.form.querySelectorAll("input[type=checkbox][name]")) box.checked = event.target.checked;
+});
+
+// Only the newest answer is shown: an older one that comes late would overwrite it.
+let asked = 0;
+
+async function show(address) {
+  const mine = ++asked;
+  const response = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual" });
+  if (mine !== asked) return;
+  if (!response.ok) {
+    location.assign(address);
+    return;
+  }
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (mine !== asked) return;
+  document.getElementById("results").replaceWith(document.adoptNode(page.getElementById("results")));
+  history.replaceState(null, "", address);
+}
+
+for (const form of document.querySelectorAll("form[data-filter]")) {
+  const ask = () => {
+    const fields = [...new FormData(form)].filter(([, value]) => value !== "");
+    // Not `form.action`: that is a field of this name, where there is one.
+    show(form.getAttribute("action") + (fields.length ? `?${new URLSearchParams(fields)}` : ""));
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  form.addEventListener("input", later(ask, 300));
+}
+
+for (const zone of document.querySelectorAll("[data-drop]")) {
+  const field = zone.querySelector("input[type=file]");
+  for (const name of ["dragenter", "dragover"]) {
+    zone.addEventListener(name, (event) => {
+      event.preventDefault();
+      zone.classList.add("over");
+    });
+  }
+  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    zone.classList.remove("over");
+    if (!event.dataTransfer.files.length) return;
+    field.files = event.dataTransfer.files;
+    field.form.requestSubmit();
+  });
+  field.addEventListener("change", () => field.files.length && field.form.requestSubmit());
+}

@@ -1,0 +1,156 @@
+"""Jinja templates: the environment, and the filters by which values are shown to people."""
+
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from sluice.console.assets import asset_path
+from sluice.kit.clock import utc_now
+
+Templates = Environment
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
+_STEP: Final = 1024
+_AGO: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (86_400 * 60, 86_400, "d"))
+
+
+def make_environment() -> Environment:
+    """Return the environment of all templates. What they show is escaped."""
+    environment = Environment(
+        loader=PackageLoader("sluice.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "size": show_size,
+        "count": show_count,
+        "moment": show_moment,
+        "until": show_until,
+        "filename": show_filename,
+        "words": show_words,
+        "percent": show_percent,
+        "day": show_day,
+        "value": show_value,
+        "name": show_filename,
+    }
+    environment.globals |= {"asset": asset_path, "query": query}
+    return environment
+
+
+def show_size(size: int) -> str:
+    """Return bytes as people read them: `1.4 MB`, in units of 1,024."""
+    value, unit = float(size), _UNITS[0]
+    for unit in _UNITS:
+        if value < _STEP or unit == _UNITS[-1]:
+            break
+        value /= _STEP
+    return f"{int(value)} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def show_count(number: int) -> str:
+    """Return a number with its thousands apart."""
+    return f"{number:,}"
+
+
+def show_percent(part: int, whole: int) -> str:
+    """Return a share; `0 %` only if it is nothing at all."""
+    if not part or not whole:
+        return "0 %"
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 1 else "< 1 %"
+
+
+def show_day(day: date) -> str:
+    """Return a day such as `22 Nov`."""
+    return f"{day.day} {day:%b}"
+
+
+def show_moment(moment: datetime | None, absent: str = "never") -> Markup | str:
+    """Return how long ago a moment is, with the moment itself in the title."""
+    if moment is None:
+        return absent
+    return _time(moment, _ago(utc_now() - moment, moment))
+
+
+def show_until(moment: datetime | None, absent: str = "never") -> Markup | str:
+    """Return how far a moment of the future is."""
+    if moment is None:
+        return absent
+    left = moment - utc_now()
+    seconds = left.total_seconds()
+    return _time(moment, "over" if seconds <= 0 else f"in {_span(seconds)}")
+
+
+def _ago(age: Any, moment: datetime) -> str:
+    seconds = age.total_seconds()
+    if seconds < 1:
+        return "now"
+    if seconds >= _AGO[-1][0]:
+        return f"{moment.day} {moment:%b %Y}"
+    return f"{_span(seconds)} ago"
+
+
+def _span(seconds: float) -> str:
+    for below, unit_seconds, unit in _AGO:
+        if seconds < below:
+            return f"{int(seconds // unit_seconds)} {unit}"
+    return f"{int(seconds // 86_400)} d"
+
+
+def _time(moment: datetime, words: str) -> Markup:
+    at = moment.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M:%S} UTC", words
+    )
+
+
+def show_filename(text: str) -> Markup:
+    """Return a name of a stranger: by itself in its own direction, with each invisible sign made visible.
+
+    A sign that turns the direction would show `gpj.exe` as `exe.jpg`.
+    """
+    shown = Markup("").join(
+        Markup('<span class="sign">U+{:04X}</span>').format(ord(letter)) if _is_hidden(letter) else escape(letter)
+        for letter in text
+    )
+    return Markup("<bdi>{}</bdi>").format(shown)
+
+
+def _is_hidden(letter: str) -> bool:
+    # The joiners belong to the spelling of Persian and of Indic scripts, and to emoji.
+    return unicodedata.category(letter) in {"Cf", "Cc", "Zl", "Zp"} and letter not in "\u200c\u200d"
+
+
+def show_words(code: str) -> str:
+    """Return a code as words: `blank_document` as `Blank document`."""
+    words = code.replace("_", " ").replace(".", " › ")
+    return words[:1].upper() + words[1:]
+
+
+def show_value(value: Any) -> str:
+    """Return a measured value of a report as people read it."""
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return show_count(value)
+        case dict():
+            return ", ".join(f"{name.replace('_', ' ')}: {show_value(inner)}" for name, inner in value.items())
+        case list() | tuple():
+            return ", ".join(show_value(inner) for inner in value)
+    return str(value)
+
+
+def query(pairs: Iterable[tuple[str, object]] | dict[str, object], **more: object) -> str:
+    """Return a query string of the values that are not None and not empty."""
+    given = dict(pairs) | more
+    kept = {name: value for name, value in given.items() if value not in (None, "")}
+    return f"?{urlencode(kept)}" if kept else ""

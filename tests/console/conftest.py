@@ -1,0 +1,63 @@
+"""A real browser, and a service with the tenant of `sluice demo`."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.deployments import Deployments
+from tests.servers import missing
+from tests.service import Service, cli_command, running_service
+
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+AXE = Path(__file__).parents[1] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A service with a demo tenant."""
+
+    service: Service
+    tenant_id: str
+
+    def new_link(self) -> str:
+        """Return a new one-time link, from a command: while Playwright runs, this process has a running event loop."""
+        command = cli_command("console", "login", "--tenant", self.tenant_id)
+        made = subprocess.run(command, env=dict(self.service.environment), capture_output=True, text=True, check=True)
+        return made.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, not for the whole session: while Playwright runs, asynchronous tests cannot."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        missing("Chromium", apt="chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, headless=True, args=list(_FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def demo(deployments: Deployments) -> Iterator[Demo]:
+    with running_service(deployments.fresh("sqlite-local")) as service:
+        command = cli_command("demo", "--url", service.url)
+        made = subprocess.run(command, env=dict(service.environment), capture_output=True, text=True, check=True)
+        tenant = re.search(r"ten_[0-9a-z]+", made.stdout)
+        assert tenant is not None, made.stdout
+        yield Demo(service, tenant[0])

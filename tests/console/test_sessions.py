@@ -1,0 +1,278 @@
+"""Signing in to the console: one-time links, sessions, and the requests of other sites."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Table, select, text
+
+from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.schema import console_links, console_sessions
+from sluice.sessions import repository
+from tests.api.responses import page
+from tests.console.users import SAME_ORIGIN, new_browser, new_link, sign_in, signed_in
+from tests.service import ApiClient
+
+HOME = "/console/overview"
+
+
+def set_expired(client: ApiClient, table: Table) -> None:
+    """Let the rows of the tenant be over."""
+
+    async def act(database: Database) -> None:
+        async with database.transaction(ALL_TENANTS) as connection:
+            past = datetime.now(UTC) - timedelta(seconds=1)
+            own = table.c.tenant_id == client.tenant_id
+            await connection.execute(table.update().where(own).values(expires_at=past))
+
+    client.service.on_database(act)
+
+
+@pytest.mark.asvs("7.2.2", "7.2.3", "3.3.1", "3.3.2", "3.3.4")
+def test_link_begins_a_session_in_a_cookie_that_no_script_reads(bare_client: ApiClient) -> None:
+    with new_browser(bare_client.service) as http:
+        response = sign_in(http, new_link(bare_client))
+        assert (response.status_code, response.headers["location"]) == (303, "/console")
+        cookie = next(
+            value for value in response.headers.get_list("set-cookie") if value.startswith("sluice_session=")
+        ).lower()
+        assert "httponly" in cookie
+        assert "samesite=lax" in cookie
+        assert "path=/" in cookie
+        assert "max-age=28800" in cookie
+        assert "domain" not in cookie
+        assert http.get(HOME).status_code == 200
+
+
+@pytest.mark.asvs("7.2.1", "7.4.1")
+def test_link_works_once(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as http:
+        assert sign_in(http, link).status_code == 303
+        http.cookies.delete("sluice_session")
+        assert sign_in(http, link).status_code == 403
+        assert http.get(HOME).status_code == 303
+    with new_browser(bare_client.service) as other:
+        assert sign_in(other, link).status_code == 403
+
+
+def test_link_works_for_a_minute(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as http:
+        assert http.get(link).status_code == 200
+        set_expired(bare_client, console_links)
+        assert http.post(link, headers=SAME_ORIGIN).status_code == 403
+        assert http.get(link).status_code == 403
+
+
+def test_link_works_in_the_browser_that_opened_it(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as first, new_browser(bare_client.service) as second:
+        assert first.get(link).status_code == 200
+        assert second.get(link).status_code == 403
+        assert second.post(link, headers=SAME_ORIGIN).status_code == 403
+        assert first.get(link).status_code == 200
+        assert first.post(link, headers=SAME_ORIGIN).status_code == 303
+
+
+def test_opening_a_link_signs_nobody_in(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as program:
+        program.head(link)
+    with new_browser(bare_client.service) as http:
+        assert "sluice_session" not in http.get(link).cookies
+        assert http.get(HOME).status_code == 303
+
+
+@pytest.mark.parametrize("link", ["x", "ten_1.lnk_1.x", "ten_1.lnk_" + "0" * 26 + "." + "a" * 43, "%00", "a" * 500])
+def test_unknown_link_is_refused(shared_client: ApiClient, link: str) -> None:
+    with new_browser(shared_client.service) as http:
+        assert http.get(f"/console/login/{link}").status_code in {403, 404}
+
+
+@pytest.mark.asvs("7.2.4")
+def test_session_is_always_a_new_one(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        earlier = user.http.cookies["sluice_session"]
+        assert sign_in(user.http, new_link(bare_client)).status_code == 303
+        assert user.http.cookies["sluice_session"] != earlier
+        with new_browser(bare_client.service) as attacker:
+            attacker.cookies.set("sluice_session", earlier, domain="127.0.0.1")
+            assert attacker.get(HOME).status_code == 303
+
+
+def test_session_that_was_set_before_is_not_taken_over(bare_client: ApiClient) -> None:
+    with new_browser(bare_client.service) as http:
+        http.cookies.set("sluice_session", f"{bare_client.tenant_id}.ses_{'0' * 26}.{'a' * 43}", domain="127.0.0.1")
+        assert http.get(HOME).status_code == 303
+        assert sign_in(http, new_link(bare_client)).status_code == 303
+        assert "ses_" + "0" * 26 not in str(http.cookies.jar)
+
+
+@pytest.mark.asvs("7.3.2")
+def test_session_ends_after_eight_hours(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        set_expired(bare_client, console_sessions)
+        assert user.get("/overview").status_code == 303
+        assert user.post("/contexts/new").status_code == 401
+
+
+@pytest.mark.asvs("7.4.1")
+def test_logout_ends_the_session_and_not_only_its_cookie(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        kept = user.http.cookies["sluice_session"]
+        response = user.post("/logout")
+        assert response.status_code == 303
+        assert response.headers["clear-site-data"]
+        with new_browser(bare_client.service) as thief:
+            thief.cookies.set("sluice_session", kept, domain="127.0.0.1")
+            assert thief.get(HOME).status_code == 303
+
+
+def test_suspended_tenant_ends_its_sessions(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        bare_client.set_status("suspended")
+        assert user.get("/overview").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://elsewhere.example"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "{own}"},
+    ],
+    ids=str,
+)
+@pytest.mark.asvs("3.5.1", "3.5.3")
+def test_form_of_another_site_is_refused(bare_client: ApiClient, headers: dict[str, str]) -> None:
+    own = bare_client.service.url
+    sent = {name: value.replace("{own}", own) for name, value in headers.items()}
+    with signed_in(bare_client) as user:
+        for path in ("/keys/new", "/logout", "/contexts/new"):
+            fields = {"name": "stolen", "scope.admin": "on", "context_key": "stolen", "display_name": "x"}
+            response = user.http.post(f"/console{path}", data=fields, headers=sent)
+            assert response.status_code == 403
+            assert "Request of another site" in response.text
+        assert user.get("/overview").status_code == 200
+    assert page(bare_client.get("/contexts"))[0] == []
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as http:
+        http.get(link)
+        assert http.post(link, headers=sent).status_code == 403
+
+
+def test_form_with_the_own_origin_is_taken_from_older_browsers(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        response = user.http.post("/console/logout", headers={"Origin": bare_client.service.url})
+        assert response.status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/console/login", "/console/overview", "/console/keys/new", "/console/nothing", "/"])
+@pytest.mark.asvs("3.4.3", "3.4.6", "3.4.8", "14.3.2")
+def test_page_cannot_be_framed_or_kept(bare_client: ApiClient, path: str) -> None:
+    with signed_in(bare_client) as user:
+        headers = user.http.get(path, headers={"Accept": "text/html"}).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_policy_allows_neither_inline_code_nor_other_hosts(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        response = user.get("/overview")
+        policy = response.headers["content-security-policy"]
+        assert policy == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        )
+        assert not re.search(r"<script(?![^>]*src=)|<style| style=| on[a-z]+=", response.text)
+
+
+def test_api_key_is_no_way_into_the_console(bare_client: ApiClient) -> None:
+    for scope in ("upload", "admin"):
+        key = bare_client.create_key(scope)
+        with new_browser(bare_client.service) as http:
+            for headers in ({"Authorization": f"Bearer {key.text}"}, {"Cookie": f"sluice_session={key.text}"}):
+                assert http.get(HOME, headers=headers).status_code == 303
+
+
+def test_session_is_no_credential_of_the_api(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        assert user.http.get("/api/v1/contexts").status_code == 401
+        text_of_cookie = user.http.cookies["sluice_session"]
+        assert user.http.get("/api/v1/contexts", headers={"Authorization": text_of_cookie}).status_code == 401
+
+
+@pytest.mark.parametrize("scope", ["upload", "download", "delete"])
+def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient, scope: str) -> None:
+    with new_browser(bare_client.service) as http:
+        assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403
+        assert http.get(HOME).status_code == 303
+
+
+def test_only_hashes_are_kept(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+
+    async def read(database: Database) -> str:
+        async with database.reading(ALL_TENANTS) as connection:
+            rows = [(await connection.execute(select(table))).all() for table in (console_links, console_sessions)]
+            return str(rows)
+
+    with new_browser(bare_client.service) as http:
+        http.get(link)
+        kept = bare_client.service.on_database(read)
+        assert link.rpartition(".")[2] not in kept
+        assert http.cookies["sluice_login"] not in kept
+        http.post(link, headers=SAME_ORIGIN)
+        assert http.cookies["sluice_session"].rpartition(".")[2] not in bare_client.service.on_database(read)
+
+
+def test_console_over_plain_http_is_for_one_machine_only(bare_client: ApiClient) -> None:
+    link = new_link(bare_client)
+    with new_browser(bare_client.service) as http:
+        for path in (link, HOME, "/console/login"):
+            response = http.get(path, headers={"Host": "sluice.example"})
+            assert response.status_code == 403
+            assert "needs https" in response.text
+            assert "set-cookie" not in response.headers
+
+
+def test_root_leads_browsers_to_the_console(shared_client: ApiClient) -> None:
+    with new_browser(shared_client.service) as http:
+        led = http.get("/", headers={"Accept": "text/html,application/xhtml+xml"})
+        assert (led.status_code, led.headers["location"]) == (303, "/console")
+        assert http.get("/", headers={"Accept": "application/json"}).status_code == 404
+
+
+def test_signing_in_and_out_is_in_the_audit_log(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        user.post("/logout")
+    entries = page(bare_client.get("/audit"))[0]
+    found = [(entry["action"], entry["actor_name"], entry["via"]) for entry in entries]
+    assert ("console.signed_in", "Ada", "console") in found
+    assert ("console.signed_out", "Ada", "console") in found
+
+
+def test_sessions_that_are_over_are_deleted(bare_client: ApiClient) -> None:
+    with signed_in(bare_client):
+        pass
+    new_link(bare_client)
+    set_expired(bare_client, console_links)
+    set_expired(bare_client, console_sessions)
+
+    async def delete(database: Database) -> int:
+        async with database.transaction(ALL_TENANTS) as connection:
+            await repository.delete_expired(connection, datetime.now(UTC), 1000)
+            left = text("SELECT count(*) FROM console_sessions WHERE tenant_id = :tenant_id")
+            return int((await connection.execute(left, {"tenant_id": bare_client.tenant_id})).scalar_one())
+
+    assert bare_client.service.on_database(delete) == 0
