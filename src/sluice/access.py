@@ -1,18 +1,19 @@
-"""Who may do what: scopes, the caller, and the scope every route asks for. How a credential becomes a caller lives at the edge."""
+"""Who may do what: scopes, the caller, and the scope that every route requires."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
-Via = Literal["api_key", "jwt", "command"]
+Via = Literal["api_key", "jwt", "command", "upload_token", "console"]
 Route = tuple[str, str]
 
 
 class Scope(StrEnum):
-    """What a credential may be allowed to do. `admin` implies all others."""
+    """What a credential allows. `admin` implies all others."""
 
     UPLOAD = "upload"
     DOWNLOAD = "download"
@@ -22,18 +23,39 @@ class Scope(StrEnum):
 
 
 def known_scopes(words: Iterable[str]) -> frozenset[Scope]:
-    """Answer the scopes among `words`; issuers put words of their own (`openid`, `profile`) beside ours, and those grant nothing."""
-    said = frozenset(words)
-    return frozenset(scope for scope in Scope if scope.value in said)
+    """Return the scopes among `words`; other words of an issuer (`openid`, `profile`) grant nothing."""
+    return _known_scopes(frozenset(words))
+
+
+@lru_cache(maxsize=256)
+def _known_scopes(words: frozenset[str]) -> frozenset[Scope]:
+    return frozenset(scope for scope in Scope if scope.value in words)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPermit:
+    """What the holder of an upload token may send: files into one context, within limits.
+
+    None and empty `allowed_extensions` mean that only the context limits. `metadata` wins over what is sent. Pages of
+    `allowed_origins` may read the answers.
+    """
+
+    token_id: str
+    context_key: str
+    max_bytes: int | None
+    allowed_extensions: tuple[str, ...]
+    metadata: Mapping[str, object] = field(hash=False)
+    allowed_origins: tuple[str, ...] = ()
+    end_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The authenticated caller of one request.
 
-    `actor_id` is the API key's id or the user's; `key_id` is the API key's id, None for a JWT. `is_test` marks a test key, whose
-    files count against no plan limit. `key_changed_at` is the edition of the key that was believed. One that is `remembered` was
-    believed a moment ago and not asked for in this request: nothing may be answered on it before it is confirmed.
+    `actor_id` is the API key's id, the upload token's or the user's; `key_id` is the API key's id, None for others.
+    `is_test` marks a test key, whose files count against no plan limit. `key_changed_at` is the version of the key that
+    was read. `permit` is what the holder of an upload token may send, None for all others.
     """
 
     tenant_id: str
@@ -44,36 +66,57 @@ class Principal:
     is_test: bool = False
     key_id: str | None = None
     key_changed_at: datetime | None = None
-    remembered: bool = False
+    permit: UploadPermit | None = None
 
     def allows(self, scope: Scope | None) -> bool:
-        """Tell whether the caller may do what asks for `scope`; None asks for any valid credential."""
+        """Return whether the caller has `scope`; None is any valid credential."""
         return scope is None or scope in self.scopes or Scope.ADMIN in self.scopes
 
     def may_grant(self, scopes: Iterable[Scope]) -> bool:
-        """Tell whether the caller holds each of `scopes`, and so may give them to a key that it makes or changes."""
+        """Return whether the caller has all of `scopes`, and so may give them to a key."""
         return all(self.allows(scope) for scope in scopes)
 
 
 def operator(tenant_id: str, user: str) -> Principal:
-    """Answer who acts by a command on the machine itself: nobody's credential, and no bar stands between it and the service's user."""
+    """Return the caller of a command on the machine itself, which needs no credential."""
     return Principal(tenant_id, f"command|{user}", user, frozenset(), via="command")
 
 
 _CONTEXTS: Final = "/api/v1/contexts"
 _FILES: Final = "/api/v1/files"
+_REPORTS: Final = "/api/v1/reports"
 _API_KEYS: Final = "/api/v1/api-keys"
+_UPLOAD_TOKENS: Final = "/api/v1/upload-tokens"
+_RESUMABLE: Final = "/api/v1/uploads"
 _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
+_CORS: Final = "/api/v1/cors"
+_EVENTS: Final = "/api/v1/events"
+_WEBHOOKS: Final = "/api/v1/webhook-endpoints"
+_WEBHOOK: Final = f"{_WEBHOOKS}/{{endpoint_id}}"
+_REDELIVER: Final = "/api/v1/webhook-deliveries/{delivery_id}/redeliver"
 _AUDIT: Final = "/api/v1/audit"
+_MESSAGES: Final = "/api/v1/messages"
 _DOWNLOAD: Final = "/api/v1/downloads/{file_id}"
+_PAGE: Final = "/u/{token}"
 
+# The scope that each route requires, None for any valid credential. Every route is listed here, in `SIGNED_ROUTES`, in
+# `TOKEN_ROUTES` or in `PUBLIC_ROUTES`.
 ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
     {
         ("POST", _CONTEXTS): Scope.ADMIN,
         ("GET", _CONTEXTS): None,
         ("GET", f"{_CONTEXTS}/{{context_key}}"): None,
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Scope.ADMIN,
+        ("POST", f"{_CONTEXTS}/{{context_key}}/replay"): Scope.ADMIN,
         ("POST", f"{_FILES}/upload"): Scope.UPLOAD,
+        ("POST", f"{_FILES}/validate"): Scope.UPLOAD,
+        ("POST", _RESUMABLE): Scope.UPLOAD,
+        ("GET", f"{_RESUMABLE}/{{upload_id}}"): Scope.UPLOAD,
+        ("HEAD", f"{_RESUMABLE}/{{upload_id}}"): Scope.UPLOAD,
+        ("PATCH", f"{_RESUMABLE}/{{upload_id}}"): Scope.UPLOAD,
+        ("DELETE", f"{_RESUMABLE}/{{upload_id}}"): Scope.UPLOAD,
+        ("GET", _REPORTS): Scope.METADATA,
+        ("GET", f"{_REPORTS}/{{report_id}}"): Scope.METADATA,
         ("GET", _FILES): Scope.METADATA,
         ("GET", f"{_FILES}/{{file_id}}"): Scope.DOWNLOAD,
         ("GET", f"{_FILES}/{{file_id}}/metadata"): Scope.METADATA,
@@ -83,32 +126,60 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
+        ("POST", _UPLOAD_TOKENS): Scope.UPLOAD,
+        ("GET", _UPLOAD_TOKENS): Scope.UPLOAD,
+        ("GET", f"{_UPLOAD_TOKENS}/{{token_id}}"): Scope.UPLOAD,
+        ("DELETE", f"{_UPLOAD_TOKENS}/{{token_id}}"): Scope.UPLOAD,
         ("POST", _BUCKETS): Scope.ADMIN,
         ("GET", _BUCKETS): Scope.ADMIN,
         ("GET", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
         ("PATCH", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
         ("POST", f"{_BUCKETS}/{{config_id}}/set-default"): Scope.ADMIN,
         ("DELETE", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
+        ("GET", _CORS): Scope.ADMIN,
+        ("PUT", _CORS): Scope.ADMIN,
         ("GET", _AUDIT): Scope.ADMIN,
+        ("GET", _EVENTS): Scope.ADMIN,
+        ("POST", _WEBHOOKS): Scope.ADMIN,
+        ("GET", _WEBHOOKS): Scope.ADMIN,
+        ("GET", _WEBHOOK): Scope.ADMIN,
+        ("PATCH", _WEBHOOK): Scope.ADMIN,
+        ("DELETE", _WEBHOOK): Scope.ADMIN,
+        ("POST", f"{_WEBHOOK}/rotate-secret"): Scope.ADMIN,
+        ("POST", f"{_WEBHOOK}/test"): Scope.ADMIN,
+        ("POST", f"{_WEBHOOK}/recover"): Scope.ADMIN,
+        ("GET", f"{_WEBHOOK}/deliveries"): Scope.ADMIN,
+        ("POST", _REDELIVER): Scope.ADMIN,
     }
 )
-"""The scope each route asks for, None for any valid credential. A route that stands neither here nor in `SIGNED_ROUTES` is a mistake."""
 
+# Lists whose requests may wait for what comes next: they have limits of their own (`events.service`)
+WAITING_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _EVENTS)})
+
+# Routes whose signature is the credential (`files.links`)
 SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
-"""Routes that ask for no credential because their own signature is one (`files.links`)."""
+
+# Routes whose path holds the credential, an upload token: the page for whoever has the link
+TOKEN_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE)})
+
+# Routes that need no credential: they hold no tenant's data, and answer everybody alike
+PUBLIC_ROUTES: Final[frozenset[Route]] = frozenset(
+    {("GET", _MESSAGES), ("GET", f"{_MESSAGES}/{{locale}}"), ("OPTIONS", _RESUMABLE)}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """How a route stands in the audit trail: the word for it, and the field that names its target.
+    """The entry of a route in the audit log: its action, and the path parameter that is its target.
 
-    The target is the path's parameter of that name; where the path has none, the thing is made by the request and named by its answer.
+    If the path has no such parameter, the request makes the target and the answer names it.
     """
 
     action: str
     target: str
 
 
+# Every route that changes something or hands a file out. Uploads are not listed: each has a row in the decision log.
 AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
     {
         ("POST", _CONTEXTS): Audited("context.created", "context_key"),
@@ -118,10 +189,19 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("POST", _API_KEYS): Audited("api_key.created", "api_key_id"),
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.changed", "api_key_id"),
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.revoked", "api_key_id"),
+        ("POST", _UPLOAD_TOKENS): Audited("upload_token.created", "token_id"),
+        ("DELETE", f"{_UPLOAD_TOKENS}/{{token_id}}"): Audited("upload_token.revoked", "token_id"),
+        ("PUT", _CORS): Audited("cors.changed", "tenant_id"),
+        ("POST", _WEBHOOKS): Audited("webhook_endpoint.created", "endpoint_id"),
+        ("PATCH", _WEBHOOK): Audited("webhook_endpoint.changed", "endpoint_id"),
+        ("DELETE", _WEBHOOK): Audited("webhook_endpoint.deleted", "endpoint_id"),
+        ("POST", f"{_WEBHOOK}/rotate-secret"): Audited("webhook_endpoint.secret_rotated", "endpoint_id"),
+        ("POST", f"{_WEBHOOK}/test"): Audited("webhook_endpoint.tested", "endpoint_id"),
+        ("POST", f"{_WEBHOOK}/recover"): Audited("webhook_endpoint.recovered", "endpoint_id"),
+        ("POST", _REDELIVER): Audited("webhook_delivery.redelivered", "delivery_id"),
         ("POST", _BUCKETS): Audited("bucket.added", "config_id"),
         ("PATCH", f"{_BUCKETS}/{{config_id}}"): Audited("bucket.changed", "config_id"),
         ("POST", f"{_BUCKETS}/{{config_id}}/set-default"): Audited("bucket.made_default", "config_id"),
         ("DELETE", f"{_BUCKETS}/{{config_id}}"): Audited("bucket.deleted", "config_id"),
     }
 )
-"""Every route that changes something or hands a file out. Uploads are not here: each has a row in the decision log."""

@@ -1,6 +1,8 @@
-"""The catalogue of errors: one class, one code, one status, one sentence. Reason codes of rejected uploads live in `uploads.reasons`.
+"""The catalogue of errors: one class, one code, one status, one sentence.
 
-Raised where the fault is known, rendered once, at the edge (`api.render`). `docs/errors.md` lists them; a test holds it to that.
+Reason codes of rejected uploads live in `uploads.reasons`.
+
+Raised where the cause is known, rendered in `api.error_responses`. `docs/errors.md` lists them, which a test checks.
 """
 
 from collections.abc import Sequence
@@ -8,16 +10,16 @@ from typing import ClassVar
 
 
 class SluiceError(Exception):
-    """A refusal that a caller sees. Subclasses say status (HTTP), code (stable, for programs) and message (for people)."""
+    """An error that a caller sees: its HTTP status, its code (stable, for programs), its message (for people)."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
     message: str = "Internal error"
     errors: Sequence[str] = ("The service failed; the request was not carried out",)
-    retry_after: float | None = None
-    """Seconds after which a retry makes sense, for 429 and 503."""
-    limit: int | None = None
-    """How much is allowed in all, for 429."""
+    retry_after: float | None = None  # seconds after which a retry makes sense, for 429 and 503
+    limit: int | None = None  # how much is allowed in all, for 429
+    report: object = None  # the `uploads.report.VerdictReport` of an upload that got so far as to be judged
+    is_replayed: bool = False  # whether an earlier request got this answer first
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Malformed(SluiceError):
 
 
 class FileRejected(SluiceError):
-    """An upload failed a check. `errors` holds exactly one reason code of `uploads.reasons`."""
+    """An upload failed a check. `errors` holds exactly one reason code."""
 
     status = 400
     code = "file_rejected"
@@ -52,7 +54,7 @@ class FileRejected(SluiceError):
 
 
 class LimitExceeded(SluiceError):
-    """An upload failed a rate or plan rule: the same shape as `FileRejected`, but time alone heals it."""
+    """An upload failed a rate or plan rule: `errors` holds exactly one reason code. It passes with time."""
 
     status = 429
     code = "limit_exceeded"
@@ -60,7 +62,7 @@ class LimitExceeded(SluiceError):
 
 
 class Unauthenticated(SluiceError):
-    """No credential, or one that is not to be believed. The same body for every cause."""
+    """The credential is missing, invalid, expired, disabled or revoked. The body is the same for every cause."""
 
     status = 401
     code = "unauthenticated"
@@ -80,8 +82,26 @@ class ScopeMissing(SluiceError):
         super().__init__(f"{scope.capitalize()} scope required")
 
 
+class CrossOrigin(SluiceError):
+    """A form of the console that a page of another site sent, or no browser that says which page did."""
+
+    status = 403
+    code = "cross_origin"
+    message = "Request of another site"
+    errors = ("Send this form from a page of the console",)
+
+
+class HttpsNeeded(SluiceError):
+    """The console over plain http, from another machine: anybody on the way could take the session over."""
+
+    status = 403
+    code = "https_needed"
+    message = "The console needs https"
+    errors = ("Set SLUICE_PUBLIC_URL to the https address of the service, or open the console on its own machine",)
+
+
 class LinkRefused(SluiceError):
-    """A signed download link that was changed, or whose time is over."""
+    """A signed download link that was changed or has expired."""
 
     status = 403
     code = "link_refused"
@@ -90,7 +110,7 @@ class LinkRefused(SluiceError):
 
 
 class NotFound(SluiceError):
-    """No such thing for this tenant: unknown, another tenant's, deleted. Never told apart."""
+    """Unknown, deleted, or of another tenant: the answer does not tell which."""
 
     status = 404
     code = "not_found"
@@ -108,7 +128,7 @@ class MethodNotAllowed(SluiceError):
 
 
 class BodyStalled(SluiceError):
-    """The client stopped sending in the middle of its body, or sends so slowly that it never comes to an end."""
+    """The client stopped sending in the middle of its body, or sends too slowly."""
 
     status = 408
     code = "body_stalled"
@@ -117,7 +137,7 @@ class BodyStalled(SluiceError):
 
 
 class HeadStalled(SluiceError):
-    """The client began a request and did not come to the end of its head in time."""
+    """The client did not send the head of its request in time."""
 
     status = 408
     code = "head_stalled"
@@ -140,7 +160,7 @@ class ContextExists(SluiceError):
 
 
 class ContextInactive(SluiceError):
-    """An upload into a context that is switched off."""
+    """An upload into an inactive context."""
 
     status = 409
     code = "context_inactive"
@@ -180,6 +200,24 @@ class BucketInactive(SluiceError):
     errors = ("Set the bucket's is_active to true, or choose another bucket",)
 
 
+class TooManyEndpoints(SluiceError):
+    """The tenant has 10 webhook endpoints."""
+
+    status = 409
+    code = "too_many_endpoints"
+    message = "Too many webhook endpoints"
+    errors = ("Delete one of the 10 endpoints first",)
+
+
+class EndpointDisabled(SluiceError):
+    """The webhook endpoint is disabled: nothing is sent to it."""
+
+    status = 409
+    code = "endpoint_disabled"
+    message = "Webhook endpoint disabled"
+    errors = ("Set its status to active first",)
+
+
 class DefaultBucketNeeded(SluiceError):
     """The default bucket cannot be made inactive."""
 
@@ -196,6 +234,47 @@ class KeyRevoked(SluiceError):
     code = "key_revoked"
     message = "API key is revoked"
     errors = ("A revoked key can never be re-enabled; create a new one",)
+
+
+class UploadTakenOver(SluiceError):
+    """An append to a resumable upload that is at another offset, or that another request goes on with."""
+
+    status = 409
+    code = "upload_offset_conflict"
+    message = "Upload is at another offset"
+    errors = ("Upload-Offset: ask for the offset with HEAD, and go on from there",)
+
+    def __init__(self, offset: int | None = None) -> None:
+        self.offset = offset  # where it is, if that is known
+        super().__init__(errors=None if offset is None else [f"Upload-Offset: expected {offset}"])
+
+
+class UploadFinished(SluiceError):
+    """A resumable upload that has its verdict, or gets it now, cannot be cancelled."""
+
+    status = 409
+    code = "upload_finished"
+    message = "Upload is finished"
+    errors = ("All bytes have come and are judged; a stored file can be deleted",)
+
+
+class VersionUnsupported(SluiceError):
+    """A resumable upload by another version of the protocol."""
+
+    status = 412
+    code = "version_unsupported"
+    message = "Precondition failed"
+    errors = ("Tus-Resumable: expected 1.0.0",)
+
+
+class IdempotencyKeyInUse(SluiceError):
+    """Another upload with the same idempotency key has not ended yet."""
+
+    status = 409
+    code = "idempotency_key_in_use"
+    message = "Upload in progress"
+    errors = ("Idempotency-Key: another upload with this key has not ended; try again later",)
+    retry_after = 2.0
 
 
 class BodyTooLarge(SluiceError):
@@ -230,7 +309,7 @@ class RangeUnsatisfiable(SluiceError):
 
 
 class Invalid(SluiceError):
-    """The body, a form field or a query parameter failed its schema: one entry per problem, each `<field>: <problem>`."""
+    """The body, a form field or a query parameter failed its schema: one `<field>: <problem>` for each problem."""
 
     status = 422
     code = "validation_error"
@@ -238,6 +317,15 @@ class Invalid(SluiceError):
 
     def __init__(self, *problems: str) -> None:
         super().__init__(errors=problems)
+
+
+class IdempotencyKeyReused(SluiceError):
+    """The idempotency key was sent before, with another file, context or metadata."""
+
+    status = 422
+    code = "idempotency_key_reused"
+    message = "Idempotency key reused"
+    errors = ("Idempotency-Key: was sent with another file, context or metadata; use a new key",)
 
 
 class TooManyRequests(SluiceError):
@@ -250,8 +338,17 @@ class TooManyRequests(SluiceError):
     retry_after = 5.0
 
 
+class ChecksumMismatch(SluiceError):
+    """The bytes of an append have another checksum than the request names; none of them are kept."""
+
+    status = 460
+    code = "checksum_mismatch"
+    message = "Checksum mismatch"
+    errors = ("Upload-Checksum: the bytes that came have another one; send them again",)
+
+
 class HeadTooLarge(SluiceError):
-    """The head of the request is larger than the service accepts: its target, one field, their number or all together."""
+    """The head of the request is larger than the service accepts: target, one field, their number or all of it."""
 
     status = 431
     code = "head_too_large"
@@ -262,7 +359,7 @@ class HeadTooLarge(SluiceError):
 
 
 class TooManyConnections(SluiceError):
-    """The server holds as many connections as it may."""
+    """The server has as many connections as it accepts."""
 
     status = 503
     code = "too_many_connections"
@@ -271,8 +368,8 @@ class TooManyConnections(SluiceError):
     retry_after = 5.0
 
 
-class Unavailable(SluiceError):
-    """A part that the request needs is away. Nothing was stored, nothing charged."""
+class ServiceUnavailable(SluiceError):
+    """A part of the service that the request needs is unavailable. Nothing was stored, nothing charged."""
 
     status = 503
     code = "unavailable"
@@ -282,11 +379,23 @@ class Unavailable(SluiceError):
 
     def __init__(self, part: str, *, retry_after: float = 5.0) -> None:
         self.part = part
-        super().__init__(errors=[f"The {part} is unavailable; nothing was stored, try again later"], retry_after=retry_after)
+        super().__init__(
+            errors=[f"The {part} is unavailable; nothing was stored, try again later"], retry_after=retry_after
+        )
+
+
+class SpoolBusy(SluiceError):
+    """Other uploads have so many bytes under way, of this tenant or in all, that a large file found no room in time."""
+
+    status = 503
+    code = "spool_busy"
+    message = "Service temporarily unavailable"
+    errors = ("Too many bytes of uploads are under way; nothing was stored, try again later",)
+    retry_after = 5.0
 
 
 class OutcomeUnknown(SluiceError):
-    """The database went away while a stored file was being recorded: it may be kept or not. Never both acknowledged and lost."""
+    """The database connection failed while a stored file was being recorded: the file may have been kept or not."""
 
     status = 503
     code = "outcome_unknown"
@@ -296,7 +405,7 @@ class OutcomeUnknown(SluiceError):
 
 
 class StorageFull(SluiceError):
-    """No room is left on the disk or in the bucket. Nothing was stored, nothing charged."""
+    """The disk or the bucket is full. Nothing was stored, nothing charged."""
 
     status = 507
     code = "storage_full"
@@ -306,5 +415,5 @@ class StorageFull(SluiceError):
 
 
 def catalogue() -> list[type[SluiceError]]:
-    """Answer every error class, by status and code."""
+    """Return every error class, by status and code."""
     return sorted(SluiceError.__subclasses__(), key=lambda error: (error.status, error.code))

@@ -1,66 +1,133 @@
-"""The HTTP application: routes, errors and guards put together. Which engines stand behind the services is decided in `wiring`."""
+"""The HTTP application: the upload route beside the documented endpoints, behind the guards.
 
+Which engines it uses is decided in `wiring`.
+"""
+
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount
 
 from sluice import __version__
-from sluice.api import docs, render
+from sluice.access import PUBLIC_ROUTES
+from sluice.api import docs, error_responses
 from sluice.api.authenticate import Authenticator
-from sluice.api.express import ExpressApp
 from sluice.api.guards import Guards
-from sluice.api.routes import api_keys, audit, buckets, contexts, downloads, files, health, metrics, upload
+from sluice.api.route import ListGate
+from sluice.api.routes import (
+    api_keys,
+    audit,
+    buckets,
+    contexts,
+    cors,
+    downloads,
+    events,
+    files,
+    health,
+    messages,
+    metrics,
+    reports,
+    resumable,
+    resumable_operations,
+    static,
+    upload,
+    upload_page,
+    upload_tokens,
+    webhooks,
+)
 from sluice.api.routes.metrics import MetricsDesk
 from sluice.api.services import ApiServices
 from sluice.kit.health import EngineHealth
+from sluice.kit.read_through_cache import ReadThroughCache
 
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 Healths = Callable[[], Awaitable[Sequence[EngineHealth]]]
 
-_DESCRIPTION = (
-    "A gate for files: every upload is inspected under the rules of its context before anything is stored. "
+_STREAMED: Final = (upload.ROUTE, upload.VALIDATE_ROUTE, resumable.ROUTE, resumable.UPLOAD_ROUTE)
+_HEALTH_AGE_SECONDS: Final = 1.0
+_DESCRIPTION: Final = (
+    "An upload gate: every file is checked against the rules of its context before anything is stored. "
     "Credentials go into the Authorization header: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`."
 )
 
 
-def make_app(lifespan: Lifespan | None = None) -> FastAPI:
-    """Answer the application; before it serves, `furnish` gives it its services."""
-    app = ExpressApp(
+def make_app(
+    lifespan: Lifespan | None = None, *, docs_pages: bool = True, first_routes: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """Return the application; `set_state` gives it its services before it serves.
+
+    `first_routes` are served before all others.
+    """
+    endpoints = make_endpoints(docs_pages=docs_pages)
+    # These stand beside FastAPI and not in it: they read their own bodies and need none of its layers.
+    app = Starlette(routes=[*_STREAMED, *first_routes, Mount("", app=endpoints)], lifespan=lifespan)
+    app.router.default = endpoints  # for `OPTIONS *`, which is below no path
+    app.state = endpoints.state
+    # Without Starlette's own layers for errors: `Guards` is around every endpoint, and answers each error.
+    app.middleware_stack = app.router
+    return app
+
+
+def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
+    """Return all endpoints but the upload, and the OpenAPI document of them all, which only `docs_pages` serve."""
+    app = FastAPI(
         title="Sluice",
         version="0.1.0",
         summary="File upload validation service",
         description=_DESCRIPTION,
-        lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        generate_unique_id_function=lambda route: route.name,  # readable operation ids: `list_contexts`
     )
-    for module in (contexts, upload, files, downloads, buckets, api_keys, audit, health, metrics, docs):
+    for module in (
+        contexts,
+        files,
+        reports,
+        downloads,
+        buckets,
+        api_keys,
+        upload_tokens,
+        cors,
+        events,
+        webhooks,
+        audit,
+        messages,
+        upload_page,
+        static,
+        health,
+        metrics,
+    ):
         app.include_router(module.router)
-    render.install(app)
+    if docs_pages:
+        app.include_router(docs.router)
+    error_responses.install(app)
     app.add_middleware(Guards)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented way
     return app
 
 
-def make_watched_app(desk: MetricsDesk, healths: Healths) -> FastAPI:
-    """Answer an application that tells how a process is and nothing else: what a worker has of one."""
+def make_monitoring_app(desk: MetricsDesk, healths: Healths) -> FastAPI:
+    """Return the application of a worker process: health and metrics, nothing else."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     for module in (health, metrics):
         app.include_router(module.router)
-    render.install(app)
+    error_responses.install(app)
     app.add_middleware(Guards)
     app.state.metrics = desk
-    app.state.healths = healths
+    app.state.healths, app.state.recent_healths = healths, _cached(healths)
     return app
 
 
-def furnish(
-    app: FastAPI,
+def set_state(
+    app: Starlette,
     services: ApiServices,
     authenticator: Authenticator,
     healths: Healths,
@@ -68,40 +135,75 @@ def furnish(
     *,
     download_host: str | None = None,
 ) -> None:
-    """Give the application what its endpoints call. With a `download_host`, it hands out files on that host and does all else on others."""
+    """Give the application what its endpoints use.
+
+    With a `download_host`, downloads are served on that host only, and nothing else there.
+    """
     app.state.download_host = download_host
     app.state.metrics = desk
     app.state.services = services
+    app.state.cors = services.cors
     app.state.authenticator = authenticator
-    app.state.healths = healths
+    app.state.list_gate = ListGate()
+    app.state.healths, app.state.recent_healths = healths, _cached(healths)
+
+
+def end_waits(app: Starlette) -> None:
+    """Let requests that wait for events return at once: the server is about to drain."""
+    services: ApiServices | None = getattr(app.state, "services", None)
+    if services is not None:
+        services.events.drain()
+
+
+def _cached(healths: Healths) -> Healths:
+    """Return the same, at most a second old: strangers may ask for the health, and each answer asks every engine."""
+    cache: ReadThroughCache[None, Sequence[EngineHealth]] = ReadThroughCache(lambda _key: healths())
+
+    async def read() -> Sequence[EngineHealth]:
+        return (await cache.get(None, since=time.monotonic() - _HEALTH_AGE_SECONDS)).value
+
+    return read
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            summary=app.summary,
-            description=app.description,
-            routes=app.routes,
-            license_info=app.license_info,
-        )
-        document["info"]["x-release"] = __version__
-        document.setdefault("components", {})["securitySchemes"] = {
-            "credential": {"type": "http", "scheme": "bearer", "description": "An API key or a JWT."}
-        }
-        for path, operations in document["paths"].items():
-            for operation in operations.values():
-                _drop_foreign_422(operation)
-                operation["security"] = [] if path.startswith("/health") else [{"credential": []}]
-        for foreign in ("HTTPValidationError", "ValidationError"):
-            document["components"]["schemas"].pop(foreign, None)
-        app.openapi_schema = document
-    return app.openapi_schema
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=app.description,
+        routes=app.routes,
+        license_info=app.license_info,
+    )
+    document["info"]["x-release"] = __version__
+    components = document.setdefault("components", {})
+    components["securitySchemes"] = {
+        "credential": {"type": "http", "scheme": "bearer", "description": "An API key or a JWT."}
+    }
+    components["schemas"] |= upload.schemas() | resumable_operations.schemas()
+    document["webhooks"] = events.webhooks()
+    paths = {}
+    for path, operations in document["paths"].items():
+        if path == upload.BEFORE:
+            paths[upload.PATH] = {"post": upload.operation()}
+            paths[upload.VALIDATE_PATH] = {"post": upload.validate_operation()}
+        paths[path] = operations
+    paths |= resumable_operations.operations()
+    document["paths"] = paths
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            _drop_foreign_422(operation)
+            is_open = path.startswith("/health") or (method.upper(), path) in PUBLIC_ROUTES
+            operation["security"] = [] if is_open else [{"credential": []}]
+    for foreign in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(foreign, None)
+    app.openapi_schema = document
+    return document
 
 
 def _drop_foreign_422(operation: dict[str, Any]) -> None:
-    """FastAPI documents a 422 of its own shape wherever there is a parameter, also a plain string that can never fail."""
+    # FastAPI documents a 422 of its own shape wherever there is a parameter, also a plain string that can never fail.
     schema = operation["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
     if schema.get("$ref", "").endswith("/HTTPValidationError"):
         del operation["responses"]["422"]

@@ -1,6 +1,6 @@
-"""How errors stand in the OpenAPI document: each endpoint names the errors it can answer, each with its envelope and an example."""
+"""Errors in the OpenAPI document: each endpoint lists those that it can answer, with envelope and example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -9,21 +9,42 @@ from sluice.api.schemas.envelope import ErrorEnvelope
 from sluice.errors import SluiceError
 from sluice.uploads.reasons import WORDS, Reason
 
-READING: Final[tuple[type[SluiceError], ...]] = (
+# What every endpoint can answer
+OPEN: Final[tuple[type[SluiceError], ...]] = (
     errors.Malformed,
     errors.HeadStalled,
     errors.HeadTooLarge,
     errors.TooManyConnections,
-    errors.Unauthenticated,
-    errors.TooManyRequests,
-    errors.Unavailable,
     SluiceError,
 )
-"""What every endpoint can answer."""
+# What every endpoint that requires a credential can answer
+READING: Final = (
+    *OPEN,
+    errors.Unauthenticated,
+    errors.TooManyRequests,
+    errors.ServiceUnavailable,
+)
+# What every endpoint that requires a scope can answer
 SCOPED: Final = (*READING, errors.ScopeMissing)
-"""What every endpoint that asks for a scope can answer."""
+# What every endpoint with a JSON body can answer besides
 BODY: Final = (errors.BodyStalled, errors.BodyTooLarge, errors.UnsupportedBody, errors.Invalid)
-"""What every endpoint that takes a JSON body can answer besides."""
+
+_WHOLE: Final = {"type": "integer", "minimum": 0}
+# Headers of responses that say something of the request: those of every response are not listed.
+_HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "Idempotent-Replayed": (
+        "`true`: an earlier request got this answer first. Absent otherwise.",
+        {"type": "string", "const": "true"},
+    ),
+    "RateLimit-Limit": ("How many fit into the limit's window, where a limit is known.", _WHOLE),
+    "RateLimit-Remaining": ("How many more fit into it.", _WHOLE),
+    "RateLimit-Reset": ("Seconds until more fit into it.", _WHOLE),
+    "Retry-After": ("Seconds after which to try again.", _WHOLE),
+    "Sluice-Error-Code": ("The stable code of the error.", {"type": "string"}),
+    "Sluice-Report-Id": ("Id of the report on the upload, where it was judged.", {"type": "string"}),
+    "WWW-Authenticate": ("How to authenticate.", {"type": "string"}),
+}
+RATE_LIMIT: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {
     error: example
@@ -37,27 +58,52 @@ _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {
         errors.BodyTooLarge(65_536),
         errors.UnsupportedBody("application/json"),
         errors.Invalid("page: expected at least 1, found '0'"),
-        errors.Unavailable("database"),
+        errors.ServiceUnavailable("database"),
     )
     for error in [type(example)]
 }
 
 
 def responses(*possible: type[SluiceError]) -> dict[int | str, dict[str, Any]]:
-    """Answer the documentation of the errors that an endpoint can answer, by status."""
+    """Return the documentation of the errors that an endpoint can answer, by status."""
     in_order = sorted(set(possible), key=lambda error: (error.status, error.code))
     return {status: _documented(list(group)) for status, group in groupby(in_order, key=lambda error: error.status)}
 
 
+def error_operations(possible: Sequence[type[SluiceError]]) -> dict[str, Any]:
+    """Return the same for an operation that is described by hand."""
+    described: dict[str, Any] = {}
+    for code, response in responses(*possible).items():
+        body = {"schema": {"$ref": "#/components/schemas/ErrorEnvelope"}, **response["content"]["application/json"]}
+        named = {name: value for name, value in response.items() if name != "model"}
+        described[str(code)] = named | {"content": response["content"] | {"application/json": body}}
+    return described
+
+
 def _documented(possible: list[type[SluiceError]]) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    headers = ["Sluice-Error-Code"]
+    status = possible[0].status
+    if status == errors.Unauthenticated.status:
+        headers.append("WWW-Authenticate")
+    if status == errors.TooManyRequests.status:
+        headers += ["Retry-After", *RATE_LIMIT]
+    elif any(error.retry_after is not None for error in possible):
+        headers.append("Retry-After")
+    return {
         "model": ErrorEnvelope,
         "description": " / ".join(" ".join((error.__doc__ or "").split()) for error in possible),
-        "content": {"application/json": {"examples": {error.code: {"value": _example(error)} for error in possible}}},
+        "headers": headers_of(*headers),
+        "content": {
+            "application/json": {"examples": {error.code: {"value": _example(error)} for error in possible}},
+            # To a request whose Accept header names it
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
     }
-    if any(error.status in {429, 503, 507} for error in possible):
-        described["headers"] = {"Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}}
-    return described
+
+
+def headers_of(*names: str) -> dict[str, Any]:
+    """Return the documentation of response headers."""
+    return {name: {"description": words, "schema": schema} for name in names for words, schema in [_HEADERS[name]]}
 
 
 def _example(error: type[SluiceError]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Parameters that several endpoints share. All are coroutines: FastAPI would send plain functions to a thread each."""
+"""What endpoints depend on: the caller, the services, pages and numbers.
+
+All are coroutines: FastAPI would run plain functions in a thread each.
+"""
 
 import re
 from typing import Annotated, Final
@@ -8,16 +11,16 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticKnownError
 
 from sluice.access import Principal
-from sluice.api.route import caller, deed
+from sluice.api.route import audit_action, caller
 from sluice.api.services import ApiServices, services
+from sluice.audit import AuditAction
 from sluice.errors import NotFound
 from sluice.kit.paging import PageRequest
-from sluice.trail import Deed
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 Caller = Annotated[Principal, Depends(caller)]
-ByCaller = Annotated[Deed, Depends(deed)]
+ByCaller = Annotated[AuditAction, Depends(audit_action)]
 Services = Annotated[ApiServices, Depends(services)]
 
 
@@ -27,8 +30,9 @@ def _digits(value: object) -> object:
     return value
 
 
+# Behind a `Query`: an integer in the one form that all readers share. Pydantic also accepts `1_0`, `+1`, ` 1`, `1.0`
+# and `01`.
 DIGITS: Final = BeforeValidator(_digits)
-"""Behind a `Query`: an integer in the one form that all readers share: the library also takes `1_0`, `+1`, ` 1`, `1.0` and `01`."""
 
 
 async def _page(
@@ -38,8 +42,10 @@ async def _page(
     return PageRequest(page, page_size)
 
 
-async def _own_tenant(tenant_id: Annotated[str, Path(description="The caller's own tenant.")], principal: Caller) -> str:
-    """Another tenant's path answers as an unknown one does."""
+async def _own_tenant(
+    tenant_id: Annotated[str, Path(description="The caller's own tenant.")], principal: Caller
+) -> str:
+    # The path of another tenant is answered as an unknown one is.
     if tenant_id != principal.tenant_id:
         raise NotFound
     return tenant_id
@@ -48,9 +54,9 @@ async def _own_tenant(tenant_id: Annotated[str, Path(description="The caller's o
 PageParameters = Annotated[PageRequest, Depends(_page)]
 
 
-async def _own_deed(by: ByCaller, _tenant_id: Annotated[str, Depends(_own_tenant)]) -> Deed:
+async def _own_action(by: ByCaller, _tenant_id: Annotated[str, Depends(_own_tenant)]) -> AuditAction:
     return by
 
 
 OwnTenant = Annotated[str, Depends(_own_tenant)]
-ByOwnTenant = Annotated[Deed, Depends(_own_deed)]
+ByOwnTenant = Annotated[AuditAction, Depends(_own_action)]

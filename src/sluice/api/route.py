@@ -1,6 +1,10 @@
-"""The route class of the API: who is asking and what for is judged before a byte of the body is read; then the body is read strictly."""
+"""The route class of the API: the caller is authenticated and authorized before a byte of the body is read, then JSON
+is read strictly.
+"""
 
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
@@ -8,84 +12,154 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, Audited, Principal, Scope
+from sluice.access import (
+    AUDITED_ROUTES,
+    PUBLIC_ROUTES,
+    ROUTE_SCOPES,
+    SIGNED_ROUTES,
+    TOKEN_ROUTES,
+    WAITING_ROUTES,
+    Audited,
+    Principal,
+    Scope,
+)
 from sluice.api.authenticate import Authenticator
-from sluice.api.bodies import require_json, require_uncoded
 from sluice.api.services import ApiServices
-from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing
-from sluice.kit.failpoints import reach
+from sluice.audit import AuditAction
+from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, TooManyRequests, UnsupportedBody
+from sluice.kit.failpoints import failpoint
+from sluice.kit.fair_queue import FairQueue
+from sluice.kit.read_through_cache import Cached
 from sluice.kit.strict_json import NotStrictJson, read_json
-from sluice.trail import Deed
+from sluice.upload_tokens.upload_token import Method
 
 JSON_BODY_BYTES: Final = 64 * 1024
+_BLANKS: Final = " \t"
+_CHARSET: Final = re.compile(r";[ \t]*charset[ \t]*=([^;]*)", re.IGNORECASE)
+
+_LISTS_AT_ONCE: Final = 4  # for one tenant, in one process: each blocks others for as long as its page is rendered
+_LIST_WAIT_SECONDS: Final = 5.0
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
+class ListGate:
+    """A fair limit per tenant on the lists that are read at once, so that they do not slow down other tenants."""
+
+    def __init__(self, wait_seconds: float = _LIST_WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
+        self._queue: FairQueue[str, None, bool] = FairQueue(self._acquire)
+
+    @asynccontextmanager
+    async def hold(self, tenant_id: str) -> AsyncIterator[None]:
+        """Hold a place while a list is read; raise `TooManyRequests` if none is free in time."""
+        try:
+            place = await self._queue.get(tenant_id, None, timeout=self._wait_seconds)
+        except TimeoutError as fault:
+            raise TooManyRequests(errors=["Too many lists of this tenant are read at once"]) from fault
+        try:
+            yield
+        finally:
+            self._queue.put_back(tenant_id, place)
+
+    def _acquire(self, tenant_id: str, _request: None) -> bool | None:
+        return True if self._queue.held.get(tenant_id, 0) < _LISTS_AT_ONCE else None
+
+
 class GuardedRoute(APIRoute):
-    """A route that asks for the scope of the table in `access`. One that the table misses cannot be made."""
+    """A route that requires the scope listed for it in `access`. A route that is not listed cannot be made."""
 
     def get_route_handler(self) -> Handler:
-        """Wrap FastAPI's handler: authenticate, require the scope, read the JSON body, only then go on."""
+        """Wrap FastAPI's handler: authenticate, require the scope, read the JSON body, and only then call it."""
         inner = super().get_route_handler()
         routes = {(method, self.path_format) for method in self.methods or ()}
-        if routes <= SIGNED_ROUTES:
+        if routes <= SIGNED_ROUTES | TOKEN_ROUTES | PUBLIC_ROUTES:
             return inner
         (route,) = routes
         scope, audited = ROUTE_SCOPES[route], AUDITED_ROUTES.get(route)
         takes_json = self.body_field is not None
+        is_list = route[0] == "GET" and not self.param_convertors and route not in WAITING_ROUTES
 
         async def handle(request: Request) -> Response:
             try:
-                await admitted(request, scope)
+                await authorize(request, scope)
                 if any("\0" in value for value in request.path_params.values()):
-                    # No id of ours holds a NUL, and PostgreSQL cannot even be asked for one.
-                    raise NotFound
-                response = await inner(await _read(request) if takes_json else request)
+                    raise NotFound  # no id of ours holds a NUL, and PostgreSQL refuses to be asked for one
+                if is_list:
+                    gate: ListGate = request.app.state.list_gate
+                    async with gate.hold(request.state.principal.tenant_id):
+                        return await inner(request)
+                response = await inner(await _read_json(request) if takes_json else request)
             except ScopeMissing:
-                await _note_refusal(request, audited)
+                await _log_refusal(request, audited)
                 raise
             if audited is not None:
-                reach("answer.made")
+                failpoint("answer.made")
             return response
 
         return handle
 
 
-async def admitted(request: Request, scope: Scope | None, *, presume: bool = False) -> Principal:
-    """Answer who is asking, if they hold `scope`; raises `Unauthenticated`, `ScopeMissing`, `TooManyRequests`.
+async def authorize(
+    request: Request,
+    scope: Scope | None,
+    *,
+    since: float | None = None,
+    again: bool = False,
+    takes_tokens: Method | None = None,
+    continues: bool = False,
+) -> Cached[Principal]:
+    """Return who is asking, if they hold `scope`; raise `Unauthenticated`, `ScopeMissing` or `TooManyRequests`.
 
-    With `presume`, the answer may be `remembered` (see `Principal`).
+    What is known of the caller may have been read at `since` (monotonic clock) or later; by default it is read now.
+    `again`: the request was authorized before. An upload token is a credential only if the route `takes_tokens` for a
+    method of sending; `continues`: also an expired one, for its own uploads.
     """
     authenticator: Authenticator = request.app.state.authenticator
-    principal: Principal = await authenticator.principal_of(request, presume=presume)
+    authenticated = await authenticator.authenticate(
+        request, since=since, again=again, takes_tokens=takes_tokens, continues=continues
+    )
+    principal = authenticated.value
     request.state.principal = principal
     structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+    if not again:
+        keep_place(request, principal.tenant_id)
     if scope is not None and not principal.allows(scope):
         raise ScopeMissing(scope.value)
-    return principal
+    return authenticated
 
 
-async def _note_refusal(request: Request, audited: Audited | None) -> None:
-    if audited is not None:
-        services: ApiServices = request.app.state.services
-        await services.trail.refused(await deed(request), request.path_params.get(audited.target), ScopeMissing.code)
+def keep_place(request: Request, tenant_id: str) -> None:
+    """Keep the connection open while this request of the tenant is answered; raise `TooManyRequests`.
+
+    Until then it is the first to be closed for a new one.
+    """
+    keep: Callable[[str], None] | None = getattr(request.state, "keep_place", None)  # absent without a connection
+    if keep is not None:
+        keep(tenant_id)
 
 
 async def caller(request: Request) -> Principal:
-    """Answer who is asking, as a dependency of the endpoints."""
+    """Return who is asking, as a dependency of the endpoints."""
     principal: Principal = request.state.principal
     return principal
 
 
-async def deed(request: Request) -> Deed:
-    """Answer what the caller sets out to do, as a dependency of the endpoints that `AUDITED_ROUTES` names."""
+async def audit_action(request: Request) -> AuditAction:
+    """Return what the caller is about to do, as a dependency of the endpoints that `AUDITED_ROUTES` lists."""
     audited = AUDITED_ROUTES[request.method, request.scope["route"].path_format]
-    return Deed(request.state.principal, audited.action, request.state.request_id)
+    return AuditAction(request.state.principal, audited.action, request.state.request_id)
 
 
-class _ReadRequest(Request):
-    """A request whose JSON body was read and judged already."""
+async def _log_refusal(request: Request, audited: Audited | None) -> None:
+    if audited is not None:
+        services: ApiServices = request.app.state.services
+        target = request.path_params.get(audited.target)
+        await services.audit.refused(await audit_action(request), target, ScopeMissing.code)
+
+
+class _JsonRequest(Request):
+    """A request whose JSON body was read already."""
 
     def __init__(self, request: Request, raw: bytes, value: object) -> None:
         super().__init__(request.scope, request.receive)
@@ -99,7 +173,7 @@ class _ReadRequest(Request):
         return self._value
 
 
-async def _read(request: Request) -> Request:
+async def _read_json(request: Request) -> Request:
     declared = request.headers.get("content-length")
     if declared is not None and int(declared) > JSON_BODY_BYTES:
         raise BodyTooLarge(JSON_BODY_BYTES)
@@ -113,9 +187,33 @@ async def _read(request: Request) -> Request:
         raise Malformed(errors=["body: ended before its announced length"]) from fault
     if not raw.strip():
         raise Invalid("body: expected a JSON object, found nothing")
-    require_json(request)
-    require_uncoded(request)
+    _require_json_type(request)
+    require_uncompressed(request)
     try:
-        return _ReadRequest(request, raw, read_json(raw))
+        return _JsonRequest(request, raw, read_json(raw))
     except NotStrictJson as fault:
         raise Invalid(f"body: {fault}") from fault
+
+
+def require_uncompressed(request: Request) -> None:
+    """Raise `UnsupportedBody` for a compressed body: nothing here decompresses it, and a proxy before us may (RFC 9110
+    section 8.4).
+    """
+    coding = ",".join(request.headers.getlist("content-encoding")).strip(_BLANKS).lower()
+    if coding not in {"", "identity"}:
+        raise UnsupportedBody("none", field="Content-Encoding")
+
+
+def _require_json_type(request: Request) -> None:
+    """Raise `UnsupportedBody` unless Content-Type is JSON, in UTF-8 where it names a charset (RFC 8259 sections 8.1
+    and 11).
+    """
+    media_type, semicolon, rest = request.headers.get("content-type", "").partition(";")
+    media_type = media_type.strip(_BLANKS).lower()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise UnsupportedBody("application/json")
+    charsets = {charset.strip(_BLANKS).strip('"').lower() for charset in _CHARSET.findall(semicolon + rest)}
+    if charsets - {"utf-8", "utf8"}:
+        raise UnsupportedBody("application/json in UTF-8")

@@ -1,45 +1,50 @@
-"""The services as the endpoints see them: one frozen bundle on the app, filled by `wiring`. No service lives here."""
+"""The services as the endpoints see them: one frozen value in the state of the application."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from fastapi import Request
 
 from sluice.api_keys.service import ApiKeys
+from sluice.audit.service import AuditLog
 from sluice.buckets.service import Buckets
 from sluice.contexts.service import Contexts
+from sluice.cors.service import Cors
+from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner
-from sluice.files.service import Files
-from sluice.trail.service import Trail
-from sluice.uploads.pipeline import Pipeline
-from sluice.uploads.slots import TenantSlots
-
-
-@dataclass(frozen=True, slots=True)
-class UploadDesk:
-    """What the upload endpoint needs besides the pipeline: turns, the spool's place and size, and whether objects are kept on this machine."""
-
-    slots: TenantSlots
-    spool_folder: Path
-    spool_memory_bytes: int
-    kept_here: bool
+from sluice.files.service import Files, Quarantine
+from sluice.resumable.service import ResumableUploads
+from sluice.sessions.service import Sessions
+from sluice.tenants.service import Tenants
+from sluice.upload_tokens.service import UploadTokens
+from sluice.uploads.reports import Reports
+from sluice.uploads.upload import Uploads
+from sluice.webhooks.service import Webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """All that endpoints call."""
+    """What endpoints call. `public_url` is where clients reach the service."""
 
     contexts: Contexts
     files: Files
     buckets: Buckets
     api_keys: ApiKeys
-    pipeline: Pipeline
+    uploads: Uploads
+    reports: Reports
     signer: LinkSigner
-    trail: Trail
-    upload_desk: UploadDesk
+    audit: AuditLog
+    upload_tokens: UploadTokens
+    cors: Cors
+    resumable: ResumableUploads
+    events: EventFeed
+    tenants: Tenants
+    quarantine: Quarantine
+    sessions: Sessions
+    webhooks: Webhooks
+    public_url: str
 
 
 async def services(request: Request) -> ApiServices:
-    """Answer the services, as a dependency of the endpoints."""
-    bundle: ApiServices = request.app.state.services
-    return bundle
+    """Return the services, as a dependency of the endpoints."""
+    found: ApiServices = request.app.state.services
+    return found

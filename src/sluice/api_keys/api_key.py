@@ -1,4 +1,4 @@
-"""The value of an API key as it is kept: never its secret. Its text is in `secret`, what may be done with it in `service`."""
+"""The value of an API key as it is stored: never its secret. Its text is in `secret`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

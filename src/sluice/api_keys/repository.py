@@ -2,58 +2,80 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, column, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.api_keys.api_key import ApiKey
 from sluice.db.database import Database
-from sluice.db.hot import Hot
-from sluice.db.schema import api_keys, tenants
-from sluice.db.types import Fields
+from sluice.db.schema import api_keys
+from sluice.db.sql import Fields
+from sluice.db.statement import Statement
 from sluice.kit.paging import Page, PageRequest
 
 _SHOWN = [column for column in api_keys.c if column.name != "secret_hash"]
 
 
-_PREFIX = bindparam("key_prefix", type_=api_keys.c.key_prefix.type)
-_TENANT_STATUS = tenants.c.status.label("tenant_status")
-_GIVEN = func.presented_key(_PREFIX).table_valued(*(column(c.name, c.type) for c in (*api_keys.c, _TENANT_STATUS)))
-_PRESENTED = Hot(
-    # A key tells whose it is only when it was found, so row level security is passed by a function of the owner's (migration 0007).
-    postgres=select(*_GIVEN.c),
+# The columns of a key, and the status of its tenant.
+_PRESENTED: Final = Statement(
+    # Only the found row says whose key it is, so a function of the owner's bypasses row level security (migration
+    # 0007).
+    postgres="""
+        SELECT api_key_id, tenant_id, secret_hash, key_prefix, mode, name, scopes, status, metadata,
+               created_at, updated_at, expires_at, last_used_at, tenant_status
+          FROM presented_key(:key_prefix)
+    """,
     sqlite=[
-        select(*api_keys.c, _TENANT_STATUS)
-        .join(tenants, tenants.c.tenant_id == api_keys.c.tenant_id)
-        .where(api_keys.c.key_prefix == _PREFIX)
+        """
+        SELECT api_key_id, api_keys.tenant_id, secret_hash, key_prefix, mode, api_keys.name, scopes, api_keys.status,
+            metadata,
+               api_keys.created_at, updated_at, expires_at, last_used_at, tenants.status AS tenant_status
+          FROM api_keys JOIN tenants ON tenants.tenant_id = api_keys.tenant_id
+         WHERE key_prefix = :key_prefix
+        """
     ],
-    nobody=True,
+    types={column.name: column.type for column in api_keys.c},
+    needs_tenant=False,
 )
 
 
-async def find_presented(database: Database, key_prefix: str) -> tuple[ApiKey, bytes, str] | None:
-    """Answer the key with this prefix, its stored hash, and its tenant's status; None when there is none."""
+_NO_ROW: Final[Mapping[str, Any]] = dict.fromkeys(column.name for column in api_keys.c) | {"scopes": [], "metadata": {}}
+
+Presented = tuple[ApiKey, bytes, str]  # a key, its stored hash, and its tenant's status
+
+
+async def find_presented(database: Database, key_prefix: str) -> Presented | None:
+    """Return the key with this prefix, its stored hash, and its tenant's status; None when there is none."""
     row = await database.fetch(_PRESENTED, {"key_prefix": key_prefix})
-    return None if row is None else (_value(row), row["secret_hash"], row["tenant_status"])
+    key = _value(row or _NO_ROW)  # made of a key that nobody has, too: its refusal takes as long
+    return None if row is None else (key, row["secret_hash"], row["tenant_status"])
 
 
 async def find(connection: AsyncConnection, tenant_id: str, api_key_id: str) -> ApiKey | None:
-    """Answer one key, or None."""
+    """Return one key, or None."""
     query = select(*_SHOWN).where(api_keys.c.tenant_id == tenant_id, api_keys.c.api_key_id == api_key_id)
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else _value(row)
 
 
-async def list_page(connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest) -> Page[ApiKey]:
-    """Answer one page, newest first."""
+async def list_page(
+    connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest
+) -> Page[ApiKey]:
+    """Return one page, newest first."""
     wanted: list[ColumnElement[bool]] = [api_keys.c.tenant_id == tenant_id]
     if status is not None:
         wanted.append(api_keys.c.status == status)
     total = (await connection.execute(select(func.count()).select_from(api_keys).where(*wanted))).scalar_one()
     if request.offset >= total:
         return Page((), request, total)
-    query = select(*_SHOWN).where(*wanted).order_by(api_keys.c.api_key_id.desc()).offset(request.offset).limit(request.page_size)
+    query = (
+        select(*_SHOWN)
+        .where(*wanted)
+        .order_by(api_keys.c.api_key_id.desc())
+        .offset(request.offset)
+        .limit(request.page_size)
+    )
     rows = (await connection.execute(query)).mappings().all()
     return Page(tuple(_value(row) for row in rows), request, total)
 
@@ -77,8 +99,10 @@ async def add(connection: AsyncConnection, key: ApiKey, secret_hash: bytes) -> N
     )
 
 
-async def change(connection: AsyncConnection, tenant_id: str, api_key_id: str, values: Mapping[str, Any]) -> ApiKey | None:
-    """Write `values` unless the key is revoked, and answer the changed key; None when nothing matched."""
+async def change(
+    connection: AsyncConnection, tenant_id: str, api_key_id: str, values: Mapping[str, Any]
+) -> ApiKey | None:
+    """Write `values` unless the key is revoked, and return the changed key; None when nothing matched."""
     statement = (
         update(api_keys)
         .where(api_keys.c.tenant_id == tenant_id, api_keys.c.api_key_id == api_key_id, api_keys.c.status != "revoked")
@@ -89,10 +113,12 @@ async def change(connection: AsyncConnection, tenant_id: str, api_key_id: str, v
     return None if row is None else _value(row)
 
 
-async def write_last_used(connection: AsyncConnection, used: Mapping[str, datetime]) -> None:
-    """Write when keys were last used, by id, in one batch."""
-    statement = update(api_keys).where(api_keys.c.api_key_id == bindparam("id")).values(last_used_at=bindparam("at"))
-    await connection.execute(statement, [{"id": key_id, "at": moment} for key_id, moment in used.items()])
+async def write_last_used(connection: AsyncConnection, used: Mapping[tuple[str, str], datetime]) -> None:
+    """Write when keys were last used, each named by its tenant and its id, in one batch."""
+    is_key = (api_keys.c.tenant_id == bindparam("tenant"), api_keys.c.api_key_id == bindparam("id"))
+    statement = update(api_keys).where(*is_key).values(last_used_at=bindparam("at"))
+    rows = [{"tenant": tenant_id, "id": key_id, "at": moment} for (tenant_id, key_id), moment in used.items()]
+    await connection.execute(statement, rows)
 
 
 def _value(row: Fields) -> ApiKey:

@@ -1,10 +1,11 @@
-"""The text of an API key: how one is made, read and compared. Rows, scopes and revocation live in `service` and `repository`.
+"""The text of an API key, and of an upload token: how one is made, parsed and compared.
 
-    sl_live_<12 public id>_<43 secret><6 check>        70 ASCII characters; `sl_test_` for test keys
+sl_live_<12 public id>_<43 secret><6 check>        70 ASCII characters; `sl_test_` for test keys, `ut_` for tokens
 
-The secret is a 256-bit random number in base 62. The check is the CRC-32 of everything before it, in base 62: it holds no secret, it
-refuses a mistyped key without a look into the database and lets secret scanners tell a key from noise. Only the SHA-256 of the
-secret is stored: with 256 random bits there is nothing to guess, so a slow hash would cost the service and not the attacker.
+The secret is a 256-bit random number in base 62. The check is the CRC-32 of everything before it, in base 62: a
+mistyped key is refused without asking the database, and secret scanners can recognize a key. Only the SHA-256 of the
+secret is stored: with 256 random bits there is nothing to guess, so a slow hash would cost the service and not the
+attacker.
 """
 
 import hashlib
@@ -30,7 +31,14 @@ class KeyMode(StrEnum):
     TEST = "test"
 
 
-_MARKS: Final = {f"sl_{mode.value}_": mode for mode in KeyMode}
+class SecretKind(StrEnum):
+    """What begins with which two letters."""
+
+    API_KEY = "sl"
+    UPLOAD_TOKEN = "ut"  # noqa: S105  (no secret)
+
+
+_MARKS: Final = {kind: {f"{kind.value}_{mode.value}_": mode for mode in KeyMode} for kind in SecretKind}
 _MARK_LENGTH: Final = len("sl_live_")
 _PREFIX_LENGTH: Final = _MARK_LENGTH + _ID_LENGTH
 KEY_LENGTH: Final = _PREFIX_LENGTH + 1 + _SECRET_LENGTH + _CHECK_LENGTH
@@ -48,10 +56,10 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class PresentedKey:
-    """A key as a caller presents it, well-formed and not yet believed.
+    """A well-formed key as a caller presents it, not yet verified.
 
-    The row is found by `key_prefix`, which holds the mode: whoever owns a live key can compute the check of the same key as a test
-    key, so a look-up by `public_id` alone would have to compare the modes too.
+    The row is found by `key_prefix`, which holds the mode: whoever owns a live key can compute the check of the same
+    key as a test key, so a lookup by `public_id` alone would have to compare the modes too.
     """
 
     mode: KeyMode
@@ -60,18 +68,18 @@ class PresentedKey:
     secret_hash: bytes = field(repr=False)
 
 
-def new_key(mode: KeyMode) -> IssuedKey:
-    """Answer a new random key; no two are alike."""
+def new_key(mode: KeyMode, kind: SecretKind = SecretKind.API_KEY) -> IssuedKey:
+    """Return a new random key, or a token."""
     public_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
     secret = _base62(secrets.randbits(_SECRET_BITS), _SECRET_LENGTH)
-    key_prefix = f"sl_{mode.value}_{public_id}"
+    key_prefix = f"{kind.value}_{mode.value}_{public_id}"
     body = f"{key_prefix}_{secret}"
     return IssuedKey(text=body + _check(body), public_id=public_id, key_prefix=key_prefix, secret_hash=_hash(secret))
 
 
-def parse_key(text: str) -> PresentedKey | None:
-    """Answer what `text` presents, or None when no key has this form or its check is wrong. Work is bounded by the length test."""
-    mode = _MARKS.get(text[:_MARK_LENGTH])
+def parse_key(text: str, kind: SecretKind = SecretKind.API_KEY) -> PresentedKey | None:
+    """Return the key in `text`, or None if no key has this form or its check is wrong. The length bounds the work."""
+    mode = _MARKS[kind].get(text[:_MARK_LENGTH])
     if mode is None or len(text) != KEY_LENGTH or text[_PREFIX_LENGTH] != "_":
         return None
     public_id, rest = text[_MARK_LENGTH:_PREFIX_LENGTH], text[_PREFIX_LENGTH + 1 :]
@@ -83,13 +91,13 @@ def parse_key(text: str) -> PresentedKey | None:
     return PresentedKey(mode=mode, public_id=public_id, key_prefix=text[:_PREFIX_LENGTH], secret_hash=secret_hash)
 
 
-def looks_like_key(text: str) -> bool:
-    """Tell whether `text` was meant as an API key rather than a JWT. It says nothing of the key being right."""
-    return text[:_MARK_LENGTH] in _MARKS
+def has_key_form(text: str, kind: SecretKind = SecretKind.API_KEY) -> bool:
+    """Return whether `text` was meant as such a key rather than a JWT. The key may still be wrong."""
+    return text[:_MARK_LENGTH] in _MARKS[kind]
 
 
 def same_secret(stored_hash: bytes, presented: PresentedKey) -> bool:
-    """Tell whether the presented secret is the stored one, in a time that does not depend on where they differ."""
+    """Return whether the presented secret is the stored one, in constant time."""
     return hmac.compare_digest(stored_hash, presented.secret_hash)
 
 
@@ -98,7 +106,7 @@ def _hash(secret: str) -> bytes:
 
 
 def _check(body: str) -> str:
-    """CRC-32 finds every change of one character: it is a burst of at most 8 bits, and CRC-32 finds all bursts up to 32."""
+    # CRC-32 finds every change of one character, a burst of at most 8 bits: it finds all bursts up to 32.
     return _base62(zlib.crc32(body.encode("ascii")), _CHECK_LENGTH)
 
 

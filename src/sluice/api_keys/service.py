@@ -1,24 +1,26 @@
-"""What may be done with API keys: create, list, read, change, revoke, and believe or not. Their text lives in `secret`."""
+"""What may be done with API keys: create, list, read, change, revoke, authenticate. Their text is in `secret`."""
 
-import hashlib
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sluice.access import Principal, Scope, known_scopes
 from sluice.api_keys import repository
 from sluice.api_keys.api_key import ApiKey
-from sluice.api_keys.secret import KeyMode, new_key, parse_key, same_secret
+from sluice.api_keys.secret import KeyMode, PresentedKey, new_key, parse_key, same_secret
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
+from sluice.db.rls import ALL_TENANTS
 from sluice.errors import KeyRevoked, NotFound, ScopeMissing, Unauthenticated
-from sluice.kit.brief import Brief
+from sluice.events import outbox
+from sluice.events.catalogue import ApiKeyCreated, ApiKeyRevoked
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
-from sluice.trail import Deed
-from sluice.trail.repository import note
+from sluice.kit.read_through_cache import Cached, ReadThroughCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,16 @@ class Issued:
 class ApiKeys:
     """The API keys of all tenants, one tenant at a time."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now, *, remember_seconds: float = 0.0) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
-        self._believed: Brief[bytes, Principal] = Brief(remember_seconds)
+        self._found: ReadThroughCache[str, repository.Presented] = ReadThroughCache(self._find_presented)
         # Uses are collected here and written in batches by the worker: no write per request.
-        self._used: dict[str, datetime] = {}
+        self._used: dict[tuple[str, str], datetime] = {}  # by tenant and key
 
     async def create(
         self,
-        deed: Deed,
+        by: AuditAction,
         name: str,
         scopes: Sequence[str],
         *,
@@ -54,7 +56,7 @@ class ApiKeys:
         now = self._clock()
         key = ApiKey(
             api_key_id=new_id("key"),
-            tenant_id=deed.tenant_id,
+            tenant_id=by.tenant_id,
             key_prefix=issued.key_prefix,
             mode=mode,
             name=name,
@@ -66,35 +68,45 @@ class ApiKeys:
             expires_at=None if expires_in_days is None else now + timedelta(days=expires_in_days),
             last_used_at=None,
         )
-        async with self._database.transaction(deed.tenant_id) as connection:
+        async with self._database.transaction(by.tenant_id) as connection:
             await repository.add(connection, key, issued.secret_hash)
-            await note(connection, deed, key.api_key_id, now)
+            await append(connection, by, key.api_key_id, now)
+            await outbox.add(connection, by.tenant_id, ApiKeyCreated(**_told(key)), now)
         return Issued(key, issued.text)
 
-    async def presume(self, text: str) -> Principal:
-        """Answer whom a presented key stood for a moment ago (then it is `remembered`), or stands for; raises `Unauthenticated`."""
-        digest = hashlib.sha256(text.encode()).digest()
-        known = self._believed.find(digest)
-        if known is not None:
-            return known
-        principal = await self.authenticate(text)
-        self._believed.keep(digest, replace(principal, remembered=True))
-        return principal
+    async def authenticate(self, text: str, *, since: float | None = None) -> Cached[Principal]:
+        """Return whom a presented key stands for; raise `Unauthenticated` for every cause alike.
 
-    async def authenticate(self, text: str) -> Principal:
-        """Answer whom a presented key stands for; raises `Unauthenticated` for every cause alike."""
+        The key's row may be a cached one that was read at `since` (monotonic clock) or later; by default it is read
+        now. Nobody is refused by a cached row.
+        """
         presented = parse_key(text)
         if presented is None:
             raise Unauthenticated
-        found = await repository.find_presented(self._database, presented.key_prefix)
-        if found is None:
+        if since is not None:
+            cached = await self._found.get(presented.key_prefix, since=since)
+            principal = self._principal_of(cached.value, presented)
+            if principal is not None:
+                return Cached(principal, cached.read_at)
+        read_at = time.monotonic()
+        principal = self._principal_of(await self._find_presented(presented.key_prefix), presented)
+        if principal is None:
             raise Unauthenticated
+        return Cached(principal, read_at)
+
+    async def _find_presented(self, key_prefix: str) -> repository.Presented:
+        found = await repository.find_presented(self._database, key_prefix)
+        if found is None:
+            raise Unauthenticated  # never cached: a key may be created in the next moment
+        return found
+
+    def _principal_of(self, found: repository.Presented, presented: PresentedKey) -> Principal | None:
         key, stored_hash, tenant_status = found
         now = self._clock()
-        expired = key.expires_at is not None and key.expires_at <= now
-        if not same_secret(stored_hash, presented) or key.status != "active" or expired or tenant_status != "active":
-            raise Unauthenticated
-        self._used[key.api_key_id] = now
+        is_expired = key.expires_at is not None and key.expires_at <= now
+        if not same_secret(stored_hash, presented) or key.status != "active" or is_expired or tenant_status != "active":
+            return None
+        self._used[key.tenant_id, key.api_key_id] = now
         return Principal(
             tenant_id=key.tenant_id,
             actor_id=key.api_key_id,
@@ -107,7 +119,7 @@ class ApiKeys:
         )
 
     async def get(self, tenant_id: str, api_key_id: str) -> ApiKey:
-        """Answer one key; raises `NotFound`."""
+        """Return one key; raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
             key = await repository.find(connection, tenant_id, api_key_id)
         if key is None:
@@ -115,40 +127,49 @@ class ApiKeys:
         return key
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[ApiKey]:
-        """Answer one page, newest first, of all keys or those with `status`."""
+        """Return one page, newest first, of all keys or those with `status`."""
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
-    async def change(self, deed: Deed, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
-        """Change the named fields; raises `NotFound`, or `KeyRevoked` when something else than revoking is asked of a revoked key."""
+    async def change(self, by: AuditAction, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
+        """Change the named fields.
+
+        Raise `NotFound`, or `KeyRevoked` when something else than revoking is asked of a revoked key.
+        """
         if not changes:
-            return await self.get(deed.tenant_id, api_key_id)
+            return await self.get(by.tenant_id, api_key_id)
         now = self._clock()
         values = dict(changes) | {"updated_at": now}
         if "scopes" in values:
             values["scopes"] = list(_in_order(values["scopes"]))
-        async with self._database.transaction(deed.tenant_id) as connection:
-            key = await repository.change(connection, deed.tenant_id, api_key_id, values)
+        async with self._database.transaction(by.tenant_id) as connection:
+            key = await repository.change(connection, by.tenant_id, api_key_id, values)
             if key is not None:
-                await note(connection, deed, api_key_id, now)
-        self._believed.forget()
+                await append(connection, by, api_key_id, now)
+                if key.status == "revoked":  # a revoked key is never changed again
+                    await outbox.add(connection, by.tenant_id, ApiKeyRevoked(**_told(key)), now)
         if key is not None:
             return key
-        revoked = await self.get(deed.tenant_id, api_key_id)
+        revoked = await self.get(by.tenant_id, api_key_id)
         if set(changes) - {"status"} or changes["status"] != "revoked":
             raise KeyRevoked
         return revoked
 
-    async def revoke(self, deed: Deed, api_key_id: str) -> ApiKey:
-        """Revoke a key for ever; a second time changes nothing. Raises `NotFound`."""
-        return await self.change(deed, api_key_id, {"status": "revoked"})
+    async def revoke(self, by: AuditAction, api_key_id: str) -> ApiKey:
+        """Revoke a key for good; a second time changes nothing. Raise `NotFound`."""
+        return await self.change(by, api_key_id, {"status": "revoked"})
 
     async def write_last_used(self) -> None:
-        """Write the uses collected since the last call."""
+        """Write the uses collected since the last call. They stay collected if the database is unavailable."""
         used, self._used = self._used, {}
-        if used:
-            async with self._database.transaction(EVERYBODY) as connection:
+        if not used:
+            return
+        try:
+            async with self._database.transaction(ALL_TENANTS) as connection:
                 await repository.write_last_used(connection, used)
+        except BaseException:
+            self._used = used | self._used
+            raise
 
 
 def require_grantable(principal: Principal, scopes: Sequence[str]) -> None:
@@ -156,6 +177,10 @@ def require_grantable(principal: Principal, scopes: Sequence[str]) -> None:
     for scope in sorted(known_scopes(scopes)):
         if not principal.allows(scope):
             raise ScopeMissing(scope.value)
+
+
+def _told(key: ApiKey) -> dict[str, Any]:
+    return {name: getattr(key, name) for name in ("api_key_id", "name", "key_prefix", "scopes", "expires_at")}
 
 
 def _in_order(scopes: Sequence[str]) -> tuple[str, ...]:

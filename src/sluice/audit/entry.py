@@ -1,4 +1,4 @@
-"""The values of the audit trail: what somebody sets out to do, and the entry that tells of it. What may be done with the trail is in `service`."""
+"""The values of the audit log: who does what, and the entry about it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +13,8 @@ _MAX_TARGET: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """What somebody sets out to do to things of a tenant, in which request. Whoever commits it notes it, in the same transaction."""
+class AuditAction:
+    """Who does what to a tenant's things, in which request. The transaction that does it appends the entry."""
 
     principal: Principal
     action: str
@@ -22,19 +22,21 @@ class Deed:
 
     @property
     def tenant_id(self) -> str:
-        """Whose things they are."""
+        """The tenant whose things they are."""
         return self.principal.tenant_id
 
-    def event(self, target: str | None, at: datetime, outcome: Outcome = "done", error: str | None = None) -> "Event":
-        """Answer the entry that tells how it ended."""
-        return Event(
+    def entry(
+        self, target: str | None, at: datetime, outcome: Outcome = "done", error: str | None = None
+    ) -> "AuditEntry":
+        """Return the entry about how it ended."""
+        return AuditEntry(
             event_id=new_id("aud"),
             tenant_id=self.tenant_id,
             actor_id=self.principal.actor_id,
             actor_name=self.principal.actor_name,
             via=self.principal.via,
             action=self.action,
-            target=None if target is None else _shown(target),
+            target=None if target is None else _loggable(target),
             outcome=outcome,
             error=error,
             request_id=self.request_id,
@@ -43,11 +45,13 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Somebody did something, or was not allowed to. It holds names and ids and never a value that was sent: no secret can be in it.
+class AuditEntry:
+    """Somebody did something, or was not allowed to.
 
-    `target` is the id that the action was about, None for a list of things; `error` the code of the refusal; `via` how the actor
-    came in: `api_key`, `jwt` or `command`.
+    It holds names and ids, never a value that was sent: no secret can be in it.
+
+    `target` is the id that the action was about, None for a list of things; `error` the code of the refusal; `via` how
+    the actor came in: `api_key`, `jwt` or `command`.
     """
 
     event_id: str
@@ -63,6 +67,6 @@ class Event:
     created_at: datetime
 
 
-def _shown(target: str) -> str:
-    """A refused caller may name anything as a target."""
+def _loggable(target: str) -> str:
+    # A refused caller may name anything as a target.
     return target[:_MAX_TARGET] if is_plain(target) else "?"

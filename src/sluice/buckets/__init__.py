@@ -1,4 +1,7 @@
-"""Storage buckets: a tenant's own S3 storage, and which store a file belongs to. How a store is spoken to lives in `engines.storage`."""
+"""Storage buckets: a tenant's own S3 storage, and which store a file belongs to.
+
+How a store is spoken to lives in `engines.storage`.
+"""
 
 from sluice.buckets.bucket import Bucket
 

@@ -23,7 +23,7 @@ class Bucket:
     is_default: bool = False
 
     def key_for(self, rendered: str) -> str:
-        """Answer the object key of a rendered path template in this bucket."""
+        """Return the object key of a rendered path template in this bucket."""
         return f"{self.base_path}/{rendered}" if self.base_path else rendered
 
     @property

@@ -1,23 +1,58 @@
-"""Which S3 endpoints a tenant may name: only hosts on the operator's list, since the service calls them from inside its own network."""
+"""Which S3 endpoints a tenant may name: only hosts on the operator's list, since the service calls them from inside
+its own network.
+"""
 
 import asyncio
 import ipaddress
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+# Returns the addresses of a host, none if it has none.
 Resolve = Callable[[str], Awaitable[Collection[str]]]
-"""Answers the addresses of a host; none when it has none."""
 
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
-_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
-"""All that IANA has given out (RFC 4291 section 2.4)."""
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""Ends in the IPv4 address that is meant (RFC 6052 section 2.1)."""
-_SIX_TO_FOUR: Final = ipaddress.IPv6Network("2002::/16")
+# What clouds answer on inside a machine: metadata, credentials, the wire server. A network on the operator's list opens
+# such an address only if it is that one address.
+_CLOUD: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "169.254.0.0/16",  # metadata of most clouds, task credentials of AWS (169.254.170.2)
+            "168.63.129.16",  # Azure's wire server, within public space
+            "100.100.100.200",  # Alibaba
+            "192.0.0.192",  # Oracle
+            "fe80::/10",
+            "fd00:ec2::/32",  # AWS
+            "fd20:ce::/32",  # Google
+        ),
+    )
+)
+# Special-purpose ranges (RFC 6890 and its registries) that `is_global` of some Python release calls global.
+_SPECIAL: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.175.48.0/24",
+            "224.0.0.0/3",
+            "2001::/23",
+            "2002::/16",  # 6to4
+            "2620:4f:8000::/48",
+            "3fff::/20",
+        ),
+    )
+)
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all that IANA has assigned (RFC 4291 section 2.4)
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # ends in the IPv4 address that is meant (RFC 6052 section 2.1)
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")  # the same (RFC 4291 section 2.5.5.1); deprecated
 
 
 class EndpointRefused(ValueError):
@@ -25,7 +60,9 @@ class EndpointRefused(ValueError):
 
 
 def require_allowed(endpoint_url: str, allowed_hosts: Collection[str]) -> None:
-    """Raise `EndpointRefused` unless `endpoint_url` is a bare http(s) origin whose host, or host:port, the operator listed."""
+    """Raise `EndpointRefused` unless `endpoint_url` is a bare http(s) origin whose host, or host:port, the operator
+    listed.
+    """
     try:
         parts = urlsplit(endpoint_url)
         host, port = parts.hostname, parts.port
@@ -42,7 +79,7 @@ def require_allowed(endpoint_url: str, allowed_hosts: Collection[str]) -> None:
 
 
 async def addresses_of(host: str) -> Collection[str]:
-    """Answer the addresses that this machine knows for `host`, none when it knows none."""
+    """Return the addresses that this machine knows for `host`, none when it knows none."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -50,36 +87,44 @@ async def addresses_of(host: str) -> Collection[str]:
     return {str(address[0]).partition("%")[0] for *_, address in found}
 
 
-def is_overheard(endpoint_url: str) -> bool:
-    """Say whether nothing but the name service tells whom a client of this endpoint meets: plain http, and a name."""
+def needs_relay(endpoint_url: str) -> bool:
+    """Return whether only DNS decides whom a client of this endpoint talks to: plain http, and a name."""
     parts = urlsplit(endpoint_url)
     return parts.scheme == "http" and parts.hostname != "localhost" and _address(parts.hostname or "") is None
 
 
-async def require_public(endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Collection[str]:
-    """Answer the addresses that an endpoint leads to.
+async def require_public(
+    endpoint_url: str, allowed: Collection[str], resolve: Resolve = addresses_of
+) -> Collection[str]:
+    """Return the addresses that an endpoint leads to.
 
-    Raises `EndpointRefused` when an allowed host leads into a private network that the operator did not list (`10.0.0.0/8`).
+    Raise `EndpointRefused` when an allowed host leads into a private network that the operator did not list
+    (`10.0.0.0/8`).
 
-    A host that is listed as an address, or as `localhost`, says where it leads. Of names, whoever answers for them decides: at this moment
-    (see `EndpointWatch` for later ones).
+    A host that is listed as an address, or as `localhost`, leads where it says. What a name leads to is up to its DNS,
+    and can change at any time: `EndpointWatch` asks again.
     """
     host = urlsplit(endpoint_url).hostname or ""
     if host == "localhost" or _address(host) is not None:
         return (host,)
-    networks = list(_networks(allowed))
     addresses = await resolve(host)
-    for text in addresses:
-        address = _address(text)
-        if address is None or not (_is_public(address) or any(address in network for network in networks)):
-            raise EndpointRefused("this host leads to an address that the operator does not allow")
+    require_allowed_addresses(addresses, allowed)
     return addresses
 
 
-class EndpointWatch:
-    """Judges where an endpoint's host leads before each use: whoever answers for its name may turn it at any time.
+def require_allowed_addresses(addresses: Iterable[str], allowed: Iterable[str]) -> None:
+    """Raise `EndpointRefused` unless each address is public, or in a network that the operator listed."""
+    networks = list(_networks(allowed))
+    for text in addresses:
+        address = _address(text)
+        if address is None or not _is_allowed(address, networks):
+            raise EndpointRefused("this host leads to an address that the operator does not allow")
 
-    A good answer holds for `seconds`; a bad one for no time at all.
+
+class EndpointWatch:
+    """Checks an endpoint before each use: whether it is still listed, and where its host leads.
+
+    Both may change at any time. Where it leads is cached for `seconds` if it is allowed, and not at all if it is not.
     """
 
     def __init__(
@@ -99,33 +144,60 @@ class EndpointWatch:
         self._good_until = float("-inf")
 
     async def require(self) -> None:
-        """Raise `EndpointRefused` when the host leads where the operator does not allow it, as of now."""
+        """Raise `EndpointRefused` unless the operator allows the host, and where it leads, now."""
+        require_allowed(self._endpoint_url, self._allowed)
         if self._clock() < self._good_until:
             return
         await require_public(self._endpoint_url, self._allowed, self._resolve)
         self._good_until = self._clock() + self._seconds
 
 
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Say whether the internet routes to it as it stands, or by a NAT64 to what it holds.
+def _is_allowed(address: _Address, networks: Collection[_Network]) -> bool:
+    """Return whether an address is public, or in a network that the operator listed.
 
-    `is_global` alone takes what leads to an IPv4 address inside (6to4, NAT64, `::10.0.0.1`), site-local addresses and groups.
+    An address that carries another one is also judged by that.
     """
+    meant = [address, *_embedded(address)]
+    for one in meant:
+        if _is_in(one, _CLOUD) and not any(
+            _is_in(one, [network]) for network in networks if network.num_addresses == 1
+        ):
+            return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped  # the machine connects by IPv4
+    return _is_public(address) or _is_in(address, networks)
+
+
+def _is_public(address: _Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address in _NAT64:
+        return all(map(_is_public, _embedded(address)))
+    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
+        return False
+    return address.is_global and not address.is_multicast and not _is_in(address, (*_CLOUD, *_SPECIAL))
+
+
+def _embedded(address: _Address) -> Sequence[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses that a gateway may take an IPv6 address for."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address.is_global and not address.is_multicast and address not in _PROTOCOLS
-    if address in _NAT64:
-        return _is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return address.is_global and address in _UNICAST and address not in _SIX_TO_FOUR
+        return ()
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64 or address in _COMPATIBLE:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in found if one is not None]
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _is_in(address: _Address, networks: Iterable[_Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def _address(text: str) -> _Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
 
 
-def _networks(allowed: Iterable[str]) -> Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+def _networks(allowed: Iterable[str]) -> Iterable[_Network]:
     for entry in allowed:
         try:
             yield ipaddress.ip_network(entry)

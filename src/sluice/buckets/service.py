@@ -1,23 +1,23 @@
-"""What may be done with buckets: add, list, read, change, make default, delete; and which bucket an upload or a file resolves to."""
+"""What may be done with buckets: add, list, read, change, make default, delete; and which bucket a file resolves to."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
 from sluice.buckets import repository
 from sluice.buckets.bucket import Bucket
 from sluice.buckets.endpoints import EndpointRefused, require_allowed, require_public
 from sluice.buckets.stores import Stores
 from sluice.db.database import Conflict, Database
-from sluice.db.types import Connection
-from sluice.db.whose import EVERYBODY
-from sluice.engines.storage import StoreFault
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import Connection
 from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBucketNeeded, Invalid, NotFound
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
-from sluice.trail import Deed
-from sluice.trail.repository import note
+from sluice.storage import StoreError
 
 _BATCH: Final = 100
 
@@ -37,8 +37,8 @@ class NewBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """What deleting a bucket left behind: live files that now resolve to the default bucket."""
+class DeletedBucket:
+    """A deleted bucket, and how many live files now resolve to the default bucket."""
 
     config_id: str
     orphaned_files: int
@@ -64,83 +64,100 @@ class Buckets:
         self._probe = probe
         self._clock = clock
 
-    async def add(self, deed: Deed, new: NewBucket) -> Bucket:
+    async def add(self, by: AuditAction, new: NewBucket) -> Bucket:
         """Try the bucket out and keep it; the tenant's first becomes its default.
 
-        Raises `Invalid` when the endpoint is not allowed or the bucket does not work, `BucketExists` when the name is taken.
+        Raise `Invalid` when the endpoint is not allowed or the bucket does not work, `BucketExists` when the name is
+        taken.
         """
-        tenant_id = deed.tenant_id
+        tenant_id = by.tenant_id
         bucket = self._bucket(tenant_id, new)
         async with self._database.reading(tenant_id) as connection:
             if any(other.name == new.name for other in await repository.list_all(connection, tenant_id)):
                 raise BucketExists(new.name)
         await self._require_public(bucket)
-        await self._try_out(bucket)
+        await self._probe_bucket(bucket)
         try:
             async with self._database.transaction(tenant_id) as connection:
                 await repository.add(connection, bucket)
-                await repository.point_default(connection, tenant_id, bucket.config_id, only_if_none=not new.set_as_default)
+                await repository.point_default(
+                    connection, tenant_id, bucket.config_id, only_if_none=not new.set_as_default
+                )
                 kept = await repository.find(connection, tenant_id, bucket.config_id)
-                await note(connection, deed, bucket.config_id, bucket.created_at)
+                await append(connection, by, bucket.config_id, bucket.created_at)
         except Conflict as fault:
             raise BucketExists(new.name) from fault
         return kept or bucket
 
     async def get(self, tenant_id: str, config_id: str) -> Bucket:
-        """Answer one bucket; raises `NotFound`."""
+        """Return one bucket; raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
             return await _require(connection, tenant_id, config_id)
 
     async def list_all(self, tenant_id: str) -> tuple[Bucket, ...]:
-        """Answer the tenant's buckets, oldest first."""
+        """Return the tenant's buckets, oldest first."""
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_all(connection, tenant_id)
 
-    async def of_everybody(self) -> AsyncIterator[Bucket]:
-        """Answer the active buckets of all tenants, for the worker."""
+    async def of_all_tenants(self) -> AsyncIterator[Bucket]:
+        """Yield the active buckets of all tenants, for the worker."""
         async for bucket in _every_bucket(self._database):
             if bucket.is_active:
                 yield bucket
 
-    async def set_default(self, deed: Deed, config_id: str) -> Bucket:
-        """Make the bucket the tenant's default; raises `NotFound` or `BucketInactive`."""
-        tenant_id = deed.tenant_id
+    async def not_allowed(self) -> AsyncIterator[Bucket]:
+        """Yield the buckets of all tenants whose endpoint the operator does not list now, for the operator."""
+        async for bucket in _every_bucket(self._database):
+            try:
+                if bucket.endpoint_url is not None:
+                    require_allowed(bucket.endpoint_url, self._allowed_endpoints)
+            except EndpointRefused:
+                yield bucket
+
+    async def set_default(self, by: AuditAction, config_id: str) -> Bucket:
+        """Make the bucket the tenant's default; raise `NotFound` or `BucketInactive`."""
+        tenant_id = by.tenant_id
         async with self._database.transaction(tenant_id) as connection:
             await repository.lock_row(connection, tenant_id, config_id)
             bucket = await _require(connection, tenant_id, config_id)
             if not bucket.is_active:
                 raise BucketInactive
             await repository.point_default(connection, tenant_id, config_id, only_if_none=False)
-            await note(connection, deed, config_id, self._clock())
+            await append(connection, by, config_id, self._clock())
             return replace(bucket, is_default=True)
 
-    async def change(self, deed: Deed, config_id: str, changes: Mapping[str, Any]) -> Bucket:
-        """Change `name`, `is_active`, or both credentials together (tried out first).
+    async def change(self, by: AuditAction, config_id: str, changes: Mapping[str, Any]) -> Bucket:
+        """Change `name`, `is_active`, or both credentials together (probed first).
 
-        Raises `NotFound`, `BucketExists`, `DefaultBucketNeeded`, or `Invalid` when the new credentials do not work.
+        Raise `NotFound`, `BucketExists`, `DefaultBucketNeeded`, or `Invalid` if the new credentials do not work.
         """
-        tenant_id, now = deed.tenant_id, self._clock()
+        tenant_id, now = by.tenant_id, self._clock()
         bucket = await self.get(tenant_id, config_id)
         if not changes:
             return bucket
         values = dict(changes)
         if "secret_access_key" in values:
             values["secret_sealed"] = self._seal(bucket, values.pop("secret_access_key"))
-            await self._try_out(replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"]))
+            await self._probe_bucket(
+                replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"])
+            )
         try:
             async with self._database.transaction(tenant_id) as connection:
                 await repository.lock_row(connection, tenant_id, config_id)
                 if values.get("is_active") is False and (await _require(connection, tenant_id, config_id)).is_default:
                     raise DefaultBucketNeeded
                 await repository.change(connection, tenant_id, config_id, values | {"updated_at": now})
-                await note(connection, deed, config_id, now)
+                await append(connection, by, config_id, now)
                 return await _require(connection, tenant_id, config_id)
         except Conflict as fault:
             raise BucketExists(values["name"]) from fault
 
-    async def delete(self, deed: Deed, config_id: str) -> Deleted:
-        """Forget the bucket and its credentials, never its objects; raises `NotFound`, or `BucketBound` while anything resolves to it."""
-        tenant_id = deed.tenant_id
+    async def delete(self, by: AuditAction, config_id: str) -> DeletedBucket:
+        """Delete the bucket and its credentials, never its objects.
+
+        Raise `NotFound`, or `BucketBound` while a context uses it.
+        """
+        tenant_id = by.tenant_id
         try:
             async with self._database.transaction(tenant_id) as connection:
                 bucket = await _require(connection, tenant_id, config_id)
@@ -149,14 +166,17 @@ class Buckets:
                     raise BucketBound(bound)
                 orphaned = await repository.count_files(connection, bucket)
                 await repository.remove(connection, tenant_id, config_id)
-                await note(connection, deed, config_id, self._clock())
+                await append(connection, by, config_id, self._clock())
         except Conflict as fault:
-            # A context was bound, or the default moved here, between the look and the delete: the foreign keys hold.
+            # A context was bound, or the default moved here, since the check: the foreign keys refuse the delete.
             raise BucketBound(await self._count_bound(tenant_id, config_id)) from fault
-        return Deleted(config_id, orphaned)
+        return DeletedBucket(config_id, orphaned)
 
     async def for_file(self, tenant_id: str, storage_config_id: str | None) -> Bucket | None:
-        """Answer the bucket that a stored file is in, None for the platform's store. A forgotten bucket resolves to the default."""
+        """Return the bucket that a stored file is in, None for the platform's store.
+
+        A deleted bucket resolves to the default.
+        """
         if storage_config_id is None:
             return None
         async with self._database.reading(tenant_id) as connection:
@@ -194,13 +214,13 @@ class Buckets:
     def _seal(self, bucket: Bucket, secret: str) -> str:
         return self._keyring.seal(secret, bound_to=secret_binding(bucket))
 
-    async def _try_out(self, bucket: Bucket) -> None:
+    async def _probe_bucket(self, bucket: Bucket) -> None:
         if not self._probe:
             return
         store = self._stores.connect(bucket)
         try:
             await store.probe()
-        except StoreFault as fault:
+        except StoreError as fault:
             raise Invalid(f"default_bucket: the bucket could not be used: {fault}") from fault
         finally:
             await store.aclose()
@@ -211,38 +231,44 @@ class Buckets:
 
 
 class Secrets:
-    """The sealed secrets of all tenants' buckets, for the rotation of the keys that seal them. Each call may be cut off and repeated."""
+    """The sealed secrets of all buckets, for the rotation of the keys that seal them.
+
+    A call that was interrupted can be repeated.
+    """
 
     def __init__(self, database: Database, keyring: Sealer) -> None:
         self._database = database
         self._keyring = keyring
 
-    async def old(self) -> int:
-        """Answer how many secrets another key than the one that seals now has sealed."""
-        return len([bucket async for bucket in self._sealed_by_others()])
+    async def count_old(self) -> int:
+        """Return how many secrets are sealed with a key that is not the current one."""
+        return len([bucket async for bucket in self._sealed_with_old_keys()])
 
     async def seal_again(self) -> int:
-        """Seal those anew, one by one, and answer how many. Credentials that change meanwhile are sealed with the new key already."""
+        """Seal those again, one by one, and return how many.
+
+        Credentials that change meanwhile are sealed with the new key anyway.
+        """
         done = 0
-        async for bucket in self._sealed_by_others():
+        async for bucket in self._sealed_with_old_keys():
             plain = self._keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket))
             sealed = self._keyring.seal(plain, bound_to=secret_binding(bucket))
             async with self._database.transaction(bucket.tenant_id) as connection:
                 done += await repository.replace_secret(connection, bucket, sealed)
         return done
 
-    async def _sealed_by_others(self) -> AsyncIterator[Bucket]:
+    async def _sealed_with_old_keys(self) -> AsyncIterator[Bucket]:
         async for bucket in _every_bucket(self._database):
             if not self._keyring.is_current(bucket.secret_sealed):
                 yield bucket
 
 
 async def _every_bucket(database: Database) -> AsyncIterator[Bucket]:
-    """Answer the buckets of all tenants. No connection is held while one is worked on."""
+    """Yield the buckets of all tenants. No connection is held while one is processed."""
     after = ""
     while True:
-        async with database.reading(EVERYBODY) as connection:
-            buckets = await repository.list_of_everybody(connection, after, _BATCH)
+        async with database.reading(ALL_TENANTS) as connection:
+            buckets = await repository.list_of_all_tenants(connection, after, _BATCH)
         for bucket in buckets:
             yield bucket
         if len(buckets) < _BATCH:
@@ -251,7 +277,7 @@ async def _every_bucket(database: Database) -> AsyncIterator[Bucket]:
 
 
 def secret_binding(bucket: Bucket) -> tuple[str, ...]:
-    """Answer what a sealed secret is bound to: moved to another row, it does not open."""
+    """Return what a sealed secret is bound to: it cannot be opened in another row."""
     return (bucket.tenant_id, bucket.config_id, "secret_access_key")
 
 

@@ -1,10 +1,15 @@
-"""Which object store a bucket is: one living client per bucket and credential. Knows no HTTP, no SQL and no secret for longer than a call."""
+"""Which object store a bucket is: one living client per bucket and credential.
+
+Knows no HTTP, no SQL and no secret for longer than a call.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from sluice.buckets.bucket import Bucket
-from sluice.engines.storage import ObjectStore
+from sluice.kit.cipher import CannotOpen
+from sluice.kit.secret_files import SecretFileRefused
+from sluice.storage import ObjectStore, StoreUnavailable
 
 
 class Closable(Protocol):
@@ -21,7 +26,9 @@ Connect = Callable[[Bucket], ObjectStore]
 class Stores:
     """The stores of all buckets, and the platform's own for tenants without one."""
 
-    def __init__(self, platform: ObjectStore, connect: Connect, *, most: int = 1000, relay: Closable | None = None) -> None:
+    def __init__(
+        self, platform: ObjectStore, connect: Connect, *, most: int = 1000, relay: Closable | None = None
+    ) -> None:
         """`relay` is what clients go through, closed behind the last of them."""
         self.platform = platform
         self._connect = connect
@@ -30,11 +37,16 @@ class Stores:
         self._living: dict[tuple[str, str, str], ObjectStore] = {}
 
     def of(self, bucket: Bucket | None) -> ObjectStore:
-        """Answer the store of `bucket`, or the platform's for None. A rotated credential gets a client of its own at once."""
+        """Return the store of `bucket`, or the platform's for None.
+
+        A rotated credential gets a client of its own at once.
+
+        Raise `StoreUnavailable` if the bucket's secret cannot be opened here.
+        """
         if bucket is None:
             return self.platform
         identity = (bucket.config_id, bucket.access_key_id, bucket.secret_sealed)
-        store = self._living.pop(identity, None) or self._connect(bucket)
+        store = self._living.pop(identity, None) or self.connect(bucket)
         self._living[identity] = store
         if len(self._living) > self._most:
             # The one unused for longest. It is only let go of, not closed: a transfer may still be under way on it.
@@ -42,8 +54,18 @@ class Stores:
         return store
 
     def connect(self, bucket: Bucket) -> ObjectStore:
-        """Answer a client that is not kept, to try a bucket out."""
-        return self._connect(bucket)
+        """Return a client that is not kept, to try a bucket out.
+
+        Raise `StoreUnavailable` if its secret cannot be opened here.
+        """
+        try:
+            return self._connect(bucket)
+        except (CannotOpen, SecretFileRefused) as fault:
+            # As on a host whose keyring lacks the newest key: this bucket alone is affected, and only until the keyring
+            # is copied here.
+            raise StoreUnavailable(
+                "The secret of the bucket cannot be opened with the keyring of this host."
+            ) from fault
 
     async def aclose(self) -> None:
         """Close every client and the platform's store."""

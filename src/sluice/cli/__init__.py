@@ -1,5 +1,5 @@
-"""The `sluice` command: one module per subcommand group. Talks to people; every decision is made below."""
+"""The `sluice` command: one module per group of commands, put together in `app`."""
 
-from sluice.cli.command import main
+from sluice.cli.app import main
 
 __all__ = ["main"]

@@ -1,5 +1,5 @@
 """`python -m sluice.cli`: the same as the `sluice` command."""
 
-from sluice.cli.command import main
+from sluice.cli.app import main
 
 main()

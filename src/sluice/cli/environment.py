@@ -1,78 +1,99 @@
-"""What a command finds around it: a database that is set up. The settings are in `configured`."""
+"""What a command finds in its environment: the settings, the database, and the zygote that it starts early.
 
-import asyncio
+Nothing here loads a library before a command asks for it: `--help` must not wait for the database's.
+"""
+
+# ruff: noqa: PLC0415  (see above)
+
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from sluice.cli.configured import settings_for_a_task
-from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.db import migrate, roles
-from sluice.db.database import Database
-from sluice.settings import Settings
-from sluice.wiring.engines import make_database, make_owners_database
+import typer
+
+from sluice.cli.output import CommandRefused, Exit
+
+if TYPE_CHECKING:
+    from sluice.audit import AuditAction
+    from sluice.db.database import Database
+    from sluice.settings import Settings
+    from sluice.wiring.prestart import Launch, LaunchedZygote
 
 T = TypeVar("T")
 
 
-def on_database(act: Callable[[Database], Awaitable[T]]) -> T:
-    """Answer what `act` does with the database of the environment's settings; raises what `opened_database` raises."""
-    settings = settings_for_a_task()
+def read_settings() -> "Settings":
+    """Return the settings of the environment. Raise `CommandRefused` that names every variable that is wrong."""
+    from pydantic import ValidationError
+    from pydantic_settings import SettingsError
 
-    async def acted() -> T:
+    from sluice.settings import Settings
+
+    try:
+        return Settings()
+    except ValidationError as fault:
+        wrong = "; ".join(
+            f"SLUICE_{'_'.join(map(str, error['loc'])).upper()}: {error['msg']}" for error in fault.errors()
+        )
+        raise CommandRefused(f"The settings are wrong. {wrong}.", Exit.USAGE) from fault
+    except SettingsError as fault:
+        raise CommandRefused(f"The settings cannot be read: {fault}.", Exit.USAGE) from fault
+
+
+def task_settings() -> "Settings":
+    """Return the settings for a command that talks to a person: it logs nothing unless the log level is `debug`."""
+    from sluice.observe import log
+
+    settings = read_settings()
+    log.configure("debug" if settings.log_level == "debug" else "critical", settings.log_format)
+    return settings
+
+
+def service_settings() -> "Settings":
+    """Return the settings for a process that runs until a signal stops it, and configure its log."""
+    from sluice.observe import log
+
+    settings = read_settings()
+    log.configure(settings.log_level, settings.log_format)
+    return settings
+
+
+def start_zygote(context: typer.Context) -> "LaunchedZygote | None":
+    """Start the sandbox's zygote now: it loads on another core while this process loads the rest of the command."""
+    from sluice.wiring.prestart import launch_early
+
+    launch: Launch = context.obj or launch_early
+    return launch()
+
+
+def on_database(act: "Callable[[Database], Awaitable[T]]") -> T:
+    """Return what `act` returns for the database of the environment's settings. Raise as `opened_database` does."""
+    import asyncio
+
+    settings = task_settings()
+
+    async def call() -> T:
         async with opened_database(settings) as database:
             return await act(database)
 
-    return asyncio.run(acted())
-
-
-async def bring_up_to_date(settings: Settings) -> tuple[str | None, str | None]:
-    """Migrate the database to the schema of this release, however long that takes; answer the schema before and after.
-
-    Where the tables belong to another role than the service's, that one is granted what it needs. Raises `DatabaseAway`, and
-    `CommandRefused` when the service's own role would have to migrate and may not.
-    """
-    async with AsyncExitStack() as stack:
-        owner = make_owners_database(settings)
-        stack.push_async_callback(owner.aclose)
-        before = await migrate.revision(owner)
-        if not migrate.serves(before):
-            await _upgrade(owner, before)
-        if settings.migration_database_url is not None:
-            database = make_database(settings)
-            stack.push_async_callback(database.aclose)
-            await _let_in(owner, database)
-        return before, await migrate.revision(owner)
-
-
-async def _upgrade(owner: Database, before: str | None) -> None:
-    try:
-        await migrate.upgrade(owner)
-    except migrate.NotTheOwner as fault:
-        raise CommandRefused(
-            f"The database is at schema {before or 'none'}, this release needs {migrate.newest()}, and SLUICE_DATABASE_URL names a role "
-            "that may not change it: run `sluice migrate` with SLUICE_MIGRATION_DATABASE_URL, the same database as its owner.",
-            Exit.FAILED,
-        ) from fault
-
-
-async def _let_in(owner: Database, database: Database) -> None:
-    role = await roles.role_of(database)
-    if role != await roles.role_of(owner):
-        await roles.grant(owner, role)
+    return asyncio.run(call())
 
 
 @asynccontextmanager
-async def opened_database(settings: Settings) -> AsyncIterator[Database]:
-    """Open the database for one command; raises `CommandRefused` when none was set up, or not by this release."""
-    _require_file(settings)
+async def opened_database(settings: "Settings") -> "AsyncIterator[Database]":
+    """Open the database for one command. Raise `CommandRefused` if there is none, or none of this release."""
+    from sluice.db import migrate
+    from sluice.wiring.engines import make_database
+
+    require_file(settings)
     database = make_database(settings)
     try:
-        at = await migrate.revision(database)
-        if not migrate.serves(at):
+        schema = await migrate.revision(database)
+        if not migrate.serves(schema):
             raise CommandRefused(
-                f"The database is at schema {at or 'none'} and this release needs {migrate.newest()}: run `sluice migrate`.",
+                f"The database is at schema {schema or 'none'} and this release needs {migrate.newest()}: run `sluice "
+                "migrate`.",
                 Exit.FAILED,
             )
         yield database
@@ -80,12 +101,61 @@ async def opened_database(settings: Settings) -> AsyncIterator[Database]:
         await database.aclose()
 
 
-def _require_file(settings: Settings) -> None:
-    """Refuse to make an empty database in whatever folder the command was run in."""
-    database = settings.resolved_database_url
-    path = Path(database.removeprefix("sqlite:///"))
-    if database.startswith("sqlite:///") and not path.exists():
+def require_file(settings: "Settings") -> None:
+    """Raise `CommandRefused` if the database is a file of SQLite that does not exist."""
+    url = settings.resolved_database_url
+    path = Path(url.removeprefix("sqlite:///"))
+    # SQLite would create an empty database in whatever folder the command was run in.
+    if url.startswith("sqlite:///") and not path.exists():
         raise CommandRefused(
-            f"There is no database at {path}: run `sluice init` first, or set SLUICE_DATA_DIR to the folder of the service.",
+            f"There is no database at {path}: run `sluice init` first, or set SLUICE_DATA_DIR to the folder of the "
+            "service.",
             Exit.FAILED,
         )
+
+
+async def migrate_database(settings: "Settings") -> tuple[str | None, str | None]:
+    """Migrate the database to the schema of this release, without a time limit. Return the schema before and after.
+
+    If the tables belong to another role than the service's, grant the service's role what it needs. Raise
+    `DatabaseUnavailable`, or `CommandRefused` if the service's role would have to migrate and may not.
+    """
+    from sluice.db import migrate
+    from sluice.wiring.engines import make_database, make_owners_database
+
+    async with AsyncExitStack() as stack:
+        owner = make_owners_database(settings)
+        stack.push_async_callback(owner.aclose)
+        before = await migrate.revision(owner)
+        if not migrate.serves(before):
+            try:
+                await migrate.upgrade(owner)
+            except migrate.NotTheOwner as fault:
+                raise CommandRefused(
+                    f"The database is at schema {before or 'none'}, this release needs {migrate.newest()}, and "
+                    "SLUICE_DATABASE_URL names a role that may not change it: run `sluice migrate` with "
+                    "SLUICE_MIGRATION_DATABASE_URL, the same database as its owner.",
+                    Exit.FAILED,
+                ) from fault
+        if settings.migration_database_url is not None:
+            database = make_database(settings)
+            stack.push_async_callback(database.aclose)
+            role = await migrate.current_role(database)
+            if role != await migrate.current_role(owner):
+                await migrate.grant(owner, role)
+        return before, await migrate.revision(owner)
+
+
+def operator_action(action: str, tenant_id: str) -> "AuditAction":
+    """Return an action for the audit log in the name of the user of this machine who runs the command."""
+    import getpass
+    import os
+
+    from sluice.access import operator
+    from sluice.audit import AuditAction
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name; KeyError until Python 3.12
+        user = str(os.getuid())
+    return AuditAction(operator(tenant_id, user), action)

@@ -1,91 +1,176 @@
-"""What the commands for credentials do with the database and the local key."""
+"""`sluice keys` and `sluice token`: create, list and revoke API keys, and sign tokens with the local key."""
 
-from collections.abc import Sequence
+# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
+
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from sluice.api_keys.api_key import ApiKey, KeyStatus
-from sluice.api_keys.service import ApiKeys, Issued
-from sluice.cli.configured import settings_for_a_task
-from sluice.cli.environment import on_database
-from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.cli.tenants import deed, existing
-from sluice.db.database import Database
-from sluice.errors import NotFound
-from sluice.kit.clock import utc_now
-from sluice.kit.paging import PageRequest
-from sluice.wiring.secrets import load_signing_key, local_rules
+import typer
+
+from sluice.access import Scope
+from sluice.cli import output
+from sluice.cli.environment import on_database, operator_action, task_settings
+from sluice.cli.options import Json, Name, Tenant, group_of, printable
+from sluice.cli.output import CommandRefused, Exit
+from sluice.cli.tenants import require_tenant
+
+if TYPE_CHECKING:
+    from sluice.api_keys.api_key import ApiKey
+    from sluice.api_keys.service import Issued
+    from sluice.db.database import Database
 
 _PAGE: Final = 100
 
+group = group_of("Make, list and revoke API keys.")
 
-def create(tenant_id: str, name: str, scopes: Sequence[str], *, test: bool, expires_in_days: int | None) -> Issued:
-    """Make a key; raises `CommandRefused` when there is no such tenant."""
+Scopes = Annotated[
+    list[Scope], typer.Option("--scope", help="What the credential may do; give it again for more. `admin` is all.")
+]
 
-    async def act(database: Database) -> Issued:
-        await existing(database, tenant_id)
+
+@group.command()
+def create(
+    *,
+    tenant: Tenant,
+    name: Name,
+    scope: Scopes,
+    test: Annotated[
+        bool,
+        typer.Option("--test", help="Make a test key: its files count against no plan and are removed after a day."),
+    ] = False,
+    expires_in_days: Annotated[
+        int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: never.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make an API key. Its text is shown once and stored nowhere."""
+    from sluice.api_keys.service import ApiKeys
+
+    async def act(database: "Database") -> "Issued":
+        await require_tenant(database, tenant)
         return await ApiKeys(database).create(
-            deed("api_key.created", tenant_id), name, scopes, mode="test" if test else "live", expires_in_days=expires_in_days
+            operator_action("api_key.created", tenant),
+            name,
+            [one.value for one in scope],
+            mode="test" if test else "live",
+            expires_in_days=expires_in_days,
         )
 
-    return on_database(act)
+    issued = on_database(act)
+    if json:
+        output.as_json(asdict(issued.key) | {"api_key": issued.text})
+        return
+    output.line(f"Made the key {issued.key.api_key_id} of {tenant}, shown now and never again:")
+    output.line(f"  {issued.text}")
 
 
-def list_all(tenant_id: str, status: KeyStatus | None) -> Sequence[ApiKey]:
-    """Answer all keys of a tenant, or those with `status`, the newest first."""
+@group.command("list")
+def list_keys(
+    *,
+    tenant: Tenant,
+    status: Annotated[
+        Literal["active", "disabled", "revoked"] | None, typer.Option(help="Only keys in this state.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the keys of a tenant, the newest first, each by the part that is safe to show.
 
-    async def act(database: Database) -> Sequence[ApiKey]:
-        await existing(database, tenant_id)
+    With --json: one line per key.
+    """
+    from sluice.api_keys.service import ApiKeys
+    from sluice.kit.paging import PageRequest
+
+    async def act(database: "Database") -> "list[ApiKey]":
+        await require_tenant(database, tenant)
         found: list[ApiKey] = []
-        page = await ApiKeys(database).list_page(tenant_id, status, PageRequest(1, _PAGE))
+        page = await ApiKeys(database).list_page(tenant, status, PageRequest(1, _PAGE))
         while page.items:
             found.extend(page.items)
-            page = await ApiKeys(database).list_page(tenant_id, status, PageRequest(page.request.page + 1, _PAGE))
+            page = await ApiKeys(database).list_page(tenant, status, PageRequest(page.request.page + 1, _PAGE))
         return found
 
-    return on_database(act)
+    found = on_database(act)
+    if json:
+        for one in found:
+            output.as_json(asdict(one))
+        return
+    rows = [
+        (
+            one.api_key_id,
+            one.key_prefix,
+            one.name,
+            " ".join(one.scopes),
+            one.status,
+            output.moment(one.created_at),
+            output.moment(one.expires_at),
+            output.moment(one.last_used_at),
+        )
+        for one in found
+    ]
+    output.table(("key", "begins with", "name", "scopes", "status", "created", "expires", "last used"), rows)
 
 
-def revoke(tenant_id: str, api_key_id: str) -> None:
-    """Revoke a key for ever; raises `CommandRefused` when the tenant has none of this id."""
+@group.command()
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Id of the key: key_…, not its text.")],
+    *,
+    tenant: Tenant,
+) -> None:
+    """Revoke a key permanently: every process refuses it from now on. A second time changes nothing."""
+    from sluice.api_keys.service import ApiKeys
+    from sluice.errors import NotFound
 
-    async def act(database: Database) -> None:
-        await existing(database, tenant_id)
+    if not key.startswith("key_"):  # it may be the key's text, which must not be shown again
+        raise CommandRefused(
+            f"Expected the id of a key, key_…: `sluice keys list --tenant {tenant}` names them all.", Exit.USAGE
+        )
+
+    async def act(database: "Database") -> None:
+        await require_tenant(database, tenant)
         try:
-            await ApiKeys(database).revoke(deed("api_key.revoked", tenant_id), api_key_id)
+            await ApiKeys(database).revoke(operator_action("api_key.revoked", tenant), key)
         except NotFound as fault:
             raise CommandRefused(
-                f"The tenant {tenant_id} has no key {api_key_id}: `sluice keys list --tenant {tenant_id}` names them all."
+                f"The tenant {tenant} has no key {key}: `sluice keys list --tenant {tenant}` names them all."
             ) from fault
 
     on_database(act)
+    output.line(f"The key {key} is revoked.")
 
 
-def token(tenant_id: str, subject: str, name: str, scopes: Sequence[str], lifetime_seconds: int) -> str:
-    """Answer a token of the local key; raises `CommandRefused` for a tenant that there is not, or words that no verifier would take."""
-    _require_tenant(tenant_id)
-    settings = settings_for_a_task()
+def token(
+    *,
+    tenant: Tenant,
+    subject: Annotated[
+        str,
+        typer.Option(callback=printable, help="Id of the user that the token stands for; recorded as the uploader."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(callback=printable, help="The user's name, shown beside the files. Default: the subject."),
+    ] = None,
+    scope: Scopes,
+    expires_in: Annotated[int, typer.Option(min=1, max=31_536_000, help="Seconds until it expires.")] = 3600,
+) -> None:
+    """Print a JWT signed by this machine's own key (made by **sluice init** or the first start), and nothing else.
+
+    It cannot be revoked: it works until it expires, or the tenant is suspended.
+    """
+    from sluice.kit.clock import utc_now
+    from sluice.wiring.start import load_signing_key, local_rules
+
+    on_database(lambda database: require_tenant(database, tenant))
+    settings = task_settings()
     try:
-        return load_signing_key(settings).sign(
+        text = load_signing_key(settings).sign(
             local_rules(settings),
-            tenant_id=tenant_id,
+            tenant_id=tenant,
             subject=subject,
-            name=name,
-            scopes=scopes,
-            lifetime_seconds=lifetime_seconds,
+            name=name or subject,
+            scopes=[one.value for one in scope],
+            lifetime_seconds=expires_in,
             now=utc_now(),
         )
     except ValueError as fault:
-        raise CommandRefused(f"No such token can be signed: {fault}.", Exit.USAGE) from fault
-
-
-def fields(key: ApiKey) -> dict[str, object]:
-    """Answer the key for scripts; its text is not part of it."""
-    return asdict(key)
-
-
-def _require_tenant(tenant_id: str) -> None:
-    async def act(database: Database) -> None:
-        await existing(database, tenant_id)
-
-    on_database(act)
+        raise CommandRefused(f"This token cannot be signed: {fault}.", Exit.USAGE) from fault
+    output.line(text)

@@ -1,69 +1,94 @@
-"""What the commands for tenants do with the database."""
+"""`sluice tenants`: create, list, suspend and resume tenants."""
 
-import getpass
-import os
-from collections.abc import Mapping, Sequence
+# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
+
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from sluice.access import operator
-from sluice.cli.environment import on_database
-from sluice.cli.outcomes import CommandRefused
-from sluice.db.database import Database
-from sluice.errors import NotFound
-from sluice.tenants import Plan, Tenant
-from sluice.tenants.service import Tenants
-from sluice.tenants.tenant import TenantStatus
-from sluice.trail import Deed
+import typer
 
+from sluice.cli import output
+from sluice.cli.environment import on_database, operator_action
+from sluice.cli.options import Json, Name, TenantArgument, group_of
+from sluice.cli.output import CommandRefused
 
-def create(name: str, plan: Plan) -> Tenant:
-    """Make an active tenant."""
+if TYPE_CHECKING:
+    from sluice.db.database import Database
+    from sluice.tenants import Tenant
+    from sluice.tenants.tenant import TenantStatus
 
-    async def act(database: Database) -> Tenant:
-        return await Tenants(database).create(name, plan, deed_of=partial(deed, "tenant.created"))
-
-    return on_database(act)
+group = group_of("Make, list, suspend and resume tenants.")
 
 
-def list_all() -> Sequence[Tenant]:
-    """Answer all tenants, the oldest first."""
+@group.command()
+def create(
+    *,
+    name: Name,
+    plan: Annotated[
+        Literal["free", "unlimited"], typer.Option(help="`free` has a monthly limit of stored files.")
+    ] = "free",
+    json: Json = False,
+) -> None:
+    """Make a tenant. It can do nothing until it has a key: **sluice keys create**, or a token of **sluice token**."""
+    from sluice.tenants.service import Tenants
 
-    async def act(database: Database) -> Sequence[Tenant]:
-        return await Tenants(database).list_all()
+    tenant = on_database(
+        lambda database: Tenants(database).create(name, plan, action_of=partial(operator_action, "tenant.created"))
+    )
+    if json:
+        output.as_json(asdict(tenant))
+        return
+    key = f"sluice keys create --tenant {tenant.tenant_id} --name NAME --scope admin"
+    output.line(f"Made the tenant {tenant.tenant_id}. Its first key: {key}")
 
-    return on_database(act)
+
+@group.command("list")
+def list_tenants(*, json: Json = False) -> None:
+    """List all tenants, the oldest first. With --json: one line per tenant."""
+    from sluice.tenants.service import Tenants
+
+    found = on_database(lambda database: Tenants(database).list_all())
+    if json:
+        for tenant in found:
+            output.as_json(asdict(tenant))
+        return
+    rows = [(one.tenant_id, one.name, one.plan, one.status, output.moment(one.created_at)) for one in found]
+    output.table(("tenant", "name", "plan", "status", "created"), rows)
 
 
-def set_status(tenant_id: str, status: TenantStatus) -> None:
-    """Suspend a tenant or let it in again; raises `CommandRefused` when there is none."""
+@group.command()
+def suspend(tenant: TenantArgument) -> None:
+    """Refuse all credentials of a tenant from now on. Nothing of it is deleted."""
+    _set_status(tenant, "suspended")
+    output.line(f"The tenant {tenant} is suspended.")
 
-    async def act(database: Database) -> None:
-        await existing(database, tenant_id)
-        await Tenants(database).set_status(
-            deed("tenant.suspended" if status == "suspended" else "tenant.resumed", tenant_id), status
-        )
+
+@group.command()
+def resume(tenant: TenantArgument) -> None:
+    """Let a suspended tenant in again, with the credentials that it had."""
+    _set_status(tenant, "active")
+    output.line(f"The tenant {tenant} is active.")
+
+
+def _set_status(tenant_id: str, status: "TenantStatus") -> None:
+    from sluice.tenants.service import Tenants
+
+    action = operator_action("tenant.suspended" if status == "suspended" else "tenant.resumed", tenant_id)
+
+    async def act(database: "Database") -> None:
+        await require_tenant(database, tenant_id)
+        await Tenants(database).set_status(action, status)
 
     on_database(act)
 
 
-def deed(action: str, tenant_id: str) -> Deed:
-    """Answer what a command sets out to do, under the name of the machine's user that runs it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name; KeyError until Python 3.12
-        user = str(os.getuid())
-    return Deed(operator(tenant_id, user), action)
+async def require_tenant(database: "Database", tenant_id: str) -> "Tenant":
+    """Return the tenant. Raise `CommandRefused` if it does not exist."""
+    from sluice.errors import NotFound
+    from sluice.tenants.service import Tenants
 
-
-async def existing(database: Database, tenant_id: str) -> Tenant:
-    """Answer the tenant; raises `CommandRefused` with a sentence that says where to look for its id."""
     try:
         return await Tenants(database).get(tenant_id)
     except NotFound as fault:
         raise CommandRefused(f"There is no tenant {tenant_id}: `sluice tenants list` names them all.") from fault
-
-
-def fields(tenant: Tenant) -> Mapping[str, object]:
-    """Answer the tenant for scripts."""
-    return asdict(tenant)

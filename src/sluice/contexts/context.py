@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
+
 BYTES_PER_MB: Final = 1_048_576
 
 Status = Literal["active", "inactive"]
@@ -42,6 +44,8 @@ class Context:
     rules_version: int
     created_at: datetime
     updated_at: datetime | None
+    check_modes: CheckModes = ALL_ENFORCED
+    policies: Policies = NO_POLICIES
 
     @property
     def max_bytes(self) -> int:

@@ -7,42 +7,48 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.contexts.context import Context, RateLimit
+from sluice.contexts.policies import check_modes_of, policies_of
 from sluice.db import counts
-from sluice.db.pages import rows_of_page
 from sluice.db.schema import contexts, storage_configs
-from sluice.db.types import Fields
+from sluice.db.sql import Fields, load_page
 from sluice.kit.paging import Page, PageRequest
 
 
 async def find(connection: AsyncConnection, tenant_id: str, context_key: str) -> Context | None:
-    """Answer one context, or None."""
+    """Return one context, or None."""
     query = select(contexts).where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else context_of(row)
 
 
-async def list_page(connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
-    """Answer one page, newest first."""
-    wanted = [contexts.c.tenant_id == tenant_id] + ([] if status is None else [contexts.c.status == status])
+async def list_page(
+    connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest
+) -> Page[Context]:
+    """Return one page, newest first."""
+    wanted = [] if status is None else [contexts.c.status == status]
     total = await counts.total(connection, tenant_id, "contexts", status)
-    rows = await rows_of_page(connection, list(contexts.c), wanted, request, total)
-    return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (SQLAlchemy's documented name)
+    rows = await load_page(connection, tenant_id, list(contexts.c), wanted, request, total=total)
+    return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (documented)
 
 
 async def scanned_beyond(connection: AsyncConnection, size_mb: int, most: int) -> Sequence[Context]:
-    """Answer active contexts of all tenants that ask for scans and take larger files than `size_mb`: for the operator, not for a tenant."""
+    """Return active contexts of all tenants that scan and accept larger files than `size_mb`: for the operator."""
     wanted = (contexts.c.status == "active", contexts.c.scan_for_viruses, contexts.c.max_file_size_mb > size_mb)
-    query = select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
+    query = (
+        select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
+    )
     return [context_of(row) for row in (await connection.execute(query)).mappings().all()]
 
 
 async def add(connection: AsyncConnection, context: Context) -> None:
-    """Insert one context; a constraint refuses it (`Conflict`) when its key or its bucket is not to be had."""
+    """Insert one context; a constraint refuses it (`Conflict`) if its key is taken or its bucket unknown."""
     await connection.execute(insert(contexts).values(**_columns(context)))
 
 
-async def change(connection: AsyncConnection, tenant_id: str, context_key: str, values: Mapping[str, Any]) -> Context | None:
-    """Write `values` (column names) in one statement and answer the changed context, or None. Counts the version of its rules up."""
+async def change(
+    connection: AsyncConnection, tenant_id: str, context_key: str, values: Mapping[str, Any]
+) -> Context | None:
+    """Write `values` (column names) and a new rules version; return the changed context, or None."""
     statement = (
         update(contexts)
         .where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
@@ -54,7 +60,7 @@ async def change(connection: AsyncConnection, tenant_id: str, context_key: str, 
 
 
 async def bucket_is_active(connection: AsyncConnection, tenant_id: str, config_id: str) -> bool | None:
-    """Answer whether the tenant's bucket is active, None when the tenant has no such bucket."""
+    """Return whether the tenant's bucket is active, None when the tenant has no such bucket."""
     query = select(storage_configs.c.is_active).where(
         storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id
     )
@@ -85,13 +91,17 @@ def _columns(context: Context) -> dict[str, Any]:
         "rules_version": context.rules_version,
         "created_at": context.created_at,
         "updated_at": context.updated_at,
+        "check_modes": context.check_modes.to_json(),
+        "policies": context.policies.to_json(),
     }
 
 
 def context_of(row: Fields) -> Context:
-    """Answer the context that a row of all columns of `contexts` holds."""
+    """Return the context in a row of all columns of `contexts`."""
     fields = dict(row)
     most, window = fields.pop("rate_max_uploads"), fields.pop("rate_window_seconds")
     fields["upload_rate_limit"] = None if most is None else RateLimit(most, window)
     fields["allowed_extensions"] = tuple(fields["allowed_extensions"])
+    fields["check_modes"] = check_modes_of(fields["check_modes"])
+    fields["policies"] = policies_of(fields["policies"])
     return Context(**fields)

@@ -1,29 +1,32 @@
 """What may be done with contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
 from sluice.contexts import repository
 from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit
+from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
-from sluice.db.types import Connection
-from sluice.db.whose import EVERYBODY
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import Connection
 from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, SluiceError
+from sluice.events import outbox
+from sluice.events.catalogue import ContextUpdated
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
-from sluice.trail import Deed
-from sluice.trail.repository import note
 
-ScanReach = Callable[[], int | None]
-"""Answers the bytes of the largest file that is scanned to its end, None where there is no such limit or none is known."""
+# Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known.
+FindScanLimit = Callable[[], int | None]
 
 
 def _no_limit() -> None:
-    """Answer that no limit is known."""
+    """Return None: no limit is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +46,27 @@ class Draft:
     storage_quota_mb: int | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     storage_config_id: str | None = None
+    check_modes: CheckModes = ALL_ENFORCED
+    policies: Policies = NO_POLICIES
 
 
 class Contexts:
-    """The contexts of all tenants, one tenant at a time. None may take larger files than `scan_reach` says are scanned."""
+    """The contexts of all tenants, one tenant at a time. None may accept larger files than `scan_limit` returns."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now, scan_reach: ScanReach = _no_limit) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now, scan_limit: FindScanLimit = _no_limit) -> None:
         self._database = database
         self._clock = clock
-        self._scan_reach = scan_reach
+        self._scan_limit = scan_limit
 
-    async def create(self, deed: Deed, draft: Draft) -> Context:
-        """Create an active context; raises `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`."""
-        self._require_reach(draft.max_file_size_mb, scanned=draft.scan_for_viruses)
+    async def create(self, by: AuditAction, draft: Draft) -> Context:
+        """Create an active context.
+
+        Raise `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`.
+        """
+        self._require_scannable(draft.max_file_size_mb, scanned=draft.scan_for_viruses)
         context = Context(
             context_id=new_id("ctx"),
-            tenant_id=deed.tenant_id,
+            tenant_id=by.tenant_id,
             **{name: getattr(draft, name) for name in Draft.__slots__},
             storage_used_bytes=0,
             status="active",
@@ -67,16 +75,16 @@ class Contexts:
             updated_at=None,
         )
         try:
-            async with self._database.transaction(deed.tenant_id) as connection:
-                await _require_bucket(connection, deed.tenant_id, context.storage_config_id)
+            async with self._database.transaction(by.tenant_id) as connection:
+                await _require_bucket(connection, by.tenant_id, context.storage_config_id)
                 await repository.add(connection, context)
-                await note(connection, deed, context.context_key, context.created_at)
+                await append(connection, by, context.context_key, context.created_at)
         except Conflict as fault:
-            raise await self._why_not(deed.tenant_id, context.context_key) from fault
+            raise await self._explain_conflict(by.tenant_id, context.context_key) from fault
         return context
 
     async def get(self, tenant_id: str, context_key: str) -> Context:
-        """Answer one context; raises `NotFound`."""
+        """Return one context; raise `NotFound`."""
         if not is_plain(context_key):
             raise NotFound
         async with self._database.reading(tenant_id) as connection:
@@ -86,13 +94,16 @@ class Contexts:
         return context
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
-        """Answer one page, newest first, of all contexts or those with `status`."""
+        """Return one page, newest first, of all contexts or those with `status`."""
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, status, request)
 
-    async def change(self, deed: Deed, context_key: str, changes: Mapping[str, Any]) -> Context:
-        """Change the named fields and no others; raises `NotFound`, `Invalid` (unknown bucket, files too large) or `BucketInactive`."""
-        tenant_id, now = deed.tenant_id, self._clock()
+    async def change(self, by: AuditAction, context_key: str, changes: Mapping[str, Any]) -> Context:
+        """Change the named fields and no others.
+
+        Raise `NotFound`, `Invalid` (unknown bucket, files too large) or `BucketInactive`.
+        """
+        tenant_id, now = by.tenant_id, self._clock()
         if not changes:
             return await self.get(tenant_id, context_key)
         try:
@@ -102,40 +113,55 @@ class Contexts:
                     raise NotFound
                 if "storage_config_id" in changes:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
-                if not changes.keys().isdisjoint(_REACH_FIELDS):
+                if not changes.keys().isdisjoint(_SCAN_FIELDS):
                     most_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
-                    self._require_reach(most_mb, scanned=changes.get("scan_for_viruses", before.scan_for_viruses))
+                    self._require_scannable(most_mb, scanned=changes.get("scan_for_viruses", before.scan_for_viruses))
                 values = _columns_of(changes) | {"updated_at": now}
                 context = await repository.change(connection, tenant_id, context_key, values)
                 if context is None:
                     raise NotFound
-                await note(connection, deed, context_key, now)
+                await append(connection, by, context_key, now)
+                updated = ContextUpdated(
+                    context_key=context_key, changed=tuple(sorted(changes)), rules_version=context.rules_version
+                )
+                await outbox.add(connection, tenant_id, updated, now)
         except Conflict as fault:
             raise _unknown_bucket() from fault
         return context
 
-    async def beyond_reach(self, most: int) -> Sequence[Context]:
-        """Answer active contexts of all tenants that take larger files than are scanned, at most `most`, the largest first."""
-        reach = self._scan_reach()
-        if reach is None:
+    async def with_changes(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
+        """Return the context as a change of its rules would make it; raise `NotFound` or `Invalid` as `change` does."""
+        context = replace(await self.get(tenant_id, context_key), **changes)
+        if not changes.keys().isdisjoint(_SCAN_FIELDS):
+            self._require_scannable(context.max_file_size_mb, scanned=context.scan_for_viruses)
+        return context
+
+    async def beyond_scan_limit(self, most: int) -> Sequence[Context]:
+        """Return active contexts of all tenants that take larger files than are scanned, at most `most`, the largest
+        first.
+        """
+        limit = self._scan_limit()
+        if limit is None:
             return ()
-        async with self._database.reading(EVERYBODY) as connection:
-            return await repository.scanned_beyond(connection, reach // BYTES_PER_MB, most)
+        async with self._database.reading(ALL_TENANTS) as connection:
+            return await repository.scanned_beyond(connection, limit // BYTES_PER_MB, most)
 
-    def _require_reach(self, most_mb: int, *, scanned: bool) -> None:
-        reach = self._scan_reach()
-        if scanned and reach is not None and most_mb * BYTES_PER_MB > reach:
-            found = f"at most {reach // BYTES_PER_MB} while scan_for_viruses is on: the malware scanner looks at no larger file"
-            raise Invalid(f"max_file_size_mb: expected {found}")
+    def _require_scannable(self, most_mb: int, *, scanned: bool) -> None:
+        limit = self._scan_limit()
+        if scanned and limit is not None and most_mb * BYTES_PER_MB > limit:
+            raise Invalid(
+                f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
+                "the malware scanner scans no larger file"
+            )
 
-    async def _why_not(self, tenant_id: str, context_key: str) -> SluiceError:
-        """Tell a taken key from a bucket that was deleted between the look and the insert."""
+    async def _explain_conflict(self, tenant_id: str, context_key: str) -> SluiceError:
+        """Return the error: the key is taken, or the bucket was deleted since the check."""
         async with self._database.reading(tenant_id) as connection:
             taken = await repository.find(connection, tenant_id, context_key)
         return _unknown_bucket() if taken is None else ContextExists(context_key)
 
 
-_REACH_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})
+_SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})
 
 
 def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,6 +172,8 @@ def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
         values["rate_window_seconds"] = None if rate is None else rate.window_seconds
     if "allowed_extensions" in values:
         values["allowed_extensions"] = list(values["allowed_extensions"])
+    for name in values.keys() & {"check_modes", "policies"}:
+        values[name] = values[name].to_json()
     return values
 
 

@@ -1,6 +1,6 @@
 """The path template of stored objects: literal text and a closed list of placeholders. No `str.format`, no expressions.
 
-What a template can make is a key that never leaves the bucket's base path and is never reused: see `render`.
+A key that a template makes never leaves the bucket's base path and is never reused: see `render`.
 """
 
 import re
@@ -24,8 +24,9 @@ _LONGEST: Final = {
     "extension": 17,
     "sha256": 64,
 }
-MAX_KEY: Final = 600
-"""S3 keys have at most 1,024 bytes (Amazon S3 user guide, "Object key names"); a base path takes up to 400 of them."""
+MAX_KEY: Final = (
+    600  # of the 1,024 bytes of an S3 key (Amazon S3 user guide, "Object key names"), 400 belong to the base path
+)
 _UNIQUE_TAIL: Final = "/{file_id}{extension}"
 
 
@@ -50,11 +51,13 @@ def validate(template: str) -> None:
         raise BadTemplate(f"could make keys of {len(longest)} characters; at most {MAX_KEY} are allowed")
 
 
-def render(template: str, *, tenant_id: str, context_key: str, file_id: str, extension: str, sha256: str, at: datetime) -> str:
-    """Answer the object key of one file, without the bucket's base path.
+def render(
+    template: str, *, tenant_id: str, context_key: str, file_id: str, extension: str, sha256: str, at: datetime
+) -> str:
+    """Return the object key of one file, without the bucket's base path.
 
-    A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain letters and
-    digits is left out: what a stranger named a file never shapes a path.
+    A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain
+    letters and digits is left out: a name that a sender chose never shapes a path.
     """
     values: Mapping[str, str] = {
         "tenant_id": tenant_id,
@@ -66,7 +69,9 @@ def render(template: str, *, tenant_id: str, context_key: str, file_id: str, ext
         "extension": f".{extension}" if _SAFE_EXTENSION.fullmatch(extension) else "",
         "sha256": sha256,
     }
-    return _TOKEN.sub(lambda token: values[token[1]], _with_unique_tail(template))
+    parts = _TOKEN.split(_with_unique_tail(template))  # literal text and placeholder names take turns
+    parts[1::2] = map(values.__getitem__, parts[1::2])
+    return "".join(parts)
 
 
 def _with_unique_tail(template: str) -> str:

@@ -1,37 +1,35 @@
-"""The connection to the database and the unit of work: the only place that commits. Queries live in the repositories."""
+"""The connection to the database and the unit of work: the only place that commits.
+
+Queries live in the repositories.
+"""
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
-from sqlalchemy import URL, event, make_url, text
+from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import QueuePool
 
-from sluice.db.drivers import Driver, NoConnection, Row, SqliteDriver
-from sluice.db.group_commit import GroupCommit, Kind
-from sluice.db.hot import Hot
-from sluice.db.postgres import READ_ONLY, PostgresTerms, driver_of, engine_of, is_postgres
-from sluice.db.whose import EVERYBODY, EVERYBODY_FLAG, NOBODY, TENANT, Whose
+from sluice.db.group_commit import GroupCommit
+from sluice.db.postgres import READ_ONLY, PostgresDriver, PostgresOptions, is_postgres, postgres_engine
+from sluice.db.rls import ALL_TENANTS, ALL_TENANTS_SETTING, NO_TENANT, TENANT_SETTING, RlsScope
+from sluice.db.sqlite import SqliteDriver, sqlite_engine
+from sluice.db.statement import Driver, NoConnection, Row, Statement, Values
 from sluice.kit.health import EngineHealth, EngineState
 
-_SQLITE_BUSY_MS: Final = 10_000
+# Less than a monitor waits for an answer.
 HEALTH_SECONDS: Final = 5.0
-"""So long a look at the database's health may take: less than a monitor waits."""
-# synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
-_PRAGMAS: Final = tuple(
-    f"PRAGMA {setting}"
-    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_SQLITE_BUSY_MS}")
-)
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
-# PostgreSQL, appendix A: connection exception, transaction rollback, insufficient resources, operator intervention, lock not available,
-# read-only transaction: the server was the primary when the connection was made
-_AWAY: Final = ("08", "40", "53", "57", "55P03", READ_ONLY)
+# Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
+# insufficient resources, operator intervention, lock not available, read-only transaction (the server was the primary
+# when the connection was made).
+_UNAVAILABLE_STATES: Final = ("08", "40", "53", "57", "55P03", READ_ONLY)
 _UNREACHABLE: Final = (
     OperationalError,
     InterfaceError,
@@ -41,58 +39,65 @@ _UNREACHABLE: Final = (
     asyncpg.InternalClientError,
     sqlite3.OperationalError,
 )
-
-
+# uvloop raises this as a RuntimeError on a write to a connection that was reset a moment ago.
 _RESET: Final = "TCPTransport closed"
-"""uvloop's words, in a RuntimeError, to who writes to a connection that was reset a moment ago."""
 
 
-class DatabaseAway(Exception):
-    """The database cannot be reached, or cannot answer in time. The fault is not the caller's."""
+class DatabaseUnavailable(Exception):
+    """The database is unreachable, or did not complete a statement in time. The fault is not the caller's."""
 
 
-class DatabaseUnreached(DatabaseAway):
-    """Not even a connection could be had: nothing was asked, so nothing can have been changed."""
+class DatabaseNotReached(DatabaseUnavailable):
+    """No connection could be opened: no statement was sent, so nothing can have changed."""
 
 
 class Conflict(Exception):
-    """A statement was refused by a constraint: a name is taken, a row is pointed at or gone. Which one, the service knows that asked."""
+    """A constraint refused a statement: a name is taken, a row is referenced or gone.
+
+    The service that ran it knows which.
+    """
 
 
 class Database:
     """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move.
 
-    Each says whose rows it is about: on PostgreSQL it sees no others where the service works in a role of its own (`db.whose`).
+    Each takes its row-level-security scope: on PostgreSQL it sees no other rows if the service works in a role of its
+    own (`db.rls`).
     """
 
-    def __init__(self, url: str, *, postgres: PostgresTerms | None = None) -> None:
-        """Raises `ValueError` when `url` names no database that the service knows; the sentence does not repeat it: it may hold a password.
+    def __init__(self, url: str, *, postgres: PostgresOptions | None = None) -> None:
+        """Raise `ValueError` if `url` names no known kind of database, without repeating it: it may hold a password.
 
-        `postgres` says how to wait for one; SQLite has nobody to wait for but its own writer.
+        `postgres` holds pool size and timeouts; SQLite waits for nothing but its own writer.
         """
         self.is_sqlite = not is_postgres(url)
-        terms = postgres or PostgresTerms()
-        self.engine = _sqlite(_sqlite_url(url)) if self.is_sqlite else engine_of(url, terms)
-        self._dialect = self.engine.dialect
         self._driver: Driver
         self._groups: GroupCommit | None = None
-        if self.is_sqlite:
-            self._driver = _sqlite_driver(_sqlite_url(url))
-        else:
-            self._driver = postgres_driver = driver_of(url, terms)
-            self._groups = GroupCommit(postgres_driver)
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
-        self._writer: asyncio.Lock | None = asyncio.Lock() if self.is_sqlite else None
+        self._writer: asyncio.Lock | None = None
+        if self.is_sqlite:
+            parsed = _sqlite_url(url)
+            self.engine = sqlite_engine(parsed)
+            self._driver = SqliteDriver(parsed)
+            self._writer = asyncio.Lock()
+        else:
+            options = postgres or PostgresOptions()
+            self.engine = postgres_engine(url, options)
+            self._driver = driver = PostgresDriver(url, options)
+            self._groups = GroupCommit(driver)
 
     @asynccontextmanager
-    async def transaction(self, whose: Whose) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction for writing; commits when the block ends, rolls back when it raises. Raises `Conflict`, `DatabaseAway`."""
+    async def transaction(self, scope: RlsScope) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction for writing; commit when the block ends, roll back when it raises.
+
+        Raise `Conflict`, `DatabaseUnavailable`.
+        """
         if self._writer is None:
-            async with _faults_named(), self.engine.begin() as connection:
-                await _tell(connection, whose)
+            async with _translating_errors(), self.engine.begin() as connection:
+                await _set_scope(connection, scope)
                 yield connection
             return
-        async with self._writer, _faults_named(), self.engine.connect() as connection:
+        async with self._writer, _translating_errors(), self.engine.connect() as connection:
             await connection.execute(text("BEGIN IMMEDIATE"))
             try:
                 yield connection
@@ -102,72 +107,75 @@ class Database:
             await connection.commit()
 
     @asynccontextmanager
-    async def reading(self, whose: Whose) -> AsyncIterator[AsyncConnection]:
-        """Open a connection for reading; whatever it changed would be rolled back. Raises `DatabaseAway`."""
-        async with _faults_named(), self.engine.connect() as connection:
+    async def reading(self, scope: RlsScope) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for reading; changes are rolled back. Raise `DatabaseUnavailable`."""
+        async with _translating_errors(), self.engine.connect() as connection:
             if not self.is_sqlite:
-                await _tell(connection, whose)
+                await _set_scope(connection, scope)
             yield connection
 
-    async def fetch(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
-        """Run a unit of the hot path that only reads, and answer its row. Raises `DatabaseAway`."""
-        return await self._run(unit, values, writes=False)
-
-    async def commit(self, unit: Hot, values: Mapping[str, Any]) -> Row | None:
-        """Run a unit of the hot path in a transaction of its own and answer its row; None when it changed nothing.
-
-        Raises `Conflict`, `DatabaseAway`.
-        """
-        return await self._run(unit, values, writes=True)
-
-    async def _run(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
+    async def fetch(self, statement: Statement, values: Values) -> Row | None:
+        """Run a statement of the upload path that only reads, and return its row. Raise `DatabaseUnavailable`."""
         try:
-            return await self._answer(unit, values, writes=writes)
+            return await self._driver.fetch(statement, values, writes=False)
         except Exception as fault:
-            named = _named(fault)
-            if named is fault:
-                raise
-            raise named from fault
+            _raise_translated(fault)
+            raise
 
-    async def _answer(self, unit: Hot, values: Mapping[str, Any], *, writes: bool) -> Row | None:
-        statements, tenant_id, together = unit.on(self._dialect), unit.tenant_of(values), unit.together_on(self._dialect)
-        if together is not None and self._groups is not None:
-            return await self._groups.commit(Kind(statements, together, tenant_id), values)
-        if not writes or self._writer is None:
-            return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=writes)
-        async with self._writer:
-            return await self._driver.fetch(statements, values, tenant_id=tenant_id, writes=True)
+    async def commit(self, statement: Statement, values: Values) -> Row | None:
+        """Run a statement of the upload path in its own transaction; return its row, None if it changed nothing.
+
+        Raise `Conflict`, `DatabaseUnavailable`.
+        """
+        try:
+            if self._writer is not None:
+                async with self._writer:
+                    return await self._driver.fetch(statement, values, writes=True)
+            if self._groups is not None and statement.batch is not None:
+                return await self._groups.commit(statement, values)
+            return await self._driver.fetch(statement, values, writes=True)
+        except Exception as fault:
+            _raise_translated(fault)
+            raise
 
     async def health(self) -> EngineHealth:
-        """Ask the server for its version. Never raises."""
+        """Ask the server for its version. Never raise."""
         name = "sqlite" if self.is_sqlite else "postgresql"
-        pool = self._pool()
+        limits = self._pool_limits()
         question = "select sqlite_version()" if self.is_sqlite else "show server_version"
         try:
-            async with asyncio.timeout(HEALTH_SECONDS), self.reading(NOBODY) as connection:
+            async with asyncio.timeout(HEALTH_SECONDS), self.reading(NO_TENANT) as connection:
                 version = (await connection.execute(text(question))).scalar_one()
-        except DatabaseAway as fault:
-            return EngineHealth("database", name, EngineState.DOWN, detail=str(fault), limits=pool)
+        except DatabaseUnavailable as fault:
+            return EngineHealth("database", name, EngineState.DOWN, detail=str(fault), limits=limits)
         except TimeoutError:
-            return EngineHealth("database", name, EngineState.DOWN, detail="the database does not answer in time", limits=pool)
-        return EngineHealth("database", name, EngineState.UP, version=str(version), limits=pool)
+            detail = "the database does not answer in time"
+            return EngineHealth("database", name, EngineState.DOWN, detail=detail, limits=limits)
+        return EngineHealth("database", name, EngineState.UP, version=str(version), limits=limits)
 
     async def row_security(self) -> bool | None:
-        """Answer whether PostgreSQL holds this role to the tenant of each unit of work; None where it cannot. Raises `DatabaseAway`.
+        """Return whether PostgreSQL enforces row level security for this role; None on SQLite.
 
-        It does not hold who owns the tables, nor a superuser.
+        Raise `DatabaseUnavailable`.
+
+        It does not for the owner of the tables, nor for a superuser.
         """
         if self.is_sqlite:
             return None
-        async with self.reading(NOBODY) as connection:
-            return bool((await connection.execute(text("SELECT row_security_active(to_regclass('files'))"))).scalar_one())
+        question = text("SELECT row_security_active(to_regclass('files'))")
+        async with self.reading(NO_TENANT) as connection:
+            return bool((await connection.execute(question)).scalar_one())
 
-    def _pool(self) -> Mapping[str, int]:
-        """Answer how many connections are kept and in use: by uploads, and by everything else."""
+    def _pool_limits(self) -> Mapping[str, int]:
+        """Return how many connections are open and in use: by the upload path, and by everything else."""
         pool = self.engine.pool
-        kept = {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
-        size, asked = self._driver.size, self._driver.asked
-        return kept | {"upload_connections": size, "upload_running": min(asked, size), "upload_waiting": max(0, asked - size)}
+        shared = {"connections": pool.size(), "running": pool.checkedout()} if isinstance(pool, QueuePool) else {}
+        size, requested = self._driver.size, self._driver.requested
+        return shared | {
+            "upload_connections": size,
+            "upload_running": min(requested, size),
+            "upload_waiting": max(0, requested - size),
+        }
 
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""
@@ -175,85 +183,53 @@ class Database:
         await self.engine.dispose()
 
 
-async def _tell(connection: AsyncConnection, whose: Whose) -> None:
-    """Say whose rows a transaction is about. For everybody by `SET`, which is no query yet: what comes may still choose its isolation."""
-    if isinstance(whose, str):
-        await connection.exec_driver_sql(f"SELECT set_config('{TENANT}', $1, true)", (whose,))
-    elif whose is EVERYBODY:
-        await connection.exec_driver_sql(f"SET LOCAL {EVERYBODY_FLAG} = 'on'")
+async def _set_scope(connection: AsyncConnection, scope: RlsScope) -> None:
+    if isinstance(scope, str):
+        await connection.exec_driver_sql(f"SELECT set_config('{TENANT_SETTING}', $1, true)", (scope,))
+    elif scope is ALL_TENANTS:
+        # By SET, which is not a query: the transaction may still choose its isolation level.
+        await connection.exec_driver_sql(f"SET LOCAL {ALL_TENANTS_SETTING} = 'on'")
 
 
 @asynccontextmanager
-async def _faults_named() -> AsyncIterator[None]:
-    """Give the faults of a block their names."""
+async def _translating_errors() -> AsyncIterator[None]:
     try:
         yield
     except Exception as fault:
-        named = _named(fault)
-        if named is fault:
-            raise
-        raise named from fault
+        _raise_translated(fault)
+        raise
 
 
-def _named(fault: Exception) -> Exception:
-    """Answer `Conflict` for a broken constraint, `DatabaseAway` for what means "the database is away", and everything else as it is."""
+def _raise_translated(fault: Exception) -> None:
+    """Raise `Conflict` or `DatabaseUnavailable` if that is what `fault` means; otherwise return."""
     match fault:
         case IntegrityError():
-            return Conflict(str(fault.orig))
+            raise Conflict(str(fault.orig)) from fault
         case asyncpg.IntegrityConstraintViolationError() | sqlite3.IntegrityError():
-            return Conflict(str(fault))
-        case NoConnection() | PoolTimeout():
-            return DatabaseUnreached("no connection to the database can be had")
+            raise Conflict(str(fault)) from fault
+        case NoConnection():
+            raise DatabaseNotReached(f"no connection to the database is available ({fault})") from fault
+        case PoolTimeout():
+            raise DatabaseNotReached("no connection to the database is available (none is free)") from fault
     if isinstance(fault, _UNREACHABLE):
-        return DatabaseAway("the database does not answer")
-    if isinstance(fault, RuntimeError | asyncpg.PostgresError | DBAPIError) and _tells_of_absence(fault):
-        return DatabaseAway("the database could not carry the statement out in time")
-    return fault
+        raise DatabaseUnavailable("the database does not answer") from fault
+    if isinstance(fault, RuntimeError | asyncpg.PostgresError | DBAPIError) and _means_unavailable(fault):
+        raise DatabaseUnavailable("the database could not carry the statement out in time") from fault
 
 
-def _tells_of_absence(fault: Exception) -> bool:
+def _means_unavailable(fault: Exception) -> bool:
     if isinstance(fault, RuntimeError):
         return _RESET in str(fault)
     if isinstance(fault, DBAPIError):
-        return fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_AWAY)
-    return str(getattr(fault, "sqlstate", "")).startswith(_AWAY)
+        return fault.connection_invalidated or str(getattr(fault.orig, "sqlstate", "")).startswith(_UNAVAILABLE_STATES)
+    return str(getattr(fault, "sqlstate", "")).startswith(_UNAVAILABLE_STATES)
 
 
-def _sqlite_url(text: str) -> URL:
+def _sqlite_url(url: str) -> URL:
     try:
-        url = make_url(text)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise ValueError(_NO_URL) from None
-    if url.get_backend_name() != "sqlite":
+    if parsed.get_backend_name() != "sqlite":
         raise ValueError(_NO_URL)
-    return url.set(drivername="sqlite+aiosqlite")
-
-
-def _sqlite(url: URL) -> AsyncEngine:
-    engine = create_async_engine(
-        url,
-        connect_args={"isolation_level": None, "timeout": _SQLITE_BUSY_MS / 1000},
-        pool_size=5,
-        hide_parameters=True,  # their words go to the log: names of files, hashes of keys, sealed secrets
-    )
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def prepare(connection: Any, _record: object) -> None:
-        cursor = connection.cursor()
-        for pragma in _PRAGMAS:
-            cursor.execute(pragma)
-        cursor.close()
-
-    return engine
-
-
-def _sqlite_driver(url: URL) -> Driver:
-    def connect() -> sqlite3.Connection:
-        # Each connection belongs to one thread; only its closing may come from another.
-        seconds = _SQLITE_BUSY_MS / 1000
-        connection = sqlite3.connect(url.database or ":memory:", isolation_level=None, timeout=seconds, check_same_thread=False)
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
-        return connection
-
-    return SqliteDriver(connect)
+    return parsed.set(drivername="sqlite+aiosqlite")

@@ -1,148 +1,158 @@
-"""Group commit: units of one kind that come while another is under way wait for it, and then go to PostgreSQL as one statement.
+"""Group commit: equal statements that arrive together, or while one is running, go to PostgreSQL as one batch.
 
-Under load a round trip and a commit are shared by as many uploads as came meanwhile; alone, a unit goes at once. Which units can be one
-statement is said in `hot`.
+Under load a round trip and a commit are shared by all uploads that arrived in the meantime; alone, a statement runs at
+once. Together are those of one round of the event loop, such as the uploads whose last batch has just ended. While a
+batch of its tenant is under way, a statement of another kind waits for its end too: the uploads that the batch serves
+come one by one, and would go one by one.
 """
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
 import asyncpg
 
-from sluice.db.drivers import Driver, Row
-from sluice.db.hot import Compiled, CompiledTogether
+from sluice.db.statement import BatchDriver, BatchStatement, Row, Statement, Values
 
-Values = Mapping[str, Any]
-
-_MOST: Final = 64
-"""Units of one statement."""
-_PATIENCE_SECONDS: Final = 0.2
-"""A statement that takes longer holds nobody back: it may wait for a lock, or for a server that is gone."""
-_FAULTS_OF_ONE: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
-"""What one unit's values can bring upon all of a statement."""
+_BATCH_SIZE: Final = 64
+# A statement that takes longer delays nobody else: it may wait for a lock, or for a server that is gone.
+_MAX_WAIT_SECONDS: Final = 0.2
+# A statement that waits for a batch of another kind waits no longer: a batch takes less, if it waits for no lock.
+_MAX_HOLD_SECONDS: Final = 0.01
+# Errors that one unit's values can cause for a whole batch.
+_CAUSED_BY_ONE: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Units that may be one statement: how one is asked for by itself, how several are, and whose rows they are about."""
-
-    alone: Sequence[Compiled]
-    together: CompiledTogether
-    tenant_id: str | None
-
-
-class GroupDriver(Driver, Protocol):
-    """A driver that can run several units as one statement."""
-
-    async def fetch_together(self, unit: CompiledTogether, values: Sequence[Values], *, tenant_id: str | None) -> Sequence[Row]:
-        """Answer the rows of those units that were done."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiter:
+class _WaitingUnit:
     values: Values
-    answer: "asyncio.Future[Row | None]"
+    result: "asyncio.Future[Row | None]"
 
 
 @dataclass(eq=False, slots=True)
-class _Line:
-    """Those who wait for the statement that is under way, and what ends their patience."""
+class _Queue:
+    """The units that wait for the statement that is running, and the timer that ends their wait."""
 
-    waiters: list[_Waiter] = field(default_factory=list)
-    alarm: asyncio.TimerHandle | None = None
+    statement: Statement
+    batch: BatchStatement
+    key: Hashable
+    waiters: list[_WaitingUnit] = field(default_factory=list)
+    timer: asyncio.Handle | None = None
 
 
 class GroupCommit:
-    """One line for each kind of unit and each set of values in which units must agree."""
+    """One queue for each statement and each set of shared values in which the units of a batch must agree."""
 
-    def __init__(self, driver: GroupDriver) -> None:
+    def __init__(self, driver: BatchDriver) -> None:
         self._driver = driver
-        self._lines: dict[Hashable, _Line] = {}
+        self._queues: dict[Hashable, _Queue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._batches: Counter[str | None] = Counter()  # under way, by tenant
+        self._held: dict[str | None, list[_Queue]] = {}
 
-    async def commit(self, kind: Kind, values: Values) -> Row | None:
-        """Run a unit, by itself or with others, and answer its row; None when it changed nothing. Raises what the driver raises."""
-        alike = (kind.together.text, *(values[name] for name in kind.together.alike))
-        line = self._lines.get(alike)
-        if line is None:
-            line = self._lines[alike] = _Line()
-            try:
-                return await self._alone(kind, values)
-            finally:
-                self._next(kind, alike, line)
-        loop = asyncio.get_running_loop()
-        if line.alarm is None:
-            line.alarm = loop.call_later(_PATIENCE_SECONDS, self._next, kind, alike, line)
-        waiter = _Waiter(values, loop.create_future())
-        line.waiters.append(waiter)
-        return await waiter.answer
+    async def commit(self, statement: Statement, values: Values) -> Row | None:
+        """Run a unit, alone or in a batch, and return its row; None if it changed nothing.
 
-    def _next(self, kind: Kind, alike: Hashable, line: _Line) -> None:
-        """Send those who waited. Called when the statement is done and when patience is over: the first call counts."""
-        if self._lines.get(alike) is not line:
+        Raise what the driver raises.
+        """
+        batch = statement.batch
+        if batch is None:
+            raise ValueError("a statement without a batch form")
+        tenant_id = statement.tenant_of(values)
+        key = (batch.text, tenant_id, *(values[name] for name in batch.shared))
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue(statement, batch, key)
+            if tenant_id in self._batches:
+                self._held.setdefault(tenant_id, []).append(queue)
+                self._start_timer(queue, _MAX_HOLD_SECONDS)
+            else:
+                queue.timer = asyncio.get_running_loop().call_soon(self._start_next, queue)
+        elif queue.timer is None:
+            self._start_timer(queue, _MAX_WAIT_SECONDS)
+        waiter = _WaitingUnit(values, asyncio.get_running_loop().create_future())
+        queue.waiters.append(waiter)
+        return await waiter.result
+
+    def _start_timer(self, queue: _Queue, seconds: float) -> None:
+        queue.timer = asyncio.get_running_loop().call_later(seconds, self._start_next, queue)
+
+    def _start_next(self, queue: _Queue) -> None:
+        """Send the units that wait.
+
+        Called when what they wait for ends and when the timer fires: the first call counts.
+        """
+        if self._queues.get(queue.key) is not queue:
             return
-        del self._lines[alike]
-        if line.alarm is not None:
-            line.alarm.cancel()
-        waiting = [waiter for waiter in line.waiters if not waiter.answer.done()]
+        del self._queues[queue.key]
+        if queue.timer is not None:
+            queue.timer.cancel()
+        waiting = [waiter for waiter in queue.waiters if not waiter.result.done()]
         if not waiting:
             return
-        loop = asyncio.get_running_loop()
-        behind = self._lines[alike] = _Line(waiting[_MOST:])
-        if behind.waiters:
-            behind.alarm = loop.call_later(_PATIENCE_SECONDS, self._next, kind, alike, behind)
-        task = loop.create_task(self._run(kind, alike, behind, waiting[:_MOST]))
+        rest = _Queue(queue.statement, queue.batch, queue.key, waiting[_BATCH_SIZE:])
+        self._queues[queue.key] = rest
+        if rest.waiters:
+            self._start_timer(rest, _MAX_WAIT_SECONDS)
+        task = asyncio.get_running_loop().create_task(self._run(rest, waiting[:_BATCH_SIZE]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, kind: Kind, alike: Hashable, behind: _Line, group: Sequence[_Waiter]) -> None:
-        left: Sequence[_Waiter] = ()
+    async def _run(self, queue: _Queue, group: Sequence[_WaitingUnit]) -> None:
+        left: Sequence[_WaitingUnit] = ()
         try:
             if len(group) > 1:
-                left = await self._settle_together(kind, group)
+                left = await self._run_batch(queue, group)
             else:
-                await self._settle(kind, group[0])
+                await self._run_alone(queue.statement, group[0])
         finally:
-            self._next(kind, alike, behind)
-        # What was not done with the others may be done without them; else it says by itself that it changed nothing.
-        await asyncio.gather(*(self._settle(kind, waiter) for waiter in left))
+            self._start_next(queue)
+        # A unit that the batch did not carry out may succeed alone; otherwise it learns alone that it changed nothing.
+        await asyncio.gather(*(self._run_alone(queue.statement, waiter) for waiter in left))
 
-    async def _settle_together(self, kind: Kind, group: Sequence[_Waiter]) -> Sequence[_Waiter]:
-        """Run them as one statement, answer those that it did, and return the others."""
-        key = kind.together.key
+    async def _run_batch(self, queue: _Queue, group: Sequence[_WaitingUnit]) -> Sequence[_WaitingUnit]:
+        """Run the units as one statement, resolve those that it carried out, and return the others."""
+        batch, units = queue.batch, [waiter.values for waiter in group]
+        tenant_id = queue.statement.tenant_of(units[0])
+        self._batches[tenant_id] += 1
         try:
-            rows = await self._driver.fetch_together(kind.together, [waiter.values for waiter in group], tenant_id=kind.tenant_id)
-        except _FAULTS_OF_ONE:
+            rows = await self._driver.fetch_batch(batch, units, tenant_id=tenant_id)
+        except _CAUSED_BY_ONE:
             return group
-        except Exception as fault:  # noqa: BLE001  (whatever it is, each of those who wait is told)
+        except Exception as fault:  # noqa: BLE001  (every waiter raises it)
             for waiter in group:
-                _tell(waiter, fault)
+                _resolve(waiter, fault)
             return ()
-        done = {row[key]: row for row in rows}
+        finally:
+            self._end_batch(tenant_id)
+        done = {row[batch.key]: row for row in rows}
         for waiter in group:
-            if waiter.values[key] in done:
-                _tell(waiter, done[waiter.values[key]])
-        return [waiter for waiter in group if waiter.values[key] not in done]
+            if waiter.values[batch.key] in done:
+                _resolve(waiter, done[waiter.values[batch.key]])
+        return [waiter for waiter in group if waiter.values[batch.key] not in done]
 
-    async def _settle(self, kind: Kind, waiter: _Waiter) -> None:
-        if waiter.answer.done():  # its caller has left, and nothing was asked
+    def _end_batch(self, tenant_id: str | None) -> None:
+        self._batches[tenant_id] -= 1
+        if not self._batches[tenant_id]:
+            del self._batches[tenant_id]
+        for queue in self._held.pop(tenant_id, ()):
+            self._start_next(queue)
+
+    async def _run_alone(self, statement: Statement, waiter: _WaitingUnit) -> None:
+        if waiter.result.done():  # its caller was cancelled, and nothing was sent
             return
         try:
-            _tell(waiter, await self._alone(kind, waiter.values))
-        except Exception as fault:  # noqa: BLE001  (the same)
-            _tell(waiter, fault)
-
-    async def _alone(self, kind: Kind, values: Values) -> Row | None:
-        return await self._driver.fetch(kind.alone, values, tenant_id=kind.tenant_id, writes=True)
+            _resolve(waiter, await self._driver.fetch(statement, waiter.values, writes=True))
+        except Exception as fault:  # noqa: BLE001  (the waiter raises it)
+            _resolve(waiter, fault)
 
 
-def _tell(waiter: _Waiter, answer: Row | Exception | None) -> None:
-    if waiter.answer.done():
+def _resolve(waiter: _WaitingUnit, outcome: Row | Exception | None) -> None:
+    if waiter.result.done():
         return
-    if isinstance(answer, Exception):
-        waiter.answer.set_exception(answer)
+    if isinstance(outcome, Exception):
+        waiter.result.set_exception(outcome)
     else:
-        waiter.answer.set_result(answer)
+        waiter.result.set_result(outcome)

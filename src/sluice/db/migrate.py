@@ -1,5 +1,12 @@
-"""Bringing a database to the schema of this release, and telling whether it is there. The steps are in `migrations/versions`."""
+"""Migrating a database to the schema of this release, and granting the service's role its rights.
 
+The steps are in `migrations/versions`.
+
+On PostgreSQL the owner of the tables migrates, and the service may work in a role that cannot change them. Creating
+roles is the operator's task (docs/operations.md).
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,74 +17,120 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
-from sluice.db.database import Database, DatabaseAway
-from sluice.db.whose import EVERYBODY, NOBODY
+from sluice.db.database import Database, DatabaseUnavailable
+from sluice.db.rls import ALL_TENANTS, NO_TENANT
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 7_305_441_926
+_TRIES: Final = 10
+# PostgreSQL, appendix A.
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
 _DEADLOCK: Final = "40P01"
-"""PostgreSQL, appendix A."""
-_TRIES: Final = 10
+
+# What the service's role may do, by table. An append-only table grants no UPDATE.
+RIGHTS: Final[Mapping[str, str]] = {
+    "tenants": "SELECT, INSERT, UPDATE",
+    "storage_configs": "SELECT, INSERT, UPDATE, DELETE",
+    "default_buckets": "SELECT, INSERT, UPDATE",
+    "contexts": "SELECT, INSERT, UPDATE",
+    "files": "SELECT, INSERT, UPDATE, DELETE",
+    "api_keys": "SELECT, INSERT, UPDATE",
+    "upload_tokens": "SELECT, INSERT, UPDATE, DELETE",
+    "idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
+    "cors_origins": "SELECT, INSERT, DELETE",
+    "console_links": "SELECT, INSERT, UPDATE, DELETE",
+    "console_sessions": "SELECT, INSERT, DELETE",
+    "resumable_uploads": "SELECT, INSERT, UPDATE, DELETE",
+    "resumable_parts": "SELECT, INSERT, DELETE",
+    "plan_usage": "SELECT, INSERT, UPDATE",
+    "rate_takes": "SELECT, INSERT, DELETE",
+    "audit_events": "SELECT, INSERT, DELETE",
+    "decisions": "SELECT, INSERT, DELETE",
+    "row_counts": "SELECT, INSERT, UPDATE, DELETE",
+    "count_deltas": "SELECT, INSERT, UPDATE, DELETE",
+    "events": "SELECT, INSERT, UPDATE, DELETE",
+    "event_counters": "SELECT, INSERT, UPDATE",
+    "webhook_endpoints": "SELECT, INSERT, UPDATE, DELETE",
+    "webhook_deliveries": "SELECT, INSERT, UPDATE, DELETE",
+    "event_levels": "SELECT, INSERT, UPDATE, DELETE",
+    "bucket_outages": "SELECT, INSERT, UPDATE, DELETE",
+    "alembic_version": "SELECT",
+}
 
 
 class NotTheOwner(Exception):
-    """The role that was to migrate may not change the tables."""
+    """The role that should migrate may not change the tables."""
 
 
 async def upgrade(database: Database, *, to: str = "head") -> None:
-    """Run every step that is missing up to the revision `to`, in one transaction; several processes may start at once.
+    """Run every missing step up to the revision `to`, in one transaction; several processes may start at once.
 
-    A database that a later release has been at is left as it is. Raises `DatabaseAway`, `NotTheOwner`.
+    A database that a later release has migrated is left as it is. Raise `DatabaseUnavailable`, `NotTheOwner`.
     """
     for left in reversed(range(_TRIES)):
         try:
-            await _upgrade_all(database, to)
+            async with database.transaction(ALL_TENANTS) as connection:
+                if not database.is_sqlite:
+                    await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                await connection.run_sync(_upgrade, to)
         except ProgrammingError as fault:
             if _sqlstate(fault) != _INSUFFICIENT_PRIVILEGE:
                 raise
             raise NotTheOwner from fault
-        except DatabaseAway as fault:
-            # Servers go on meanwhile, and lock the same tables in an order of their own. Nothing was changed: the next try is a whole one.
+        except DatabaseUnavailable as fault:
+            # Running servers lock the same tables in another order. The transaction was rolled back: the next try
+            # repeats all of it.
             if not left or _sqlstate(fault.__cause__) != _DEADLOCK:
                 raise
         else:
             return
 
 
-def _sqlstate(fault: BaseException | None) -> str | None:
-    return getattr(getattr(fault, "orig", fault), "sqlstate", None)
-
-
-async def _upgrade_all(database: Database, to: str) -> None:
-    async with database.transaction(EVERYBODY) as connection:
-        if not database.is_sqlite:
-            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        await connection.run_sync(_upgrade, to)
-
-
 async def revision(database: Database) -> str | None:
-    """Answer the revision that the database is at, None when it was never migrated."""
-    async with database.reading(NOBODY) as connection:
+    """Return the revision of the database, None if it was never migrated."""
+    async with database.reading(NO_TENANT) as connection:
         return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
 
 
 def newest() -> str | None:
-    """Answer the revision of this release."""
+    """Return the revision of this release."""
     return ScriptDirectory.from_config(_config()).get_current_head()
 
 
 def steps() -> list[str]:
-    """Answer the revisions, the first one first."""
+    """Return all revisions, oldest first."""
     return [step.revision for step in reversed(list(ScriptDirectory.from_config(_config()).walk_revisions()))]
 
 
 def serves(at: str | None) -> bool:
-    """Say whether this release works on a database at that revision: at its own, or at one that a later release has brought it to.
+    """Return whether this release works on a database at that revision: its own, or a later one.
 
-    Steps only expand what the release before uses (decision 15), so its processes may go on, and start again, while others are replaced.
+    Steps only expand what the previous release uses (decision 15), so its processes may run, and restart, while others
+    are replaced.
     """
     return at is not None and (at == newest() or _is_later(at))
+
+
+async def current_role(database: Database) -> str:
+    """Return the role of these connections. Raise `DatabaseUnavailable`."""
+    async with database.reading(NO_TENANT) as connection:
+        return str((await connection.execute(text("SELECT current_user"))).scalar_one())
+
+
+async def grant(owner: Database, role: str) -> None:
+    """Let `role` work with the tables of `owner`; a second call changes nothing. Raise `DatabaseUnavailable`."""
+    async with owner.transaction(NO_TENANT) as connection:
+        question = text("SELECT quote_ident(:role), quote_ident(current_schema())")
+        quoted, schema = (await connection.execute(question, {"role": role})).one()
+        await connection.execute(text(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}"))
+        for table, rights in RIGHTS.items():
+            await connection.execute(text(f"GRANT {rights} ON {schema}.{table} TO {quoted}"))
+        for function in ("presented_key(text)", "presented_token(text)"):
+            await connection.execute(text(f"GRANT EXECUTE ON FUNCTION {schema}.{function} TO {quoted}"))
+
+
+def _sqlstate(fault: BaseException | None) -> str | None:
+    return getattr(getattr(fault, "orig", fault), "sqlstate", None)
 
 
 def _is_later(at: str) -> bool:

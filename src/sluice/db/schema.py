@@ -1,7 +1,7 @@
-"""All tables. What may be done with their rows is decided in the services; their queries are in the repositories.
+"""All tables. Their queries are in the repositories; what may be done with the rows is decided in the services.
 
-The default bucket of a tenant is one row of `default_buckets` (primary key: the tenant), not a flag per bucket: so there cannot be
-two, and swapping it takes one row lock (docs/decisions/0005).
+The default bucket of a tenant is one row of `default_buckets` (primary key: the tenant), not a flag per bucket: so
+there cannot be two, and changing it takes one row lock (docs/decisions/0005).
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from sluice.db.types import Document, Moment
+from sluice.db.sql import Document, Moment
 
 metadata = MetaData(
     naming_convention={
@@ -97,8 +97,12 @@ contexts = Table(
     Column("rules_version", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=True),
+    Column("check_modes", Document, nullable=False, server_default="{}"),
+    Column("policies", Document, nullable=False, server_default="{}"),
     UniqueConstraint("tenant_id", "context_key"),
-    ForeignKeyConstraint(["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]),
+    ForeignKeyConstraint(
+        ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]
+    ),
     Index("ix_contexts_listing", "tenant_id", "context_id"),
     Index("ix_contexts_by_status", "tenant_id", "status", "context_id"),
 )
@@ -117,7 +121,8 @@ files = Table(
     Column("content_type", String(255), nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("sha256", String(64), nullable=False),
-    # No foreign key: a bucket may be forgotten while its files stay, and they then resolve to the default (decisions on storage).
+    # No foreign key: a bucket may be deleted while its files stay, and they then resolve to the default (decisions on
+    # storage).
     Column("storage_config_id", _ID, nullable=True),
     Column("object_key", String(2000), nullable=False),
     Column("uploaded_by", String(255), nullable=False),
@@ -126,39 +131,47 @@ files = Table(
     Column("download_count", Integer, nullable=False),
     Column("last_downloaded_at", Moment, nullable=True),
     Column("plan_month", String(7), nullable=True),
+    Column("upload_token_id", _ID, nullable=True),
     Column("report_id", _ID, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("lease_until", Moment, nullable=True),
     Column("due_at", Moment, nullable=True),
-    # The edition of the last scan and its moment; both are null where no scan was asked for.
+    # The engine version of the last scan and its moment; both are null if no scan was requested.
     Column("scanned_with", String(160), nullable=True),
     Column("scanned_at", Moment, nullable=True),
-    # Until then the file is left alone by those who scan again: one of them has it, or failed on it.
+    # Not rescanned before this moment: a worker has claimed the file, or failed on it.
     Column("rescan_at", Moment, nullable=True),
-    # A mark beside the state, so that listings, quota and deletion go on as before: only downloads look at it.
+    # A mark beside the state, so that listings, quota and deletion do not change: only downloads check it.
     Column("quarantined_at", Moment, nullable=True),
-    # What the last scan that found something called it. It outlives a release, which is for this threat alone.
+    # The threat that the last infected scan named. It outlives a release from quarantine, which is for this threat
+    # alone.
     Column("threat", String(256), nullable=True),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
 )
 
+# The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold
+# every such row.
 IS_STORED: ColumnElement[bool] = files.c.state == literal_column("'stored'", String)
-"""The condition of the indexes below, in words: with a parameter in its place, no planner would know that they hold every such row."""
 
 
 def _of_stored(name: str, *columns: str) -> Index:
-    """Index stored files only: a pending one is on no list, and the way of an upload then writes to each of these once, not twice.
-
-    The state is in there all the same: SQLite would else look it up in each row.
-    """
-    return Index(name, *(files.c[column] for column in columns), files.c.state, postgresql_where=IS_STORED, sqlite_where=IS_STORED)
+    # Stored files only: a pending one is on no list, and an upload then writes to each of these indexes once, not
+    # twice. The state is a column all the same: otherwise SQLite would read it from each row.
+    return Index(
+        name,
+        *(files.c[column] for column in columns),
+        files.c.state,
+        postgresql_where=IS_STORED,
+        sqlite_where=IS_STORED,
+    )
 
 
 _of_stored("ix_files_listing", "tenant_id", "file_id")
 _of_stored("ix_files_by_context", "tenant_id", "context_key", "file_id")
 _of_stored("ix_files_by_uploader", "tenant_id", "uploaded_by", "file_id")
 _of_stored("ix_files_by_both", "tenant_id", "context_key", "uploaded_by", "file_id")
+_of_stored("ix_files_by_sha256", "tenant_id", "sha256", "context_key")
 for _name, _since in (("ix_files_leases", files.c.lease_until), ("ix_files_due", files.c.due_at)):
     Index(_name, files.c.state, _since, postgresql_where=_since.is_not(None), sqlite_where=_since.is_not(None))
 
@@ -181,6 +194,137 @@ api_keys = Table(
     Index("ix_api_keys_listing", "tenant_id", "api_key_id"),
 )
 
+upload_tokens = Table(
+    "upload_tokens",
+    metadata,
+    Column("token_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("token_prefix", String(64), nullable=False, unique=True),
+    Column("mode", String(8), nullable=False),
+    Column("context_key", String(100), nullable=False),
+    Column("max_files", Integer, nullable=False),
+    Column("max_file_size_bytes", BigInteger, nullable=True),
+    Column("allowed_extensions", Document, nullable=False),
+    Column("allowed_origins", Document, nullable=False),
+    Column("methods", Document, nullable=False),
+    Column("end_user", String(255), nullable=True),
+    Column("metadata", Document, nullable=False),
+    Column("redirect_ok", String(2000), nullable=True),
+    Column("redirect_error", String(2000), nullable=True),
+    # Files that are stored, and those that are about to be.
+    Column("files_claimed", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("created_by", String(255), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("revoked_at", Moment, nullable=True),
+    Index("ix_upload_tokens_listing", "tenant_id", "token_id"),
+    Index("ix_upload_tokens_age", "expires_at"),
+)
+
+# The origins whose pages may call the API: those of a tenant, with an empty token, and those of its tokens.
+cors_origins = Table(
+    "cors_origins",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("token_id", _ID, primary_key=True),
+    Column("origin", String(255), primary_key=True),
+    Column("expires_at", Moment, nullable=True),
+    Index("ix_cors_origins_by_origin", "origin", "expires_at"),
+)
+
+# Uploads whose bytes come in several requests: see `resumable.resumable_upload`.
+resumable_uploads = Table(
+    "resumable_uploads",
+    metadata,
+    Column("upload_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("actor_id", String(255), nullable=False),
+    Column("via", String(16), nullable=False),
+    Column("context_key", String(100), nullable=False),
+    Column("filename", String(255), nullable=False),
+    # As JSON text, and the header `Upload-Metadata` as it was sent.
+    Column("metadata", String, nullable=True),
+    Column("sent_metadata", String, nullable=True),
+    Column("length", BigInteger, nullable=False),
+    Column("received", BigInteger, nullable=False),
+    Column("small_appends", Integer, nullable=False),
+    # That of the request that may append; each request begins one.
+    Column("generation", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    # Of the attempt to judge it: its decision, the row of its file once that is reserved, and its lease.
+    Column("report_id", _ID, nullable=True),
+    Column("file_id", _ID, nullable=True),
+    Column("judging_until", Moment, nullable=True),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    # When the worker has something to do with it.
+    Column("due_at", Moment, nullable=False),
+    Index("ix_resumable_uploads_by_state", "tenant_id", "state"),
+    Index("ix_resumable_uploads_due", "due_at"),
+)
+
+# Each is one object in the platform's store, and exists before its row.
+resumable_parts = Table(
+    "resumable_parts",
+    metadata,
+    Column("upload_id", _ID, primary_key=True),
+    Column("start_byte", BigInteger, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("object_key", String(255), nullable=False),
+)
+
+# Who is signed in to the console, and the links that sign somebody in. Only hashes of their secrets are kept.
+console_links = Table(
+    "console_links",
+    metadata,
+    Column("link_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("user_id", String(255), nullable=False),
+    Column("user_name", String(255), nullable=False),
+    Column("scopes", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    # Null until a browser opens the link; from then on it works in that browser only.
+    Column("browser_hash", LargeBinary(32), nullable=True),
+    Index("ix_console_links_age", "expires_at"),
+)
+
+console_sessions = Table(
+    "console_sessions",
+    metadata,
+    Column("session_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("user_id", String(255), nullable=False),
+    Column("user_name", String(255), nullable=False),
+    Column("scopes", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Index("ix_console_sessions_age", "expires_at"),
+)
+
+# Uploads by the idempotency key of their request. How one ended is in `decisions`, under its report's id.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    # SHA-256 of the credential's id and the key
+    Column("key_hash", String(64), primary_key=True),
+    # SHA-256 of what was sent
+    Column("fingerprint", String(64), nullable=False),
+    Column("report_id", _ID, nullable=False),
+    # Null until room for the file is reserved
+    Column("file_id", _ID, nullable=True),
+    # Null once the upload has failed
+    Column("lease_until", Moment, nullable=True),
+    Column("expires_at", Moment, nullable=False),
+    Index("ix_idempotency_keys_age", "expires_at"),
+)
+
 plan_usage = Table(
     "plan_usage",
     metadata,
@@ -199,6 +343,7 @@ rate_takes = Table(
     Index("ix_rate_takes_age", "taken_us"),
 )
 
+# Append-only: a trigger of the migration refuses every change of a row; only age removes one.
 audit_events = Table(
     "audit_events",
     metadata,
@@ -219,7 +364,6 @@ audit_events = Table(
     Index("ix_audit_events_by_both", "tenant_id", "actor_id", "action", "event_id"),
     Index("ix_audit_events_age", "created_at"),
 )
-"""Append-only: a trigger of the migration refuses every change of a row; only age removes one."""
 
 decisions = Table(
     "decisions",
@@ -238,10 +382,45 @@ decisions = Table(
     Column("detail", String(1000), nullable=False),
     Column("actor", Document, nullable=False),
     Column("created_at", Moment, nullable=False),
+    # Null in rows of releases that did not write them.
+    Column("actor_id", String(255), nullable=True),
+    Column("original_filename", String(255), nullable=True),
+    Column("duration_ms", Integer, nullable=True),
+    # Of uploads that were rejected for their content: what is the same if the file is sent again.
+    Column("repeat_key", String(64), nullable=True),
     Index("ix_decisions_listing", "tenant_id", "report_id"),
+    Index("ix_decisions_by_context", "tenant_id", "context_key", "report_id"),
+    # Uploads with a token, by the beginning of its id: those of other callers are not in this index.
+    Index(
+        "ix_decisions_by_token",
+        "tenant_id",
+        "actor_id",
+        "report_id",
+        sqlite_where=text("substr(actor_id, 1, 4) = 'utk_'"),
+        postgresql_where=text("substr(actor_id, 1, 4) = 'utk_'"),
+    ),
+    # Accepted uploads are in no further index: they are listed as files.
+    Index(
+        "ix_decisions_by_reason",
+        "tenant_id",
+        "reason",
+        "report_id",
+        sqlite_where=text("reason IS NOT NULL"),
+        postgresql_where=text("reason IS NOT NULL"),
+    ),
+    Index(
+        "ix_decisions_repeated",
+        "tenant_id",
+        "repeat_key",
+        "report_id",
+        sqlite_where=text("repeat_key IS NOT NULL"),
+        postgresql_where=text("repeat_key IS NOT NULL"),
+    ),
     Index("ix_decisions_age", "created_at"),
 )
 
+# The count of each list of a tenant, in total and by each filter; an empty facet stands for all. See `db.counts` and
+# docs/decisions/0014.
 row_counts = Table(
     "row_counts",
     metadata,
@@ -251,13 +430,14 @@ row_counts = Table(
     Column("facet_2", String(255), primary_key=True),
     Column("rows", BigInteger, nullable=False),
 )
-"""How long each list of a tenant is, whole and by each filter; an empty facet stands for all. See `db.counts` and docs/decisions/0014."""
 
+# What is not yet in `row_counts`: a trigger of the migration adds a row for each row that comes onto a list or leaves
+# it.
 count_deltas = Table(
     "count_deltas",
     metadata,
     Column("delta_id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
-    # No foreign key: the row that is counted has one, and a second look at the same tenant would cost every upload.
+    # No foreign key: the row that is counted has one, and checking the same tenant twice would cost every upload.
     Column("tenant_id", _ID, nullable=False),
     Column("list", String(32), nullable=False),
     Column("facet_1", String(255), nullable=False),
@@ -265,4 +445,110 @@ count_deltas = Table(
     Column("change", Integer, nullable=False),
     Index("ix_count_deltas_listing", "tenant_id", "list"),
 )
-"""What is not yet in `row_counts`: a row by a trigger of the migration for each row that came onto a list or left it."""
+
+_NUMBERED = text("sequence IS NOT NULL")
+_UNNUMBERED = text("sequence IS NULL")
+
+# The outbox: what happened, written by the transaction that did it. `sequence` is null until the event is numbered,
+# which is after that transaction was committed (docs/decisions/0032).
+events = Table(
+    "events",
+    metadata,
+    Column("event_id", _ID, primary_key=True),
+    # No foreign key, as in `count_deltas`.
+    Column("tenant_id", _ID, nullable=False),
+    Column("type", String(64), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("data", Document, nullable=False),
+    Column("sequence", BigInteger, nullable=True),
+    Index("ix_events_unnumbered", "tenant_id", "event_id", sqlite_where=_UNNUMBERED, postgresql_where=_UNNUMBERED),
+    Index("ix_events_feed", "tenant_id", "sequence", unique=True, sqlite_where=_NUMBERED, postgresql_where=_NUMBERED),
+    Index("ix_events_by_type", "tenant_id", "type", "sequence", sqlite_where=_NUMBERED, postgresql_where=_NUMBERED),
+)
+
+# The number of each tenant's last event. Its row is locked while events are numbered.
+event_counters = Table(
+    "event_counters",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("last_sequence", BigInteger, nullable=False),
+)
+
+# Where events are sent. Events with a number above `sequence` have no deliveries yet; `lease_until` is that of the
+# worker that delivers.
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("endpoint_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("url", String(2000), nullable=False),
+    Column("event_types", Document, nullable=False),
+    Column("context_keys", Document, nullable=False),
+    Column("description", String(255), nullable=True),
+    Column("status", String(16), nullable=False),
+    Column("disabled_reason", String(16), nullable=True),
+    Column("secret_sealed", String, nullable=False),
+    # The secret before, which signs too until a day after the change.
+    Column("old_secret_sealed", String, nullable=True),
+    Column("old_secret_until", Moment, nullable=True),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("failing_since", Moment, nullable=True),
+    Column("lease_until", Moment, nullable=True),
+    Index("ix_webhook_endpoints_listing", "tenant_id", "endpoint_id"),
+)
+
+_IS_PENDING = text("state = 'pending'")
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("delivery_id", _ID, primary_key=True),
+    # No foreign keys: deliveries of a deleted endpoint go with their age.
+    Column("tenant_id", _ID, nullable=False),
+    Column("endpoint_id", _ID, nullable=False),
+    Column("event_id", _ID, nullable=False),
+    Column("event_type", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Moment, nullable=True),
+    Column("created_at", Moment, nullable=False),
+    Column("attempted_at", Moment, nullable=True),
+    # The last attempt: null if there was no answer, or none yet.
+    Column("response_status", Integer, nullable=True),
+    Column("response_headers", Document, nullable=True),
+    Column("response_body", String(2048), nullable=True),
+    Column("error", String(255), nullable=True),
+    Column("duration_ms", Integer, nullable=True),
+    UniqueConstraint("endpoint_id", "event_id"),
+    Index("ix_webhook_deliveries_listing", "tenant_id", "endpoint_id", "delivery_id"),
+    Index("ix_webhook_deliveries_by_state", "tenant_id", "endpoint_id", "state", "delivery_id"),
+    Index("ix_webhook_deliveries_due", "endpoint_id", "due_at", sqlite_where=_IS_PENDING, postgresql_where=_IS_PENDING),
+)
+
+# What a limit of a tenant was last announced as: the percentage of a quota or plan, or 1 for a key that expires soon.
+event_levels = Table(
+    "event_levels",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("subject_type", String(16), primary_key=True),
+    Column("subject_id", _ID, primary_key=True),
+    Column("level", Integer, nullable=False),
+)
+
+# Buckets that fail, or have failed until a moment ago.
+bucket_outages = Table(
+    "bucket_outages",
+    metadata,
+    Column("config_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, nullable=False),
+    Column("failing_since", Moment, nullable=False),
+    # When it was announced as unreachable, and since when it works again.
+    Column("announced_at", Moment, nullable=True),
+    Column("working_since", Moment, nullable=True),
+    Column("check_at", Moment, nullable=False),
+    ForeignKeyConstraint(
+        ["tenant_id", "config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"], ondelete="CASCADE"
+    ),
+)

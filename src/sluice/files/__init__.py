@@ -1,5 +1,5 @@
-"""Stored files: records, listings, download links, soft deletion. How a file comes in lives in `uploads`."""
+"""Stored files: records, listings, download links, soft deletion. How a file comes in is in `uploads`."""
 
-from sluice.files.record import FileRecord
+from sluice.files.record import FileFilter, FileRecord, Quarantined
 
-__all__ = ["FileRecord"]
+__all__ = ["FileFilter", "FileRecord", "Quarantined"]

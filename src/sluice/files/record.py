@@ -29,8 +29,21 @@ class FileRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FileFilter:
+    """Which stored files are listed; None is any. `filename` is a part of the name, looked for in the newest files."""
+
+    context_key: str | None = None
+    uploaded_by: str | None = None
+    sha256: str | None = None
+    filename: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One file that is not handed out, since a later scan found a threat in it. `threat` is None where that was not noted yet (schema 0004)."""
+    """One file that cannot be downloaded, because a later scan found a threat in it.
+
+    `threat` is None in rows older than schema 0005.
+    """
 
     file_id: str
     tenant_id: str

@@ -1,62 +1,122 @@
-"""All queries of stored files; how rows of files come into being is in `uploads.repository`. Only rows in state `stored` are seen here."""
+"""All queries of the `files` table, but for the two statements on the path of every upload (`uploads.sql_*`).
 
-from collections.abc import Sequence
+Which state changes exist is in `lifecycle`; this module writes them. What requests may see is in `service`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import counts
-from sluice.db.moments import ahead, now
-from sluice.db.pages import rows_of_page
-from sluice.db.schema import IS_STORED, contexts, files, tenants
-from sluice.db.types import AnyRow
-from sluice.files.record import FileRecord, Quarantined
-from sluice.kit.paging import Page, PageRequest
+from sluice.db.schema import IS_STORED, contexts, files, plan_usage, tenants, upload_tokens
+from sluice.db.sql import AnyRow, load_page, load_slice, now, now_plus, rows_of
+from sluice.files.record import FileFilter, FileRecord, Quarantined
+from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _SHOWN = [files.c[name] for name in FileRecord.__slots__]
 _QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
+# What events tell of a file.
+_TOLD = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
+_IS_DUE_TO_PURGE = and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
+_LEASE_IS_OVER = and_(files.c.state == "pending", files.c.lease_until <= now())
 
-Settled = Literal["kept", "quarantined", "released"]
-"""What a later scan did with a file. `released` is one that is infected still, by the threat for which an operator released it."""
+NAMES_SEARCHED = 10_000  # files, the newest ones, in which a name is looked for
+
+WorkQueue = Literal["leases", "purge", "test_files"]
+# What waits for the worker: in which states a row of each queue is, and since when it is due.
+_QUEUES = {
+    "leases": (("pending",), files.c.lease_until),
+    "purge": (("gone", "deleted"), files.c.due_at),
+    "test_files": (("stored",), files.c.due_at),
+}
+
+
+# --- What requests see: stored files of one tenant
 
 
 async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> FileRecord | None:
-    """Answer one stored file, or None."""
+    """Return one stored file, or None."""
     row = (await connection.execute(select(*_SHOWN).where(*_stored(tenant_id, file_id)))).one_or_none()
-    return None if row is None else _value(row)
+    return None if row is None else _record(row)
 
 
 async def find_any_tenant(connection: AsyncConnection, file_id: str) -> FileRecord | None:
-    """Answer one stored file of whichever tenant: for signed links, which name no tenant and were given out to one.
+    """Return one stored file of any tenant, for signed links, which name none.
 
-    One in quarantine is not handed out, nor one of a tenant that is suspended.
+    None also in quarantine, or if the tenant is suspended.
     """
     is_active = exists().where(tenants.c.tenant_id == files.c.tenant_id, tenants.c.status == "active")
     query = select(*_SHOWN).where(
         files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_(None), is_active
     )
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _value(row)
+    return None if row is None else _record(row)
 
 
 async def list_page(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
 ) -> Page[FileRecord]:
-    """Answer one page, newest first."""
-    wanted: list[ColumnElement[bool]] = [files.c.tenant_id == tenant_id, IS_STORED]
+    """Return one page, newest first."""
+    conditions: list[ColumnElement[bool]] = [IS_STORED]
     if context_key is not None:
-        wanted.append(files.c.context_key == context_key)
+        conditions.append(files.c.context_key == context_key)
     if uploaded_by is not None:
-        wanted.append(files.c.uploaded_by == uploaded_by)
+        conditions.append(files.c.uploaded_by == uploaded_by)
     total = await counts.total(connection, tenant_id, "files", context_key, uploaded_by)
-    rows = await rows_of_page(connection, _SHOWN, wanted, request, total)
-    return Page(tuple(_value(row) for row in rows), request, total)
+    rows = await load_page(connection, tenant_id, _SHOWN, conditions, request, total=total)
+    return Page(tuple(_record(row) for row in rows), request, total)
+
+
+async def list_slice(
+    connection: AsyncConnection, tenant_id: str, wanted: FileFilter, request: SliceRequest
+) -> Slice[FileRecord]:
+    """Return some of the files that meet `wanted`, newest first."""
+    conditions: list[ColumnElement[bool]] = [IS_STORED]
+    if wanted.context_key is not None:
+        conditions.append(files.c.context_key == wanted.context_key)
+    if wanted.uploaded_by is not None:
+        conditions.append(files.c.uploaded_by == wanted.uploaded_by)
+    if wanted.sha256 is not None:
+        conditions.append(files.c.sha256 == wanted.sha256)
+    if wanted.filename is not None:
+        # Names are in no index: so many of the newest files are read, however many there are.
+        newest = (
+            select(files.c.file_id)
+            .where(files.c.tenant_id == tenant_id, *conditions)
+            .order_by(files.c.file_id.desc())
+            .offset(NAMES_SEARCHED)
+            .limit(1)
+        )
+        conditions.append(files.c.file_id > func.coalesce(newest.scalar_subquery(), ""))
+        name = func.lower(files.c.original_filename)
+        conditions.append(name.contains(wanted.filename.lower(), autoescape=True))
+    found = await load_slice(connection, tenant_id, _SHOWN, conditions, request)
+    return Slice(tuple(_record(row) for row in found.items), found.has_newer, found.has_older)
+
+
+async def count(connection: AsyncConnection, tenant_id: str, context_key: str | None, uploaded_by: str | None) -> int:
+    """Return how many files a tenant has stored, of a context and of an uploader (None: any)."""
+    return await counts.total(connection, tenant_id, "files", context_key, uploaded_by)
+
+
+async def find_report_id(connection: AsyncConnection, tenant_id: str, file_id: str) -> str | None:
+    """Return the id of the report of a stored file's upload; None if there is no such file."""
+    query = select(files.c.report_id).where(*_stored(tenant_id, file_id))
+    return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file_id: str) -> Quarantined | None:
+    """Return since when a file is in quarantine, and why; None if it is not."""
+    query = select(*_QUARANTINED).where(*_stored(tenant_id, file_id), files.c.quarantined_at.is_not(None))
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (as below)
 
 
 async def count_download(connection: AsyncConnection, tenant_id: str, file_id: str, at: datetime) -> FileRecord | None:
-    """Count one download URL given out and answer the file, or None: also where the file is in quarantine."""
+    """Count one issued download URL and return the file; None if there is none, or it is in quarantine."""
     statement = (
         update(files)
         .where(*_stored(tenant_id, file_id), files.c.quarantined_at.is_(None))
@@ -64,117 +124,321 @@ async def count_download(connection: AsyncConnection, tenant_id: str, file_id: s
         .returning(*_SHOWN)
     )
     row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _value(row)
+    return None if row is None else _record(row)
 
 
-async def mark_deleted(connection: AsyncConnection, tenant_id: str, file_id: str, purge_after: timedelta) -> bool:
-    """Hide the file, free its bytes of the context's quota, and let its object be purged after `purge_after`."""
+# --- Changes of state: called by `lifecycle` and by uploads
+
+
+async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], lease: timedelta) -> None:
+    """Insert the row of a file whose object does not exist yet."""
+    row = {**values, "state": "pending", "download_count": 0, "lease_until": now_plus(lease)}
+    await connection.execute(insert(files).values(row))
+
+
+async def end_life(
+    connection: AsyncConnection,
+    tenant_id: str,
+    file_id: str,
+    sources: Collection[str],
+    target: str,
+    *,
+    purge_after: timedelta | None,
+) -> AnyRow | None:
+    """Move a file in one of `sources` to `target`, to be purged after `purge_after` (None: when its lease ends).
+
+    Return what it reserved and what events tell of it, None if it is in another state, or not of `tenant_id`.
+    """
     statement = (
         update(files)
-        .where(*_stored(tenant_id, file_id))
-        .values(state="deleted", due_at=ahead(purge_after))
-        .returning(files.c.context_id, files.c.size_bytes)
+        .where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state.in_(sources))
+        .values(
+            state=target, lease_until=None, due_at=files.c.lease_until if purge_after is None else now_plus(purge_after)
+        )
+        .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *_TOLD)
     )
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return False
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def release_quota(
+    connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int, *, plan_month: str | None
+) -> None:
+    """Free bytes of a context's quota, and one upload of the plan in `plan_month`, if it counted in one."""
     await connection.execute(
         update(contexts)
-        .where(contexts.c.context_id == row.context_id)
-        .values(storage_used_bytes=contexts.c.storage_used_bytes - row.size_bytes)
+        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id)
+        .values(storage_used_bytes=contexts.c.storage_used_bytes - size_bytes)
     )
-    return True
+    if plan_month is not None:
+        await connection.execute(
+            update(plan_usage)
+            .where(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == plan_month)
+            .values(uploads=plan_usage.c.uploads - 1)
+        )
 
 
-async def stale_verdicts(connection: AsyncConnection, edition: str, most: int, *, only: str = "") -> list[FileRecord]:
-    """Answer stored files that were last scanned by another edition, oldest verdict first; with `only`, editions that begin so.
-
-    Files that were never scanned, that are in quarantine, or that are put off, are none of them. Editions are few, and each is one
-    descent of an index, so nothing left to do costs next to nothing, however many files there are.
-    """
-    found: list[AnyRow] = []
-    at: str | None = only
-    while at := await _next_edition(connection, at, only):
-        if at != edition:
-            found += await _oldest_of(connection, at, most)
-    found.sort(key=lambda row: row.scanned_at)
-    return [FileRecord(**{name: row._mapping[name] for name in FileRecord.__slots__}) for row in found[:most]]  # noqa: SLF001  (as below)
+async def release_token(connection: AsyncConnection, tenant_id: str, token_id: str) -> None:
+    """Free one of the files that an upload token may store."""
+    await connection.execute(
+        update(upload_tokens)
+        .where(upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id == token_id)
+        .values(files_claimed=upload_tokens.c.files_claimed - 1)
+    )
 
 
-async def claim_rescan(connection: AsyncConnection, file_id: str, edition: str, lease: timedelta) -> bool:
-    """Claim a stored file to be scanned by `edition`, for so long; answer whether it was there to be had, and not scanned by it meanwhile."""
+async def delete_rows(
+    connection: AsyncConnection, owned: Collection[tuple[str, str]], sources: Collection[str]
+) -> Sequence[AnyRow]:
+    """Delete the rows of those of the files (each a tenant and an id) that are in one of `sources`, and return them."""
+    statement = delete(files).where(*rows_of(files, owned), files.c.state.in_(sources))
+    told = (files.c.tenant_id, files.c.state, *_TOLD)
+    return (await connection.execute(statement.returning(*told))).all()
+
+
+async def switch_bucket(
+    connection: AsyncConnection, tenant_id: str, file_id: str, old: str | None, new: str | None, *, key: str
+) -> bool:
+    """Point a stored file at its copy in another bucket; return False if it was deleted or moved meanwhile."""
     statement = (
         update(files)
-        .where(files.c.file_id == file_id, files.c.scanned_with != edition, *_may_be_rescanned())
-        .values(rescan_at=ahead(lease))
+        .where(*_stored(tenant_id, file_id), _in_bucket(old))
+        .values(storage_config_id=new, object_key=key)
         .returning(files.c.file_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def put_off_rescan(connection: AsyncConnection, file_id: str, pause: timedelta) -> None:
-    """Give a claimed file back unscanned: it is due again after the pause."""
-    await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=ahead(pause)))
+# --- What is due for the worker
 
 
-async def settle_rescan(
-    connection: AsyncConnection, file_id: str, edition: str, at: datetime, *, again_after: timedelta | None, threat: str | None
-) -> Settled | None:
-    """Note a later scan of a stored file, and put it in quarantine for a threat that it was not released for; answer None for one that was deleted meanwhile."""
-    released = case((files.c.threat == threat, files.c.quarantined_at), else_=at)
-    mark = {} if threat is None else {"quarantined_at": released, "threat": threat}
+async def expired_leases(connection: AsyncConnection, limit: int, *, failed: Collection[str] = ()) -> Sequence[AnyRow]:
+    """Return tenant and id of pending files whose lease is over, oldest first, without the `failed` ones."""
+    query = select(files.c.tenant_id, files.c.file_id).where(_LEASE_IS_OVER, files.c.file_id.not_in(failed))
+    return (await connection.execute(query.order_by(files.c.lease_until).limit(limit))).all()
+
+
+async def expired_test_files(
+    connection: AsyncConnection, limit: int, *, failed: Collection[str] = ()
+) -> Sequence[AnyRow]:
+    """Return tenant and id of stored files whose time is over, oldest first, without the `failed` ones.
+
+    Only files of test keys have such a time.
+    """
+    is_over = (files.c.state == "stored", files.c.due_at <= now(), files.c.file_id.not_in(failed))
+    query = select(files.c.tenant_id, files.c.file_id).where(*is_over)
+    return (await connection.execute(query.order_by(files.c.due_at).limit(limit))).all()
+
+
+async def claim_purges(connection: AsyncConnection, again_after: timedelta, limit: int) -> Sequence[AnyRow]:
+    """Claim files whose object is due to be deleted; those that are not purged are due again after `again_after`.
+
+    Any number of workers may claim: each row goes to one of them.
+    """
+    due = (
+        select(files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key)
+        .where(_IS_DUE_TO_PURGE)
+        .order_by(files.c.due_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    claimed = (await connection.execute(due)).all()
+    if claimed:
+        owned = [(row.tenant_id, row.file_id) for row in claimed]
+        await connection.execute(update(files).where(*rows_of(files, owned)).values(due_at=now_plus(again_after)))
+    return claimed
+
+
+async def load_waiting_times(connection: AsyncConnection, queue: WorkQueue, limit: int) -> Sequence[timedelta]:
+    """Return for how long the rows of `queue` are due, the oldest first.
+
+    Reads only the indexes of leases and due rows.
+    """
+    states, since = _QUEUES[queue]
+    query = select(since, now()).where(files.c.state.in_(states), since <= now()).order_by(since)
+    return [present - due for due, present in (await connection.execute(query.limit(limit))).all()]
+
+
+# --- Later scans and quarantine
+
+
+async def find_stale_verdicts(
+    connection: AsyncConnection, engine: str, limit: int, *, prefix: str = ""
+) -> list[FileRecord]:
+    """Return stored files last scanned by another engine version (beginning with `prefix`), oldest verdict first.
+
+    Files that were never scanned, are in quarantine, or are postponed are left out. Versions are few, and each is one
+    descent of an index, so the query is cheap however many files there are.
+    """
+    found: list[AnyRow] = []
+    version: str | None = prefix
+    while version := await _next_version(connection, version, prefix):
+        if version != engine:
+            query = select(*_SHOWN, files.c.scanned_at).where(files.c.scanned_with == version, *_may_be_rescanned())
+            found += (await connection.execute(query.order_by(files.c.scanned_at).limit(limit))).all()
+    found.sort(key=lambda row: row.scanned_at)
+    shown = FileRecord.__slots__
+    return [FileRecord(**{name: getattr(row, name) for name in shown}) for row in found[:limit]]
+
+
+async def claim_rescan(
+    connection: AsyncConnection, tenant_id: str, file_id: str, engine: str, lease: timedelta
+) -> bool:
+    """Claim a stored file for a scan by `engine`; return whether it was neither claimed nor scanned meanwhile."""
     statement = (
         update(files)
-        .where(files.c.file_id == file_id, files.c.state == "stored")
-        .values(scanned_with=edition, scanned_at=at, rescan_at=None if again_after is None else ahead(again_after), **mark)
-        .returning(files.c.quarantined_at)
+        .where(
+            files.c.tenant_id == tenant_id,
+            files.c.file_id == file_id,
+            files.c.scanned_with != engine,
+            *_may_be_rescanned(),
+        )
+        .values(rescan_at=now_plus(lease))
+        .returning(files.c.file_id)
     )
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    return "kept" if threat is None else "quarantined" if row.quarantined_at is not None else "released"
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def list_quarantined(connection: AsyncConnection, tenant_id: str | None, after: str, most: int) -> list[Quarantined]:
-    """Answer files in quarantine, of a tenant or of all, by their ids: at most `most` of those behind `after`."""
-    wanted: list[ColumnElement[bool]] = [files.c.quarantined_at.is_not(None), files.c.state == "stored", files.c.file_id > after]
+async def postpone_rescan(connection: AsyncConnection, tenant_id: str, file_id: str, pause: timedelta) -> None:
+    """Return a claimed file unscanned: it is due again after the pause."""
+    claimed = (files.c.tenant_id == tenant_id, files.c.file_id == file_id)
+    await connection.execute(update(files).where(*claimed).values(rescan_at=now_plus(pause)))
+
+
+async def write_verdict(
+    connection: AsyncConnection,
+    tenant_id: str,
+    file_id: str,
+    engine: str,
+    at: datetime,
+    *,
+    again_after: timedelta | None,
+    threat: str | None,
+) -> AnyRow | None:
+    """Write the verdict of a later scan.
+
+    Return the file with `quarantined_at`, which is not None if it is in quarantine; None if it is no longer stored.
+    """
+    # The threat outlives a release from quarantine, which is for this threat alone.
+    quarantined_at = case((files.c.threat == threat, files.c.quarantined_at), else_=at)
+    mark = {} if threat is None else {"quarantined_at": quarantined_at, "threat": threat}
+    statement = (
+        update(files)
+        .where(*_stored(tenant_id, file_id))
+        .values(
+            scanned_with=engine,
+            scanned_at=at,
+            rescan_at=None if again_after is None else now_plus(again_after),
+            **mark,
+        )
+        .returning(files.c.quarantined_at, files.c.download_count, *_TOLD)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def find_tenant(connection: AsyncConnection, file_id: str) -> str | None:
+    """Return the tenant of a file, for an operator, who names the file alone; None if there is no such file."""
+    query = select(files.c.tenant_id).where(files.c.file_id == file_id)
+    return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
+    """Take a file out of quarantine; return whether it was in quarantine."""
+    statement = (
+        update(files)
+        .where(*_stored(tenant_id, file_id), files.c.quarantined_at.is_not(None))
+        .values(quarantined_at=None)
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def list_quarantined(
+    connection: AsyncConnection, tenant_id: str | None, after: str, limit: int
+) -> list[Quarantined]:
+    """Return files in quarantine, of one tenant or of all, whose id comes after `after`, in the order of ids."""
+    conditions: list[ColumnElement[bool]] = [
+        files.c.quarantined_at.is_not(None),
+        files.c.state == "stored",
+        files.c.file_id > after,
+    ]
     if tenant_id is not None:
-        wanted.append(files.c.tenant_id == tenant_id)
-    query = select(*_QUARANTINED).where(*wanted).order_by(files.c.file_id).limit(most)
+        conditions.append(files.c.tenant_id == tenant_id)
+    query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
     return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (as below)
 
 
-async def release(connection: AsyncConnection, file_id: str) -> str | None:
-    """Let a file in quarantine be handed out again, and answer whose it is; None when it is not there."""
-    statement = (
-        update(files)
-        .where(files.c.file_id == file_id, files.c.state == "stored", files.c.quarantined_at.is_not(None))
-        .values(quarantined_at=None)
-        .returning(files.c.tenant_id)
+# --- Store audit and moves between buckets
+
+
+async def list_stored(connection: AsyncConnection, after: str, limit: int) -> list[FileRecord]:
+    """Return stored files of all tenants whose id comes after `after`, in the order of ids."""
+    query = select(*_SHOWN).where(files.c.state == "stored", files.c.file_id > after)
+    return [_record(row) for row in (await connection.execute(query.order_by(files.c.file_id).limit(limit))).all()]
+
+
+async def list_stored_in(
+    connection: AsyncConnection, tenant_id: str, config_id: str | None, after: str, limit: int
+) -> list[FileRecord]:
+    """Return a tenant's stored files in a bucket (None: the platform's) with ids after `after`, in their order."""
+    query = select(*_SHOWN).where(
+        files.c.tenant_id == tenant_id, IS_STORED, files.c.file_id > after, _in_bucket(config_id)
     )
-    tenant_id: str | None = (await connection.execute(statement)).scalar_one_or_none()
-    return tenant_id
+    return [_record(row) for row in (await connection.execute(query.order_by(files.c.file_id).limit(limit))).all()]
 
 
-async def _next_edition(connection: AsyncConnection, after: str | None, only: str) -> str | None:
+async def is_stored(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
+    """Return whether the file is stored at this moment."""
+    query = select(files.c.file_id).where(*_stored(tenant_id, file_id))
+    return (await connection.execute(query)).one_or_none() is not None
+
+
+async def object_keys(connection: AsyncConnection, file_ids: Sequence[str]) -> dict[str, str]:
+    """Return the object keys of those of the files that have a row, in any state."""
+    query = select(files.c.file_id, files.c.object_key).where(files.c.file_id.in_(file_ids))
+    return {row.file_id: row.object_key for row in (await connection.execute(query)).all()}
+
+
+async def find_overdue(connection: AsyncConnection, limit: int) -> Sequence[AnyRow]:
+    """Return files that wait for the worker: a lease is over, or an object is due to be purged."""
+    query = select(files.c.tenant_id, files.c.file_id, files.c.state).where(or_(_LEASE_IS_OVER, _IS_DUE_TO_PURGE))
+    return (await connection.execute(query.limit(limit))).all()
+
+
+async def find_wrong_quotas(connection: AsyncConnection) -> Sequence[AnyRow]:
+    """Return contexts whose `storage_used_bytes` is not the sum of their stored and pending files (`counted`)."""
+    live = and_(
+        files.c.tenant_id == contexts.c.tenant_id,
+        files.c.context_id == contexts.c.context_id,
+        files.c.state.in_(("stored", "pending")),
+    )
+    counted = func.coalesce(func.sum(files.c.size_bytes), 0)
+    query = (
+        select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.storage_used_bytes, counted.label("counted"))
+        .outerjoin(files, live)
+        .group_by(contexts.c.tenant_id, contexts.c.context_id, contexts.c.storage_used_bytes)
+        .having(counted != contexts.c.storage_used_bytes)
+    )
+    return (await connection.execute(query)).all()
+
+
+async def _next_version(connection: AsyncConnection, after: str | None, prefix: str) -> str | None:
     query = select(func.min(files.c.scanned_with)).where(files.c.state == "stored", files.c.scanned_with > after)
     found: str | None = (await connection.execute(query)).scalar_one()
-    return found if found is not None and found.startswith(only) else None
-
-
-async def _oldest_of(connection: AsyncConnection, edition: str, most: int) -> Sequence[AnyRow]:
-    query = select(*_SHOWN, files.c.scanned_at).where(files.c.scanned_with == edition, *_may_be_rescanned())
-    return (await connection.execute(query.order_by(files.c.scanned_at).limit(most))).all()
+    return found if found is not None and found.startswith(prefix) else None
 
 
 def _may_be_rescanned() -> tuple[ColumnElement[bool], ...]:
-    not_put_off = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now())
-    return files.c.state == "stored", files.c.quarantined_at.is_(None), not_put_off
+    is_free = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now())
+    return files.c.state == "stored", files.c.quarantined_at.is_(None), is_free
 
 
 def _stored(tenant_id: str, file_id: str) -> tuple[ColumnElement[bool], ...]:
     return files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state == "stored"
 
 
-def _value(row: AnyRow) -> FileRecord:
+def _in_bucket(config_id: str | None) -> ColumnElement[bool]:
+    return files.c.storage_config_id.is_(None) if config_id is None else files.c.storage_config_id == config_id
+
+
+def _record(row: AnyRow) -> FileRecord:
     return FileRecord(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)

@@ -1,36 +1,49 @@
-"""What may be done with stored files: list, read, link, open, delete, and release from quarantine. How a file comes in lives in `uploads`."""
+"""What may be done with stored files: list, read, link, open, delete, and release from quarantine.
+
+How a file comes in is in `uploads`.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
-from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault
-from sluice.errors import NotFound, Unavailable
-from sluice.files import repository
+from sluice.db.rls import ALL_TENANTS
+from sluice.errors import Invalid, NotFound, ServiceUnavailable
+from sluice.files import lifecycle, repository
 from sluice.files.links import LinkSigner
-from sluice.files.record import FileRecord, Quarantined
+from sluice.files.record import FileFilter, FileRecord, Quarantined
 from sluice.kit.clock import Clock, utc_now
-from sluice.kit.failpoints import reach
-from sluice.kit.paging import Page, PageRequest
+from sluice.kit.failpoints import failpoint
+from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 from sluice.kit.text import is_plain
-from sluice.trail import Deed
-from sluice.trail.repository import note
+from sluice.storage import ObjectStore, PresignsDownloads, StoreError
 
 _BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadLink:
-    """A link that hands the file out for `expires_in_seconds`."""
+    """A link that downloads the file for `expires_in_seconds`."""
 
     file: FileRecord
     url: str
     expires_in_seconds: int
+
+
+def is_shown(content_type: str) -> bool:
+    """Return whether a browser may show files of this type: pictures, recordings and PDFs.
+
+    Not SVG, which is a document with scripts and links of its own.
+    """
+    return content_type == "application/pdf" or (
+        content_type.startswith(("image/", "audio/", "video/")) and not content_type.startswith("image/svg")
+    )
 
 
 class Files:
@@ -54,7 +67,7 @@ class Files:
         self._clock = clock
 
     async def get(self, tenant_id: str, file_id: str) -> FileRecord:
-        """Answer one file; raises `NotFound`."""
+        """Return one file. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
             file = await repository.find(connection, tenant_id, file_id)
         if file is None:
@@ -64,55 +77,100 @@ class Files:
     async def list_page(
         self, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
     ) -> Page[FileRecord]:
-        """Answer one page, newest first, of all files or those of a context or an uploader."""
+        """Return one page, newest first, of all files or those of a context or an uploader."""
         if not is_plain(f"{context_key}{uploaded_by}"):
-            # Nothing is kept under such a name, and PostgreSQL cannot even be asked for a NUL.
+            # Nothing is stored under such a name, and PostgreSQL refuses a NUL in any text.
             return Page((), request, 0)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
 
-    async def link(self, deed: Deed, file_id: str, expires_in: int) -> DownloadLink:
-        """Count and answer a download link; raises `NotFound` or `Unavailable`."""
+    async def list_slice(self, tenant_id: str, wanted: FileFilter, request: SliceRequest) -> Slice[FileRecord]:
+        """Return some files, newest first."""
+        if not is_plain("".join(filter(None, (*_texts(wanted), request.before, request.after)))):
+            return Slice((), has_newer=False, has_older=False)
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.list_slice(connection, tenant_id, wanted, request)
+
+    async def count(self, tenant_id: str, context_key: str | None = None, uploaded_by: str | None = None) -> int:
+        """Return how many files there are in all, or of a context or an uploader."""
+        if not is_plain(f"{context_key}{uploaded_by}"):
+            return 0
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count(connection, tenant_id, context_key, uploaded_by)
+
+    async def report_id_of(self, tenant_id: str, file_id: str) -> str:
+        """Return the id of the report of the file's upload. Raise `NotFound`."""
+        async with self._database.reading(tenant_id) as connection:
+            report_id = await repository.find_report_id(connection, tenant_id, file_id)
+        if report_id is None:
+            raise NotFound
+        return report_id
+
+    async def quarantine_of(self, tenant_id: str, file_id: str) -> Quarantined | None:
+        """Return since when a file is in quarantine, and why; None if it is not."""
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.find_quarantine_mark(connection, tenant_id, file_id)
+
+    async def link(self, by: AuditAction, file_id: str, expires_in: int, *, inline: bool = False) -> DownloadLink:
+        """Count and return a download link. Raise `NotFound` or `ServiceUnavailable`.
+
+        With `inline` a browser shows the file, always from this service, which sends the policy that makes it safe.
+        Raise `Invalid` for a type that is not shown.
+        """
         now = self._clock()
-        async with self._database.transaction(deed.tenant_id) as connection:
-            file = await repository.count_download(connection, deed.tenant_id, file_id, now)
+        async with self._database.transaction(by.tenant_id) as connection:
+            file = await repository.count_download(connection, by.tenant_id, file_id, now)
             if file is None:
                 raise NotFound
-            await note(connection, deed, file_id, now)
+            if inline and not is_shown(file.content_type):
+                raise Invalid(f"disposition: files of the type {file.content_type} can only be downloaded")
+            await append(connection, by, file_id, now)
         store = await self._store_of(file)
-        if not isinstance(store, PresignsDownloads):
-            return DownloadLink(file, self._signer.sign(file_id, expires_at=int(now.timestamp()) + expires_in), expires_in)
+        if inline or not isinstance(store, PresignsDownloads):
+            url = self._signer.sign(file_id, expires_at=int(now.timestamp()) + expires_in, inline=inline)
+            return DownloadLink(file, url, expires_in)
         try:
             url = await store.presign(
                 file.object_key, expires_in=expires_in, filename=file.original_filename, content_type=file.content_type
             )
-        except StoreFault as fault:
-            raise Unavailable("storage") from fault
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
         return DownloadLink(file, url, expires_in)
 
     async def open_signed(self, file_id: str) -> tuple[FileRecord, ObjectStore]:
-        """Answer the file behind a link whose signature was found good, and its store; raises `NotFound`."""
-        async with self._database.reading(EVERYBODY) as connection:
+        """Return the file of a link whose signature was verified, and its store.
+
+        Raise `NotFound` or `ServiceUnavailable`.
+        """
+        async with self._database.reading(ALL_TENANTS) as connection:
             file = await repository.find_any_tenant(connection, file_id)
         if file is None:
             raise NotFound
         return file, await self._store_of(file)
 
-    async def delete(self, deed: Deed, file_id: str) -> None:
-        """Hide the file at once; its object is purged later. Raises `NotFound`."""
-        async with self._database.transaction(deed.tenant_id) as connection:
-            if not await repository.mark_deleted(connection, deed.tenant_id, file_id, self._purge_after):
+    async def delete(self, by: AuditAction, file_id: str) -> None:
+        """Hide the file at once; its object is purged later. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.delete(connection, by.tenant_id, file_id, self._purge_after):
                 raise NotFound
-            await note(connection, deed, file_id, self._clock())
-            reach("delete.open")
-        reach("delete.done")
+            await append(connection, by, file_id, self._clock())
+            failpoint("delete.open")
+        failpoint("delete.done")
 
     async def _store_of(self, file: FileRecord) -> ObjectStore:
-        return self._stores.of(await self._buckets.for_file(file.tenant_id, file.storage_config_id))
+        bucket = await self._buckets.for_file(file.tenant_id, file.storage_config_id)
+        try:
+            return self._stores.of(bucket)
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
+
+
+def _texts(wanted: FileFilter) -> tuple[str | None, ...]:
+    return wanted.context_key, wanted.uploaded_by, wanted.sha256, wanted.filename
 
 
 class Quarantine:
-    """The files in quarantine of all tenants, for an operator. How a file comes there is in `worker.rescans`."""
+    """The files in quarantine of all tenants, for an operator. Files are put there by `worker.jobs.rescans`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -121,7 +179,7 @@ class Quarantine:
         """Yield the files of a tenant, or of all, in the order in which they were uploaded."""
         after = ""
         while True:
-            async with self._database.reading(EVERYBODY if tenant_id is None else tenant_id) as connection:
+            async with self._database.reading(ALL_TENANTS if tenant_id is None else tenant_id) as connection:
                 found = await repository.list_quarantined(connection, tenant_id, after, _BATCH)
             for file in found:
                 yield file
@@ -129,16 +187,17 @@ class Quarantine:
                 return
             after = found[-1].file_id
 
-    async def release(self, file_id: str, deed_of: Callable[[str], Deed]) -> str:
-        """Hand a file out again, and answer whose it is; raises `NotFound` when it is not in quarantine. `deed_of` takes the tenant that it is found to be of.
+    async def release(self, file_id: str, action_of: Callable[[str], AuditAction]) -> str:
+        """Make a file available again, and return its tenant. Raise `NotFound` if it is not in quarantine.
 
-        It is scanned again like all others, and goes back when something else is found in it; the same threat is borne from now on.
+        `action_of` returns the audit action for that tenant. The file is scanned again like all others: another
+        threat puts it back into quarantine, the same one is accepted from now on.
         """
-        if not is_plain(file_id):  # PostgreSQL cannot even be asked for some texts
+        if not is_plain(file_id):  # PostgreSQL refuses some texts
             raise NotFound
-        async with self._database.transaction(EVERYBODY) as connection:
-            tenant_id = await repository.release(connection, file_id)
+        async with self._database.transaction(ALL_TENANTS) as connection:
+            tenant_id = await lifecycle.release_from_quarantine(connection, file_id)
             if tenant_id is None:
                 raise NotFound
-            await note(connection, deed_of(tenant_id), file_id, utc_now())
+            await append(connection, action_of(tenant_id), file_id, utc_now())
         return tenant_id

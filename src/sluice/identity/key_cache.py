@@ -1,4 +1,4 @@
-"""Keeping an issuer's keys: when they are fetched again, and how long they are used while the issuer is away. Fetching is given."""
+"""A cache of an issuer's keys: when they are fetched again, and how long they are used if the issuer is unavailable."""
 
 import asyncio
 import time
@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.engines.identity.jwks import TrustedKey, pick_key
-from sluice.engines.identity.protocol import IssuerAway
+from sluice.identity.jwks import TrustedKey, pick_key
+from sluice.identity.protocol import IssuerUnavailable
 
 _FIRST_RETRY_SECONDS: Final = 2.0
 
@@ -20,9 +20,9 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CacheTimes:
-    """All in seconds. Keys are used for `ttl`, and for `stale` more while the issuer is away.
+    """All in seconds. Keys are used for `ttl`, and for `stale` more while the issuer is unavailable.
 
-    An unknown key id, or an issuer that is away, leads to at most one fetch per `pause`.
+    An unknown key id, or an unavailable issuer, leads to at most one fetch per `pause`.
     """
 
     ttl: float = 600.0
@@ -34,64 +34,63 @@ DEFAULT_TIMES: Final = CacheTimes()
 
 
 class KeyCache:
-    """An issuer's keys, fetched when needed, by one fetch at a time however many ask.
+    """An issuer's keys, fetched when needed, with one fetch at a time for all callers.
 
-    A key that the issuer withdrew is not believed longer than `ttl`; only an issuer that does not answer prolongs that.
+    A key that the issuer withdrew is trusted for at most `ttl`; only an issuer that does not answer prolongs that.
     """
 
-    def __init__(self, fetch: Fetch, times: CacheTimes = DEFAULT_TIMES, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fetch: Fetch, times: CacheTimes = DEFAULT_TIMES, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._fetch = fetch
         self._times = times
         self._monotonic = monotonic
         self._keys: tuple[TrustedKey, ...] | None = None
         self._fetched_at = self._tried_at = self._missed_at = float("-inf")
         self._running: asyncio.Task[None] | None = None
-        self.failure: str | None = None
-        """Why the latest fetch failed; None when it did not."""
+        self.failure: str | None = None  # why the latest fetch failed; None when it did not
 
     async def find(self, algorithm: str, key_id: str | None) -> TrustedKey | None:
-        """Answer the key for a token with this header, or None when the issuer has none. Raises `IssuerAway`."""
+        """Return the key for a token with this header, or None when the issuer has none. Raise `IssuerUnavailable`."""
         asked_at = self._monotonic()
         keys = await self.current()
-        if self._fetched_at < asked_at and self._is_unknown(key_id, keys) and self._may_ask_for_unknown():
+        # Only an unknown key id may be in a newer set: a known key that does not fit, or a token without an id, is not.
+        is_unknown = key_id is not None and all(key.key_id != key_id for key in keys)
+        if is_unknown and self._fetched_at < asked_at and self._may_fetch_for_unknown():
             await asyncio.wait([self._start()])
             keys = self._usable() or ()
         return pick_key(keys, algorithm, key_id)
 
     async def current(self) -> tuple[TrustedKey, ...]:
-        """Answer the keys to be used now, fetched if need be. Raises `IssuerAway`."""
+        """Return the keys to use now, fetched if necessary. Raise `IssuerUnavailable`."""
         if self._age() >= self._times.ttl:
             await self._renew()
         keys = self._usable()
         if keys is None:
-            raise IssuerAway(self.failure or "the keys were never fetched")
+            raise IssuerUnavailable(self.failure or "the keys were never fetched")
         return keys
 
     async def aclose(self) -> None:
-        """End a fetch that is under way. A second call is a no-op."""
+        """Cancel a running fetch. A second call is a no-op."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
 
     async def _renew(self) -> None:
-        """Fetch again and wait for it; but when the issuer is known to be away, callers must not hang on it one by one."""
-        stale = self._usable() is not None
+        """Fetch again and wait for it, unless the issuer failed recently: callers must not wait one after the other."""
+        has_stale = self._usable() is not None
         since_try = self._monotonic() - self._tried_at
-        known_away = self.failure is not None and since_try < 2 * self._times.pause
-        if known_away and self._running is None and since_try < (self._times.pause if stale else _FIRST_RETRY_SECONDS):
+        failed_recently = self.failure is not None and since_try < 2 * self._times.pause
+        retry_after = self._times.pause if has_stale else _FIRST_RETRY_SECONDS
+        if failed_recently and self._running is None and since_try < retry_after:
             return
         task = self._start()
-        if not (known_away and stale):
-            # waiting on the task, not awaiting it: a caller that gives up must not end the fetch for the others
+        if not (failed_recently and has_stale):
+            # `wait` instead of `await`: a caller that is cancelled must not cancel the fetch for the others.
             await asyncio.wait([task])
 
-    @staticmethod
-    def _is_unknown(key_id: str | None, keys: tuple[TrustedKey, ...]) -> bool:
-        """A known key that does not fit, or a token without a key id, is nothing that a fetch could mend."""
-        return key_id is not None and all(key.key_id != key_id for key in keys)
-
-    def _may_ask_for_unknown(self) -> bool:
-        """Claim the one fetch per pause that unknown key ids get; whoever comes while it runs joins it."""
+    def _may_fetch_for_unknown(self) -> bool:
+        """Claim the one fetch per pause that unknown key ids get; callers that come while it runs join it."""
         if self._running is not None:
             return True
         now = self._monotonic()

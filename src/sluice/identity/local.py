@@ -1,4 +1,4 @@
-"""The signing key of one machine, made by `sluice init`, and the tokens that `sluice token` signs with it. They are verified in `local`."""
+"""Tokens of this machine: the signing key that `sluice init` creates, signing for `sluice token`, and verification."""
 
 import base64
 import hashlib
@@ -15,9 +15,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from sluice.engines.identity.claims import ClaimRules
+from sluice.identity.protocol import Claims, InvalidToken
+from sluice.identity.tokens import ClaimRules, parse_token, validate_claims, verify_signature
+from sluice.kit.clock import Clock, utc_now
+from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.secret_files import SecretFileRefused, load_or_make, read_secret_file
 
+_ALGORITHM: Final = "EdDSA"
 _RESERVED: Final = frozenset({"iss", "aud", "exp", "iat", "nbf", "jti", "name", "scope", "scopes", "sub"})
 
 
@@ -29,7 +33,7 @@ class LocalKey:
 
     @property
     def public(self) -> Ed25519PublicKey:
-        """The half that verifies."""
+        """The public key."""
         return self.private.public_key()
 
     def sign(
@@ -43,7 +47,7 @@ class LocalKey:
         lifetime_seconds: int,
         now: datetime,
     ) -> str:
-        """Answer a token that satisfies `rules` from `now` for `lifetime_seconds`."""
+        """Return a token that satisfies `rules` from `now` for `lifetime_seconds`."""
         if lifetime_seconds < 1:
             raise ValueError("a token lives for at least a second")
         if rules.tenant_claim in _RESERVED:
@@ -60,30 +64,30 @@ class LocalKey:
             "jti": secrets.token_urlsafe(16),
             rules.tenant_claim: tenant_id,
         }
-        return jwt.encode(claims, self.private, algorithm="EdDSA", headers={"kid": key_id_of(self.public)})
+        return jwt.encode(claims, self.private, algorithm=_ALGORITHM, headers={"kid": key_id_of(self.public)})
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedLocalKey:
-    """A local key, and whether its file was made just now."""
+    """A local key, and whether its file was created just now."""
 
     key: LocalKey
     made: bool
 
 
 def make_local_key(path: Path) -> LoadedLocalKey:
-    """Answer the key at `path`, made at random when there is none. Raises `SecretFileRefused`."""
+    """Load the key at `path`; create a random one when there is none. Raise `SecretFileRefused`."""
     file = load_or_make(path, _new_pem)
-    return LoadedLocalKey(_read(path, file.content), file.made)
+    return LoadedLocalKey(_parse_key(path, file.content), file.made)
 
 
 def load_local_key(path: Path) -> LocalKey:
-    """Answer the key at `path`; raises `SecretFileRefused` when it is missing or damaged."""
-    return _read(path, read_secret_file(path))
+    """Load the key at `path`; raise `SecretFileRefused` when it is missing or damaged."""
+    return _parse_key(path, read_secret_file(path))
 
 
 def key_id_of(public: Ed25519PublicKey) -> str:
-    """Answer the key's thumbprint (RFC 7638, RFC 8037): one id per key, that nobody has to choose."""
+    """Return the key's thumbprint (RFC 7638, RFC 8037), so that nobody has to choose an id."""
     x = base64.urlsafe_b64encode(public.public_bytes_raw()).rstrip(b"=").decode("ascii")
     canonical = json.dumps({"crv": "Ed25519", "kty": "OKP", "x": x}, separators=(",", ":"))
     return base64.urlsafe_b64encode(hashlib.sha256(canonical.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
@@ -93,11 +97,39 @@ def _new_pem() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _read(path: Path, content: bytes) -> LocalKey:
+def _parse_key(path: Path, content: bytes) -> LocalKey:
     try:
         private = load_pem_private_key(content, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: a key that wants a password
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key is encrypted with a password
         raise SecretFileRefused(f"The key file {path} is not a private key in PEM.") from error
     if not isinstance(private, Ed25519PrivateKey):
         raise SecretFileRefused(f"The key file {path} does not hold an Ed25519 key.")
     return LocalKey(private)
+
+
+class LocalVerifier:
+    """A `TokenVerifier` with one Ed25519 key. Uses no network."""
+
+    def __init__(self, public: Ed25519PublicKey, rules: ClaimRules, *, clock: Clock = utc_now) -> None:
+        self.issuer = rules.issuer
+        self._public = public
+        self._key_id = key_id_of(public)
+        self._rules = rules
+        self._clock = clock
+
+    async def verify(self, token: str) -> Claims:
+        """See `TokenVerifier.verify`."""
+        unverified = parse_token(token)
+        if unverified.algorithm != _ALGORITHM:
+            raise InvalidToken("the algorithm is not the issuer's")
+        if unverified.key_id not in {None, self._key_id}:
+            raise InvalidToken("the key is not the issuer's")
+        verify_signature(unverified, self._public)
+        return validate_claims(unverified.claims, self._rules, now=self._clock().timestamp())
+
+    async def health(self) -> EngineHealth:
+        """See `TokenVerifier.health`."""
+        return EngineHealth(kind="identity", name="local", state=EngineState.UP, detail=f"issuer {self.issuer}")
+
+    async def aclose(self) -> None:
+        """See `TokenVerifier.aclose`."""

@@ -1,4 +1,4 @@
-"""The contract of a token verifier. No engine lives here."""
+"""The contract of a token verifier."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ _MAX_USER_ID: Final = 255
 
 
 class InvalidToken(Exception):
-    """The token is not to be believed. `str()` says why, for the log only: every cause looks the same from outside."""
+    """The token is not trusted. `str()` says why, for the log only: callers get the same answer for every cause."""
 
 
-class IssuerAway(Exception):
-    """The issuer's keys could not be fetched and none are cached: the fault is not the caller's (503)."""
+class IssuerUnavailable(Exception):
+    """The issuer's keys could not be fetched and none are cached: not the caller's error (503)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a verified token says. `scopes` is None when the token has neither a `scope` nor a `scopes` claim."""
+    """The claims of a verified token. `scopes` is None when the token has neither a `scope` nor a `scopes` claim."""
 
     issuer: str
     subject: str
@@ -29,10 +29,10 @@ class Claims:
 
     @property
     def user_id(self) -> str:
-        """The user, who is (issuer, subject), as `<issuer>|<subject>`: two issuers that name one subject never name one user.
+        """The user as `<issuer>|<subject>`: the same subject at two issuers is two users.
 
-        A bar in the issuer is written `%7C`, so that the first bar parts the two; no API key's id has one. What is longer than 255
-        characters stands as its SHA-256.
+        A bar in the issuer is written `%7C`, so that the first bar separates the two; no API key's id has one. An id of
+        more than 255 characters is replaced by its SHA-256.
         """
         issuer = self.issuer.replace("%", "%25").replace("|", "%7C")
         user_id = f"{issuer}|{self.subject}"
@@ -45,13 +45,13 @@ class TokenVerifier(Protocol):
     issuer: str
 
     async def verify(self, token: str) -> Claims:
-        """Answer the claims of a valid token; raises `InvalidToken` or `IssuerAway`."""
+        """Return the claims of a valid token; raise `InvalidToken` or `IssuerUnavailable`."""
         ...
 
     async def health(self) -> EngineHealth:
-        """Answer how the issuer is. Never raises."""
+        """Return the state of the issuer. Never raises."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections. A second call is a no-op."""
+        """Release connections. A second call is a no-op."""
         ...

@@ -1,20 +1,20 @@
-"""Choosing the verifier of a token by the issuer that it names. Nothing is verified here."""
+"""The trusted issuers: the verifier of a token is chosen by the issuer that the token names."""
 
 from collections.abc import Iterable
 
-from sluice.engines.identity.jose import read_token
-from sluice.engines.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.identity.tokens import parse_token
 from sluice.kit.health import EngineHealth
 
 
 class VerifierSet:
-    """The trusted issuers, each with its one verifier.
+    """One verifier for each trusted issuer.
 
-    The issuer that a token names is not believed: it only chooses who judges, and that verifier demands its own issuer again.
+    The issuer in an unverified token only selects the verifier, which then requires its own issuer.
     """
 
     def __init__(self, verifiers: Iterable[TokenVerifier]) -> None:
-        """Raises `ValueError` when two verifiers are of one issuer."""
+        """Raise `ValueError` when two verifiers have the same issuer."""
         every = tuple(verifiers)
         self._by_issuer = {verifier.issuer: verifier for verifier in every}
         if len(self._by_issuer) != len(every):
@@ -22,22 +22,22 @@ class VerifierSet:
 
     @property
     def issuers(self) -> frozenset[str]:
-        """The issuers whose tokens are looked at."""
+        """The trusted issuers."""
         return frozenset(self._by_issuer)
 
     async def verify(self, token: str) -> Claims:
-        """Answer the claims of a valid token of a trusted issuer; raises `InvalidToken` or `IssuerAway`."""
-        issuer = read_token(token).claims.get("iss")
+        """Return the claims of a valid token of a trusted issuer; raise `InvalidToken` or `IssuerUnavailable`."""
+        issuer = parse_token(token).claims.get("iss")
         verifier = self._by_issuer.get(issuer) if isinstance(issuer, str) else None
         if verifier is None:
             raise InvalidToken("the issuer is not a trusted one")
         return await verifier.verify(token)
 
     async def health(self) -> tuple[EngineHealth, ...]:
-        """Answer how each issuer is. Never raises."""
+        """Return the state of each issuer. Never raises."""
         return tuple([await verifier.health() for verifier in self._by_issuer.values()])
 
     async def aclose(self) -> None:
-        """Let go of every verifier's connections. A second call is a no-op."""
+        """Release every verifier's connections. A second call is a no-op."""
         for verifier in self._by_issuer.values():
             await verifier.aclose()

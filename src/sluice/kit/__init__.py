@@ -1,1 +1,1 @@
-"""Small values that every floor may use and that know nothing of the product."""
+"""Small tools that know nothing of the product. Imports nothing of the other packages."""

@@ -1,8 +1,11 @@
-"""Sealing small secrets for storage at rest: AES-256-GCM under a ring of keys. Where the keys are kept lives in `keyring_file`.
+"""Encryption of small secrets at rest: AES-256-GCM with a keyring.
 
-    blob = base64url( version 1 │ length of key id │ key id │ nonce, 12 bytes │ ciphertext and tag, 16 bytes more than the secret )
+How the keys are stored is decided in `keyring_file`.
 
-The nonce is random: NIST SP 800-38D allows 2³² seals under one key, which no installation reaches with bucket secrets.
+    blob = base64url( version 1 │ length of key id │ key id │ nonce, 12 bytes │ ciphertext and tag )
+
+The tag makes the ciphertext 16 bytes longer than the secret. The nonce is random: NIST SP 800-38D allows 2³² seals
+under one key, which no installation reaches with the secrets of buckets.
 """
 
 import base64
@@ -26,34 +29,34 @@ _BLOB: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class CannotOpen(Exception):
-    """The blob was changed, belongs elsewhere, or is of a key that is not here. `str()` is one safe sentence."""
+    """The blob was changed, is bound to another place, or its key is missing. `str()` is one safe sentence."""
 
 
 class UnknownKey(CannotOpen):
-    """The blob names a key that is not on the ring; a newer ring may have it."""
+    """The blob names a key that is not on the keyring; a newer keyring may have it."""
 
 
 class Sealer(Protocol):
-    """Seals and opens secrets, each bound to its place."""
+    """Encrypts and decrypts secrets, each bound to its place."""
 
     def seal(self, plaintext: str, *, bound_to: tuple[str, ...]) -> str:
-        """Answer an ASCII blob that opens only under the same `bound_to`, such as (tenant id, config id, field name)."""
+        """Return an ASCII blob that opens only with the same `bound_to`, such as (tenant id, config id, field name)."""
         ...
 
     def open(self, blob: str, *, bound_to: tuple[str, ...]) -> str:
-        """Answer what was sealed; raises `CannotOpen`."""
+        """Return the secret; raise `CannotOpen`."""
         ...
 
     def is_current(self, blob: str) -> bool:
-        """Tell whether the key that seals now sealed `blob`; what another sealed is to be sealed again after a rotation."""
+        """Return whether `blob` was sealed with the primary key. Others should be sealed again after a rotation."""
         ...
 
 
 class Keyring:
-    """Keys by id, one of which seals; the others open what they sealed earlier. Immutable, and its repr shows no key."""
+    """Keys by id: the primary one seals, the others open what they sealed earlier. Immutable; its repr shows no key."""
 
     def __init__(self, keys: Mapping[str, bytes], primary: str) -> None:
-        """Each key has 32 bytes and an id of 1 to 32 letters, digits, `_` and `-`; raises `ValueError`."""
+        """Raise `ValueError` unless each key has 32 bytes and an id of 1 to 32 letters, digits, `_` and `-`."""
         if primary not in keys:
             raise ValueError("the primary key is not on the ring")
         if not all(_KEY_ID.fullmatch(key_id) for key_id in keys):
@@ -80,30 +83,30 @@ class Keyring:
         """See `Sealer.seal`; two seals of one secret differ."""
         header = _header(self._primary)
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = encrypt(self._keys[self._primary], nonce, plaintext.encode(), _associated(header, bound_to))
+        sealed = encrypt(self._keys[self._primary], nonce, plaintext.encode(), _associated_data(header, bound_to))
         return base64.urlsafe_b64encode(header + nonce + sealed).rstrip(b"=").decode("ascii")
 
     def open(self, blob: str, *, bound_to: tuple[str, ...]) -> str:
-        """See `Sealer.open`; raises `UnknownKey` when the blob's key is not on the ring."""
+        """See `Sealer.open`; raise `UnknownKey` when the blob's key is not on the keyring."""
         key_id, body = _split(blob)
         key = self._keys.get(key_id)
         if key is None:
             raise UnknownKey(f"The secret is sealed with the key {key_id}, which is not on the keyring.")
-        aad = _associated(_header(key_id), bound_to)
+        aad = _associated_data(_header(key_id), bound_to)
         return decrypt(key, body[:_NONCE_BYTES], body[_NONCE_BYTES:], aad).decode()
 
     def is_current(self, blob: str) -> bool:
-        """Tell whether the primary key sealed `blob`; what it did not should be sealed again after a rotation."""
+        """See `Sealer.is_current`."""
         return _split(blob)[0] == self._primary
 
 
 def encrypt(key: bytes, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes:
-    """Answer ciphertext and tag, AES-256-GCM (NIST SP 800-38D). A nonce must never be used twice with one key."""
+    """Return ciphertext and tag, AES-256-GCM (NIST SP 800-38D). A nonce must never be used twice with one key."""
     return AESGCM(key).encrypt(nonce, plaintext, aad)
 
 
 def decrypt(key: bytes, nonce: bytes, sealed: bytes, aad: bytes) -> bytes:
-    """Answer the plaintext of what `encrypt` answered; raises `CannotOpen` when any part differs."""
+    """Return the plaintext of what `encrypt` returned; raise `CannotOpen` when any part differs."""
     try:
         return AESGCM(key).decrypt(nonce, sealed, aad)
     except InvalidTag as error:
@@ -114,16 +117,16 @@ def _header(key_id: str) -> bytes:
     return bytes([_VERSION, len(key_id)]) + key_id.encode("ascii")
 
 
-def _associated(header: bytes, bound_to: tuple[str, ...]) -> bytes:
-    """Each part after its length, so that no two places make the same bytes: ("ab", "c") is not ("a", "bc")."""
+def _associated_data(header: bytes, bound_to: tuple[str, ...]) -> bytes:
     if not bound_to or not all(bound_to):
         raise ValueError("a secret is bound to at least one place, and no part of it is empty")
+    # Each part follows its length, so that no two places have the same bytes: ("ab", "c") is not ("a", "bc").
     parts = [_DOMAIN, header, *(part.encode() for part in bound_to)]
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def _split(blob: str) -> tuple[str, bytes]:
-    """Answer the key id and the rest; raises `CannotOpen` for anything that `seal` cannot have answered."""
+    """Return the key id and the rest; raise `CannotOpen` for anything that `seal` cannot have returned."""
     raw = _decode(blob)
     if len(raw) < _FIXED_BYTES or raw[0] != _VERSION:
         raise CannotOpen("The secret is not sealed in a form that this version knows.")

@@ -1,34 +1,49 @@
-"""The header that names a download (RFC 6266). What names are accepted at upload is decided there, not here."""
+"""The `Content-Disposition` header of a download (RFC 6266)."""
 
 import unicodedata
 from typing import Final
 from urllib.parse import quote
 
 _NAMELESS: Final = "download"
-# attr-char of RFC 5987, section 3.2.1, beyond letters, digits and what `quote` always leaves (`_ . - ~`)
+# attr-char of RFC 5987, section 3.2.1, except letters, digits and `_ . - ~`, which `quote` never escapes.
 _ATTRIBUTE_CHARACTERS: Final = "!#$&+^`|"
-# these turn the direction of text and make `exe.fdp` out of a name that ends in `.exe`
+# These reverse the direction of text and display a name that ends in `.exe` as `exe.fdp`.
 _BIDIRECTIONAL: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNPRINTABLE: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def attachment(filename: str) -> str:
-    """Answer the value of `Content-Disposition` that saves a download under `filename`.
+    """Return the header value that makes a client save the download under `filename`."""
+    return _named("attachment", filename)
 
-    Path separators, control characters and what turns the direction of text become `_`. A name outside plain ASCII is given
-    twice: once with `_` for what an old client cannot read, once exactly (`filename*`, RFC 5987), which newer clients prefer.
+
+def inline(filename: str) -> str:
+    """Return the header value that lets a client show the download, and save it under `filename`."""
+    return _named("inline", filename)
+
+
+def _named(disposition: str, filename: str) -> str:
+    """Return a disposition with the name of the file.
+
+    Path separators, control characters and bidirectional marks become `_`. A name outside plain ASCII is given twice:
+    with `_` for old clients, and exactly (`filename*`, RFC 5987), which newer clients prefer.
     """
     name = "".join(character if _is_plain(character) else "_" for character in filename) or _NAMELESS
     fallback = "".join(character if _is_quotable(character) else "_" for character in name)
     if fallback == name:
-        return f'attachment; filename="{name}"'
-    return f"attachment; filename=\"{fallback}\"; filename*=UTF-8''{quote(name, safe=_ATTRIBUTE_CHARACTERS)}"
+        return f'{disposition}; filename="{name}"'
+    return f"{disposition}; filename=\"{fallback}\"; filename*=UTF-8''{quote(name, safe=_ATTRIBUTE_CHARACTERS)}"
 
 
 def _is_plain(character: str) -> bool:
-    return character not in "/\\" and character not in _BIDIRECTIONAL and unicodedata.category(character) not in _UNPRINTABLE
+    return (
+        character not in "/\\"
+        and character not in _BIDIRECTIONAL
+        and unicodedata.category(character) not in _UNPRINTABLE
+    )
 
 
 def _is_quotable(character: str) -> bool:
-    """Say whether clients agree on the character inside quotes: some decode `%41`, few unescape quotes (RFC 6266, appendix D)."""
+    """Return whether all clients read the character alike inside quotes."""
+    # RFC 6266, appendix D: some clients decode `%41`, and few unescape quotes.
     return character.isascii() and character not in '"%'

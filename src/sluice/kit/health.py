@@ -1,4 +1,4 @@
-"""What every engine can say of itself, for `sluice doctor` and the health page. How it is shown lives there."""
+"""The state that every engine reports, for `sluice doctor` and the health endpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EngineState(StrEnum):
-    """`degraded` works but wants a person's attention; `down` cannot serve."""
+    """`degraded` works but needs attention; `down` cannot serve."""
 
     UP = "up"
     DEGRADED = "degraded"
@@ -15,7 +15,7 @@ class EngineState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineHealth:
-    """One engine as it answers now: its kind (`storage`), its name (`local`), what it reports, and why it is not well."""
+    """The state of one engine: its kind (`storage`), its name (`local`), and in `detail` why it is not up."""
 
     kind: str
     name: str

@@ -1,6 +1,7 @@
-"""Identifiers: opaque strings with a prefix that names the noun, sortable by time of birth. No database keys, no secrets."""
+"""Identifiers: opaque strings with a prefix for the noun, sortable by creation time. They are not secret."""
 
 import re
+from datetime import datetime
 from typing import Final
 
 from uuid_utils import uuid7
@@ -9,11 +10,17 @@ _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 _LENGTH: Final = 26
 _SHIFTS: Final = range((_LENGTH - 2) * 5, -1, -10)
+# Every object key of this service contains the id of its file (contexts.templates).
 FILE_ID: Final = re.compile(f"file_[0-9a-z]{{{_LENGTH}}}")
-"""Every key of an object of ours holds the id of its file (contexts.templates)."""
+
+
+def first_id(prefix: str, at: datetime) -> str:
+    """Return the smallest id that can have been made at the moment `at` or later."""
+    number = max(0, int(at.timestamp() * 1000)) << 80
+    return f"{prefix}_{''.join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])}"
 
 
 def new_id(prefix: str) -> str:
-    """Answer `<prefix>_<26 characters>`: a UUIDv7 (RFC 9562) in Crockford base 32, as the TypeID specification writes it."""
+    """Return `<prefix>_<26 characters>`: a UUIDv7 (RFC 9562) in Crockford base 32, as in the TypeID specification."""
     number = uuid7().int
     return f"{prefix}_{''.join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])}"

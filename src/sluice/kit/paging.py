@@ -1,4 +1,4 @@
-"""Pages of a list, as the interface numbers them. How a noun is listed lives in its repository."""
+"""Pages of a list: numbered as in the interface, or continued from a row as in the console."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -8,20 +8,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which page is asked for, from 1 on, and how many items it holds."""
+    """The requested page, from 1 on, and the items per page."""
 
     page: int
     page_size: int
 
     @property
     def offset(self) -> int:
-        """Items before this page."""
+        """The number of items before this page."""
         return (self.page - 1) * self.page_size
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """The items of one page, and how many there are in all."""
+    """The items of one page, and the total number of items."""
 
     items: tuple[T, ...]
     request: PageRequest
@@ -29,5 +29,26 @@ class Page(Generic[T]):
 
     @property
     def total_pages(self) -> int:
-        """Pages in all; 0 when there is nothing."""
+        """The number of pages; 0 when there are no items."""
         return -(-self.total // self.request.page_size)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRequest:
+    """The rows of a list, newest first, that come behind the id `before` or ahead of the id `after`; None: the newest.
+
+    Whatever the place in the list, such rows cost one descent of an index.
+    """
+
+    size: int
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Generic[T]):
+    """Some rows of a list, newest first, and whether there are newer and older ones."""
+
+    items: tuple[T, ...]
+    has_newer: bool
+    has_older: bool

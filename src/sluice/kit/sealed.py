@@ -1,4 +1,4 @@
-"""Sealed bytes: a received file that can no longer change, behind one descriptor. How it is received lives in `uploads.spool`."""
+"""A received file that can no longer change, behind one descriptor. It is received in `uploads.spool`."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 class Sealed:
     """The bytes of one upload.
 
-    `fd` is owned by whoever made the value and closed there. `size` is in bytes, `sha256` the raw 32-byte digest of all of them.
+    `fd` is owned and closed by the creator of this value. `size` is in bytes, `sha256` the raw 32-byte digest of all
+    of them.
     """
 
     fd: int
@@ -17,13 +18,11 @@ class Sealed:
 
     @property
     def checksum(self) -> str:
-        """The digest as the interface writes it: `sha256:<hex>`."""
+        """The digest in the format of the interface: `sha256:<hex>`."""
         return f"sha256:{self.sha256.hex()}"
 
     def reopen(self) -> int:
-        """Answer a new read-only descriptor of the same bytes, which the caller closes.
-
-        A duplicate would share the file offset with every other consumer, and a scanner reading beside a parser then makes a
-        good file look corrupt; opening through /proc gives an offset of its own.
-        """
+        """Return a new read-only descriptor of the same bytes, which the caller closes."""
+        # `dup` would share the file offset with all other readers: a scanner beside a parser then makes a good file
+        # look corrupt. Opening through /proc gives an offset of its own.
         return os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)

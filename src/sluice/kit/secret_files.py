@@ -1,4 +1,4 @@
-"""Files that hold a secret: made once, whole, readable by their owner only. What a secret means lives with who asks for it."""
+"""Files that hold a secret: created once, complete, readable by their owner only."""
 
 import fcntl
 import os
@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-_OWNER_ONLY: Final = 0o600
-_OWNER_ONLY_FOLDER: Final = 0o700
-_OTHERS: Final = 0o077
+OWNER_ONLY: Final = 0o600
+OWNER_ONLY_FOLDER: Final = 0o700
+OTHERS: Final = 0o077
 _MAX_BYTES: Final = 64 * 1024
 
 
 class SecretFileRefused(Exception):
-    """A secret file is missing, open to others, or not what it should be. `str()` is one sentence that says what to do."""
+    """A secret file is missing, accessible to others, or invalid. `str()` is one sentence that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """What a secret file holds. `made` tells that it was made just now, which a person should be told."""
+    """The content of a secret file; `made` if it was created just now, which the operator should be told."""
 
     path: Path
     content: bytes = field(repr=False)
@@ -30,23 +30,25 @@ class SecretFile:
 
 
 def read_secret_file(path: Path) -> bytes:
-    """Answer the bytes of `path`, at most 64 KiB.
+    """Return the bytes of `path`, at most 64 KiB.
 
-    The checks look at the opened file, not at its name, so nothing can be swapped in between; a symbolic link is followed, as
-    mounted secrets are links. Raises `SecretFileRefused` when it is missing, no regular file, or open to group or others.
+    Raise `SecretFileRefused` when it is missing, not a regular file, or accessible to group or others. A symbolic link
+    is followed, because mounted secrets are links.
     """
+    # The checks use the open descriptor and not the name, so that nothing can be replaced in between.
     try:
-        # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever
+        # O_NONBLOCK: opening a pipe without a writer would block forever.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise SecretFileRefused(f"The secret file {path} cannot be opened: {error.strerror}.") from error
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise SecretFileRefused(f"The secret file {path} is not a regular file.")
-        if found.st_mode & _OTHERS:
+        if status.st_mode & OTHERS:
             raise SecretFileRefused(
-                f"The secret file {path} can be used by others (mode {stat.S_IMODE(found.st_mode):04o}): run chmod 600 on it."
+                f"The secret file {path} can be used by others (mode {stat.S_IMODE(status.st_mode):04o}): "
+                "run chmod 600 on it."
             )
         with os.fdopen(fd, "rb", closefd=False) as file:
             content = file.read(_MAX_BYTES + 1)
@@ -58,20 +60,21 @@ def read_secret_file(path: Path) -> bytes:
 
 
 def make_secret_file(path: Path, content: bytes) -> bool:
-    """Write `content` to the new file `path`, durably; answer False, and change nothing, when something is already there.
+    """Write `content` to the new file `path`, durably; return False, and change nothing, when the path exists.
 
-    The file appears whole or not at all: it is written beside and then linked to its name, which fails when the name is taken. So of
-    several processes that start at once exactly one makes it, and none ever reads half of it. Raises `SecretFileRefused`.
+    Raise `SecretFileRefused`.
     """
+    # The file is written under another name and then linked, which fails when the name is taken. So of several
+    # processes that start at once exactly one creates it, and none ever reads half of it.
     try:
-        path.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-        beside = _write_beside(path, content)
+        path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        temporary = _write_temporary(path, content)
         try:
-            os.link(beside, path)
+            os.link(temporary, path)
         except FileExistsError:
             return False
         finally:
-            beside.unlink()
+            temporary.unlink()
         _sync_folder(path.parent)
     except OSError as error:
         raise SecretFileRefused(f"The secret file {path} cannot be made: {error.strerror}.") from error
@@ -79,13 +82,13 @@ def make_secret_file(path: Path, content: bytes) -> bool:
 
 
 def replace_secret_file(path: Path, content: bytes) -> None:
-    """Put `content` in the place of what `path` holds, durably and all or nothing. Raises `SecretFileRefused`."""
+    """Replace the content of `path`, durably and atomically. Raise `SecretFileRefused`."""
     try:
-        beside = _write_beside(path, content)
+        temporary = _write_temporary(path, content)
         try:
-            beside.replace(path)
+            temporary.replace(path)
         except OSError:
-            beside.unlink()
+            temporary.unlink()
             raise
         _sync_folder(path.parent)
     except OSError as error:
@@ -93,14 +96,14 @@ def replace_secret_file(path: Path, content: bytes) -> None:
 
 
 def load_or_make(path: Path, make: Callable[[], bytes]) -> SecretFile:
-    """Answer the file at `path`, made from `make()` when there is none. Raises `SecretFileRefused`."""
+    """Read the file at `path`; create it from `make()` when there is none. Raise `SecretFileRefused`."""
     made = not os.path.lexists(path) and make_secret_file(path, make())
     return SecretFile(path=path, content=read_secret_file(path), made=made)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` against other processes that change its secrets by read and replace. Raises `SecretFileRefused`."""
+    """Lock `folder` against other processes that read and replace its secrets. Raise `SecretFileRefused`."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -109,21 +112,21 @@ def locked(folder: Path) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)  # which also lets go of the lock
+        os.close(fd)  # which releases the lock
 
 
-def _write_beside(path: Path, content: bytes) -> Path:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY)
+def _write_temporary(path: Path, content: bytes) -> Path:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(fd)
     except OSError:
-        beside.unlink()
+        temporary.unlink()
         raise
-    return beside
+    return temporary
 
 
 def _sync_folder(folder: Path) -> None:

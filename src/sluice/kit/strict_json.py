@@ -1,4 +1,4 @@
-"""Reading JSON from strangers in exactly one way. What the values mean is judged by the schemas."""
+"""A strict JSON parser for untrusted input: what other parsers could read differently is refused."""
 
 import json
 import math
@@ -9,55 +9,59 @@ MAX_DEPTH: Final = 32
 
 
 class NotStrictJson(ValueError):
-    """The text is not JSON, or could be read in two ways. `str()` names the problem."""
+    """The text is not JSON, or ambiguous. `str()` names the problem."""
 
 
 def read_json(raw: bytes | str, *, max_depth: int = MAX_DEPTH) -> object:
-    """Answer the value of one JSON text (RFC 8259), UTF-8.
+    """Parse one JSON text (RFC 8259) in UTF-8.
 
-    Refuses what parsers read differently or cannot store: duplicate names, NaN and Infinity, lone surrogates, nesting deeper than
-    `max_depth`. Raises `NotStrictJson`.
+    Raise `NotStrictJson`, also for what parsers read differently or cannot store: duplicate names, NaN and Infinity,
+    lone surrogates, and nesting deeper than `max_depth`.
     """
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
-    except UnicodeDecodeError as fault:
-        raise NotStrictJson("not UTF-8") from fault
+    except UnicodeDecodeError as error:
+        raise NotStrictJson("not UTF-8") from error
     if not text.strip():
         raise NotStrictJson("expected JSON, found nothing")
-    if _deepest(text) > max_depth:
+    if _nesting_depth(text) > max_depth:
         raise NotStrictJson(f"nested deeper than {max_depth} levels")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-    except json.JSONDecodeError as fault:
-        raise NotStrictJson(f"not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from fault
-    except ValueError as fault:
-        raise NotStrictJson(str(fault) if isinstance(fault, NotStrictJson) else "a number too long to be read") from fault
+        value = json.loads(
+            text, object_pairs_hook=_unique_members, parse_constant=_refuse_constant, parse_float=_finite_float
+        )
+    except json.JSONDecodeError as error:
+        raise NotStrictJson(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+    except ValueError as error:
+        raise NotStrictJson(
+            str(error) if isinstance(error, NotStrictJson) else "a number too long to be read"
+        ) from error
     for string in _strings(value):
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
             raise NotStrictJson("a string with a lone surrogate")
     return value
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise NotStrictJson("an object that names a member twice")
     return found
 
 
-def _finite(digits: str) -> float:
+def _finite_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
         raise NotStrictJson("a number too large to be read")
     return number
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise NotStrictJson(f"{name} is not JSON")
 
 
-def _deepest(text: str) -> int:
-    """Count brackets outside strings: an upper bound of the depth that needs no recursion."""
+def _nesting_depth(text: str) -> int:
+    """Return the deepest nesting of brackets outside strings, without recursion."""
     depth = deepest = 0
     inside = escaped = False
     for letter in text:

@@ -1,4 +1,4 @@
-"""A brake on failed attempts, by address, in this process. Rate limits of uploads, exact across processes, live in `engines.limiter`."""
+"""A throttle on failed attempts by address, in this process. Rate limits across processes are in `limiter`."""
 
 import ipaddress
 import time
@@ -11,12 +11,14 @@ _MAX_NAME: Final = 64
 
 
 class FailureThrottle:
-    """Blocks an address once it failed `limit` times within any `window_seconds`, until the oldest of those failures is past.
+    """Blocks an address that failed `limit` times in `window_seconds`, until the oldest of those failures expires.
 
-    An IPv6 address counts as its /64 network: one customer line has 2⁶⁴ addresses, and a throttle by address would be none. Memory
-    is bounded by `limit` × `max_addresses` moments; past that, the address that failed longest ago is forgotten first. Success does
-    not clear anything: whoever owns one good key could otherwise guess without end.
+    An IPv6 address counts as its /64 network. Memory is bounded by `limit` x `max_addresses` times; beyond that, the
+    address that failed longest ago is forgotten first.
     """
+
+    # One customer line has a whole IPv6 /64, so a throttle by single address would not limit it. Success clears
+    # nothing: the owner of one valid key could otherwise guess without limit.
 
     def __init__(
         self, limit: int, window_seconds: float, max_addresses: int, *, monotonic: Callable[[], float] = time.monotonic
@@ -30,26 +32,26 @@ class FailureThrottle:
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def blocked(self, address: str) -> float | None:
-        """Answer the seconds until `address` may try again, or None when it may now."""
-        moments = self._failures.get(_network(address))
+        """Return the seconds until `address` may try again, or None when it may now."""
+        moments = self._failures.get(_throttle_key(address))
         if moments is None or len(moments) < self._limit:
             return None
         wait = moments[0] + self._window - self._monotonic()
         return wait if wait > 0 else None
 
     def failed(self, address: str) -> None:
-        """Note a failed attempt. Attempts of a blocked address are not to be made, and if noted they prolong the block."""
-        network, now = _network(address), self._monotonic()
+        """Count a failed attempt. A blocked address should not get this far; its attempts prolong the block."""
+        network, now = _throttle_key(address), self._monotonic()
         moments = self._failures.setdefault(network, deque(maxlen=self._limit))
         moments.append(now)
         self._failures.move_to_end(network)
-        self._forget(now)
+        self._remove_expired(now)
 
     def __len__(self) -> int:
         return len(self._failures)
 
-    def _forget(self, now: float) -> None:
-        """Drop addresses whose last failure is past the window, and the oldest beyond the bound; each is dropped once, so O(1)."""
+    def _remove_expired(self, now: float) -> None:
+        """Remove addresses whose last failure has expired, and the oldest beyond the limit; amortized O(1)."""
         while self._failures:
             network, moments = next(iter(self._failures.items()))
             if len(self._failures) <= self._max_addresses and moments[-1] + self._window > now:
@@ -57,8 +59,8 @@ class FailureThrottle:
             del self._failures[network]
 
 
-def _network(address: str) -> str:
-    """Answer what is counted: an IPv4 address, an IPv6 network, or the name itself when it is neither (a Unix socket)."""
+def _throttle_key(address: str) -> str:
+    """Return the key to count under: an IPv4 address, an IPv6 network, or the name itself (a Unix socket)."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The contract of a rate limiter. No engine lives here."""
+"""The contract of a rate limiter."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -6,15 +6,15 @@ from typing import Protocol, runtime_checkable
 from sluice.kit.health import EngineHealth
 
 
-class LimiterAway(Exception):
-    """The limiter does not answer, so nobody knows whether a place is free. `str()` is one safe sentence."""
+class LimiterUnavailable(Exception):
+    """The limiter does not answer, so it is not known whether the limit is reached. `str()` is one safe sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A place in the window was claimed. `remaining` places are left; `token` gives this one back.
+    """A take was counted. `remaining` more fit into the window; `token` gives this one back.
 
-    `at` is the moment of the claim in seconds by the engine's own clock.
+    `at` is the time of the take in seconds by the engine's own clock.
     """
 
     key: str
@@ -25,7 +25,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """The window is full. `retry_after` is the time in seconds until a place falls free."""
+    """The window is full. `retry_after` is the time in seconds until the next take fits."""
 
     retry_after: float
 
@@ -35,34 +35,35 @@ class ForgetsIdle(Protocol):
     """A limiter that keeps the takes of a key until the next take of the same key."""
 
     async def forget_idle(self) -> None:
-        """Delete what counts in no window any more. Raises `LimiterAway`."""
+        """Delete the takes that count in no window any more. Raise `LimiterUnavailable`."""
         ...
 
 
 class Limiter(Protocol):
-    """A sliding window: in any window of `window_seconds`, at most `limit` takes of one key succeed, however many ask at once.
+    """A sliding window: in any `window_seconds`, at most `limit` takes of one key succeed, also concurrent ones.
 
-    A window is half open: a take at the moment `at` counts before `at + window_seconds` and no longer at it.
+    A window is half open: a take at `at` counts before `at + window_seconds` and no longer at that moment.
     """
 
     async def take(self, key: str, *, limit: int, window_seconds: int) -> Taken | Exhausted:
-        """Claim one place atomically. A refused take leaves no trace: waiting callers do not push the window ahead of them.
+        """Count and claim atomically. A refused take is not counted, so retries do not extend the wait.
 
-        Raises `LimiterAway` in bounded time when the engine cannot be asked; the place may then be taken all the same.
+        Raise `LimiterUnavailable` in bounded time when the engine cannot be asked; the take may be counted all the
+        same.
         """
         ...
 
     async def give_back(self, taken: Taken, *, window_seconds: int) -> None:
-        """Free a claimed place, as for an attempt that the service itself could not finish. Twice, or too late, is a no-op.
+        """Uncount a take, for an attempt that the service itself could not finish. Twice, or too late, is a no-op.
 
-        Never raises: a place that cannot be given back counts until its window is over.
+        Never raises: a take that cannot be given back counts until its window is over.
         """
         ...
 
     async def health(self) -> EngineHealth:
-        """Answer how the engine is. Never raises."""
+        """Return the state of the engine. Never raises."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections. A second call is a no-op."""
+        """Release connections. A second call is a no-op."""
         ...

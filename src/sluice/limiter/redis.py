@@ -1,4 +1,4 @@
-"""The rate limiter of many processes in one Redis or Valkey. The windows live there, and so does the clock."""
+"""The rate limiter of many processes in one Redis or Valkey, with the clock of that server."""
 
 import secrets
 from typing import Any, Final
@@ -9,16 +9,17 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
 
-from sluice.engines.limiter.protocol import Exhausted, LimiterAway, Taken
 from sluice.kit.health import EngineHealth, EngineState
+from sluice.limiter.protocol import Exhausted, LimiterUnavailable, Taken
 from sluice.observe.log import log
 
 _MICROSECONDS: Final = 1_000_000
-_FAULTS: Final = (RedisError, OSError, RuntimeError)
-"""What asking a Redis that goes away may raise. A RuntimeError is uvloop's word for a connection that was reset a moment ago."""
-# A sorted set per key: a member per take, its score the moment in microseconds by the server's clock (exact in a double until
-# the year 2255). The server runs a script alone, so count and claim are one step. A token that is there already is a repeat
-# of a request whose answer got lost: it has its place. `%.0f`, since Lua shortens large numbers otherwise.
+# uvloop raises RuntimeError for a connection that was reset a moment ago.
+_ERRORS: Final = (RedisError, OSError, RuntimeError)
+# A sorted set for each key: a member for each take, its score the time in microseconds by the server's clock (exact in
+# a double until the year 2255). The server runs a script atomically, so count and claim are one step. A token that is
+# there already is a retry whose first answer was lost: it is counted already. `%.0f`, because Lua rounds large numbers
+# otherwise.
 _TAKE: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -42,9 +43,9 @@ return {1, limit - count - 1, now}
 class RedisLimiter:
     """An exact sliding window for all processes that use the same server.
 
-    `url` is `redis://`, `rediss://` (TLS) or `unix://`, with password and database number as Redis clients write them; raises
-    `ValueError` for others. No answer is waited for longer than `seconds`, nor a connection of the `pool_size` ones; a request
-    on a connection that has broken is repeated once on a new one, so a take ends within four times that.
+    `url` is `redis://`, `rediss://` (TLS) or `unix://`, with password and database number as Redis clients write them;
+    raise `ValueError` for others. An answer, and a free connection of the `pool_size` ones, are awaited for `seconds`
+    each. A request on a broken connection is repeated once on a new one, so a take ends within four times that.
     """
 
     def __init__(self, url: str, *, seconds: float = 1.0, pool_size: int = 50, prefix: str = "sluice:rate:") -> None:
@@ -62,38 +63,41 @@ class RedisLimiter:
         self._take = self._client.register_script(_TAKE)
 
     async def take(self, key: str, *, limit: int, window_seconds: int) -> Taken | Exhausted:
-        """Claim one place; see the protocol."""
+        """Count and claim; see the protocol."""
         token = secrets.token_hex(8)
         arguments: list[int | str] = [limit, window_seconds * _MICROSECONDS, token]
         try:
             taken, figure, at = await self._take(keys=[self._prefix + key], args=arguments)
-        except _FAULTS as fault:
-            raise LimiterAway(f"Redis does not answer as it should ({type(fault).__name__})") from fault
+        except _ERRORS as error:
+            raise LimiterUnavailable(f"Redis does not answer as it should ({type(error).__name__})") from error
         if taken:
             return Taken(key, token, max(0, figure), at / _MICROSECONDS)
         return Exhausted(figure / _MICROSECONDS)
 
-    async def give_back(self, taken: Taken, *, window_seconds: int) -> None:  # noqa: ARG002  (other engines need the window)
-        """Free the place of this token, if it still counts."""
+    async def give_back(self, taken: Taken, *, window_seconds: int) -> None:  # noqa: ARG002  (others need the window)
+        """Delete the take of this token, if it still counts."""
         try:
             await self._client.zrem(self._prefix + taken.key, taken.token)
-        except _FAULTS as fault:
-            log.warning("place_not_given_back", limiter="redis", fault=type(fault).__name__)
+        except _ERRORS as error:
+            log.warning("place_not_given_back", limiter="redis", fault=type(error).__name__)
 
     async def health(self) -> EngineHealth:
-        """Ask the server who it is, and whether it would throw windows away when its memory is full. Never raises."""
+        """Return the server's state and version, and whether it evicts windows when its memory is full.
+
+        Never raises.
+        """
         try:
-            facts: dict[str, Any] = await self._client.info("server", "memory")
-        except _FAULTS as fault:
-            return EngineHealth("limiter", "redis", EngineState.DOWN, detail=f"no answer ({type(fault).__name__})")
-        version = str(facts.get("valkey_version") or facts.get("redis_version", ""))
-        evicts = facts.get("maxmemory") and facts.get("maxmemory_policy") != "noeviction"
+            info: dict[str, Any] = await self._client.info("server", "memory")
+        except _ERRORS as error:
+            return EngineHealth("limiter", "redis", EngineState.DOWN, detail=f"no answer ({type(error).__name__})")
+        version = str(info.get("valkey_version") or info.get("redis_version", ""))
+        evicts = info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction"
         if evicts:
             detail = "the server drops windows when its memory is full: set maxmemory-policy noeviction"
             return EngineHealth("limiter", "redis", EngineState.DEGRADED, version, detail)
         return EngineHealth("limiter", "redis", EngineState.UP, version, "exact across all processes of this server")
 
     async def aclose(self) -> None:
-        """Let go of the connections. A second call is a no-op."""
+        """Release the connections. A second call is a no-op."""
         await self._client.aclose()
         await self._client.connection_pool.disconnect()

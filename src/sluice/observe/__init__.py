@@ -1,1 +1,1 @@
-"""How the service tells what it does: log, metrics. What is worth telling is decided where it happens."""
+"""Log, metrics and traces of the service. What is recorded is decided where it happens."""

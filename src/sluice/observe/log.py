@@ -1,4 +1,4 @@
-"""The log: one structured line per event, JSON for machines or text for people. Secrets never reach it: callers pass names and ids."""
+"""The log: one structured line per event, as JSON or as text. Callers pass names and ids, never secrets."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("sluice")
 
 
 def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
-    """Send the service's and the libraries' lines to standard error, in one form."""
+    """Write the log of the service and its libraries to standard error, in one format."""
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -29,14 +29,18 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.format_exc_info, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     log_level = logging.getLevelName(level.upper())
     logging.getLogger("sluice").setLevel(log_level)
-    # What libraries say at `debug` holds values of SQL statements, headers and bodies: nobody may read those, whatever is set.
+    # Libraries log values of SQL statements, headers and bodies at `debug`: those never reach the log, whatever is set.
     root.setLevel(max(logging.INFO, log_level))
-    for chatty in ("uvicorn.access", "botocore", "alembic", "asyncio"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    for library in ("uvicorn.access", "botocore", "alembic", "asyncio"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, root.level))

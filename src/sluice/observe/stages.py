@@ -1,12 +1,13 @@
-"""Measures one stage of an upload: its seconds as a metric, and a span where traces are wanted. What the stages are is in `uploads`."""
+"""Measurement of one stage of an upload or one sweep: its seconds as a metric, and a span if traces are exported."""
 
 import functools
 from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
+from prometheus_client import Histogram
+
 from sluice.observe.metrics import STAGE_SECONDS, WORKER_SECONDS
-from sluice.observe.seconds import Observed
 from sluice.observe.traces import span
 
 P = ParamSpec("P")
@@ -24,16 +25,16 @@ def swept(sweep: str) -> Callable[[Async[P, T]], Async[P, T]]:
     return _measured(WORKER_SECONDS.labels(sweep), sweep)
 
 
-def _measured(seconds: Observed, name: str) -> Callable[[Async[P, T]], Async[P, T]]:
+def _measured(seconds: Histogram, name: str) -> Callable[[Async[P, T]], Async[P, T]]:
     def decorate(inner: Async[P, T]) -> Async[P, T]:
         @functools.wraps(inner)
         async def measured(*args: P.args, **kwargs: P.kwargs) -> T:
-            began = perf_counter()
+            start = perf_counter()
             try:
                 with span(name):
                     return await inner(*args, **kwargs)
             finally:
-                seconds.observe(perf_counter() - began)
+                seconds.observe(perf_counter() - start)
 
         return measured
 

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry, configured by its standard `OTEL_*` variables. Where none asks for traces, nothing of it is imported.
+"""Traces by OpenTelemetry, configured by its standard `OTEL_*` variables. Without those the library is not imported.
 
-A span says what was done, how long, for which request and tenant. It never holds a file's name, a path with ids, a query or the words of an
-exception: those may hold secrets.
+A span has a name, a duration, a request id and a tenant id. It never holds a file's name, a path with ids, a query or
+the message of an exception: those may hold secrets.
 """
 
 # ruff: noqa: PLC0415  (a process that sends no traces must not pay for the library)
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_FLUSH_SECONDS: Final = 3.0
-"""So long the end of a process waits for a collector that does not answer."""
-_SERVER_FAULT: Final = 500
-_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
+_FLUSH_SECONDS: Final = 3.0  # for which the end of a process waits for a collector that does not answer
+_SERVER_ERROR: Final = 500
+_PROPAGATED: Final = frozenset({b"traceparent", b"tracestate"})
+_NO_SPAN: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class _Tracing:
-    """The tracer of this process, None while nobody asks for traces."""
+    """The tracer of this process, None while no traces are exported."""
 
     tracer: "Tracer | None" = None
 
 
 @contextmanager
 def exported(environment: Mapping[str, str]) -> Iterator[None]:
-    """Send spans to the collector that `environment` names until the block ends; do nothing where it names none.
+    """Send spans to the collector that `environment` names until the block ends; do nothing if it names none.
 
-    A collector that is away costs a line in the log and the spans, never a request.
+    An unavailable collector costs spans and a line in the log, never a request.
     """
-    refusal = _obstacle(environment)
-    if not wanted(environment) or refusal:
-        if refusal:
-            log.warning("traces_off", why=refusal)
+    obstacle = _obstacle(environment) if is_requested(environment) else ""
+    if obstacle:
+        log.warning("traces_off", why=obstacle)
+    if obstacle or not is_requested(environment):
         yield
         return
     provider = _provider()
@@ -53,14 +53,14 @@ def exported(environment: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _Tracing.tracer = None
-        # In a thread of its own: the library waits longer than told for a collector that does not answer.
-        last = Thread(target=provider.shutdown, daemon=True)
-        last.start()
-        last.join(_FLUSH_SECONDS)
+        # In a thread of its own: the library exceeds its own timeout when the collector does not answer.
+        flush = Thread(target=provider.shutdown, daemon=True)
+        flush.start()
+        flush.join(_FLUSH_SECONDS)
 
 
-def wanted(environment: Mapping[str, str]) -> bool:
-    """Answer whether `environment` asks for traces: an OTLP endpoint or exporter, and nothing that switches them off."""
+def is_requested(environment: Mapping[str, str]) -> bool:
+    """Return whether `environment` requests traces: an OTLP endpoint or exporter, and nothing that disables them."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
@@ -68,9 +68,7 @@ def wanted(environment: Mapping[str, str]) -> bool:
 
 
 def _obstacle(environment: Mapping[str, str]) -> str:
-    """Answer why spans that are wanted cannot be sent, or nothing."""
-    if not wanted(environment):
-        return ""
+    """Return why spans cannot be sent, or an empty string."""
     protocol = next((environment[name] for name in _PROTOCOLS if environment.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
         return f"spans are sent by http/protobuf, not by {protocol}: set OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -86,7 +84,7 @@ def _provider() -> "TracerProvider":
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     resource = Resource.create()
-    if str(resource.attributes["service.name"]).startswith("unknown_service"):  # the library's word for what nobody named
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):  # the library's default
         resource = resource.merge(Resource({"service.name": "sluice"}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -94,42 +92,45 @@ def _provider() -> "TracerProvider":
 
 
 def span(name: str) -> AbstractContextManager[None]:
-    """Open a span below the present one for a block."""
-    return _NOTHING if _Tracing.tracer is None else _span(_Tracing.tracer, name)
+    """Open a child span of the current one for a block."""
+    return _NO_SPAN if _Tracing.tracer is None else _span(_Tracing.tracer, name)
 
 
 @contextmanager
 def _span(tracer: "Tracer", name: str) -> Iterator[None]:
     with tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as opened:
-        opened.set_attributes(_bound())
+        opened.set_attributes(_context_attributes())
         try:
             yield
         except asyncio.CancelledError:
-            # What was called off has not failed: the scan of a file that the checker refuses meanwhile.
+            # Cancelled work has not failed, such as the scan of a file that is rejected meanwhile.
             opened.set_attribute("sluice.cancelled", True)
             raise
-        except BaseException as fault:
-            _failed(opened, type(fault).__name__)
+        except BaseException as error:
+            _mark_failed(opened, type(error).__name__)
             raise
 
 
 class RequestSpan:
-    """The outermost span of one HTTP request; `end` names it when its route is known."""
+    """The root span of one HTTP request; `end` names it when its route is known."""
 
     def __init__(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Begin it, below the caller's span where `traceparent` names one. Without a collector nothing begins."""
+        """Start it, as a child of the caller's span if `traceparent` names one.
+
+        Without a collector this does nothing.
+        """
         self._method = method
         self._span: Span | None = None
         if _Tracing.tracer is not None:
-            self._begin(_Tracing.tracer, headers)
+            self._start(_Tracing.tracer, headers)
 
-    def _begin(self, tracer: "Tracer", headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _start(self, tracer: "Tracer", headers: Iterable[tuple[bytes, bytes]]) -> None:
         from opentelemetry import context, propagate, trace
 
         carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
-        above = propagate.extract(carrier)
-        self._span = tracer.start_span(self._method, above, kind=trace.SpanKind.SERVER, record_exception=False)
-        self._token = context.attach(trace.set_span_in_context(self._span, above))
+        parent = propagate.extract(carrier)
+        self._span = tracer.start_span(self._method, parent, kind=trace.SpanKind.SERVER, record_exception=False)
+        self._token = context.attach(trace.set_span_in_context(self._span, parent))
 
     def end(self, route: str, status: int) -> None:
         """End it; a second call is a no-op."""
@@ -138,26 +139,23 @@ class RequestSpan:
         from opentelemetry import context
 
         self._span.update_name(f"{self._method} {route}")
-        self._span.set_attributes(_bound() | {"http.request.method": self._method, "http.route": route})
+        self._span.set_attributes(_context_attributes() | {"http.request.method": self._method, "http.route": route})
         self._span.set_attribute("http.response.status_code", status)
-        if status >= _SERVER_FAULT:
-            _failed(self._span, str(status))
+        if status >= _SERVER_ERROR:
+            _mark_failed(self._span, str(status))
         self._span.end()
         context.detach(self._token)
         self._span = None
 
 
-_PROPAGATED: Final = frozenset({b"traceparent", b"tracestate"})
+def _context_attributes() -> dict[str, str]:
+    """Return the ids of request and tenant that the lines of the log carry too."""
+    bound = structlog.contextvars.get_contextvars()
+    return {f"sluice.{name}": str(bound[name]) for name in ("request_id", "tenant_id") if name in bound}
 
 
-def _bound() -> dict[str, str]:
-    """Answer what the log's lines of this request say too: its id and its tenant."""
-    said = structlog.contextvars.get_contextvars()
-    return {f"sluice.{name}": str(said[name]) for name in ("request_id", "tenant_id") if name in said}
-
-
-def _failed(opened: "Span", kind: str) -> None:
+def _mark_failed(opened: "Span", error_type: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    opened.set_attribute("error.type", kind)
+    opened.set_attribute("error.type", error_type)
     opened.set_status(Status(StatusCode.ERROR))

@@ -1,25 +1,34 @@
-"""Object stores: a tenant's own buckets and the platform's store. Which store a file belongs to is decided in `buckets`."""
+"""Object stores: tenants' own buckets and the platform's store.
 
-from sluice.engines.storage.protocol import (
+Which store a file belongs to is decided in `buckets`.
+"""
+
+from sluice.storage.protocol import (
     AbortsStaleParts,
-    Listed,
+    DeletesMany,
+    EndpointNotAllowed,
+    ListedObject,
     ListsObjects,
     ObjectStore,
     PresignsDownloads,
-    PutsAhead,
-    StoreFault,
+    StoreError,
     StoreFull,
+    StoreUnavailable,
+    SupportsSpeculativePut,
     SweepsLeftovers,
 )
 
 __all__ = [
     "AbortsStaleParts",
-    "Listed",
+    "DeletesMany",
+    "EndpointNotAllowed",
+    "ListedObject",
     "ListsObjects",
     "ObjectStore",
     "PresignsDownloads",
-    "PutsAhead",
-    "StoreFault",
+    "StoreError",
     "StoreFull",
+    "StoreUnavailable",
+    "SupportsSpeculativePut",
     "SweepsLeftovers",
 ]

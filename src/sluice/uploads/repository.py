@@ -1,84 +1,147 @@
-"""All queries of the commit protocol: reserve, record, abandon, and the decision log. When each runs is in `stages.commit` and the worker.
+"""All queries of uploads: the snapshot, reserving, recording, releasing, and the decision log.
 
-The row of a file is `pending` from `reserve` to `record`; a lease ends it otherwise. Room in the quota and in the plan is claimed by
-conditional updates, never by a look and a later write.
+When each runs is in `reservation`.
+
+The row of a file is `pending` from `reserve` to `record`; its lease ends it otherwise. Room in the quota and in the
+plan is claimed by conditional updates, never by a read and a later write.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from datetime import timedelta
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, cast, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, Boolean, cast, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sluice import __version__
 from sluice.access import Principal
 from sluice.buckets import Bucket
 from sluice.buckets.repository import bucket_of
 from sluice.contexts.context import BYTES_PER_MB
 from sluice.contexts.repository import context_of
 from sluice.db.database import Database
-from sluice.db.moments import ahead, month, now
-from sluice.db.schema import api_keys, contexts, decisions, files, plan_usage, tenants
-from sluice.db.types import AnyRow
-from sluice.files import FileRecord
+from sluice.db.schema import (
+    IS_STORED,
+    api_keys,
+    contexts,
+    files,
+    plan_usage,
+    resumable_uploads,
+    storage_configs,
+    tenants,
+    upload_tokens,
+)
+from sluice.db.sql import AnyRow, Moment, month
+from sluice.db.statement import BatchStatement, Statement
+from sluice.decisions import DecisionRecord
+from sluice.decisions.repository import log_decision
+from sluice.events import outbox
+from sluice.events.catalogue import FileQuarantined, FileRejected, FileStored, UploadTokenSpent
+from sluice.files import repository as file_rows
 from sluice.observe.stages import staged
-from sluice.uploads.reasons import Reason
-from sluice.uploads.statements import CLAIM_BY_KEY, CLAIM_BY_USER, LOG, LOOK, RECORD, SEEN_BY_KEY, SEEN_BY_USER
-from sluice.uploads.values import Decision, Facts, Look, PendingFile, Rules
+from sluice.uploads import sql_postgres, sql_sqlite
+from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
+from sluice.uploads.reasons import WORDS
+from sluice.uploads.values import Attempt, ContextSnapshot, Decision, PendingFile, Rejection, Rules, Usage
 
-_RESCANNED: Final = {"clean": None, "incomplete": Reason.SCAN_INCOMPLETE.value, "infected": Reason.VIRUS_DETECTED.value}
-"""The reason in the log, by the outcome of a later scan."""
-_CONTEXT_COLUMNS = tuple(contexts.c.keys())
+_CONTEXT_COLUMNS: Final = tuple(contexts.c.keys())
+_SNAPSHOT: Final = Statement(
+    postgres=sql_postgres.SNAPSHOT,
+    sqlite=[sql_sqlite.SNAPSHOT],
+    types={
+        **{column.name: column.type for column in contexts.c},
+        **{f"bucket_{column.name}": column.type for column in storage_configs.c},
+        "bucket_is_default": Boolean(),
+        "present": Moment(),
+    },
+)
+_FIND_DUPLICATE: Final = """
+SELECT file_id FROM files
+ WHERE tenant_id = :tenant_id AND sha256 = :sha256 AND context_key = :context_key AND state = 'stored'
+ LIMIT 1
+"""
+_DUPLICATE: Final = Statement(postgres=_FIND_DUPLICATE, sqlite=[_FIND_DUPLICATE])
+_RESERVE: Final = Statement(
+    postgres=sql_postgres.RESERVE,
+    sqlite=sql_sqlite.RESERVE,
+    batch=BatchStatement(
+        sql_postgres.RESERVE_BATCH,
+        each=(
+            "file_id",
+            "original_filename",
+            "content_type",
+            "size_bytes",
+            "sha256",
+            "object_key",
+            "metadata",
+            "report_id",
+            "created_at",
+            "scanned_with",
+            "scanned_at",
+        ),
+        key="file_id",
+    ),
+)
+_RECORD: Final = Statement(
+    postgres=sql_postgres.RECORD,
+    sqlite=sql_sqlite.RECORD,
+    batch=BatchStatement(
+        sql_postgres.RECORD_BATCH,
+        each=(
+            *(name for name in DecisionRecord.__slots__ if name != "tenant_id"),
+            "stored_id",
+            "life_seconds",
+            "quarantined_at",
+            "event_id",
+            "event_type",
+            "event_data",
+        ),
+        key="report_id",
+    ),
+)
+_REJECT: Final = Statement(postgres=sql_postgres.REJECT, sqlite=sql_sqlite.REJECT)
 
 
 @staged("look")
-async def look(database: Database, tenant_id: str, context_key: str, at: datetime) -> Look | None:
-    """Answer a context with all that an upload into it must know, in one round trip, or None."""
-    row = await database.fetch(LOOK, {"tenant_id": tenant_id, "context_key": context_key})
+async def load_snapshot(database: Database, tenant_id: str, context_key: str) -> ContextSnapshot | None:
+    """Return a context with all that an upload into it needs, in one round trip, or None."""
+    row = await database.fetch(_SNAPSHOT, {"tenant_id": tenant_id, "context_key": context_key})
     if row is None:
         return None
     context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
-    bucket = None if row["bucket.config_id"] is None else bucket_of({name: row[f"bucket.{name}"] for name in Bucket.__slots__})
-    return Look(context, Rules.of(context), bucket, row["plan"], row["uploads"] or 0, row["present"], at)
+    bucket = None
+    if row["bucket_config_id"] is not None:
+        bucket = bucket_of({name: row[f"bucket_{name}"] for name in Bucket.__slots__})
+    usage = Usage(context.storage_used_bytes, row["uploads"] or 0, row["present"])
+    return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage)
 
 
-async def claim_at_once(database: Database, file: PendingFile) -> bool:
-    """Claim an upload's bytes and write its pending row in one round trip, if all is as it was seen; answer whether it was.
+async def reserve(database: Database, file: PendingFile) -> bool:
+    """Reserve an upload's bytes and write its pending row in one round trip, if its versions hold and there is room.
 
-    False says nothing about why: the statements below, one by one, tell. Only for files that count in no plan.
+    False does not say why; the functions below do, one by one. Only for files that count in no plan.
     """
-    unit = CLAIM_BY_USER if file.uploader.key_id is None else CLAIM_BY_KEY
-    return await database.commit(unit, _pending_row(file) | _seen_row(file)) is not None
+    values = _pending_row(file) | _versions_row(file) | {"lease_seconds": file.lease.total_seconds()}
+    return await database.commit(_RESERVE, values) is not None
 
 
-async def is_as_seen(database: Database, file: PendingFile) -> bool:
-    """Answer whether the editions of tenant, key, context and bucket are still those that the upload was judged by."""
-    unit = SEEN_BY_USER if file.uploader.key_id is None else SEEN_BY_KEY
-    return await database.fetch(unit, _pending_row(file) | _seen_row(file)) is not None
+async def record(database: Database, decision: Decision, file: PendingFile, life: timedelta | None) -> bool:
+    """Make a pending file visible, log its decision and write its event in one round trip; False if its lease was lost.
 
-
-async def record_at_once(database: Database, decision: Decision, file_id: str, life: timedelta | None) -> bool:
-    """Make a pending file visible and log its decision in one round trip; False when its lease ran out and the worker was there first.
-
-    After its `life`, if it has one, the worker deletes it.
+    The worker deletes the file when its `life`, if it has one, is over.
     """
-    life_seconds = None if life is None else life.total_seconds()
-    return await database.commit(RECORD, _decision_row(decision) | {"stored_id": file_id, "life_seconds": life_seconds}) is not None
+    values = decision_record(decision).row() | {
+        "stored_id": file.file_id,
+        "life_seconds": None if life is None else life.total_seconds(),
+        "quarantined_at": decision.created_at if decision.outcome == "quarantined" else None,
+        **outbox.row_of(_stored_event(decision, file)),
+    }
+    return await database.commit(_RECORD, values) is not None
 
 
-WorkQueue = Literal["leases", "purge", "test_files"]
-_QUEUES = {
-    "leases": (("pending",), files.c.lease_until),
-    "purge": (("gone", "deleted"), files.c.due_at),
-    "test_files": (("stored",), files.c.due_at),
-}
-"""What waits for the worker: in which states a row of each queue is, and since when it is due."""
-
-
-async def still_welcome(connection: AsyncConnection, uploader: Principal) -> bool:
-    """Answer whether the uploader's tenant and key are still active: a key revoked during the upload stores nothing."""
+async def is_uploader_active(connection: AsyncConnection, uploader: Principal) -> bool:
+    """Return whether the uploader's tenant and key are still active: a key revoked during the upload stores nothing."""
     query = select(tenants.c.tenant_id).where(tenants.c.tenant_id == uploader.tenant_id, tenants.c.status == "active")
     if uploader.key_id is not None:
         query = query.join(api_keys, api_keys.c.tenant_id == tenants.c.tenant_id).where(
@@ -87,19 +150,32 @@ async def still_welcome(connection: AsyncConnection, uploader: Principal) -> boo
     return (await connection.execute(query)).one_or_none() is not None
 
 
-async def context_usage(connection: AsyncConnection, context_id: str) -> AnyRow | None:
-    """Answer `storage_used_bytes` and `status` of a context, or None."""
-    query = select(contexts.c.storage_used_bytes, contexts.c.status).where(contexts.c.context_id == context_id)
+async def bucket_exists(connection: AsyncConnection, tenant_id: str, config_id: str | None) -> bool:
+    """Return whether a bucket is still registered; the platform's own store, None, always is."""
+    if config_id is None:
+        return True
+    query = select(storage_configs.c.config_id).where(
+        storage_configs.c.tenant_id == tenant_id, storage_configs.c.config_id == config_id
+    )
+    return (await connection.execute(query)).one_or_none() is not None
+
+
+async def context_usage(connection: AsyncConnection, tenant_id: str, context_id: str) -> AnyRow | None:
+    """Return `storage_used_bytes` and `status` of a context, or None."""
+    query = select(contexts.c.storage_used_bytes, contexts.c.status).where(
+        contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id
+    )
     return (await connection.execute(query)).one_or_none()
 
 
-async def claim_bytes(connection: AsyncConnection, context_id: str, size_bytes: int) -> bool:
-    """Claim room in an active context's quota; answer whether there was room."""
+async def claim_bytes(connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int) -> bool:
+    """Claim room in an active context's quota; return whether there was room."""
     after = contexts.c.storage_used_bytes + size_bytes
-    quota = cast(contexts.c.storage_quota_mb, BigInteger) * BYTES_PER_MB  # 2 GB and more are beyond an integer of PostgreSQL
+    quota = cast(contexts.c.storage_quota_mb, BigInteger) * BYTES_PER_MB  # 2 GB are beyond PostgreSQL's integer
     statement = (
         update(contexts)
         .where(
+            contexts.c.tenant_id == tenant_id,
             contexts.c.context_id == context_id,
             contexts.c.status == "active",
             or_(contexts.c.storage_quota_mb.is_(None), after <= quota),
@@ -110,8 +186,25 @@ async def claim_bytes(connection: AsyncConnection, context_id: str, size_bytes: 
     return (await connection.execute(statement)).one_or_none() is not None
 
 
+async def find_twin(connection: AsyncConnection, file: PendingFile) -> str | None:
+    """Return the state of another file of the context with the same bytes, or None."""
+    same = (
+        files.c.tenant_id == file.tenant_id,
+        files.c.context_key == file.context_key,
+        files.c.sha256 == file.sha256,
+    )
+    # Each by the condition of its index; the pending one first, since it may become stored in between.
+    stored = select(files.c.state).where(*same, IS_STORED).limit(1)
+    pending = select(files.c.state).where(*same, files.c.state == "pending", files.c.lease_until.is_not(None)).limit(1)
+    for query in (pending, stored):
+        state: str | None = (await connection.execute(query)).scalar_one_or_none()
+        if state is not None:
+            return state
+    return None
+
+
 async def claim_plan(connection: AsyncConnection, tenant_id: str, limit: int) -> str | None:
-    """Claim one upload of the present month's plan; answer the month that it counts in, None when there was none."""
+    """Claim one upload of the current month's plan; return that month, None if the limit is reached."""
     if limit < 1:
         return None
     upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
@@ -129,131 +222,110 @@ async def claim_plan(connection: AsyncConnection, tenant_id: str, limit: int) ->
     return claimed
 
 
-async def add_pending(connection: AsyncConnection, file: PendingFile, plan_month: str | None) -> None:
-    """Insert the row of a file whose object does not exist yet, and which counts in `plan_month`, if in any."""
-    row = _pending_row(file) | {"plan_month": plan_month}
-    row["lease_until"] = ahead(timedelta(seconds=row.pop("lease_seconds")))
-    await connection.execute(insert(files).values(row))
+async def claim_token_file(connection: AsyncConnection, tenant_id: str, token_id: str) -> bool:
+    """Claim one of the files that an upload token may store; return whether one was left.
 
-
-async def abandon(connection: AsyncConnection, file_id: str, *, at_once: bool) -> bool:
-    """Fence a pending file: it can never become stored, and all that it claimed is released.
-
-    Its object is due to be purged at once, or when its lease would have ended: then no late write can bring it back.
+    Write an event with the last one.
     """
+    columns = upload_tokens.c
     statement = (
-        update(files)
-        .where(files.c.file_id == file_id, files.c.state == "pending")
-        .values(state="gone", lease_until=None, due_at=now() if at_once else files.c.lease_until)
-        .returning(files.c.tenant_id, files.c.context_id, files.c.size_bytes, files.c.plan_month)
+        update(upload_tokens)
+        .where(
+            columns.tenant_id == tenant_id,
+            columns.token_id == token_id,
+            columns.files_claimed < columns.max_files,
+            columns.revoked_at.is_(None),
+        )
+        .values(files_claimed=columns.files_claimed + 1)
+        .returning(columns.files_claimed, columns.max_files, columns.context_key, columns.end_user)
     )
     row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return False
-    await connection.execute(
-        update(contexts)
-        .where(contexts.c.context_id == row.context_id)
-        .values(storage_used_bytes=contexts.c.storage_used_bytes - row.size_bytes)
-    )
-    if row.plan_month is not None:
-        await connection.execute(
-            update(plan_usage)
-            .where(plan_usage.c.tenant_id == row.tenant_id, plan_usage.c.month == row.plan_month)
-            .values(uploads=plan_usage.c.uploads - 1)
+    if row is not None and row.files_claimed == row.max_files:
+        spent = UploadTokenSpent(
+            token_id=token_id, context_key=row.context_key, max_files=row.max_files, end_user=row.end_user
         )
-    return True
+        await outbox.add(connection, tenant_id, spent)
+    return row is not None
+
+
+async def claim_attempt(connection: AsyncConnection, tenant_id: str, attempt: Attempt, file_id: str) -> bool:
+    """Make the file that of a resumable upload; return whether this attempt still judges it."""
+    columns = resumable_uploads.c
+    statement = (
+        update(resumable_uploads)
+        .where(
+            columns.tenant_id == tenant_id,
+            columns.upload_id == attempt.upload_id,
+            columns.report_id == attempt.report_id,
+            columns.state == "judging",
+        )
+        .values(file_id=file_id)
+        .returning(columns.upload_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def add_pending(connection: AsyncConnection, file: PendingFile, plan_month: str | None) -> None:
+    """Insert the row of a file whose object does not exist yet; it counts in `plan_month`, if in any."""
+    permit = file.uploader.permit
+    counted = {"plan_month": plan_month, "upload_token_id": None if permit is None else permit.token_id}
+    await file_rows.add_pending(connection, _pending_row(file) | counted, file.lease)
 
 
 async def write_decision(database: Database, decision: Decision) -> None:
     """Append one row to the decision log, in a transaction of its own."""
-    await database.commit(LOG, _decision_row(decision))
+    await log_decision(database, decision_record(decision))
 
 
-async def write_rescan(
-    connection: AsyncConnection, file: FileRecord, facts: Facts, report_id: str, at: datetime, *, quarantined: bool
-) -> None:
-    """Append to the decision log what a later scan said of a stored file, and what became of it. It was judged by no rules of its context."""
-    scanned = facts.scanned
-    if scanned is None:
-        raise ValueError("a scan without an answer is none")
-    await connection.execute(
-        insert(decisions).values(
-            report_id=report_id,
-            tenant_id=file.tenant_id,
-            file_id=file.file_id,
-            context_key=file.context_key,
-            mode="rescan",
-            rules={},
-            rules_version=0,
-            facts=facts.to_json(),
-            engines={"scanner": scanned.engine, "signatures": scanned.signatures},
-            outcome="quarantined" if quarantined else "kept",
-            reason=_RESCANNED[scanned.outcome],
-            detail=scanned.detail[:1000],
-            actor={"id": "worker", "name": "worker", "via": "worker"},
-            created_at=at,
-        )
+async def reject(database: Database, decision: Decision, rejection: Rejection) -> None:
+    """Append the decision on a rejected upload to the decision log, and write its event."""
+    event = FileRejected(
+        **_reported(decision),
+        original_filename=decision.facts.filename,
+        size_bytes=decision.facts.size_bytes,
+        reason=rejection.reason.value,
+        retryable=WORDS[rejection.reason].retryable,
     )
+    await database.commit(_REJECT, decision_record(decision).row() | outbox.row_of(event))
 
 
-async def expired_leases(connection: AsyncConnection, most: int) -> Sequence[str]:
-    """Answer ids of pending files whose lease is over, oldest first."""
-    query = select(files.c.file_id).where(files.c.state == "pending", files.c.lease_until <= now()).order_by(files.c.lease_until)
-    return (await connection.execute(query.limit(most))).scalars().all()
+async def find_duplicate(database: Database, tenant_id: str, context_key: str, sha256: str) -> str | None:
+    """Return the id of a stored file of the context with the same bytes, or None."""
+    row = await database.fetch(_DUPLICATE, {"tenant_id": tenant_id, "context_key": context_key, "sha256": sha256})
+    return None if row is None else row["file_id"]
 
 
-async def claim_purges(connection: AsyncConnection, again_after: timedelta, most: int) -> Sequence[AnyRow]:
-    """Claim files whose object is due to be removed; unless settled by `forget`, they are due again after `again_after`.
-
-    Any number of workers may ask: each row is had by one of them.
-    """
-    due = (
-        select(files.c.file_id)
-        .where(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
-        .order_by(files.c.due_at)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
-    statement = (
-        update(files)
-        .where(files.c.file_id.in_(due))
-        .values(due_at=ahead(again_after))
-        .returning(files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key)
-    )
-    return (await connection.execute(statement)).all()
+def _stored_event(decision: Decision, file: PendingFile) -> FileStored | FileQuarantined:
+    told: dict[str, Any] = {
+        **_reported(decision),
+        "file_id": file.file_id,
+        "original_filename": file.name.original,
+        "content_type": file.content_type,
+        "size_bytes": file.size_bytes,
+        "checksum": f"sha256:{file.sha256}",
+        "metadata": dict(file.metadata),
+    }
+    if decision.rejection is None:
+        return FileStored(**told)
+    return FileQuarantined(**told, reason=decision.rejection.reason.value)
 
 
-async def forget(connection: AsyncConnection, file_ids: Sequence[str]) -> None:
-    """Delete the rows of files whose objects are gone. What was decided of them stays in the decision log."""
-    await connection.execute(delete(files).where(files.c.file_id.in_(file_ids), files.c.state.in_(("gone", "deleted"))))
-
-
-async def expired_test_files(connection: AsyncConnection, most: int) -> Sequence[AnyRow]:
-    """Answer tenant and id of stored files whose time is over, oldest first: only test keys' files have one."""
-    query = select(files.c.tenant_id, files.c.file_id).where(files.c.state == "stored", files.c.due_at <= now())
-    return (await connection.execute(query.order_by(files.c.due_at).limit(most))).all()
-
-
-async def forget_decisions(connection: AsyncConnection, before: datetime, most: int) -> int:
-    """Delete the oldest decisions written before `before`, at most `most`; answer how many."""
-    old = select(decisions.c.report_id).where(decisions.c.created_at < before).limit(most)
-    statement = delete(decisions).where(decisions.c.report_id.in_(old)).returning(decisions.c.report_id)
-    return len((await connection.execute(statement)).all())
-
-
-async def longest_waiting(connection: AsyncConnection, queue: WorkQueue, most: int) -> Sequence[timedelta]:
-    """Answer for how long the rows of `queue` are due, the oldest first, at most `most`: the indexes of leases and due rows hold them."""
-    states, since = _QUEUES[queue]
-    query = select(since, now()).where(files.c.state.in_(states), since <= now()).order_by(since)
-    return [present - due for due, present in (await connection.execute(query.limit(most))).all()]
-
-
-def _seen_row(file: PendingFile) -> dict[str, Any]:
+def _reported(decision: Decision) -> dict[str, Any]:
+    permit = decision.actor.permit
     return {
-        "plan": file.seen.plan,
-        "rules_version": file.seen.rules_version,
-        "bucket_changed_at": file.seen.bucket_changed_at,
-        "key_changed_at": file.seen.key_changed_at,
+        "report_id": decision.report_id,
+        "context_key": decision.context_key,
+        "uploaded_by": decision.actor.actor_id,
+        "end_user": None if permit is None else permit.end_user,
+    }
+
+
+def _versions_row(file: PendingFile) -> dict[str, Any]:
+    return {
+        "plan": file.versions.plan,
+        "rules_version": file.versions.rules_version,
+        "bucket_changed_at": file.versions.bucket_changed_at,
+        "key_changed_at": file.versions.key_changed_at,
         "key_id": file.uploader.key_id,
     }
 
@@ -264,7 +336,6 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
         "tenant_id": file.tenant_id,
         "context_id": file.context_id,
         "context_key": file.context_key,
-        "state": "pending",
         "original_filename": file.name.original,
         "content_type": file.content_type,
         "size_bytes": file.size_bytes,
@@ -274,31 +345,37 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
         "uploaded_by": file.uploader.actor_id,
         "uploaded_by_name": file.uploader.actor_name,
         "metadata": dict(file.metadata),
-        "download_count": 0,
-        "plan_month": None,  # who claims at once counts in none; the others' was just claimed
         "report_id": file.report_id,
         "created_at": file.created_at,
-        "lease_seconds": file.lease.total_seconds(),
         "scanned_with": file.scanned_with,
         "scanned_at": None if file.scanned_with is None else file.created_at,
     }
 
 
-def _decision_row(decision: Decision) -> dict[str, Any]:
+def decision_record(decision: Decision) -> DecisionRecord:
+    """Return the decision as it is logged."""
     rejection, scanned = decision.rejection, decision.facts.scanned
-    return {
-        "report_id": decision.report_id,
-        "tenant_id": decision.tenant_id,
-        "file_id": decision.file_id,
-        "context_key": decision.context_key,
-        "mode": decision.mode,
-        "rules": decision.rules.to_json(),
-        "rules_version": decision.rules.version,
-        "facts": decision.facts.to_json(),
-        "engines": {} if scanned is None else {"scanner": scanned.engine, "signatures": scanned.signatures},
-        "outcome": "accepted" if rejection is None else "rejected",
-        "reason": None if rejection is None else rejection.reason.value,
-        "detail": "" if rejection is None else rejection.detail[:1000],
-        "actor": {"id": decision.actor.actor_id, "name": decision.actor.actor_name, "via": decision.actor.via},
-        "created_at": decision.created_at,
-    }
+    engines = {"sluice": __version__}
+    is_by_content = decision.outcome == "rejected" and rejection is not None and rejection.reason in CONTENT_REASONS
+    if scanned is not None:
+        engines |= {"scanner": scanned.engine, "signatures": scanned.signatures}
+    return DecisionRecord(
+        report_id=decision.report_id,
+        tenant_id=decision.tenant_id,
+        file_id=decision.file_id,
+        context_key=decision.context_key,
+        mode="full" if decision.all_checks else "store",
+        rules=decision.rules.to_json(),
+        rules_version=decision.rules.version,
+        facts=decision.facts.to_json(),
+        engines=engines,
+        outcome=decision.outcome,
+        reason=None if rejection is None else rejection.reason.value,
+        detail=decision.detail,
+        actor={"id": decision.actor.actor_id, "name": decision.actor.actor_name, "via": decision.actor.via},
+        created_at=decision.created_at,
+        original_filename=decision.facts.filename,
+        actor_id=decision.actor.actor_id,
+        duration_ms=decision.duration_ms,
+        repeat_key=repeat_key(decision) if is_by_content and decision.facts.sha256 is not None else None,
+    )

@@ -1,165 +1,142 @@
-"""Turns: how many uploads of one tenant are under way at once. Others wait, first come first served, before a byte of their body is taken.
+"""How many uploads of one tenant are processed at once.
 
-A tenant alone may have `per_tenant`. Where several upload and uploads take longer than they need, each has a share, which is found as TCP
-Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take half as long again as they did when few were under way, one more
-while they do not. So a flood fills a line of its own, and not everybody's; and where time is spent on waiting for a distant bucket, nobody is held back.
+Others wait, first come first served, before a byte of their body is read.
+
+A tenant alone may have `per_tenant`. Where several tenants upload and uploads take longer than they need, each gets a
+smaller share, found as TCP Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take half as
+long again as they did when few were under way, one more while they do not. So a flood waits in a line of its own, and
+nobody is held back where time is spent on waiting for a distant bucket.
 """
 
 import asyncio
 import os
 import time
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from sluice.errors import TooManyRequests
+from sluice.kit.fair_queue import FairQueue
 from sluice.observe.metrics import UPLOADS_WAITING
 
-_TICK_SECONDS: Final = 0.05
-_CROWDED: Final = 1.5
-"""So many times longer than when few were under way, and they wait for each other."""
-_OF_THE_QUICKEST: Final = 2.0
-"""So many times longer than the quickest an upload is supposed to take where it was never quiet."""
-_NEWEST: Final = 0.05
+_ADJUST_SECONDS: Final = 0.05
+_CROWDED: Final = 1.5  # uploads that take so many times longer than usual wait for each other
+_USUAL_OF_QUICKEST: Final = (
+    2.0  # the usual time, as a multiple of the quickest, of a context that was never seen when it was quiet
+)
+_WEIGHT_OF_NEWEST: Final = 0.05
 _MOST_CONTEXTS: Final = 1000
-_SMALL_BYTES: Final = 64 * 1024
-"""Uploads whose time tells how busy the service is, and not how large they are."""
-_LEAST: Final = 2 * (os.cpu_count() or 2)
-"""Enough to keep every core busy."""
+_SMALL_BYTES: Final = 64 * 1024  # uploads whose time shows how busy the service is, and not how large they are
+_WAITING_PER_SLOT: Final = 4  # uploads that may wait for each slot of a tenant; each takes a connection
+_LEAST_SHARE: Final = 2 * (os.cpu_count() or 2)  # enough to keep every core busy
 
 
-class TenantSlots:
-    """A fair bound per tenant, so that one tenant's flood does not become everybody's."""
+class UploadSlots:
+    """A fair limit per tenant, so that one tenant's flood does not slow down the others."""
 
-    def __init__(self, per_tenant: int, wait_seconds: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(
+        self, per_tenant: int, wait_seconds: float, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.share = per_tenant  # uploads that a tenant may have under way while others have some
         self._per_tenant = per_tenant
         self._wait_seconds = wait_seconds
-        self.share = per_tenant
-        """How many uploads a tenant may have under way while others have some."""
-        self._running: Counter[str] = Counter()
-        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
-        self._ticking = False
-        self._pace = _Pace()
+        self._monotonic = monotonic
+        self._queue: FairQueue[str, None, bool] = FairQueue(self._acquire)
+        self._is_adjusting = False
+        self._durations = _Durations()
 
     @contextmanager
     def learning(self, context_id: str, size: int) -> Iterator[None]:
-        """Learn from how long the block takes, which judges and stores `size` bytes that have come. What is refused tells nothing."""
-        began, at_once = self._monotonic(), self._running.total()
+        """Learn from the time that the block takes to judge and store `size` received bytes.
+
+        Rejections are not counted.
+        """
+        began, others = self._monotonic(), self._queue.held_total
         yield
         if size <= _SMALL_BYTES:
-            quiet = max(at_once, self._running.total()) <= _LEAST
-            self._pace.took(context_id, self._monotonic() - began, quiet=quiet)
+            is_quiet = max(others, self._queue.held_total) <= _LEAST_SHARE
+            self._durations.add(context_id, self._monotonic() - began, is_quiet=is_quiet)
 
     @asynccontextmanager
     async def hold(self, tenant_id: str) -> AsyncIterator[None]:
-        """Hold one of the tenant's slots; raises `TooManyRequests` when none falls free in time."""
-        if tenant_id not in self._lines and self._running[tenant_id] < self._bound(tenant_id):
-            self._running[tenant_id] += 1
-        else:
-            await self._wait(tenant_id)
-        if not self._ticking:
-            self.share, self._ticking = self._per_tenant, True
-            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        """Hold one of the tenant's slots; raise `TooManyRequests` if none is free in time, or if too many wait."""
+        if self._queue.waiting_of(tenant_id) >= _WAITING_PER_SLOT * self._per_tenant:
+            raise TooManyRequests(errors=["Too many uploads of this tenant wait"], limit=self._per_tenant)
+        slot = self._queue.get_nowait(tenant_id, None)
+        if slot is None:
+            slot = await self._wait(tenant_id)
+        if not self._is_adjusting:
+            self.share, self._is_adjusting = self._per_tenant, True
+            asyncio.get_running_loop().call_later(_ADJUST_SECONDS, self._adjust)
         try:
             yield
         finally:
-            self._give(tenant_id)
+            self._queue.put_back(tenant_id, slot)
 
-    async def _wait(self, tenant_id: str) -> None:
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(tenant_id, deque()).append(slot)
+    async def _wait(self, tenant_id: str) -> bool:
         try:
             with UPLOADS_WAITING.track_inprogress():
-                async with asyncio.timeout(self._wait_seconds):
-                    await slot
-        except BaseException as fault:
-            if slot.done() and not slot.cancelled():
-                self._give(tenant_id)  # it was handed over at the moment in which nobody waited any more
-            else:
-                self._leave(tenant_id, slot)
-            if isinstance(fault, TimeoutError):
-                raise TooManyRequests(errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant) from fault
-            raise
+                return await self._queue.get(tenant_id, None, timeout=self._wait_seconds)
+        except TimeoutError as fault:
+            raise TooManyRequests(
+                errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant
+            ) from fault
 
-    def _bound(self, tenant_id: str) -> int:
-        others = len(self._running) - (tenant_id in self._running)
-        return self.share if others else self._per_tenant
+    def _acquire(self, tenant_id: str, _request: None) -> bool | None:
+        held = self._queue.held
+        has_others = len(held) > (tenant_id in held)
+        return True if held.get(tenant_id, 0) < (self.share if has_others else self._per_tenant) else None
 
-    def _give(self, tenant_id: str) -> None:
-        self._running[tenant_id] -= 1
-        if not self._running[tenant_id]:
-            del self._running[tenant_id]
-        self._fill()
-
-    def _leave(self, tenant_id: str, slot: "asyncio.Future[None]") -> None:
-        line = self._lines.get(tenant_id)
-        if line is not None and slot in line:  # else it was passed over already
-            line.remove(slot)
-            if not line:
-                del self._lines[tenant_id]
-
-    def _fill(self) -> None:
-        """Hand out what is free."""
-        for tenant_id, line in list(self._lines.items()):
-            while line and self._running[tenant_id] < self._bound(tenant_id):
-                slot = line.popleft()
-                if not slot.done():
-                    self._running[tenant_id] += 1
-                    slot.set_result(None)
-            if not line:
-                del self._lines[tenant_id]
-
-    def _tick(self) -> None:
-        """Find the share anew, and go on while there are uploads."""
-        if self._pace.is_crowded():
-            self.share = max(_LEAST, min(self.share, max(self._running.values(), default=0)) // 2)
+    def _adjust(self) -> None:
+        """Find the share anew, as long as there are uploads."""
+        if self._durations.are_crowded():
+            self.share = max(_LEAST_SHARE, min(self.share, max(self._queue.held.values(), default=0)) // 2)
         else:
-            self.share += 1
-        self.share = min(self.share, self._per_tenant)
-        self._fill()
-        self._ticking = bool(self._running or self._lines)
-        if self._ticking:
-            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+            self.share = min(self.share + 1, self._per_tenant)
+        self._queue.refresh()
+        self._is_adjusting = bool(self._queue.held_total or self._queue.waiting)
+        if self._is_adjusting:
+            asyncio.get_running_loop().call_later(_ADJUST_SECONDS, self._adjust)
 
 
 @dataclass(slots=True)
-class _Usual:
-    """What small uploads into one context take, in seconds: the quickest, and on average when few were under way, if they ever were."""
+class _UsualDuration:
+    """Seconds that small uploads into one context take: the quickest, and the average when few were under way."""
 
     quickest: float
     when_quiet: float | None = None
 
-    def learn(self, seconds: float, *, quiet: bool) -> None:
+    def add(self, seconds: float, *, is_quiet: bool) -> None:
         self.quickest = min(self.quickest, seconds)
-        if quiet:
+        if is_quiet:
             before = seconds if self.when_quiet is None else self.when_quiet
-            self.when_quiet = before + _NEWEST * (seconds - before)
+            self.when_quiet = before + _WEIGHT_OF_NEWEST * (seconds - before)
 
     @property
     def seconds(self) -> float:
-        return _OF_THE_QUICKEST * self.quickest if self.when_quiet is None else self.when_quiet
+        return _USUAL_OF_QUICKEST * self.quickest if self.when_quiet is None else self.when_quiet
 
 
-class _Pace:
-    """How long small uploads take now, against what those into the same context usually take: one scans and another does not."""
+class _Durations:
+    """How long small uploads take now, as ratios of what those into the same context usually take: one scans, another
+    does not.
+    """
 
     def __init__(self) -> None:
         self._ratios, self._count = 0.0, 0
-        self._usual: dict[str, _Usual] = {}
+        self._usual: dict[str, _UsualDuration] = {}
 
-    def took(self, context_id: str, seconds: float, *, quiet: bool) -> None:
+    def add(self, context_id: str, seconds: float, *, is_quiet: bool) -> None:
         if len(self._usual) >= _MOST_CONTEXTS and context_id not in self._usual:
             self._usual.clear()
-        usual = self._usual.setdefault(context_id, _Usual(seconds))
-        usual.learn(seconds, quiet=quiet)
+        usual = self._usual.setdefault(context_id, _UsualDuration(seconds))
+        usual.add(seconds, is_quiet=is_quiet)
         self._ratios += seconds / max(usual.seconds, 1e-9)
         self._count += 1
 
-    def is_crowded(self) -> bool:
-        """Judge by those that ended since the last look."""
+    def are_crowded(self) -> bool:
+        """Judge by those that ended since the last call."""
         average = self._ratios / max(1, self._count)
         self._ratios, self._count = 0.0, 0
         return average > _CROWDED

@@ -1,4 +1,7 @@
-"""Where an upload's bytes wait while they are judged: in memory while small, else in an unlinked file. Nothing is left by a crash."""
+"""Where the bytes of an upload wait while they are judged: in memory if small, else in an unlinked file.
+
+A crash leaves nothing. `SpoolRoom` bounds what all uploads have there.
+"""
 
 import asyncio
 import errno
@@ -6,13 +9,17 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sluice.errors import StorageFull
+from sluice.errors import SpoolBusy, StorageFull
+from sluice.kit.fair_queue import FairQueue
+from sluice.kit.libc import start_writeback
 from sluice.kit.sealed import Sealed
-from sluice.kit.writeback import begin_writing
+from sluice.observe.metrics import UPLOADS_WAITING_FOR_SPOOL
 
 _BATCH_BYTES: Final = 512 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -24,13 +31,16 @@ _flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_
 
 
 class Spool:
-    """Takes bytes in order, counts and hashes them on the way, and is sealed once.
+    """Takes bytes in order, counts and hashes them, and is sealed once.
 
-    A batch of 512 KiB is hashed and written while the next one comes in: so much is held twice besides the spool.
+    A batch of 512 KiB is hashed and written in a thread while the next one comes in.
     """
 
     def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
-        """Bytes beyond `memory_bytes` go into `folder`. `kept_here`: what passes will be flushed to this disk, so it may begin at once."""
+        """Bytes beyond `memory_bytes` go into `folder`.
+
+        `kept_here`: files will be flushed to this disk, so writing may start at once.
+        """
         self._memory_bytes = memory_bytes
         self._folder = folder
         self._kept_here = kept_here
@@ -45,7 +55,7 @@ class Spool:
         _open.add(self)
 
     async def write(self, chunk: bytes) -> None:
-        """Take the next bytes; raises `StorageFull` when the disk had no room for earlier ones."""
+        """Take the next bytes; raise `StorageFull` if the disk had no room for earlier ones."""
         self._batch.append(chunk)
         self._batched += len(chunk)
         self.size += len(chunk)
@@ -53,7 +63,7 @@ class Spool:
             await self._begin_flush()
 
     async def seal(self) -> Sealed:
-        """Answer the bytes, which can no longer change; raises `StorageFull`. The spool still owns the descriptor."""
+        """Return the bytes, which can no longer change; raise `StorageFull`. The spool keeps the descriptor."""
         await self._flushed()
         if self._batched >= _BATCH_BYTES // 4 or self.size > self._memory_bytes:
             await self._begin_flush()
@@ -68,7 +78,7 @@ class Spool:
         return Sealed(self._fd, self.size, self._digest.digest())
 
     def close(self) -> None:
-        """Let go of the bytes. A second call is a no-op."""
+        """Release the bytes. A second call is a no-op."""
         if self._closed:
             return
         self._closed = True
@@ -92,7 +102,9 @@ class Spool:
 
     async def _begin_flush(self) -> None:
         await self._flushed()
-        self._under_way = asyncio.get_running_loop().run_in_executor(_flushing, self._flush, self._taken_batch(), self.size)
+        self._under_way = asyncio.get_running_loop().run_in_executor(
+            _flushing, self._flush, self._taken_batch(), self.size
+        )
 
     async def _flushed(self) -> None:
         if self._under_way is not None:
@@ -107,13 +119,14 @@ class Spool:
         try:
             if self.in_memory and size > self._memory_bytes:
                 self._move_to_disk()
-            # In one piece: each call gives the interpreter's lock away and has to get it back from a thread that receives.
+            # In one piece: each call gives the interpreter's lock away and has to get it back from a thread that
+            # receives.
             data = b"".join(batch)
             batch.clear()
             self._digest.update(data)
             _write_all(self._fd, data)
             if self._kept_here and not self.in_memory:
-                begin_writing(self._fd, size - len(data), len(data))
+                start_writeback(self._fd, size - len(data), len(data))
         except OSError as fault:
             if fault.errno in _NO_ROOM:
                 raise StorageFull from fault
@@ -130,11 +143,66 @@ class Spool:
             os.close(memory)
 
 
+@dataclass(eq=False, slots=True)
+class Room:
+    """The room of one upload."""
+
+    tenant_id: str
+    size: int
+
+
+class SpoolRoom:
+    """The bytes that uploads may have in spools: `total` in all, a quarter of it for one tenant.
+
+    An upload takes room once, for as much as it may become, so two that have begun never wait for each other. Those for
+    which there is none wait; tenants take turns.
+    """
+
+    def __init__(self, total: int, wait_seconds: float) -> None:
+        self._free = total
+        self._share = total // 4
+        self._wait_seconds = wait_seconds
+        self._used: Counter[str] = Counter()
+        self._queue: FairQueue[str, int, Room] = FairQueue(self._acquire, lambda _tenant_id, room: self.shrink(room, 0))
+
+    async def take(self, tenant_id: str, size: int) -> Room:
+        """Return room for `size` bytes, to be given back with `put_back`; raise `SpoolBusy` if there is none in time.
+
+        Nobody gets more than the share of a tenant.
+        """
+        try:
+            with UPLOADS_WAITING_FOR_SPOOL.track_inprogress():
+                return await self._queue.get(tenant_id, min(size, self._share), timeout=self._wait_seconds)
+        except TimeoutError as fault:
+            raise SpoolBusy from fault
+
+    def shrink(self, room: Room, size: int) -> None:
+        """Give back what is beyond `size` bytes; nothing if that is more than the room."""
+        freed = max(0, room.size - size)
+        room.size -= freed
+        self._free += freed
+        self._used[room.tenant_id] -= freed
+        if not self._used[room.tenant_id]:
+            del self._used[room.tenant_id]
+        self._queue.refresh()
+
+    def put_back(self, room: Room) -> None:
+        """Give all of it back."""
+        self._queue.put_back(room.tenant_id, room)
+
+    def _acquire(self, tenant_id: str, size: int) -> Room | None:
+        if size > self._free or self._used[tenant_id] + size > self._share:
+            return None
+        self._free -= size
+        self._used[tenant_id] += size
+        return Room(tenant_id, size)
+
+
 _open: Final[set[Spool]] = set()
 
 
 def held() -> tuple[int, int]:
-    """Answer the bytes that this process has spooled now, in memory and on disk."""
+    """Return the bytes that this process has spooled now, in memory and on disk."""
     in_memory = sum(spool.size for spool in _open if spool.in_memory)
     return in_memory, sum(spool.size for spool in _open) - in_memory
 

@@ -1,1 +1,1 @@
-"""The composition root: settings in, services out. The only package that names concrete engines; nothing is decided here but which."""
+"""The composition root: turns settings into services. The only package that names concrete engines."""

@@ -1,43 +1,70 @@
-"""Everything put together and taken apart again: for the server, for the worker, for one command."""
+"""The services of a process, assembled from the settings and closed again: for the server, the worker, one command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
 from sluice.api_keys.service import ApiKeys
+from sluice.audit.service import AuditLog
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
+from sluice.cors.service import Cors
 from sluice.db.database import Database
-from sluice.engines.identity.select import VerifierSet
-from sluice.engines.limiter import Limiter
-from sluice.engines.sandbox import Sandbox
-from sluice.engines.scanner import Scanner
+from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner, load_signing_secret
-from sluice.files.service import Files
+from sluice.files.service import Files, Quarantine
+from sluice.identity.verifier_set import VerifierSet
+from sluice.kit.cipher import Sealer
 from sluice.kit.clock import utc_now
 from sluice.kit.failpoints import arm
 from sluice.kit.health import EngineHealth
+from sluice.kit.keyring_file import KeyringFile
+from sluice.limiter import Limiter
 from sluice.observe.log import log
+from sluice.resumable.service import ResumableLimits, ResumableUploads
+from sluice.sandbox import Sandbox, SandboxBroken
+from sluice.scanner import Scanner
+from sluice.sessions.service import Sessions
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
-from sluice.trail.service import Trail
-from sluice.uploads.pipeline import Pipeline, Terms
-from sluice.uploads.sight import Sight
-from sluice.wiring.ahead import Launched
-from sluice.wiring.engines import make_database, make_limiter, make_sandbox, make_verifiers
-from sluice.wiring.scanning import make_contexts, make_scanner, scanner_health
-from sluice.wiring.secrets import LINK_SECRET, secret_file
-from sluice.wiring.start import StartRefused, make_folder, refusing
-from sluice.wiring.storing import make_buckets, make_stores
+from sluice.upload_tokens.service import UploadTokens
+from sluice.uploads.reports import Reports
+from sluice.uploads.slots import UploadSlots
+from sluice.uploads.snapshot import SnapshotCache
+from sluice.uploads.spool import Spool, SpoolRoom
+from sluice.uploads.upload import UploadLimits, Uploads
+from sluice.webhooks.service import Webhooks
+from sluice.wiring.engines import (
+    make_contexts,
+    make_database,
+    make_limiter,
+    make_sandbox,
+    make_scanner,
+    make_verifiers,
+    scanner_health,
+)
+from sluice.wiring.prestart import LaunchedZygote
+from sluice.wiring.start import KEYRING, LINK_SECRET, StartRefused, make_folder, refusing, secret_file
+from sluice.wiring.storage import make_buckets, make_stores
+from sluice.worker import runner
+from sluice.worker.job import JobContext
+from sluice.worker.jobs.rescans import Rescans
+from sluice.worker.jobs.stale_parts import StalePartsSweep
+from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
+
+_TEST_FILE_LIFE: Final = timedelta(hours=24)
+_WEBHOOK_SECONDS: Final = 1.0  # between two looks for events to send
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The neighbours of one process."""
+    """The engines of a server process."""
 
     database: Database
     stores: Stores
@@ -48,8 +75,19 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerServices:
+    """What a worker needs to sweep: neither checker nor scanner, so that it goes on while those are unavailable."""
+
+    database: Database
+    buckets: Buckets
+    stores: Stores
+    limiter: Limiter
+    keyring: Sealer
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
-    """All that the doors (API, worker, commands) call, and the engines behind it."""
+    """Everything that the API and the worker inside the server call, and the engines behind it."""
 
     engines: Engines
     tenants: Tenants
@@ -57,12 +95,27 @@ class Services:
     buckets: Buckets
     files: Files
     api_keys: ApiKeys
-    pipeline: Pipeline
+    uploads: Uploads
+    reports: Reports
     signer: LinkSigner
-    trail: Trail
+    audit: AuditLog
+    upload_tokens: UploadTokens
+    cors: Cors
+    resumable: ResumableUploads
+    events: EventFeed
+    quarantine: Quarantine
+    sessions: Sessions
+    webhooks: Webhooks
+    keyring: Sealer
+
+    @property
+    def for_worker(self) -> WorkerServices:
+        """The part that a worker needs."""
+        engines = self.engines
+        return WorkerServices(engines.database, self.buckets, engines.stores, engines.limiter, self.keyring)
 
     async def healths(self) -> Sequence[EngineHealth]:
-        """Ask every engine how it is, all at once."""
+        """Return the health of every engine; all are asked at once."""
         engines = self.engines
         asked = [
             engines.database.health(),
@@ -74,29 +127,19 @@ class Services:
         return (*await asyncio.gather(*asked), *await engines.verifiers.health())
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerServices:
-    """What a worker alone needs: no checker and no scanner, so that it works on while those are away (see `assembled_scanner`)."""
-
-    database: Database
-    buckets: Buckets
-    stores: Stores
-    limiter: Limiter
-
-
 @asynccontextmanager
-async def assembled(settings: Settings, launched: Launched | None = None) -> AsyncIterator[Services]:
-    """Put the service together, and take it apart again. Raises `StartRefused` when an engine that is needed cannot be had."""
-    _arm(settings)
+async def assembled(settings: Settings, launched: LaunchedZygote | None = None) -> AsyncIterator[Services]:
+    """Assemble the whole service and close it at the end. Raise `StartRefused` if a required engine is unavailable."""
+    _arm_failpoint(settings)
     async with AsyncExitStack() as stack:
-        engines = await _engines(settings, launched, stack)
-        yield _services(settings, engines)
+        engines = await _start_engines(settings, launched, stack)
+        yield _make_services(settings, engines)
 
 
 @asynccontextmanager
 async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices]:
-    """Put together what `sluice work` needs, and take it apart again. Raises `StartRefused`."""
-    _arm(settings)
+    """Assemble what `sluice work` needs and close it at the end. Raise `StartRefused`."""
+    _arm_failpoint(settings)
     async with AsyncExitStack() as stack:
         database = make_database(settings)
         stack.push_async_callback(database.aclose)
@@ -104,23 +147,13 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         stack.push_async_callback(stores.aclose)
         limiter = make_limiter(settings, database)
         stack.push_async_callback(limiter.aclose)
-        yield WorkerServices(database, make_buckets(settings, database, stores), stores, limiter)
-
-
-def _arm(settings: Settings) -> None:
-    """Arm the failpoint that these settings name; in production there is none."""
-    if settings.failpoint is None:
-        return
-    if settings.production:
-        raise StartRefused("SLUICE_FAILPOINT kills the service and has no place in production.")
-    with refusing("SLUICE_FAILPOINT"):
-        arm(settings.failpoint)
-    log.warning("failpoint_armed", failpoint=settings.failpoint)
+        buckets = make_buckets(settings, database, stores)
+        yield WorkerServices(database, buckets, stores, limiter, KeyringFile(secret_file(settings, KEYRING)))
 
 
 @asynccontextmanager
-async def assembled_scanner(settings: Settings, launched: Launched | None = None) -> AsyncIterator[Scanner]:
-    """Put together a scanner with a sandbox of its own, and take it apart again. Raises `StartRefused` or `SandboxBroken`."""
+async def assembled_scanner(settings: Settings, launched: LaunchedZygote | None = None) -> AsyncIterator[Scanner]:
+    """Start a scanner with a sandbox of its own and close both at the end. Raise `StartRefused` or `SandboxBroken`."""
     async with AsyncExitStack() as stack:
         make_folder(settings.resolved_spool_dir)
         sandbox = make_sandbox(settings, launched)
@@ -131,7 +164,82 @@ async def assembled_scanner(settings: Settings, launched: Launched | None = None
         yield scanner
 
 
-async def _engines(settings: Settings, launched: Launched | None, stack: AsyncExitStack) -> Engines:
+async def run_worker(
+    settings: Settings,
+    services: WorkerServices,
+    scanner: AbstractAsyncContextManager[Scanner],
+    stop: asyncio.Event,
+) -> None:
+    """Run all background work until `stop` is set: sweeps, the cleanup of stale parts, webhooks, and rescans.
+
+    `scanner` is entered only if the settings ask for rescans.
+    """
+    sweeps = JobContext(
+        services.database,
+        services.buckets,
+        services.stores,
+        services.limiter,
+        keep_decisions=timedelta(days=settings.decision_days),
+        keep_audit=timedelta(days=settings.audit_days),
+        free_uploads_per_month=settings.free_uploads_per_month,
+    )
+    stale_parts = StalePartsSweep(
+        services.buckets, services.stores, older_than=timedelta(hours=settings.stale_parts_hours)
+    )
+    webhooks = WebhookDeliveries(
+        services.database,
+        services.keyring,
+        WebhookOptions(settings.webhook_hosts),
+        pause_seconds=min(settings.worker_seconds, _WEBHOOK_SECONDS),
+    )
+    jobs = [
+        runner.run(sweeps, pause_seconds=settings.worker_seconds, stop=stop),
+        stale_parts.run(stop),
+        webhooks.run(stop),
+    ]
+    if settings.rescan_per_second:
+        jobs.append(_rescan(settings, services, scanner, stop))
+    await asyncio.gather(*jobs)
+
+
+async def _rescan(
+    settings: Settings,
+    services: WorkerServices,
+    opened_scanner: AbstractAsyncContextManager[Scanner],
+    stop: asyncio.Event,
+) -> None:
+    try:
+        async with opened_scanner as scanner:
+            rescans = Rescans(
+                services.database,
+                services.buckets,
+                services.stores,
+                scanner,
+                folder=settings.resolved_spool_dir,
+                memory_bytes=settings.spool_memory_kb * 1024,
+                per_second=settings.rescan_per_second,
+                pause_seconds=settings.worker_seconds,
+                clock=utc_now,
+            )
+            await rescans.run(stop)
+    except (StartRefused, SandboxBroken) as fault:
+        # Sweeps give quota back and purge deleted files. They must not wait for a scanner.
+        log.error("rescans_off", why=str(fault))
+    except Exception:  # noqa: BLE001  (a scanner that fails must not end the other jobs)
+        log.exception("worker_job_failed", job="rescans")
+
+
+def _arm_failpoint(settings: Settings) -> None:
+    if settings.failpoint is None:
+        return
+    if settings.production:
+        raise StartRefused("SLUICE_FAILPOINT kills the service and has no place in production.")
+    with refusing("SLUICE_FAILPOINT"):
+        arm(settings.failpoint)
+    log.warning("failpoint_armed", failpoint=settings.failpoint)
+
+
+async def _start_engines(settings: Settings, launched: LaunchedZygote | None, stack: AsyncExitStack) -> Engines:
     database = make_database(settings)
     stack.push_async_callback(database.aclose)
     stores = make_stores(settings)
@@ -149,38 +257,69 @@ async def _engines(settings: Settings, launched: Launched | None, stack: AsyncEx
     return Engines(database, stores, limiter, sandbox, scanner, verifiers)
 
 
-def _services(settings: Settings, engines: Engines) -> Services:
+def _make_services(settings: Settings, engines: Engines) -> Services:
     make_folder(settings.resolved_spool_dir)
+    # A separate host keeps files of strangers out of the origin of the API; the same host would give no protection.
+    download_host = None if settings.download_url is None else settings.download_url.host
+    if download_host is not None and download_host == urlsplit(settings.resolved_public_url).hostname:
+        raise StartRefused(
+            "SLUICE_DOWNLOAD_URL names the host of SLUICE_PUBLIC_URL: downloads need a host of their own, or none."
+        )
     database, stores = engines.database, engines.stores
+    contexts = make_contexts(database, engines.scanner)
     buckets = make_buckets(settings, database, stores)
-    if settings.download_url is not None and urlsplit(settings.resolved_public_url).hostname == settings.download_url.host:
-        raise StartRefused("SLUICE_DOWNLOAD_URL names the host of SLUICE_PUBLIC_URL: downloads need a host of their own, or none.")
+    uploads = _make_uploads(settings, engines)
+    keyring = KeyringFile(secret_file(settings, KEYRING))
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     return Services(
         engines=engines,
         tenants=Tenants(database),
-        contexts=make_contexts(database, engines.scanner),
+        contexts=contexts,
         buckets=buckets,
         files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
-        api_keys=ApiKeys(database, remember_seconds=settings.remember_seconds),
-        pipeline=_pipeline(settings, engines),
+        api_keys=ApiKeys(database),
+        uploads=uploads,
+        reports=Reports(database),
         signer=signer,
-        trail=Trail(database),
+        audit=AuditLog(database),
+        upload_tokens=UploadTokens(database, contexts),
+        cors=Cors(database),
+        resumable=ResumableUploads(
+            database,
+            stores.platform,
+            uploads.make_spool,
+            uploads.slots,
+            ResumableLimits(timedelta(hours=settings.resumable_hours), settings.resumable_mb * 1024 * 1024),
+        ),
+        events=EventFeed(database),
+        quarantine=Quarantine(database),
+        sessions=Sessions(database),
+        webhooks=Webhooks(database, keyring, settings.webhook_hosts),
+        keyring=keyring,
     )
 
 
-def _pipeline(settings: Settings, engines: Engines) -> Pipeline:
-    return Pipeline(
+def _make_uploads(settings: Settings, engines: Engines) -> Uploads:
+    return Uploads(
         database=engines.database,
         limiter=engines.limiter,
         sandbox=engines.sandbox,
         scanner=engines.scanner,
         stores=engines.stores,
-        sight=Sight(engines.database, utc_now, remember_seconds=settings.remember_seconds),
-        terms=Terms(
+        snapshots=SnapshotCache.of(engines.database, seconds=settings.remember_seconds),
+        slots=UploadSlots(settings.uploads_per_tenant, settings.upload_wait_seconds),
+        make_spool=partial(
+            Spool,
+            settings.spool_memory_kb * 1024,
+            settings.resolved_spool_dir,
+            kept_here=settings.resolved_storage_bucket is None,
+        ),
+        room=SpoolRoom(settings.spool_mb * 1024 * 1024, settings.upload_wait_seconds),
+        limits=UploadLimits(
             settings.free_uploads_per_month,
+            settings.validations_per_minute,
             timedelta(seconds=settings.upload_lease_seconds),
-            timedelta(hours=settings.test_file_hours),
+            _TEST_FILE_LIFE,
         ),
         clock=utc_now,
     )

@@ -1,47 +1,70 @@
-"""Which database, limiter, sandbox and verifiers the settings ask for. The scanner and the stores have modules of their own."""
+"""The engines that the settings ask for: database, limiter, sandbox, scanner, verifiers. Stores are in `storage`."""
 
+import asyncio
+import hmac
 import sys
 from dataclasses import replace
 
-from sluice.db.database import Database
-from sluice.db.postgres import PostgresTerms
-from sluice.engines.identity import TokenVerifier
-from sluice.engines.identity.claims import ClaimRules
-from sluice.engines.identity.local import LocalVerifier
-from sluice.engines.identity.oidc import OidcVerifier
-from sluice.engines.identity.select import VerifierSet
-from sluice.engines.limiter import Limiter
-from sluice.engines.limiter.database import DatabaseLimiter
-from sluice.engines.limiter.memory import MemoryLimiter
-from sluice.engines.limiter.redis import RedisLimiter
-from sluice.engines.sandbox import Level, Sandbox
-from sluice.engines.sandbox.judge import Budget
-from sluice.engines.sandbox.launch import Launched
-from sluice.engines.sandbox.spawn import SpawnSandbox
-from sluice.engines.sandbox.zygote import ZygoteSandbox
+from sluice.contexts.service import Contexts
+from sluice.db.database import HEALTH_SECONDS, Database, DatabaseUnavailable
+from sluice.db.postgres import PostgresOptions
+from sluice.files.links import load_signing_secret
+from sluice.identity import TokenVerifier
+from sluice.identity.local import LocalVerifier
+from sluice.identity.oidc import OidcVerifier
+from sluice.identity.tokens import ClaimRules
+from sluice.identity.verifier_set import VerifierSet
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.limiter import Limiter
+from sluice.limiter.database import DatabaseLimiter
+from sluice.limiter.memory import MemoryLimiter
+from sluice.limiter.redis import RedisLimiter
+from sluice.observe.log import log
+from sluice.sandbox import Sandbox
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.sandbox.launch import LaunchedZygote
+from sluice.sandbox.protocol import JobLimits
+from sluice.scanner import Scanner
+from sluice.scanner.builtin import BuiltinScanner
+from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice.scanner.off import NoScanner
+from sluice.scanner.redis_verdict_cache import RedisVerdictCache
+from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
 from sluice.settings import Settings
-from sluice.wiring.secrets import load_signing_key, local_rules
-from sluice.wiring.start import StartRefused, make_folder, refusing
+from sluice.wiring.start import (
+    LINK_SECRET,
+    StartRefused,
+    load_signing_key,
+    local_rules,
+    make_data_folder,
+    make_folder,
+    refusing,
+    secret_file,
+)
+from sluice_inspect.threats import RULES_VERSION
+
+_MAX_NAMED_CONTEXTS = 20
 
 
 def make_database(settings: Settings) -> Database:
-    """Answer the database of these settings; its folder is made when missing."""
-    make_folder(settings.data_dir)
+    """Return the database; create the data folder if missing."""
+    make_data_folder(settings)
     with refusing("SLUICE_DATABASE_URL"):
-        return Database(settings.resolved_database_url, postgres=_terms(settings))
+        return Database(settings.resolved_database_url, postgres=_postgres_options(settings))
 
 
 def make_owners_database(settings: Settings) -> Database:
-    """Answer the database for migrations: as the owner of its tables, where the settings name one, and ending no statement."""
+    """Return the database for migrations: connected as the owner of its tables if the settings name one."""
     make_folder(settings.data_dir)
     url = settings.migration_database_url
     with refusing("SLUICE_DATABASE_URL" if url is None else "SLUICE_MIGRATION_DATABASE_URL"):
-        terms = replace(_terms(settings), statement_seconds=None, lock_seconds=None)
-        return Database(settings.resolved_database_url if url is None else url.get_secret_value(), postgres=terms)
+        # A migration of a large table may run longer than any statement of the service.
+        options = replace(_postgres_options(settings), statement_seconds=None, lock_seconds=None)
+        return Database(settings.resolved_database_url if url is None else url.get_secret_value(), postgres=options)
 
 
-def _terms(settings: Settings) -> PostgresTerms:
-    return PostgresTerms(
+def _postgres_options(settings: Settings) -> PostgresOptions:
+    return PostgresOptions(
         pool_size=settings.database_pool_size,
         wait_seconds=settings.database_wait_seconds,
         connect_seconds=settings.database_connect_seconds,
@@ -52,7 +75,7 @@ def _terms(settings: Settings) -> PostgresTerms:
 
 
 def make_limiter(settings: Settings, database: Database) -> Limiter:
-    """Answer the rate limiter of these settings; nothing is connected yet."""
+    """Return the rate limiter; it connects when it is first used."""
     if settings.limiter == "memory":
         return MemoryLimiter()
     if settings.limiter == "database":
@@ -60,46 +83,124 @@ def make_limiter(settings: Settings, database: Database) -> Limiter:
     if settings.redis_url is None:
         raise StartRefused("SLUICE_LIMITER=redis needs SLUICE_REDIS_URL, the address of a Redis or Valkey.")
     with refusing("SLUICE_REDIS_URL"):
-        return RedisLimiter(
-            settings.redis_url.get_secret_value(), seconds=settings.redis_seconds, pool_size=settings.redis_pool_size
-        )
+        return RedisLimiter(settings.redis_url.get_secret_value(), seconds=settings.redis_seconds)
 
 
-def make_sandbox(settings: Settings, launched: Launched | None = None) -> Sandbox:
-    """Answer the sandbox of these settings, not yet started; `launched` is the zygote of `ahead`, where there is one."""
-    budget = Budget(wall_seconds=settings.sandbox_wall_seconds)
-    workers = settings.sandbox_workers or None
-    least: Level = "seccomp" if settings.sandbox == "auto" else settings.sandbox
-    if sys.platform != "linux" and least == "limits-only":
-        return SpawnSandbox(workers=workers, budget=budget, wait_seconds=settings.sandbox_wait_seconds)
+def make_sandbox(settings: Settings, launched: LaunchedZygote | None = None) -> Sandbox:
+    """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`."""
+    if sys.platform != "linux":
+        raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")
     return ZygoteSandbox(
-        workers=workers,
-        least=least,
+        workers=settings.sandbox_workers or None,
+        least="seccomp" if settings.sandbox == "auto" else settings.sandbox,
         files_per_worker=settings.sandbox_files_per_worker,
-        budget=budget,
+        limits=JobLimits(wall_seconds=settings.sandbox_wall_seconds),
         wait_seconds=settings.sandbox_wait_seconds,
         launched=launched,
     )
 
 
 def make_verifiers(settings: Settings) -> VerifierSet:
-    """Answer the verifiers of the issuers that these settings trust."""
+    """Return the verifiers of the token issuers that these settings trust."""
     with refusing("SLUICE_OIDC_JWKS_URL, SLUICE_OIDC_ALGORITHMS, SLUICE_OIDC_ISSUER"):
-        return VerifierSet(_verifiers(settings))
-
-
-def _verifiers(settings: Settings) -> list[TokenVerifier]:
-    verifiers: list[TokenVerifier] = [LocalVerifier(load_signing_key(settings).public, local_rules(settings))]
-    if settings.oidc_issuer is not None:
-        if settings.oidc_jwks_url is None:
-            raise StartRefused("SLUICE_OIDC_ISSUER is set without SLUICE_OIDC_JWKS_URL, the address of the issuer's keys.")
-        rules = ClaimRules(settings.oidc_issuer, settings.jwt_audience, settings.jwt_tenant_claim)
-        verifiers.append(
-            OidcVerifier(
-                rules,
-                jwks_url=str(settings.oidc_jwks_url),
-                algorithms=settings.oidc_algorithms,
-                rsa_bits=settings.oidc_rsa_bits,
+        verifiers: list[TokenVerifier] = [LocalVerifier(load_signing_key(settings).public, local_rules(settings))]
+        if settings.oidc_issuer is not None:
+            if settings.oidc_jwks_url is None:
+                raise StartRefused(
+                    "SLUICE_OIDC_ISSUER is set without SLUICE_OIDC_JWKS_URL, the address of the issuer's keys."
+                )
+            verifiers.append(
+                OidcVerifier(
+                    ClaimRules(settings.oidc_issuer, settings.jwt_audience, settings.jwt_tenant_claim),
+                    jwks_url=str(settings.oidc_jwks_url),
+                    algorithms=settings.oidc_algorithms,
+                    rsa_bits=settings.oidc_rsa_bits,
+                )
             )
+        return VerifierSet(verifiers)
+
+
+async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
+    """Return the scanner, behind a cache of clean verdicts if the settings ask for one. Raise `StartRefused`."""
+    if settings.scanner == "off" or not settings.verdict_cache:
+        return await _choose_scanner(settings, sandbox, None)
+    verdicts = _make_verdict_cache(settings)
+    scanner = await _choose_scanner(settings, sandbox, None if settings.verdict_cache_per_tenant else verdicts)
+    conditions = f"rules {RULES_VERSION}; passwords {settings.scanner_encrypted}"
+    return CachedScanner(scanner, verdicts, conditions=conditions)
+
+
+async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictCache | None) -> Scanner:
+    """Return the scanner. `shared` is for what holds for all tenants."""
+    if settings.scanner == "off":
+        return NoScanner()
+    if settings.scanner == "builtin":
+        return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+    make_folder(settings.resolved_spool_dir)
+    with refusing("SLUICE_CLAMD"):
+        clamd = ClamdScanner(
+            settings.clamd,
+            sandbox,
+            connect_seconds=settings.clamd_connect_seconds,
+            stall_seconds=settings.clamd_stall_seconds,
+            scan_seconds=settings.clamd_scan_seconds,
+            concurrency=settings.clamd_concurrency,
+            encrypted=settings.scanner_encrypted,
+            folder=settings.resolved_spool_dir,
+            verdicts=shared,
         )
-    return verifiers
+    await clamd.start()
+    health = await clamd.health()
+    # `auto` takes a clamd only if it reports what it skips. Without that, clamd answers OK for files it did not scan.
+    if settings.scanner == "clamd" or (health.state is not EngineState.DOWN and clamd.reports_limits):
+        return clamd
+    await clamd.aclose()
+    if settings.production:
+        raise StartRefused(
+            f"No clamd can be used ({health.detail}): start one, or set SLUICE_SCANNER=builtin to rely on Sluice's own "
+            "rules alone."
+        )
+    log.warning(
+        "scanner_builtin",
+        why=f"no clamd can be used ({health.detail}); Sluice's own rules are used, which are no antivirus",
+    )
+    return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+
+
+def _make_verdict_cache(settings: Settings) -> VerdictCache:
+    if settings.redis_url is None:
+        return MemoryVerdictCache(max_verdicts=settings.verdict_cache)
+    links = load_signing_secret(secret_file(settings, LINK_SECRET)).value
+    with refusing("SLUICE_REDIS_URL"):
+        return RedisVerdictCache(
+            settings.redis_url.get_secret_value(),
+            # Verdicts are signed: who can write to Redis must not be able to declare a file clean.
+            secret=hmac.digest(links, b"sluice verdict cache v1", "sha256"),
+            max_verdicts=settings.verdict_cache,
+        )
+
+
+def make_contexts(database: Database, scanner: Scanner) -> Contexts:
+    """Return the contexts, none of which may accept files larger than the scanner scans."""
+    return Contexts(database, scan_limit=lambda: scanner.scan_limit)
+
+
+async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> EngineHealth:
+    """Return the health of the scanner: degraded if contexts accept larger files than it scans.
+
+    `named` lists these contexts and their tenants in the detail; the public health page only counts them.
+    """
+    health = await scanner.health()
+    try:
+        async with asyncio.timeout(HEALTH_SECONDS):
+            beyond = await contexts.beyond_scan_limit(_MAX_NAMED_CONTEXTS)
+    except (DatabaseUnavailable, TimeoutError):
+        return health
+    if not beyond:
+        return health
+    number = f"{len(beyond)}{' or more' if len(beyond) == _MAX_NAMED_CONTEXTS else ''}"
+    count = f"{number} context(s) take larger files than are scanned"
+    which = ", ".join(f"{one.context_key} of {one.tenant_id} ({one.max_file_size_mb} MB)" for one in beyond)
+    detail = "; ".join(filter(None, (health.detail, f"{count}: {which}" if named else count)))
+    state = EngineState.DOWN if health.state is EngineState.DOWN else EngineState.DEGRADED
+    return replace(health, state=state, detail=detail)

@@ -1,8 +1,25 @@
-"""What may stop a start, and the folders that everything stands in. Which engine is made is decided in its neighbours."""
+"""What every part of a start needs: `StartRefused`, the folders, and the secret files of an installation."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from sluice.files.links import load_signing_secret
+from sluice.identity.local import LocalKey, load_local_key, make_local_key
+from sluice.identity.tokens import ClaimRules
+from sluice.kit.keyring_file import load_keyring
+from sluice.kit.secret_files import OTHERS, SecretFileRefused
+from sluice.settings import Settings
+
+KEYRING = "buckets.json"
+LINK_SECRET = "links.hex"  # noqa: S105  (the name of a file)
+SIGNING_KEY = "jwt.pem"
+
+# What Sluice puts into the data folder besides folders: the database with its companions, locks, an audit's position.
+_OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json")
+_LOCAL_ISSUER = "sluice"
 
 
 class StartRefused(Exception):
@@ -11,7 +28,7 @@ class StartRefused(Exception):
 
 @contextmanager
 def refusing(names: str) -> Iterator[None]:
-    """Name the settings that a part cannot be made from."""
+    """Turn a `ValueError` in the block into a `StartRefused` that names the settings at fault."""
     try:
         yield
     except ValueError as fault:
@@ -19,8 +36,87 @@ def refusing(names: str) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner can enter."""
+    """Create a folder that only its owner can enter, and its parents; do nothing if it exists. Raise `StartRefused`."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as fault:
         raise StartRefused(f"The folder {folder} cannot be made: {fault.strerror}.") from fault
+
+
+def make_data_folder(settings: Settings) -> None:
+    """Create the data folder, or take the rights of others from an existing one. Raise `StartRefused`.
+
+    One that holds other things, or belongs to another user, is left alone: see `is_open_to_others`.
+    """
+    folder = settings.data_dir
+    make_folder(folder)
+    own = {settings.keys_dir, settings.resolved_storage_dir, settings.resolved_spool_dir}
+    with suppress(OSError):
+        status = folder.stat()
+        holds_only_ours = all(path in own or path.name.startswith(_OWN_FILES) for path in folder.iterdir())
+        if status.st_mode & OTHERS and status.st_uid == os.geteuid() and holds_only_ours:
+            folder.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Return whether users other than its owner can enter a folder."""
+    return folder.is_dir() and bool(folder.stat().st_mode & OTHERS)
+
+
+def secret_file(settings: Settings, name: str) -> Path:
+    """Return the path of a secret file. Raise `StartRefused` in production if the file is missing."""
+    path = settings.keys_dir / name
+    # A file that a start creates silently has no copy. In production an operator creates it and keeps one.
+    if settings.production and not path.exists():
+        raise StartRefused(f"The secret file {path} is missing; run `sluice init` once and keep a copy of it.")
+    make_folder(settings.keys_dir)
+    return path
+
+
+def make_key_files(settings: Settings) -> Sequence[Path]:
+    """Create the secret files that are missing and return those that were created. Raise `SecretFileRefused`."""
+    make_folder(settings.keys_dir)
+    keyring, links, signing = (settings.keys_dir / name for name in (KEYRING, LINK_SECRET, SIGNING_KEY))
+    made = {
+        keyring: load_keyring(keyring).made,
+        links: load_signing_secret(links).made,
+        signing: make_local_key(signing).made,
+    }
+    return [path for path, is_new in made.items() if is_new]
+
+
+def missing_secret_files(settings: Settings) -> Sequence[Path]:
+    """Return the secret files that are not there."""
+    paths = [settings.keys_dir / name for name in (KEYRING, LINK_SECRET, SIGNING_KEY)]
+    return [path for path in paths if not path.exists()]
+
+
+def refused_secret_files(settings: Settings) -> Sequence[str]:
+    """Return a sentence for each secret file that is there and cannot be used."""
+    loaders = {KEYRING: load_keyring, LINK_SECRET: load_signing_secret, SIGNING_KEY: load_local_key}
+    missing, refused = missing_secret_files(settings), list[str]()
+    for name, load in loaders.items():
+        path = settings.keys_dir / name
+        try:
+            if path not in missing:
+                load(path)
+        except SecretFileRefused as fault:
+            refused.append(str(fault))
+    return refused
+
+
+def keyring_path(settings: Settings) -> Path:
+    """Return the path of the keyring file, which is created if missing, except in production."""
+    path = secret_file(settings, KEYRING)
+    load_keyring(path)
+    return path
+
+
+def load_signing_key(settings: Settings) -> LocalKey:
+    """Return the key that signs the tokens of `sluice token`, created on the first start."""
+    return make_local_key(secret_file(settings, SIGNING_KEY)).key
+
+
+def local_rules(settings: Settings) -> ClaimRules:
+    """Return the claims that a locally signed token must have."""
+    return ClaimRules(_LOCAL_ISSUER, settings.jwt_audience, settings.jwt_tenant_claim)

@@ -1,95 +1,102 @@
-"""Which stores the settings ask for: the platform's own, and how a tenant's bucket is reached."""
+"""The stores that the settings ask for: the platform's own, and the connection to each tenant's bucket."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 from sluice.buckets import Bucket
-from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, is_overheard, require_allowed, require_public
+from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, needs_relay, require_allowed, require_public
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.engines.storage import ObjectStore, StoreFault
-from sluice.engines.storage.local import LocalStore
-from sluice.engines.storage.s3 import S3Store
-from sluice.engines.storage.s3_client import Patience
-from sluice.engines.storage.s3_relay import Relay
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.wiring.secrets import KEYRING, secret_file
-from sluice.wiring.start import StartRefused
+from sluice.storage import EndpointNotAllowed, ObjectStore
+from sluice.storage.local.store import LocalStore
+from sluice.storage.s3.client import S3Timeouts
+from sluice.storage.s3.relay import Relay
+from sluice.storage.s3.store import S3Store
+from sluice.wiring.start import KEYRING, StartRefused, secret_file
 
 _MB = 1024 * 1024
-_ASTRAY = "The endpoint's host leads to an address that the operator does not allow."
 
 
 def make_stores(settings: Settings) -> Stores:
-    """Answer the stores of these settings: the platform's own, and how to reach a tenant's bucket. Raises `StoreFault`."""
+    """Return the platform's own store and how to connect to a tenant's bucket; make the keyring if it is missing.
+
+    Raise `StoreError` or `StartRefused`.
+    """
     keyring_path = secret_file(settings, KEYRING)
     if load_keyring(keyring_path).made:
-        log.warning("keyring_made", path=str(keyring_path), why="keep a copy: without it no bucket's credentials can be read")
-    keyring = KeyringFile(keyring_path)
-    patience = Patience(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
+        why = "keep a copy: without it no bucket's credentials can be read"
+        log.warning("keyring_made", path=str(keyring_path), why=why)
+    return open_stores(settings)
 
+
+def open_stores(settings: Settings) -> Stores:
+    """Return the stores as `make_stores` does, with the keyring that is there.
+
+    Without one, the credentials of no bucket can be opened: `SecretFileRefused` is raised when they are needed.
+    """
+    keyring = KeyringFile(settings.keys_dir / KEYRING)
+    timeouts = S3Timeouts(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
     allowed = settings.bucket_endpoint_hosts
-    relay = Relay(partial(_led, allowed), settings.s3_connect_seconds)
+    relay = Relay(partial(_allowed_addresses, allowed), settings.s3_connect_seconds)
 
     def connect(bucket: Bucket) -> ObjectStore:
         endpoint_url = bucket.endpoint_url
-        relayed = endpoint_url is not None and is_overheard(endpoint_url)
+        relayed = endpoint_url is not None and needs_relay(endpoint_url)
+
+        async def check_endpoint(watch: EndpointWatch) -> None:
+            # The operator's list may be another one than when the bucket was added. And a tenant controls the DNS of
+            # its endpoint, and may point it at our network.
+            try:
+                await watch.require()
+            except EndpointRefused as fault:
+                raise _not_allowed(fault) from fault
+            if relayed:
+                await relay.start()
+
         return S3Store(
             bucket.default_bucket,
             bucket.region,
             bucket.access_key_id,
             keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
             endpoint_url=endpoint_url,
-            patience=patience,
+            timeouts=timeouts,
             part_bytes=settings.s3_multipart_mb * _MB,
             rest_seconds=settings.s3_rest_seconds,
             probe_folder=bucket.key_for(".sluice-probe"),
-            before=None if endpoint_url is None else _watched(endpoint_url, allowed, relay.start if relayed else _nothing),
+            before=None if endpoint_url is None else partial(check_endpoint, EndpointWatch(endpoint_url, allowed)),
             relay_url=relay.url if relayed else None,
         )
 
-    return Stores(_platform_store(settings, patience), connect, relay=relay)
+    return Stores(_make_platform_store(settings, timeouts), connect, relay=relay)
 
 
-async def _led(allowed: Collection[str], origin: str) -> Collection[str]:
-    """Answer the addresses that an origin leads to now, each of which may be called. Raises `StoreFault`."""
+async def _allowed_addresses(allowed: Collection[str], origin: str) -> Collection[str]:
+    """Return the addresses that an origin resolves to now, all of them allowed. Raise `EndpointNotAllowed`."""
     try:
         require_allowed(origin, allowed)
         return await require_public(origin, allowed)
     except EndpointRefused as fault:
-        raise StoreFault(_ASTRAY) from fault
+        raise _not_allowed(fault) from fault
 
 
-async def _nothing() -> None:
-    return
+def _not_allowed(fault: EndpointRefused) -> EndpointNotAllowed:
+    return EndpointNotAllowed(f"The endpoint of the bucket cannot be used: {fault}.")
 
 
-def _watched(endpoint_url: str, allowed: Collection[str], start: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    """Answer what refuses an endpoint whose host was turned to where the operator does not allow it, and starts what leads there."""
-    watch = EndpointWatch(endpoint_url, allowed)
-
-    async def require() -> None:
-        try:
-            await watch.require()
-        except EndpointRefused as fault:
-            raise StoreFault(_ASTRAY) from fault
-        await start()
-
-    return require
-
-
-def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
-    """Answer the store of tenants without a bucket: a folder, or the operator's own bucket."""
+def _make_platform_store(settings: Settings, timeouts: S3Timeouts) -> ObjectStore:
+    """Return the store of tenants without a bucket: a folder, or the operator's own bucket."""
     bucket = settings.resolved_storage_bucket
     if bucket is None:
         return LocalStore(settings.resolved_storage_dir)
     if settings.storage_access_key_id is None or settings.storage_secret_access_key is None:
         raise StartRefused(
-            "A bucket as the platform's store needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY beside it."
+            "A bucket as the platform's store needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY "
+            "beside it."
         )
     return S3Store(
         bucket,
@@ -97,14 +104,14 @@ def _platform_store(settings: Settings, patience: Patience) -> ObjectStore:
         settings.storage_access_key_id,
         settings.storage_secret_access_key.get_secret_value(),
         endpoint_url=None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
-        patience=patience,
+        timeouts=timeouts,
         part_bytes=settings.s3_multipart_mb * _MB,
         rest_seconds=settings.s3_rest_seconds,
     )
 
 
 def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:
-    """Answer the buckets of all tenants."""
+    """Return the buckets of all tenants."""
     return Buckets(
         database,
         stores,
@@ -115,5 +122,5 @@ def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buck
 
 
 def make_local_store(folder: Path) -> ObjectStore:
-    """Answer the local store in a folder, which is made when missing: the service's own, or a backup's."""
+    """Return a local store in a folder, created if missing: the service's own, or that of a backup."""
     return LocalStore(folder)

@@ -1,1 +1,1 @@
-"""The background: sweeps over rows that are due. Work is a query over columns, not a queue; any number of workers may run."""
+"""The background worker. It finds its work by queries, not in a queue, so any number of workers may run."""

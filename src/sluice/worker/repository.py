@@ -1,110 +1,174 @@
-"""All queries of the audit, over all tenants, and of moving files between buckets. What they are for is in `audit` and `moving`."""
+"""Queries of the worker over several nouns, for events that no request causes: limits that were crossed, keys that
+expire soon, buckets that fail.
+
+What was announced last is kept in `event_levels`, and written in the transaction of the event.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
 
-from sqlalchemy import and_, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from sluice.db.moments import now
-from sluice.db.schema import IS_STORED, contexts, default_buckets, files, storage_configs, tenants
-from sluice.db.types import AnyRow
+from sluice.db.schema import (
+    api_keys,
+    bucket_outages,
+    contexts,
+    decisions,
+    event_levels,
+    plan_usage,
+    tenants,
+)
+from sluice.db.sql import AnyRow, Connection, month, now, now_plus
+from sluice.kit.ids import first_id
+
+SubjectType = Literal["quota", "plan", "key"]
+_BYTES_PER_MB = 1_048_576
 
 
-async def stored_after(connection: AsyncConnection, file_id: str, most: int) -> Sequence[AnyRow]:
-    """Answer stored files whose id comes after `file_id`, in the order of ids."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What was announced, or is to be: a context's quota, a month of a plan, or a key."""
+
+    tenant_id: str
+    subject_type: SubjectType
+    subject_id: str
+
+
+async def find_changed_quotas(connection: Connection, refused_since: datetime, limit: int) -> Sequence[AnyRow]:
+    """Return contexts whose quota is used to another level than was announced, with `level` and `announced`.
+
+    A quota is used to 100 % also if it is to 95 %, and an upload was refused for it since `refused_since`.
+    """
+    columns = contexts.c
+    used, quota = columns.storage_used_bytes, cast(columns.storage_quota_mb, BigInteger) * _BYTES_PER_MB
+    was_refused = exists().where(
+        decisions.c.tenant_id == columns.tenant_id,
+        decisions.c.reason == "storage_quota_exceeded",
+        decisions.c.report_id >= first_id("rep", refused_since),
+        decisions.c.context_key == columns.context_key,
+    )
+    level = case(
+        (quota.is_(None), 0),
+        (used >= quota, 100),
+        (and_(used * 100 >= quota * 95, was_refused), 100),
+        (used * 100 >= quota * 95, 95),
+        (used * 100 >= quota * 80, 80),
+        else_=0,
+    )
+    announced = _announced("quota", columns.tenant_id, columns.context_id)
+    query = select(
+        columns.tenant_id,
+        columns.context_id,
+        columns.context_key,
+        columns.storage_used_bytes,
+        quota.label("quota_bytes"),
+        level.label("level"),
+        announced.label("announced"),
+    ).where(or_(columns.storage_quota_mb.is_not(None), announced > 0), level != announced)
+    return (await connection.execute(query.limit(limit))).all()
+
+
+async def find_changed_plans(connection: Connection, uploads_per_month: int, limit: int) -> Sequence[AnyRow]:
+    """Return the tenants of the free plan that use it this month to another level than was announced."""
+    columns = plan_usage.c
+    level = case(
+        (columns.uploads >= uploads_per_month, 100), (columns.uploads * 100 >= uploads_per_month * 80, 80), else_=0
+    )
+    announced = _announced("plan", columns.tenant_id, columns.month)
     query = (
         select(
-            files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key, files.c.size_bytes, files.c.sha256
+            columns.tenant_id,
+            columns.month,
+            columns.uploads,
+            level.label("level"),
+            announced.label("announced"),
         )
-        .where(files.c.state == "stored", files.c.file_id > file_id)
-        .order_by(files.c.file_id)
-        .limit(most)
+        .join(tenants, tenants.c.tenant_id == columns.tenant_id)
+        .where(tenants.c.plan == "free", columns.month == month(), level != announced)
     )
-    return (await connection.execute(query)).all()
+    return (await connection.execute(query.limit(limit))).all()
 
 
-async def still_stored(connection: AsyncConnection, file_id: str) -> bool:
-    """Answer whether the file is stored at this moment."""
-    query = select(files.c.file_id).where(files.c.file_id == file_id, files.c.state == "stored")
-    return (await connection.execute(query)).one_or_none() is not None
-
-
-async def keys_of(connection: AsyncConnection, file_ids: Sequence[str]) -> dict[str, str]:
-    """Answer the object keys of those of the files that have a row, in whatever state."""
-    query = select(files.c.file_id, files.c.object_key).where(files.c.file_id.in_(file_ids))
-    return {row.file_id: row.object_key for row in (await connection.execute(query)).all()}
-
-
-async def buckets_after(connection: AsyncConnection, config_id: str, most: int) -> Sequence[AnyRow]:
-    """Answer tenant and id of buckets whose id comes after `config_id`, in the order of ids."""
-    query = select(storage_configs.c.tenant_id, storage_configs.c.config_id).where(storage_configs.c.config_id > config_id)
-    return (await connection.execute(query.order_by(storage_configs.c.config_id).limit(most))).all()
-
-
-async def miscounted(connection: AsyncConnection) -> Sequence[AnyRow]:
-    """Answer contexts whose `storage_used_bytes` is not the sum of their stored and pending files (`counted`)."""
-    live = and_(files.c.context_id == contexts.c.context_id, files.c.state.in_(("stored", "pending")))
-    counted = func.coalesce(func.sum(files.c.size_bytes), 0)
-    query = (
-        select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.storage_used_bytes, counted.label("counted"))
-        .outerjoin(files, live)
-        .group_by(contexts.c.tenant_id, contexts.c.context_id, contexts.c.storage_used_bytes)
-        .having(counted != contexts.c.storage_used_bytes)
+async def find_expiring_keys(connection: Connection, within: timedelta, limit: int) -> Sequence[AnyRow]:
+    """Return active keys that expire soon and were not announced."""
+    columns = api_keys.c
+    query = select(
+        columns.tenant_id, columns.api_key_id, columns.name, columns.key_prefix, columns.scopes, columns.expires_at
+    ).where(
+        columns.status == "active",
+        columns.expires_at > now(),
+        columns.expires_at <= now_plus(within),
+        _announced("key", columns.tenant_id, columns.api_key_id) == 0,
     )
-    return (await connection.execute(query)).all()
+    return (await connection.execute(query.limit(limit))).all()
 
 
-async def tenants_after(connection: AsyncConnection, tenant_id: str, most: int) -> Sequence[str]:
-    """Answer ids of tenants that come after `tenant_id`, in the order of ids."""
-    query = select(tenants.c.tenant_id).where(tenants.c.tenant_id > tenant_id).order_by(tenants.c.tenant_id).limit(most)
-    return (await connection.execute(query)).scalars().all()
-
-
-async def unsettled(connection: AsyncConnection, most: int) -> Sequence[AnyRow]:
-    """Answer files that wait for the worker: a lease is over, or an object is due to be removed."""
-    lease_over = and_(files.c.state == "pending", files.c.lease_until <= now())
-    due = and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
-    query = select(files.c.tenant_id, files.c.file_id, files.c.state).where(or_(lease_over, due)).limit(most)
-    return (await connection.execute(query)).all()
-
-
-async def without_default(connection: AsyncConnection) -> Sequence[AnyRow]:
-    """Answer tenants that have buckets and no default among them."""
-    query = (
-        select(storage_configs.c.tenant_id)
-        .outerjoin(default_buckets, default_buckets.c.tenant_id == storage_configs.c.tenant_id)
-        .where(default_buckets.c.config_id.is_(None))
-        .distinct()
+async def announce(connection: Connection, subject: Subject, announced: int, level: int) -> bool:
+    """Write that a level is announced; return False if another worker did so first."""
+    upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(event_levels)
+    named = {"tenant_id": subject.tenant_id, "subject_type": subject.subject_type, "subject_id": subject.subject_id}
+    statement = upsert.values(**named, level=level).on_conflict_do_update(
+        index_elements=list(named),
+        set_={"level": level},
+        where=and_(event_levels.c.tenant_id == subject.tenant_id, event_levels.c.level == announced),
     )
-    return (await connection.execute(query)).all()
+    return (await connection.execute(statement.returning(event_levels.c.level))).one_or_none() is not None
 
 
-async def stored_in(connection: AsyncConnection, tenant_id: str, config_id: str | None, after: str, most: int) -> Sequence[AnyRow]:
-    """Answer a tenant's stored files in a bucket (None: the platform's store) whose id comes after `after`, in the order of ids."""
-    query = (
-        select(
-            files.c.file_id,
-            files.c.storage_config_id,
-            files.c.object_key,
-            files.c.size_bytes,
-            files.c.sha256,
-            files.c.content_type,
+async def claim_outages(connection: Connection, again_after: timedelta, limit: int) -> Sequence[AnyRow]:
+    """Claim buckets that failed and are due to be tried, with how long they have failed and worked, in seconds."""
+    columns = bucket_outages.c
+    due = select(columns.tenant_id, columns.config_id).where(columns.check_at <= now()).limit(limit)
+    found = (await connection.execute(due.with_for_update(skip_locked=True))).all()
+    claimed = []
+    for row in found:
+        statement = (
+            update(bucket_outages)
+            .where(columns.tenant_id == row.tenant_id, columns.config_id == row.config_id)
+            .values(check_at=now_plus(again_after))
         )
-        .where(files.c.tenant_id == tenant_id, IS_STORED, files.c.file_id > after)
-        .where(files.c.storage_config_id.is_(None) if config_id is None else files.c.storage_config_id == config_id)
-        .order_by(files.c.file_id)
-        .limit(most)
-    )
-    return (await connection.execute(query)).all()
+        claimed.append((await connection.execute(statement.returning(*columns))).one())
+    return claimed
 
 
-async def switch(connection: AsyncConnection, file_id: str, old: str | None, new: str | None, key: str) -> bool:
-    """Let a stored file be in another bucket from now on; False when it was deleted, or moved by another, meanwhile."""
-    here = files.c.storage_config_id.is_(None) if old is None else files.c.storage_config_id == old
-    statement = (
-        update(files)
-        .where(files.c.file_id == file_id, files.c.state == "stored", here)
-        .values(storage_config_id=new, object_key=key)
-        .returning(files.c.file_id)
+async def change_outage(
+    connection: Connection, tenant_id: str, config_id: str, values: dict[str, datetime | None]
+) -> bool:
+    """Write what is known of a bucket that failed; return whether it is still listed."""
+    columns = bucket_outages.c
+    statement = update(bucket_outages).where(columns.tenant_id == tenant_id, columns.config_id == config_id)
+    return (await connection.execute(statement.values(**values).returning(columns.config_id))).one_or_none() is not None
+
+
+async def end_outage(connection: Connection, tenant_id: str, config_id: str) -> bool:
+    """Forget that a bucket failed; return whether it was listed."""
+    columns = bucket_outages.c
+    statement = delete(bucket_outages).where(columns.tenant_id == tenant_id, columns.config_id == config_id)
+    return (await connection.execute(statement.returning(columns.config_id))).one_or_none() is not None
+
+
+def _announced(kind: SubjectType, tenant_id: ColumnElement[str], subject_id: ColumnElement[str]) -> ColumnElement[int]:
+    found = select(event_levels.c.level).where(
+        event_levels.c.tenant_id == tenant_id,
+        event_levels.c.subject_type == kind,
+        event_levels.c.subject_id == subject_id,
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return func.coalesce(found.scalar_subquery(), literal(0, Integer))

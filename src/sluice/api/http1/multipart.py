@@ -1,6 +1,9 @@
-"""Reading multipart/form-data (RFC 7578) as a stream, in exactly one way. What the fields mean is decided in `upload_form`.
+"""Reading multipart/form-data (RFC 7578) as a stream, in exactly one way.
 
-Three popular parsers disagree on 23 of 55 odd bodies; whatever could be read in two ways is refused here as `Malformed`.
+What the fields mean is decided by the caller.
+
+Three popular parsers disagree on 23 of 55 odd bodies; whatever could be read in two ways is refused here as
+`Malformed`.
 """
 
 import re
@@ -30,27 +33,32 @@ class PartStart:
 
 @dataclass(frozen=True, slots=True)
 class PartEnd:
-    """The part that began last is whole."""
+    """The part is complete."""
 
 
 Event = PartStart | bytes | PartEnd
 
 
 def boundary_of(content_type: str) -> str | None:
-    """Answer the boundary of a multipart/form-data Content-Type, None for any other type; raises `Malformed` for a bad boundary."""
+    """Return the boundary of a multipart/form-data Content-Type, or None for any other type.
+
+    Raise `Malformed` for a bad one.
+    """
     media_type, _, rest = content_type.partition(";")
     if media_type.strip(" \t").lower() != "multipart/form-data":
         return None
-    found = [value for name, value in _parameters(f";{rest}" if rest.strip() else "", "Content-Type") if name == "boundary"]
+    found = [
+        value for name, value in _parameters(f";{rest}" if rest.strip() else "", "Content-Type") if name == "boundary"
+    ]
     if len(found) != 1 or not _BOUNDARY.fullmatch(found[0]):
         raise Malformed(errors=["Content-Type: expected one boundary of 1 to 70 characters"])
     return found[0]
 
 
 async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
-    """Answer the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
+    """Yield the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
 
-    Raises `Malformed` at the first byte that does not fit.
+    Raise `Malformed` at the first byte that does not fit.
     """
     parser = PushMultipartParser(
         boundary, max_header_size=_MAX_HEADER_BYTES, max_header_count=8, max_segment_count=_MAX_PARTS, strict=True
@@ -58,17 +66,22 @@ async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator
     try:
         async for chunk in _framed(body, boundary.encode()):
             for event in parser.parse(chunk):
-                yield _event(event)
+                if event is None:
+                    yield PartEnd()
+                elif isinstance(event, MultipartSegment):
+                    yield _part_start(event)
+                else:
+                    yield bytes(event)
         parser.close()
     except MultipartError as fault:
         raise Malformed(errors=[f"body: {fault.args[0] if fault.args else 'not multipart/form-data'}"]) from fault
 
 
 async def _framed(body: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[bytes]:
-    """Answer the bytes from the first boundary to the closing one.
+    """Yield the bytes from the first boundary to the closing one.
 
-    The parser is strict about what stands around them only when it happens to come in a chunk of its own; a verdict that hangs on
-    how the network cut the body is none.
+    The parser is strict about what stands around them only if that comes in a chunk of its own; a verdict must not
+    depend on how the network cuts the body.
     """
     opening, closing = b"--" + boundary, b"\r\n--" + boundary + b"--"
     started, seen, head = False, b"", b""
@@ -87,12 +100,13 @@ async def _framed(body: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[
         yield chunk
         seen = (seen + chunk if len(chunk) < len(closing) else chunk)[-len(closing) + 1 :]
     async for _ in body:
-        # What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046 section 5.1.1).
+        # What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046
+        # section 5.1.1).
         pass
 
 
 def _end_of(closing: bytes, seen: bytes, chunk: bytes) -> int:
-    """Answer where in `chunk`, which follows `seen`, the first `closing` ends; -1 where there is none. Copies no more than the seam."""
+    """Return where in `chunk`, which follows `seen`, the first `closing` ends, or -1. Copies no more than the seam."""
     seam = (seen + chunk[: len(closing) - 1]).find(closing)
     if seam >= 0:
         return seam + len(closing) - len(seen)
@@ -100,20 +114,15 @@ def _end_of(closing: bytes, seen: bytes, chunk: bytes) -> int:
     return found if found < 0 else found + len(closing)
 
 
-def _event(event: MultipartSegment | bytes | bytearray | None) -> Event:
-    if event is None:
-        return PartEnd()
-    if isinstance(event, MultipartSegment):
-        return _part_start(event)
-    return bytes(event)
-
-
 def _part_start(segment: MultipartSegment) -> PartStart:
-    dispositions = [value for name, value in segment.headerlist if name == "Content-Disposition"]
+    dispositions = []
+    for name, value in segment.headerlist:
+        if name == "Content-Disposition":
+            dispositions.append(value)
+        elif name == "Content-Transfer-Encoding" and value.lower() not in _IDENTITY:
+            raise Malformed(errors=["body: Content-Transfer-Encoding is not used in forms (RFC 7578 section 4.7)"])
     if len(dispositions) != 1:
         raise Malformed(errors=["body: expected one Content-Disposition in each part"])
-    if any(name == "Content-Transfer-Encoding" and value.lower() not in _IDENTITY for name, value in segment.headerlist):
-        raise Malformed(errors=["body: Content-Transfer-Encoding is not used in forms (RFC 7578 section 4.7)"])
     kind, _, rest = dispositions[0].partition(";")
     if kind.strip(" \t").lower() != "form-data":
         raise Malformed(errors=["body: expected Content-Disposition form-data"])
@@ -125,7 +134,7 @@ def _part_start(segment: MultipartSegment) -> PartStart:
 
 
 def _filename(parameters: dict[str, str]) -> str | None:
-    """Answer the name that was sent; some clients send a non-ASCII one in the extended form (RFC 8187), which must then agree."""
+    """Return the file name; some clients send a non-ASCII one in the extended form too (RFC 8187), which must agree."""
     plain, extended = parameters.get("filename"), parameters.get("filename*")
     if extended is None:
         return plain
@@ -140,24 +149,24 @@ def _filename(parameters: dict[str, str]) -> str | None:
 
 
 def _parameters(text: str, header: str) -> list[tuple[str, str]]:
-    """Answer the parameters behind the first semicolon; every byte must belong to one."""
+    """Return the parameters behind the first semicolon; every byte must belong to one."""
     pairs: list[tuple[str, str]] = []
     at = 0
     while at < len(text):
         match = _PARAMETER.match(text, at)
         if match is None:
             raise Malformed(errors=[f"{header}: a parameter that cannot be read"])
-        pairs.append((match[1].lower(), _unquoted(match[2])))
+        value = match[2]
+        pairs.append((match[1].lower(), _unquote(value) if value.startswith('"') else value))
         at = match.end()
     return pairs
 
 
-def _unquoted(value: str) -> str:
-    if not value.startswith('"'):
-        return value
+def _unquote(value: str) -> str:
     if "\\" not in value:
         return value[1:-1]
-    # Only a quote or a backslash is ever escaped by clients; a lone backslash is part of a Windows path that old browsers send.
+    # Only a quote or a backslash is ever escaped by clients; a lone backslash is part of a Windows path that old
+    # browsers send.
     return re.sub(r'\\(["\\])', r"\1", value[1:-1])
 
 

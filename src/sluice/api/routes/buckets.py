@@ -9,7 +9,9 @@ from sluice.api.route import GuardedRoute
 from sluice.api.schemas.buckets import AddBucket, BucketDeleted, BucketOut, UpdateBucket
 from sluice.api.schemas.envelope import Envelope
 
-router = APIRouter(prefix="/api/v1/tenants/{tenant_id}/storage-configs", tags=["Storage buckets"], route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/api/v1/tenants/{tenant_id}/storage-configs", tags=["Storage buckets"], route_class=GuardedRoute
+)
 
 
 @router.post("", status_code=201, responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketExists))

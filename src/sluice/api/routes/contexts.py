@@ -10,6 +10,9 @@ from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api.schemas.replays import ReplayOut, ReplayRequest
+from sluice.kit.clock import utc_now
+from sluice.uploads.values import Rules
 
 router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_class=GuardedRoute)
 
@@ -42,7 +45,29 @@ async def get_context(context_key: str, principal: Caller, services: Services) -
 
 
 @router.patch("/{context_key}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketInactive))
-async def update_context(context_key: str, body: UpdateContext, by: ByCaller, services: Services) -> Envelope[ContextOut]:
+async def update_context(
+    context_key: str, body: UpdateContext, by: ByCaller, services: Services
+) -> Envelope[ContextOut]:
     """Change fields of a context; those not sent stay as they are."""
     context = await services.contexts.change(by, context_key, body.changes())
     return Envelope(message="Context updated", data=ContextOut.model_validate(context))
+
+
+@router.post("/{context_key}/replay", responses=responses(*SCOPED, *BODY, errors.NotFound))
+async def replay_change(
+    context_key: str, body: ReplayRequest, principal: Caller, services: Services
+) -> Envelope[ReplayOut]:
+    """Show what a change of the rules would have done to earlier uploads. Nothing is changed.
+
+    Their stored facts are judged again, without their bytes. Plan and quota are judged by what was used of them at the
+    time of each upload. At most 200,000 uploads are judged, the newest. A tenant has one replay at a time.
+    """
+    context = await services.contexts.with_changes(principal.tenant_id, context_key, body.changes.changes())
+    now = utc_now()
+    since = body.beginning(now)
+    replay, truncated = await services.reports.replay(
+        principal.tenant_id, context.context_key, Rules.of(context), since=since, until=now
+    )
+    return Envelope(
+        message="Change replayed; nothing was changed", data=ReplayOut.of(replay, since, truncated=truncated)
+    )

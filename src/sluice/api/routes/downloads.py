@@ -1,21 +1,26 @@
-"""Signed links of the local store: served by the service itself. The signature is the credential and is checked before the database."""
+"""Signed links that the service serves itself: those of the local store, and those of files that a browser shows.
+
+The signature is the credential and is checked before the database.
+"""
 
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from sluice.api.error_responses import render
 from sluice.api.parameters import Services
-from sluice.api.render import render
-from sluice.api.route import GuardedRoute
-from sluice.engines.storage import ObjectStore, StoreFault
-from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, Unavailable
+from sluice.api.route import GuardedRoute, keep_place
+from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, ServiceUnavailable
 from sluice.files import FileRecord
-from sluice.kit.disposition import attachment
+from sluice.files.links import INLINE
+from sluice.kit.disposition import attachment, inline
+from sluice.kit.etag import names_etag
+from sluice.storage import ObjectStore, StoreError
 
 router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
 
@@ -24,7 +29,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes that are asked for; `partial` when a range said so."""
+    """The requested bytes; `partial` if a range was given."""
 
     start: int
     length: int
@@ -33,25 +38,35 @@ class Span:
 
 @router.api_route("/{file_id}", methods=["GET", "HEAD"])
 async def download(
+    *,
     request: Request,
     file_id: str,
     services: Services,
     expires: Annotated[str, Query()] = "",
     signature: Annotated[str, Query()] = "",
+    disposition: Annotated[str | None, Query()] = None,
 ) -> Response:
-    """Hand out one file, as an attachment, whole or a single range of it (RFC 9110 section 14)."""
-    if not services.signer.verify(file_id, expires, signature, time.time()):
+    """Send one file, as an attachment or to be shown, whole or a single range of it (RFC 9110 section 14)."""
+    is_inline = disposition == INLINE
+    is_signed = services.signer.verify(file_id, expires, signature, time.time(), inline=is_inline)
+    if not is_signed or disposition not in {None, INLINE}:
         raise LinkRefused
     file, store = await services.files.open_signed(file_id)
+    request.state.file_tenant_id = file.tenant_id  # whose origins may read the answer
+    keep_place(request, file.tenant_id)
     etag = f'"{file.sha256}"'
     headers = _headers(file, etag)
-    if _names(request.headers.get("if-none-match"), etag):
+    if is_inline:
+        headers |= _inline_headers(file, await services.cors.origins_of(file.tenant_id))
+    if names_etag(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     try:
         span = span_of(request, file.size_bytes, etag)
     except RangeUnsatisfiable as fault:
         refusal = render(fault)
-        refusal.headers["Content-Range"] = f"bytes */{file.size_bytes}"  # so that a client can ask again (RFC 9110 section 15.5.17)
+        refusal.headers["Content-Range"] = (
+            f"bytes */{file.size_bytes}"  # so that a client can ask again (RFC 9110 section 15.5.17)
+        )
         return refusal
     headers["Content-Length"] = str(span.length)
     if span.partial:
@@ -75,12 +90,29 @@ def _headers(file: FileRecord, etag: str) -> dict[str, str]:
     }
 
 
-def _names(header: str | None, etag: str) -> bool:
-    return header is not None and (header.strip() == "*" or etag in {part.strip().removeprefix("W/") for part in header.split(",")})
+def _inline_headers(file: FileRecord, origins: Collection[str]) -> dict[str, str]:
+    """Return what lets a browser show the file: at its own address, and on pages of the tenant's `origins`."""
+    # No sandbox allows scripts. A browser starts no viewer of PDFs in one, and its player loads a recording only with
+    # the origin that it comes from.
+    sandbox = "sandbox; " if file.content_type.startswith("image/") else "sandbox allow-same-origin; "
+    if file.content_type == "application/pdf":
+        sandbox = ""
+    # The document that a browser makes around a picture or a recording loads it, with styles of its own.
+    sources = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
+    ancestors = " ".join(sorted(origins)) or "'none'"
+    return {
+        "Content-Disposition": inline(file.original_filename),
+        "Content-Security-Policy": f"{sandbox}{sources}; form-action 'none'; frame-ancestors {ancestors}",
+        # A picture is loaded without an Origin header: whoever was given the link may show it, if anybody may.
+        "Cross-Origin-Resource-Policy": "cross-origin" if origins else "same-origin",
+    }
 
 
 def span_of(request: Request, size: int, etag: str) -> Span:
-    """Answer what a Range header asks for. Several ranges, other units and a changed If-Range are answered with the whole file."""
+    """Return the bytes that a Range header asks for.
+
+    Several ranges, other units and a changed If-Range get the whole file.
+    """
     match = _RANGE.fullmatch(request.headers.get("range", ""))
     if_range = request.headers.get("if-range")
     if match is None or match.group() == "bytes=-" or (if_range is not None and if_range != etag):
@@ -96,14 +128,16 @@ def span_of(request: Request, size: int, etag: str) -> Span:
 
 
 async def _opened(store: ObjectStore, file: FileRecord, span: Span) -> AsyncIterator[bytes]:
-    """Read the first chunk before the status is sent, so that a missing object is a 404 and a store that is away a 503."""
+    """Read the first chunk before the status is sent, so that a missing object is a 404 and an unavailable store a
+    503.
+    """
     chunks = aiter(store.read(file.object_key, start=span.start, length=span.length))
     try:
         first = await anext(chunks, b"")
     except KeyError as fault:
         raise NotFound from fault
-    except StoreFault as fault:
-        raise Unavailable("storage") from fault
+    except StoreError as fault:
+        raise ServiceUnavailable(fault.part) from fault
 
     async def rest() -> AsyncIterator[bytes]:
         yield first

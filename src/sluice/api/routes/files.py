@@ -1,6 +1,6 @@
 """File endpoints besides the upload, which streams and has a module of its own."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
@@ -38,9 +38,13 @@ async def get_download_url(
     by: ByCaller,
     services: Services,
     expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works."), DIGITS] = 300,
+    disposition: Annotated[
+        Literal["attachment", "inline"],
+        Query(description="`inline`: a browser shows the file (pictures, recordings, PDF) instead of saving it."),
+    ] = "attachment",
 ) -> Envelope[DownloadUrl]:
     """Get a pre-signed URL that downloads the file for a limited time."""
-    link = await services.files.link(by, file_id, expires_in)
+    link = await services.files.link(by, file_id, expires_in, inline=disposition == "inline")
     data = DownloadUrl(
         file_id=link.file.file_id,
         download_url=link.url,

@@ -17,7 +17,9 @@ Scopes = Annotated[list[ScopeName], Field(min_length=1, max_length=20, examples=
 class CreateKey(RequestBody):
     """A key to be created."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "intake form", "scopes": ["upload", "metadata"]}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "intake form", "scopes": ["upload", "metadata"]}]}
+    )
 
     name: Name
     scopes: Scopes
@@ -37,7 +39,7 @@ class UpdateKey(UpdateBody):
     metadata: Metadata | None = None
 
     def changes(self) -> Mapping[str, Any]:
-        """Answer the fields that were sent, in the service's terms."""
+        """Return the fields that were sent, as the service takes them."""
         sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         if "metadata" in sent:
             sent["metadata"] = self.metadata or {}

@@ -49,7 +49,10 @@ SecretKey = Annotated[SecretStr, Field(min_length=1, max_length=512, description
 
 
 class AddBucket(RequestBody):
-    """A bucket to be added. It is tried out (put, read, delete one small object) unless the operator turned that off."""
+    """A bucket to be added.
+
+    It is tried out (put, read, delete one small object) unless the operator turned that off.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -79,7 +82,7 @@ class AddBucket(RequestBody):
     set_as_default: bool = False
 
     def new_bucket(self) -> NewBucket:
-        """Answer the bucket in the service's terms."""
+        """Return the bucket as the service takes it."""
         return NewBucket(
             name=self.name,
             access_key_id=self.access_key_id,
@@ -107,7 +110,7 @@ class UpdateBucket(UpdateBody):
         return self
 
     def changes(self) -> Mapping[str, Any]:
-        """Answer the fields that were sent, in the service's terms."""
+        """Return the fields that were sent, as the service takes them."""
         sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         if "secret_access_key" in sent:
             sent["secret_access_key"] = self.secret_access_key.get_secret_value()
@@ -132,7 +135,7 @@ class BucketOut(ResponseBody):
 
     @classmethod
     def of(cls, bucket: Bucket) -> "BucketOut":
-        """Answer the bucket as it may be shown."""
+        """Return the bucket as it may be shown."""
         return cls(
             config_id=bucket.config_id,
             tenant_id=bucket.tenant_id,

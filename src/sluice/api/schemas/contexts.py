@@ -1,12 +1,13 @@
 """Bodies of the file context endpoints."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from sluice.api.schemas.envelope import PLAIN, PLAIN_LINES, Metadata, RequestBody, ResponseBody, UpdateBody
 from sluice.contexts import RateLimit
+from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 
@@ -27,13 +28,24 @@ def _template(text: str) -> str:
 
 
 Extension = Annotated[str, Field(min_length=1, max_length=33), PLAIN, AfterValidator(_extension)]
-Extensions = Annotated[list[Extension], Field(max_length=500, description="Empty allows all.", examples=[["pdf", "png"]])]
+Extensions = Annotated[
+    list[Extension], Field(max_length=500, description="Empty allows all.", examples=[["pdf", "png"]])
+]
 Template = Annotated[str, Field(max_length=500), AfterValidator(_template)]
 DisplayName = Annotated[str, Field(min_length=1, max_length=255, examples=["Claims"]), PLAIN]
 Description = Annotated[str, Field(max_length=1000), PLAIN_LINES]
 MaxFileSize = Annotated[int, Field(ge=1, le=500, description="Megabytes of 1,048,576 bytes.")]
 Quota = Annotated[int, Field(ge=1, le=10_485_760, description="Megabytes of 1,048,576 bytes; null is unlimited.")]
-BucketId = Annotated[str, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket."), PLAIN]
+BucketId = Annotated[
+    str, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket."), PLAIN
+]
+
+
+_CHECK_MODES: Final = (
+    "How `reject_corrupt_files` (`integrity`), `reject_blank_files` (`blank`) and `scan_for_viruses` (`malware`) act "
+    "where they are true: `enforce`, `quarantine` or `report`."
+)
+_POLICIES: Final = "Further rules, each with a mode: `off`, `report`, `quarantine` or `enforce`."
 
 
 class UploadRateLimit(RequestBody):
@@ -73,9 +85,11 @@ class CreateContext(RequestBody):
     storage_quota_mb: Quota | None = None
     metadata: Metadata | None = None
     storage_config_id: BucketId | None = None
+    check_modes: CheckModes | None = Field(None, description=_CHECK_MODES)
+    policies: Policies | None = Field(None, description=_POLICIES)
 
     def draft(self) -> Draft:
-        """Answer the context with its defaults filled in."""
+        """Return the context with its defaults filled in."""
         return Draft(
             context_key=self.context_key,
             display_name=self.display_name,
@@ -90,37 +104,57 @@ class CreateContext(RequestBody):
             storage_quota_mb=self.storage_quota_mb,
             metadata=self.metadata or {},
             storage_config_id=self.storage_config_id or None,
+            check_modes=self.check_modes or ALL_ENFORCED,
+            policies=self.policies or NO_POLICIES,
         )
 
 
-class UpdateContext(UpdateBody):
-    """Fields of a context to be changed; those not sent stay as they are."""
+class RuleChanges(UpdateBody):
+    """Rules of a context to be changed; those not sent stay as they are."""
 
-    display_name: DisplayName = ""
-    description: Description | None = None
     allowed_extensions: Extensions = Field(default_factory=list)
     max_file_size_mb: MaxFileSize = 10
-    storage_path_template: Template | None = None
     reject_blank_files: bool = True
     reject_corrupt_files: bool = True
     scan_for_viruses: bool = True
     upload_rate_limit: UploadRateLimit | None = None
     storage_quota_mb: Quota | None = None
+    check_modes: CheckModes | None = Field(None, description=f"{_CHECK_MODES} Replaces all of them.")
+    policies: Policies | None = Field(None, description=f"{_POLICIES} Replaces all of them; null removes them.")
+
+    def changes(self) -> Mapping[str, Any]:
+        """Return the fields that were sent, as the service takes them."""
+        sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        if "check_modes" in sent:
+            sent["check_modes"] = self.check_modes or ALL_ENFORCED
+        if "policies" in sent:
+            sent["policies"] = self.policies or NO_POLICIES
+        if "upload_rate_limit" in sent:
+            sent["upload_rate_limit"] = _rate(self.upload_rate_limit)
+        return sent
+
+
+class UpdateContext(RuleChanges):
+    """Fields of a context to be changed; those not sent stay as they are."""
+
+    display_name: DisplayName = ""
+    description: Description | None = None
+    storage_path_template: Template | None = None
     metadata: Metadata | None = None
-    storage_config_id: BucketId | None = Field(None, description="An empty string or null resets to the tenant's default bucket.")
+    storage_config_id: BucketId | None = Field(
+        None, description="An empty string or null resets to the tenant's default bucket."
+    )
     status: Literal["active", "inactive"] = "active"
 
     def changes(self) -> Mapping[str, Any]:
-        """Answer the fields that were sent, in the service's terms."""
-        sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        """Return the fields that were sent, as the service takes them."""
+        sent = dict(super().changes())
         if "storage_path_template" in sent:
             sent["storage_path_template"] = self.storage_path_template or DEFAULT_TEMPLATE
         if "metadata" in sent:
             sent["metadata"] = self.metadata or {}
         if "storage_config_id" in sent:
             sent["storage_config_id"] = self.storage_config_id or None
-        if "upload_rate_limit" in sent:
-            sent["upload_rate_limit"] = _rate(self.upload_rate_limit)
         return sent
 
 
@@ -156,6 +190,12 @@ class ContextOut(ContextItem):
     storage_path_template: str
     metadata: Metadata
     storage_config_id: str | None
+    check_modes: CheckModes = Field(
+        description=f"{_CHECK_MODES} Left out if all are enforced.", exclude_if=lambda modes: modes == ALL_ENFORCED
+    )
+    policies: Policies = Field(
+        description=f"{_POLICIES} Left out if there are none.", exclude_if=lambda policies: policies == NO_POLICIES
+    )
 
 
 def _rate(sent: UploadRateLimit | None) -> RateLimit | None:

@@ -35,6 +35,11 @@ class ResponseBody(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+def is_none(value: object) -> bool:
+    """Return whether a field is left out of a response."""
+    return value is None
+
+
 def _plain(text: str) -> str:
     if not is_plain(text):
         raise ValueError("expected no control characters")
@@ -83,8 +88,34 @@ class ErrorEnvelope(ResponseBody):
     message: str = Field(description="What went wrong, for people.")
     errors: list[str] = Field(description="One entry per problem. For a rejected upload: exactly one reason code.")
     timestamp: datetime = Field(default_factory=utc_now, description="Time of the response, UTC.")
+    report: dict[str, Any] | None = Field(
+        None,
+        exclude_if=is_none,
+        description="Of an upload that was judged: a `FullReport` for callers with the scope `metadata`, else a "
+        "`SenderReport`.",
+    )
+
+
+class Problem(ResponseBody):
+    """A failure as RFC 9457 describes it, with the members of the envelope."""
+
+    type: str = Field(description="Where the error is explained.", examples=["/docs/errors#file_rejected"])
+    title: str = Field(description="What went wrong, for people.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="The sentence for the sender of a file, otherwise the problems.")
+    code: str = Field(description="The stable code of the error.")
+    errors: list[str] = Field(description="One entry per problem. For a rejected upload: exactly one reason code.")
+    timestamp: datetime = Field(description="Time of the response, UTC.")
+    report: dict[str, Any] | None = Field(
+        None,
+        exclude_if=is_none,
+        description="Of an upload that was judged: a `FullReport` for callers with the scope `metadata`, else a "
+        "`SenderReport`.",
+    )
 
 
 def pagination_of(page: Page[Any]) -> Pagination:
-    """Answer the pagination object of `page`."""
-    return Pagination(page=page.request.page, page_size=page.request.page_size, total=page.total, total_pages=page.total_pages)
+    """Return the pagination object of `page`."""
+    return Pagination(
+        page=page.request.page, page_size=page.request.page_size, total=page.total, total_pages=page.total_pages
+    )

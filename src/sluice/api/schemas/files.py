@@ -1,9 +1,12 @@
-"""Bodies of the file endpoints. The upload's form is read as a stream in `api.upload_form`; only its documentation is here."""
+"""Bodies of the file endpoints. The form of an upload is read in `routes.upload`; only its schema is here."""
 
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from sluice.api.schemas.envelope import Metadata, ResponseBody
+from pydantic import Field
+
+from sluice.api.schemas.envelope import Metadata, ResponseBody, is_none
+from sluice.uploads.values import Stored
 
 
 class Uploaded(ResponseBody):
@@ -15,6 +18,41 @@ class Uploaded(ResponseBody):
     size_bytes: int
     context_key: str
     metadata: Metadata
+
+
+class UploadAnswer(Uploaded):
+    """A file that was accepted, and the report of its acceptance."""
+
+    report_id: str = Field(description="Id of the report, for `GET /api/v1/reports/{report_id}`.")
+    outcome: Literal["quarantined"] | None = Field(
+        None,
+        exclude_if=is_none,
+        description="Only of a file that is stored where nobody can download it until somebody releases it.",
+    )
+
+    @classmethod
+    def of(cls, stored: Stored) -> Self:
+        """Return the answer to an upload that was accepted."""
+        return cls(
+            file_id=stored.file_id,
+            original_filename=stored.original_filename,
+            content_type=stored.content_type,
+            size_bytes=stored.size_bytes,
+            context_key=stored.context_key,
+            metadata=dict(stored.metadata),
+            report_id=stored.report_id,
+            outcome="quarantined" if stored.outcome == "quarantined" else None,
+        )
+
+
+class UploadedByToken(ResponseBody):
+    """A file that was sent with an upload token and accepted."""
+
+    file_id: str
+    original_filename: str
+    content_type: str
+    size_bytes: int
+    report_id: str
 
 
 class FileItem(Uploaded):
@@ -61,14 +99,19 @@ UPLOAD_BODY: Final[dict[str, Any]] = {
                     "type": "object",
                     "required": ["file", "context"],
                     "properties": {
-                        # `format` for generators of OpenAPI 3.0 age, `contentMediaType` as 3.1 says it: both are needed in practice.
+                        # `format` for generators of OpenAPI 3.0 age, `contentMediaType` as 3.1 says it: both are needed
+                        # in practice.
                         "file": {
                             "type": "string",
                             "format": "binary",
                             "contentMediaType": "application/octet-stream",
                             "description": "The file. Its name's last extension counts.",
                         },
-                        "context": {"type": "string", "description": "A context_key.", "examples": ["claims"]},
+                        "context": {
+                            "type": "string",
+                            "description": "A context_key. An upload token names its own.",
+                            "examples": ["claims"],
+                        },
                         "metadata": {
                             "type": "string",
                             "description": "A JSON object of at most 4,096 bytes.",

@@ -1,4 +1,7 @@
-"""What an S3 answers, in a sentence that a person can act on. No sentence repeats foreign text: it may hold parts of credentials."""
+"""Errors of obstore as sentences that a person can act on.
+
+No sentence repeats foreign text: it may hold parts of credentials.
+"""
 
 import re
 from dataclasses import dataclass
@@ -7,11 +10,11 @@ from typing import Final
 
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from sluice.engines.storage.protocol import StoreAway, StoreFault, StoreFull
+from sluice.storage.protocol import StoreError, StoreFull, StoreUnavailable
 
-# everything that obstore raises: its own, FileNotFoundError for 404, ValueError for a key, OSError of a source
+# All that obstore raises: its own errors, FileNotFoundError for 404, ValueError for a key, OSError of a source.
 FOREIGN: Final = (BaseError, OSError, ValueError)
-# nothing can listen on port 0: what is sent there is refused at once (see `s3_client`)
+# The proxy of all hosts that must not be called: nothing can listen on port 0, so the request is refused at once.
 NOWHERE: Final = "http://127.0.0.1:0"
 
 _CODES: Final = {
@@ -34,18 +37,18 @@ _STATUSES: Final[dict[int, str]] = {
     HTTPStatus.FORBIDDEN: "The credentials may not {doing}.",
     HTTPStatus.BAD_GATEWAY: "The store cannot be reached.",
 }
-_ODD: Final = "The store's answer is not one that S3 gives."
+_NOT_S3: Final = "The store's answer is not one that S3 gives."
 _BROKEN: Final = "The connection to the store broke."
 _TIMED_OUT: Final = "The store did not answer in time."
-# words of the HTTP client's errors, the more telling first
-_WORDS: Final = (
+# Words in the HTTP client's errors, the more specific ones first.
+_CLIENT_ERRORS: Final = (
     (NOWHERE.removeprefix("http://"), "The store sends the request on to another host, which is not followed."),
     ("BareRedirect", _CODES["PermanentRedirect"]),
     ("dns error", "The host name of the store is not known."),
     ("ertificate", "The store's TLS certificate is not trusted."),
     ("kind: Timeout", _TIMED_OUT),
     ("TimedOut", _TIMED_OUT),
-    ("kind: Connect,", "The store cannot be reached."),  # not `ConnectionReset`: that one was reached
+    ("kind: Connect,", "The store cannot be reached."),  # with the comma: `ConnectionReset` did reach the store
     ("HttpError", _BROKEN),
 )
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})\b")
@@ -53,60 +56,74 @@ _CODE: Final = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What is left of a foreign error: the HTTP status and S3's own code where there was an answer, else what became of it.
+class S3Failure:
+    """A foreign error: HTTP status and S3's error code if there was an answer, else what became of the request.
 
-    `taken`: the key has an object. `broken`: the connection went while the request was on its way.
+    `key_taken`: there is an object under the key already.
     """
 
     status: int | None
     code: str
-    taken: bool
-    sentence: str
+    key_taken: bool
+    client_error: str
 
     @property
-    def broken(self) -> bool:
-        """Say whether the request was on its way when the connection went."""
-        return self.status is None and self.sentence == _BROKEN
+    def connection_broke(self) -> bool:
+        """Whether the connection was lost while the request was being sent or answered."""
+        return self.status is None and self.client_error == _BROKEN
 
     @property
-    def is_open(self) -> bool:
-        """Say whether the request may have been carried out all the same: the answer was lost, or a repeat met the first try."""
-        if self.status is None or self.taken:
-            return self.taken or self.sentence in {_BROKEN, _TIMED_OUT, _ODD}
+    def may_have_succeeded(self) -> bool:
+        """Whether the store may have carried out the request: the answer was lost, or a retry met the first try."""
+        if self.status is None or self.key_taken:
+            return self.key_taken or self.client_error in {_BROKEN, _TIMED_OUT, _NOT_S3}
         return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the store as a whole failed, and not this request only."""
+        if self.status is None:
+            return self.client_error != _NOT_S3
+        return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR and self.status != HTTPStatus.NOT_IMPLEMENTED
 
-def answer_in(error: BaseException) -> Answer:
-    """Read status and code out of an error of obstore, which has them in its text only.
+    def sentence(self, doing: str) -> str:
+        """Return the failure as one sentence; `doing` completes “The credentials may not …”."""
+        if self.code in _CODES:
+            return _CODES[self.code].format(doing=doing)
+        if self.status is None:
+            return self.client_error
+        if self.status in _STATUSES:
+            return _STATUSES[self.status].format(doing=doing)
+        return f"The store answered {self.status} {self.code}".rstrip() + "."
 
-    The text is searched after `inner:` (what the last try met) where it has that: before it stands the key, which may say anything.
-    """
+
+def parse_failure(error: BaseException) -> S3Failure:
+    """Return what the error says. obstore has status and code nowhere else than in its text."""
+    if isinstance(error, TimeoutError):  # of the client for small objects, which has no text
+        return S3Failure(status=None, code="", key_taken=False, client_error=_TIMED_OUT)
+    # Only the text after `inner:` (the last try) counts if there is one: before it stands the key, which may hold any
+    # words.
     detail = str(error).partition("Debug source:")[2]
     inner = detail.partition("inner:")[2] or detail
     status, code = _STATUS.search(inner), _CODE.search(inner)
-    sentence = next((sentence for word, sentence in _WORDS if word in inner), _ODD)
-    return Answer(int(status[1]) if status else None, code[1] if code else "", isinstance(error, AlreadyExistsError), sentence)
+    return S3Failure(
+        status=int(status[1]) if status else None,
+        code=code[1] if code else "",
+        key_taken=isinstance(error, AlreadyExistsError),
+        client_error=next((sentence for word, sentence in _CLIENT_ERRORS if word in inner), _NOT_S3),
+    )
 
 
-def fault_of(error: BaseException, doing: str) -> StoreFault:
-    """Answer our error for a foreign one; `doing` completes “The credentials may not …”."""
-    answer = answer_in(error)
-    if answer.code in _FULL_CODES or answer.status == HTTPStatus.INSUFFICIENT_STORAGE:
+def to_store_error(error: BaseException, doing: str) -> StoreError:
+    """Return the `StoreError` for a foreign error; `doing` completes “The credentials may not …”."""
+    failure = parse_failure(error)
+    if failure.code in _FULL_CODES or failure.status == HTTPStatus.INSUFFICIENT_STORAGE:
         return StoreFull("The store has no room left.")
-    if answer.taken:
-        return StoreFault("There is an object under this key already.")
-    return StoreAway(_sentence(answer).format(doing=doing))
+    if failure.key_taken:
+        return StoreError("There is an object under this key already.")
+    return StoreUnavailable(failure.sentence(doing))
 
 
-def cause_of(error: BaseException) -> BaseException | None:
-    """Answer the error as a cause to keep, or None where it quotes the store: S3 echoes the access key id and what was signed."""
-    return None if answer_in(error).status else error
-
-
-def _sentence(answer: Answer) -> str:
-    if answer.code in _CODES:
-        return _CODES[answer.code]
-    if answer.status is not None:
-        return _STATUSES.get(answer.status) or f"The store answered {answer.status}{f' {answer.code}' if answer.code else ''}."
-    return answer.sentence
+def safe_cause(error: BaseException) -> BaseException | None:
+    """Return the error to chain as a cause, or None if it quotes the store: S3 echoes key ids and signed strings."""
+    return None if parse_failure(error).status else error

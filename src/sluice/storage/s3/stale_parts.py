@@ -1,7 +1,6 @@
-"""Finding and aborting multipart uploads that a crash left unfinished in a bucket: the store bills their parts, and no listing of objects shows them.
+"""Multipart uploads that a crash left unfinished: the store bills their parts, and no listing of objects shows them.
 
-The client library of `s3` can do neither, so requests are signed and sent here. No parser of XML is at work: the few fields that are needed
-are read by patterns, and what is not as expected is left alone.
+The client library can neither list nor abort them, so requests are signed and sent here.
 """
 
 import asyncio
@@ -20,18 +19,20 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from sluice.engines.storage.protocol import StoreFault
-from sluice.engines.storage.s3_address import Address
+from sluice.storage.protocol import StoreError
+from sluice.storage.s3.client import Address, S3Credentials
 
-_MOST_BYTES: Final = 4 * 1024 * 1024
+_MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
+# Patterns instead of an XML parser, which would expand entities and nest without bounds: four flat fields are needed,
+# and an entry that does not look as expected is skipped.
 _UPLOAD: Final = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
 _FIELD: Final = {name: re.compile(f"<{name}>([^<]*)</{name}>") for name in ("Key", "UploadId", "Initiated")}
 _NEXT: Final = {name: re.compile(f"<Next{name}>([^<]*)</Next{name}>") for name in ("KeyMarker", "UploadIdMarker")}
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
-    """An upload that was neither completed nor aborted, and for how long by the store's own clock."""
+class UnfinishedUpload:
+    """An upload that was neither completed nor aborted; `age` is by the store's own clock."""
 
     key: str
     upload_id: str
@@ -39,97 +40,109 @@ class Unfinished:
 
 
 class StaleParts:
-    """The unfinished uploads of one bucket, listed `page` at a time, of which a store answers no more than 1,000.
+    """The unfinished uploads of one bucket, listed `page_size` at a time; S3 lists at most 1,000.
 
-    Each request takes `seconds` at most, follows no redirect and knows no proxy but the relay.
+    Each request takes at most `seconds`, follows no redirect, and uses no proxy except the relay.
     """
 
     def __init__(
         self,
         address: Address,
-        region: str,
-        access_key_id: str,
-        secret_access_key: str,
+        credentials: S3Credentials,
         *,
         seconds: float,
         relay_url: str | None = None,
-        page: int = 1000,
+        page_size: int = 1000,
     ) -> None:
         self._address = address
-        self._region = region
-        self._credentials = Credentials(access_key_id, secret_access_key)
+        self._signer = S3SigV4Auth(
+            Credentials(credentials.access_key_id, credentials.secret_access_key), "s3", credentials.region
+        )
         self._seconds = seconds
         self._relay_url = relay_url
-        self._page = page
+        self._page_size = page_size
 
     async def abort(
-        self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool], *, before: Callable[[], Awaitable[object]]
+        self,
+        prefix: str,
+        older_than: timedelta,
+        is_ours: Callable[[str], bool],
+        *,
+        before: Callable[[], Awaitable[object]],
     ) -> int:
-        """Abort what began longer ago than that under keys below `prefix` that `is_ours` knows; answer how many. Raises `StoreFault`.
+        """Abort what began longer ago than that under keys below `prefix` that `is_ours` accepts; return how many.
 
-        `before` is awaited before each request, and may refuse it.
-
-        Needs the rights ListBucketMultipartUploads and AbortMultipartUpload.
+        `before` is awaited before each request, and may refuse it. Raise `StoreError`. Needs the rights
+        ListBucketMultipartUploads and AbortMultipartUpload.
         """
-        aborted, more = 0, {"uploads": "", "max-uploads": str(self._page), **({"prefix": prefix} if prefix else {})}
-        once = httpx.Limits(max_keepalive_connections=0)
+        aborted = 0
+        query = {"uploads": "", "max-uploads": str(self._page_size), **({"prefix": prefix} if prefix else {})}
         async with httpx.AsyncClient(
-            timeout=self._seconds, follow_redirects=False, trust_env=False, proxy=self._relay_url, limits=once
+            timeout=self._seconds,
+            follow_redirects=False,
+            trust_env=False,
+            proxy=self._relay_url,
+            limits=httpx.Limits(max_keepalive_connections=0),
         ) as http:
-            while more:
+            while query:
                 await before()
-                shown, more = _read(await self._ask(http, "GET", "", more), more)
-                for upload in shown:
+                uploads, query = _parse_page(await self._request(http, "GET", "", query), query)
+                for upload in uploads:
                     if upload.age >= older_than and is_ours(upload.key):
                         await before()
-                        await self._ask(http, "DELETE", upload.key, {"uploadId": upload.upload_id})
+                        await self._request(http, "DELETE", upload.key, {"uploadId": upload.upload_id})
                         aborted += 1
         return aborted
 
-    async def _ask(self, http: httpx.AsyncClient, method: str, key: str, query: dict[str, str]) -> httpx.Response:
+    async def _request(self, http: httpx.AsyncClient, method: str, key: str, query: dict[str, str]) -> httpx.Response:
         url = f"{self._address.url(key)}?{urlencode(sorted(query.items()), quote_via=quote, safe='')}"
         request = AWSRequest(method, url)
-        S3SigV4Auth(self._credentials, "s3", self._region).add_auth(request)
+        self._signer.add_auth(request)
         try:
-            async with asyncio.timeout(self._seconds), http.stream(method, url, headers=dict(request.headers)) as response:
+            async with (
+                asyncio.timeout(self._seconds),
+                http.stream(method, url, headers=dict(request.headers)) as response,
+            ):
                 body = bytearray()
                 async for piece in response.aiter_raw():
                     body += piece
-                    if len(body) > _MOST_BYTES:
-                        raise StoreFault("The store's list of unfinished uploads is longer than it may be.")
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as fault:
-            raise StoreFault(f"The store did not answer as it should ({type(fault).__name__}).") from fault
-        gone = method == "DELETE" and response.status_code == HTTPStatus.NOT_FOUND
-        if not (response.is_success or gone):
-            raise StoreFault(f"The store answered {response.status_code} when asked for unfinished uploads.")
-        return httpx.Response(response.status_code, headers={"Date": response.headers.get("Date", "")}, content=bytes(body))
+                    if len(body) > _MAX_RESPONSE_BYTES:
+                        raise StoreError("The store's list of unfinished uploads is longer than it may be.")
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            raise StoreError(f"The store did not answer as it should ({type(error).__name__}).") from error
+        already_gone = method == "DELETE" and response.status_code == HTTPStatus.NOT_FOUND
+        if not (response.is_success or already_gone):
+            raise StoreError(f"The store answered {response.status_code} when asked for unfinished uploads.")
+        return httpx.Response(
+            response.status_code, headers={"Date": response.headers.get("Date", "")}, content=bytes(body)
+        )
 
 
-def _read(answer: httpx.Response, asked: dict[str, str]) -> tuple[list[Unfinished], dict[str, str]]:
-    """Answer the uploads of one page, and the query of the next one, empty after the last."""
-    text = answer.content.decode("utf-8", "replace")
-    now = _date(answer.headers["Date"])
-    shown = [upload for entry in _UPLOAD.findall(text) if (upload := _upload(entry, now)) is not None]
-    markers = {name: found.group(1) for name, pattern in _NEXT.items() if (found := pattern.search(text)) and found.group(1)}
+def _parse_page(response: httpx.Response, query: dict[str, str]) -> tuple[list[UnfinishedUpload], dict[str, str]]:
+    """Return the uploads of one page, and the query for the next one, empty after the last."""
+    text = response.content.decode("utf-8", "replace")
+    try:
+        now = parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
+    except ValueError:
+        now = datetime.now(UTC)
+    uploads = [upload for entry in _UPLOAD.findall(text) if (upload := _parse_upload(entry, now)) is not None]
+    markers = {
+        name: found.group(1) for name, pattern in _NEXT.items() if (found := pattern.search(text)) and found.group(1)
+    }
     if "<IsTruncated>true</IsTruncated>" not in text or not markers:
-        return shown, {}
-    following = {"key-marker": html.unescape(markers.get("KeyMarker", "")), "upload-id-marker": markers.get("UploadIdMarker", "")}
-    page = {**asked, **following}
-    return shown, {} if page == asked else page
+        return uploads, {}
+    next_query = {
+        **query,
+        "key-marker": html.unescape(markers.get("KeyMarker", "")),
+        "upload-id-marker": markers.get("UploadIdMarker", ""),
+    }
+    return uploads, {} if next_query == query else next_query  # a store that repeats a page must not loop us
 
 
-def _upload(entry: str, now: datetime) -> Unfinished | None:
+def _parse_upload(entry: str, now: datetime) -> UnfinishedUpload | None:
     fields = [pattern.search(entry) for pattern in _FIELD.values()]
     try:
         key, upload_id, initiated = (html.unescape(found.group(1)) for found in fields if found is not None)
-        return Unfinished(key, upload_id, now - datetime.fromisoformat(initiated))
+        return UnfinishedUpload(key, upload_id, now - datetime.fromisoformat(initiated))
     except (ValueError, TypeError):
-        return None  # a field is missing, or it is no moment with a zone
-
-
-def _date(text: str) -> datetime:
-    """Answer the moment of an answer; a store that does not tell it is believed to share our clock."""
-    try:
-        return parsedate_to_datetime(text).astimezone(UTC)
-    except ValueError:
-        return datetime.now(UTC)
+        return None  # a field is missing, or the time has no zone

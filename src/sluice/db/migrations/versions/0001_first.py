@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from sluice.db.types import Document, Moment
+from sluice.db.sql import Document, Moment
 
 revision = "0001"
 down_revision = None

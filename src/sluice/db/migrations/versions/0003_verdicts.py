@@ -1,9 +1,12 @@
-"""The last scan of each file, and the mark of quarantine. Only expands: the release before neither reads nor writes them."""
+"""The last scan of each file, and the mark of quarantine.
+
+Only expands: the release before neither reads nor writes them.
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
-from sluice.db.types import Moment
+from sluice.db.sql import Moment
 
 revision = "0003"
 down_revision = "0002"
@@ -23,6 +26,7 @@ def upgrade() -> None:
     engine, signatures = read.format("scanner"), read.format("signatures")
     # What was scanned before is in the decision log, where it was not yet too old to be kept.
     op.execute(
-        f"UPDATE files SET scanned_with = {engine} || '/' || coalesce({signatures}, ''), scanned_at = files.created_at "  # noqa: S608  (constants)
+        f"UPDATE files SET scanned_with = {engine} || '/' || coalesce({signatures}, ''), "  # noqa: S608  (constants)
+        "scanned_at = files.created_at "
         f"FROM decisions AS d WHERE d.report_id = files.report_id AND {engine} IS NOT NULL"
     )

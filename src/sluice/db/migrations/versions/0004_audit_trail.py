@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from sluice.db.types import Moment
+from sluice.db.sql import Moment
 
 revision = "0004"
 down_revision = "0003"

@@ -1,4 +1,7 @@
-"""What a file in quarantine was found to be, and an index of such files. Only expands: the release before neither reads nor writes it."""
+"""What a file in quarantine was found to be, and an index of such files.
+
+Only expands: the release before neither reads nor writes it.
+"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,7 +1,7 @@
 """Counts of the lists, kept by triggers, and an index for every filter.
 
-Only expands: the release before neither reads nor writes the counts, the triggers count for it too, and its queries find new indexes under
-the names of the old. While it runs, on 10 million files for about a minute, nobody can upload.
+Only expands: the release before neither reads nor writes the counts, the triggers count for it too, and its queries
+find new indexes under the names of the old. While it runs, on 10 million files for about a minute, nobody can upload.
 """
 
 import sqlalchemy as sa
@@ -12,10 +12,11 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
+# The columns by which each list may be filtered. Files are listed while they are `stored`, the others while they exist.
 _LISTS = {"files": ("context_key", "uploaded_by"), "contexts": ("status", None), "audit_events": ("actor_id", "action")}
-"""By which columns each list may be filtered. Files are listed while they are `stored`, the others as long as they are there."""
 _STORED_ONLY = {"files": "{}.state = 'stored'"}
 _EVERY_ROW = "1 = 1"
+# Which changes of a row move it from count to count; its other counted columns never change.
 _MOVES = {
     "files": [
         ("UPDATE OF state", "old.state <> 'stored' AND new.state = 'stored'", "{came}"),
@@ -24,7 +25,6 @@ _MOVES = {
     "contexts": [("UPDATE OF status", "old.status <> new.status", "{left} {came}")],
     "audit_events": [],
 }
-"""Which changes of a row move it from count to count; nobody changes what else it is counted by."""
 _STORED = {"tenant_id, file_id": "listing", "tenant_id, context_key, file_id": "by_context"} | {
     "tenant_id, uploaded_by, file_id": "by_uploader",
     "tenant_id, context_key, uploaded_by, file_id": "by_both",
@@ -35,15 +35,20 @@ def upgrade() -> None:
     _create_tables()
     on_postgres = op.get_bind().dialect.name == "postgresql"
     for table in _LISTS:
-        # First the triggers: on PostgreSQL they wait for whoever writes at this moment, so that the count below sees all others.
+        # First the triggers: on PostgreSQL they wait for whoever writes at this moment, so that the count below sees
+        # all others.
         for trigger in _triggers(table, on_postgres=on_postgres):
             op.execute(trigger)
         op.execute(_count(table))
     _roll_up()
     _create_indexes()
     if on_postgres:
-        # Rows are indexed without being looked at only where a vacuum has been, and every upload leaves a dead row: not after 20 % of millions.
-        op.execute("ALTER TABLE files SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)")
+        # Rows are indexed without being looked at only where a vacuum has been, and every upload leaves a dead row: not
+        # after 20 % of millions.
+        op.execute(
+            "ALTER TABLE files SET "
+            "(autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)"
+        )
 
 
 def _create_tables() -> None:
@@ -71,7 +76,7 @@ def _create_tables() -> None:
 
 
 def _triggers(table: str, *, on_postgres: bool) -> list[str]:
-    """Answer the statements that make a delta of each row that comes onto the list, and of each that leaves it."""
+    """Return the triggers that add a delta for each row that comes onto the list or leaves it."""
     deltas = {"came": _delta(table, "new", 1), "left": _delta(table, "old", -1)}
     listed = _STORED_ONLY.get(table, _EVERY_ROW)
     events = [("INSERT", listed.format("new"), "{came}"), *_MOVES[table], ("DELETE", listed.format("old"), "{left}")]
@@ -112,7 +117,10 @@ def _count(table: str) -> str:
 
 
 def _roll_up() -> None:
-    """Sum the counts by both facets to those by either, and to those by none. A list with one facet has only the latter."""
+    """Sum the counts by both facets to those by either, and to those by none.
+
+    A list with one facet has only the latter.
+    """
     by_both = "facet_1 <> '' AND facet_2 <> ''"
     by_all = f"{by_both} OR list = 'contexts'"
     for facets, of in (("'', facet_2", by_both), ("facet_1, ''", by_both), ("'', ''", by_all)):
@@ -133,4 +141,6 @@ def _create_indexes() -> None:
     op.create_index("ix_contexts_by_status", "contexts", ["tenant_id", "status", "context_id"], unique=False)
     op.create_index("ix_audit_events_by_actor", "audit_events", ["tenant_id", "actor_id", "event_id"], unique=False)
     op.create_index("ix_audit_events_by_action", "audit_events", ["tenant_id", "action", "event_id"], unique=False)
-    op.create_index("ix_audit_events_by_both", "audit_events", ["tenant_id", "actor_id", "action", "event_id"], unique=False)
+    op.create_index(
+        "ix_audit_events_by_both", "audit_events", ["tenant_id", "actor_id", "action", "event_id"], unique=False
+    )

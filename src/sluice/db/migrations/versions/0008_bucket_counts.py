@@ -1,7 +1,7 @@
 """Counts of the files in each bucket, kept by triggers as those of the lists are.
 
-Only expands: the workers of the release before fold these deltas as they fold all others, since each names its list and its facets. While it
-runs, on 10 million files for some seconds, nobody can upload.
+Only expands: the workers of the release before fold these deltas as they fold all others, since each names its list and
+its facets. While it runs, on 10 million files for some seconds, nobody can upload.
 """
 
 from alembic import op
@@ -25,7 +25,8 @@ _EVENTS = (
 
 def upgrade() -> None:
     on_postgres = op.get_bind().dialect.name == "postgresql"
-    # First the triggers: on PostgreSQL they wait for whoever writes at this moment, so that the count below sees all others.
+    # First the triggers: on PostgreSQL they wait for whoever writes at this moment, so that the count below sees all
+    # others.
     for number, (event, condition, change) in enumerate(_EVENTS, 1):
         name, row = f"files_in_buckets_{number}", "new" if change > 0 else "old"
         body = (
@@ -34,8 +35,12 @@ def upgrade() -> None:
         )
         when = condition.format(differs="IS DISTINCT FROM" if on_postgres else "IS NOT")
         if on_postgres:
-            op.execute(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$")
-            op.execute(f"CREATE TRIGGER {name} AFTER {event} ON files FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {name}()")
+            op.execute(
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
+            )
+            op.execute(
+                f"CREATE TRIGGER {name} AFTER {event} ON files FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {name}()"
+            )
         else:
             op.execute(f"CREATE TRIGGER {name} AFTER {event} ON files FOR EACH ROW WHEN {when} BEGIN {body} END")
     for facet, group in (("storage_config_id", ", storage_config_id"), ("''", "")):

@@ -1,0 +1,1 @@
+"""What guards the wire: framing, header limits, minimum transfer rate, multipart."""

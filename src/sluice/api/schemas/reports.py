@@ -1,0 +1,181 @@
+"""Bodies of verdict reports, and who sees how much of one.
+
+Callers with the scope `metadata` see all but threat names and the thresholds of heuristics. Callers who may only upload
+see what the sender of the file may know.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from sluice.access import Principal, Scope
+from sluice.api.schemas.envelope import ResponseBody, is_none
+from sluice.contexts.policies import Mode
+from sluice.messages import Sentence, negotiate, render
+from sluice.uploads.reasons import WORDS, Advice, Reason
+from sluice.uploads.report import VerdictReport
+from sluice.uploads.rules import CheckOutcome, CheckResult
+from sluice.uploads.sentences import sentence_for
+from sluice.uploads.values import VerdictOutcome
+
+# Details that name a threat, a threshold of a heuristic, or how a checker ended: said in general words instead.
+_GENERAL: Final[Mapping[Reason, str]] = {
+    Reason.VIRUS_DETECTED: "the scanner found a threat",
+    Reason.SCAN_INCOMPLETE: "the scanner could not look at all of the file",
+    Reason.BLANK_DOCUMENT: "a reader would see nothing in the file",
+    Reason.UNPROCESSABLE_FILE: "the checker ended unexpectedly on this file",
+    Reason.VALIDATION_LIMITS_EXCEEDED: "checking the file takes more than the limits of the service allow",
+    Reason.ARCHIVE_BOMB: "the archive unpacks to more than the limits of the service allow",
+    Reason.IMAGE_TOO_LARGE: "the image has more pixels or frames than the limits of the service allow",
+}
+
+
+class SenderReport(ResponseBody):
+    """What the sender of a file may know."""
+
+    report_id: str = Field(description="Id of the report, for questions to support.")
+    outcome: VerdictOutcome = Field(description="What became of the upload.")
+    reason: Reason | None = Field(description="The reason code; null if the file was accepted or could not be judged.")
+    retryable: bool = Field(description="Whether the same file may pass later.")
+    advice: Advice | None = Field(description="What the sender can do.")
+    message: str = Field(description="A sentence for the sender, in the language that `Accept-Language` asks for.")
+    message_key: str = Field(description="Key of the sentence in the catalogues of `/api/v1/messages/{locale}`.")
+    params: dict[str, Any] = Field(description="The values in the sentence, as measured.")
+    locale: str = Field(description="Language of the sentence.")
+
+
+class CheckOut(ResponseBody):
+    """One check of a report."""
+
+    name: str = Field(description="Name of the check; it never changes.", examples=["integrity.type"])
+    outcome: CheckOutcome
+    mode: Mode
+    code: Reason | None = Field(None, exclude_if=is_none, description="The reason code of a failure.")
+    found: Any = Field(None, exclude_if=is_none, description="What was measured.")
+    expected: Any = Field(None, exclude_if=is_none, description="What the rules ask for.")
+    detail: str | None = Field(None, exclude_if=is_none, description="What is wrong, and where.")
+    retryable: bool | None = Field(None, exclude_if=is_none)
+    doc_url: str | None = Field(None, exclude_if=is_none, description="Where the reason is explained.")
+
+
+class ReportedFile(ResponseBody):
+    """The file that a report is about. A hash is missing if not all of its bytes came."""
+
+    file_id: str | None
+    original_filename: str
+    size_bytes: int
+    sha256: str | None
+    content_type: str
+
+
+class FullReport(SenderReport):
+    """The whole report on an upload."""
+
+    file: ReportedFile
+    context_key: str
+    uploaded_by: str | None
+    uploaded_by_name: str | None
+    rules_version: int
+    engines: dict[str, str]
+    duration_ms: int | None
+    mode: Literal["first_failure", "all_checks"] = Field(
+        description="Whether the checks after the first failure were made too."
+    )
+    flags: list[str] = Field(
+        description="What the file has that many receivers do not want; `docs/facts.md` lists them."
+    )
+    facts: dict[str, Any] = Field(description="What was measured of the content; `docs/facts.md` lists it.")
+    checks: list[CheckOut]
+    created_at: datetime
+
+
+class Validated(ResponseBody):
+    """The result of a dry run."""
+
+    report: dict[str, Any] = Field(
+        description="The report: a `FullReport` for callers with the scope `metadata`, else a `SenderReport`.",
+    )
+
+
+def sees_all(principal: Principal | None) -> bool:
+    """Return whether the caller sees whole reports."""
+    return principal is not None and principal.allows(Scope.METADATA)
+
+
+def report_body(report: VerdictReport, principal: Principal | None, accept_language: str | None) -> dict[str, Any]:
+    """Return as much of a report as the caller may see, as JSON."""
+    if sees_all(principal):
+        return full_report(report, accept_language).model_dump(mode="json")
+    return SenderReport(**_for_sender(report, accept_language)).model_dump(mode="json")
+
+
+def full_report(report: VerdictReport, accept_language: str | None) -> FullReport:
+    """Return the whole report."""
+    facts, rules = report.facts, report.rules
+    inspected = facts.report
+    engines = dict(report.engines)
+    if "signatures" in engines:  # as operators read it: `clamd 1.4.6/27500`
+        engines["scanner"] = f"{engines.get('scanner', '')}/{engines.pop('signatures')}".rstrip("/")
+    return FullReport(
+        **_for_sender(report, accept_language),
+        file=ReportedFile(
+            file_id=report.file_id,
+            original_filename=facts.filename,
+            size_bytes=facts.size_bytes,
+            sha256=facts.sha256,
+            content_type=facts.content_type,
+        ),
+        context_key=report.context_key,
+        uploaded_by=report.actor_id,
+        uploaded_by_name=report.actor_name,
+        rules_version=rules.version,
+        engines=engines,
+        duration_ms=report.duration_ms,
+        mode="all_checks" if report.all_checks else "first_failure",
+        flags=[] if inspected is None else list(inspected.flags),
+        facts={} if inspected is None else dict(inspected.facts),
+        checks=[_check(check) for check in report.checks],
+        created_at=report.created_at,
+    )
+
+
+def _for_sender(report: VerdictReport, accept_language: str | None) -> dict[str, Any]:
+    sentence, locale = _sentence(report), negotiate(accept_language)
+    return {
+        "report_id": report.report_id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "retryable": report.is_retryable,
+        "advice": report.advice,
+        "message": render(sentence.key, sentence.params, locale),
+        "message_key": sentence.key,
+        "params": dict(sentence.params),
+        "locale": locale,
+    }
+
+
+def _sentence(report: VerdictReport) -> Sentence:
+    if report.outcome == "rejected" and report.rejection is not None:
+        return sentence_for(report.rejection, report.facts, report.rules)
+    is_passed = report.is_dry_run and report.outcome != "undecided"
+    return Sentence(f"{report.outcome}.{'validated' if is_passed else 'plain'}")
+
+
+def _check(check: CheckResult) -> CheckOut:
+    failure = check.failure
+    if failure is None:
+        return CheckOut(name=check.name, outcome=check.outcome, mode=check.mode)
+    reason = failure.reason
+    return CheckOut(
+        name=check.name,
+        outcome=check.outcome,
+        mode=check.mode,
+        code=reason,
+        found=failure.found,
+        expected=failure.expected,
+        detail=_GENERAL.get(reason, failure.detail),
+        retryable=WORDS[reason].retryable,
+        doc_url=f"/docs/reasons#{reason.value}",
+    )

@@ -1,0 +1,8 @@
+"""The audit trail: who did what to a tenant's things, and when.
+
+Uploads have a record of their own, the decision log of `uploads`.
+"""
+
+from sluice.audit.entry import AuditAction, AuditEntry, Outcome
+
+__all__ = ["AuditAction", "AuditEntry", "Outcome"]

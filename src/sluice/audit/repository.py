@@ -1,0 +1,69 @@
+"""All queries of the audit log. Entries are appended, read, and deleted by age; the database refuses to change one."""
+
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, delete, insert, select
+
+from sluice.audit.entry import AuditAction, AuditEntry
+from sluice.db import counts
+from sluice.db.schema import audit_events
+from sluice.db.sql import AnyRow, Connection, load_page, load_slice, rows_of
+from sluice.kit.failpoints import failpoint
+from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
+
+
+async def add(connection: Connection, entry: AuditEntry) -> None:
+    """Insert one entry."""
+    await connection.execute(insert(audit_events).values({name: getattr(entry, name) for name in AuditEntry.__slots__}))
+
+
+async def append(connection: Connection, by: AuditAction, target: str, at: datetime) -> None:
+    """Insert that `by` was done to `target`, in the transaction that does it: after a crash both are there, or
+    neither.
+    """
+    await add(connection, by.entry(target, at))
+    failpoint("audit.appended")
+
+
+async def list_page(
+    connection: Connection, tenant_id: str, actor_id: str | None, action: str | None, request: PageRequest
+) -> Page[AuditEntry]:
+    """Return one page, newest first."""
+    wanted: list[ColumnElement[bool]] = []
+    if actor_id is not None:
+        wanted.append(audit_events.c.actor_id == actor_id)
+    if action is not None:
+        wanted.append(audit_events.c.action == action)
+    total = await counts.total(connection, tenant_id, "audit_events", actor_id, action)
+    rows = await load_page(connection, tenant_id, list(audit_events.c), wanted, request, total=total)
+    return Page(tuple(_value(row) for row in rows), request, total)
+
+
+async def list_slice(
+    connection: Connection, tenant_id: str, actor_id: str | None, action: str | None, request: SliceRequest
+) -> Slice[AuditEntry]:
+    """Return some entries, newest first."""
+    wanted: list[ColumnElement[bool]] = []
+    if actor_id is not None:
+        wanted.append(audit_events.c.actor_id == actor_id)
+    if action is not None:
+        wanted.append(audit_events.c.action == action)
+    found = await load_slice(connection, tenant_id, list(audit_events.c), wanted, request)
+    return Slice(tuple(_value(row) for row in found.items), found.has_newer, found.has_older)
+
+
+async def count(connection: Connection, tenant_id: str, actor_id: str | None, action: str | None) -> int:
+    """Return how many entries there are, of an actor and of an action (None: any)."""
+    return await counts.total(connection, tenant_id, "audit_events", actor_id, action)
+
+
+async def forget(connection: Connection, before: datetime, most: int) -> int:
+    """Delete the oldest entries made before `before`, at most `most`; return how many."""
+    old = select(audit_events.c.tenant_id, audit_events.c.event_id).where(audit_events.c.created_at < before)
+    owned = [(row.tenant_id, row.event_id) for row in (await connection.execute(old.limit(most))).all()]
+    statement = delete(audit_events).where(*rows_of(audit_events, owned)).returning(audit_events.c.event_id)
+    return len((await connection.execute(statement)).all()) if owned else 0
+
+
+def _value(row: AnyRow) -> AuditEntry:
+    return AuditEntry(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)

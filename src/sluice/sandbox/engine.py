@@ -1,0 +1,284 @@
+"""The sandbox engine on Linux: confined workers, forked from a zygote that has loaded every parser."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.kit.sealed import Sealed
+from sluice.sandbox.dispatch import Dispatcher, FileJob, Scheduler
+from sluice.sandbox.launch import DEFAULT_JOBS, LaunchedZygote, launch_zygote, private_file
+from sluice.sandbox.pool import WorkerPool
+from sluice.sandbox.protocol import Completed, Job, JobLimits, RunResult, SandboxBroken
+from sluice.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
+from sluice_inspect.child.protocol import Level
+from sluice_inspect.child.shared_buffer import SharedBuffer
+
+LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")  # the strictest first
+
+_WORKERS_PER_SLOT: Final = 4  # idle workers are kept for their tenants
+# Pauses between restarts of a zygote that keeps exiting; they begin anew once one has lived for `_SETTLED_SECONDS`.
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 10.0
+_SETTLED_SECONDS: Final = 60.0
+
+_SELF_TEST_TENANT: Final = "self-test"
+_SAMPLE_HEADER_MAX: Final = 64 * 1024
+_SAMPLES_SECONDS: Final = 60.0
+_EVERY_FORMAT: Final = "every format"
+_SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()
+
+
+class ZygoteSandbox:
+    """Implements `Sandbox` with a zygote. Linux only."""
+
+    level: Level = "limits-only"
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        level: Level | Literal["auto"] = "auto",
+        least: Level = "seccomp",
+        files_per_worker: int = 100,
+        limits: JobLimits | None = None,
+        wait_seconds: float = 60.0,
+        idle_seconds: float = 60.0,
+        jobs: str = DEFAULT_JOBS,
+        import_path: Sequence[str] = (),
+        launched: LaunchedZygote | None = None,
+    ) -> None:
+        """Set up; nothing runs before `start`.
+
+        `workers` files are processed at once (default: one per core, at least two), and for every two of them one more
+        file of up to 1 MiB. `level` `auto` takes the strictest level that works here, never below `least`; a named
+        level is required. A file waits at most `wait_seconds` for a worker. `jobs` names the module of the jobs,
+        searched on `import_path` too. `launched` is a zygote that was launched earlier with the same `jobs` and memory
+        limit.
+        """
+        self._slots = workers or max(2, os.cpu_count() or 2)
+        self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
+        self._files_per_worker = files_per_worker
+        self._limits = limits or JobLimits()
+        self._idle_seconds = idle_seconds
+        self._jobs = jobs
+        self._import_path = tuple(import_path)
+        small_slots = max(1, self._slots // 2)
+        self._max_workers = max(self._slots * _WORKERS_PER_SLOT, self._slots + small_slots)
+        self._scheduler = Scheduler(self._slots, small_slots)
+        self._dispatcher = Dispatcher(
+            self._scheduler,
+            self._current_pool,
+            limits=self._limits,
+            files_per_worker=files_per_worker,
+            wait_seconds=wait_seconds,
+        )
+        self._launched = launched
+        self._pool: WorkerPool | None = None
+        self._supervisors: list[Supervisor] = []  # all whose processes may still exist; the current one is the last
+        self._is_up = asyncio.Event()
+        self._closed = False
+        self._restarting: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._started_at = 0.0
+        self._pause = 0.0
+
+    async def start(self) -> None:
+        """Start the zygote, find the level, test every format. Raise `SandboxBroken`, with nothing left running."""
+        try:
+            supervisor = await self._start_zygote()
+            worker = await self._spawn_strictest(supervisor)
+            self._open_pool(supervisor).add(worker)
+            await self._self_test(supervisor.open_samples())
+        except BaseException:
+            await self.aclose()
+            raise
+        if self._pool is not None:
+            self._pool.discard_used()
+
+    async def run(
+        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+    ) -> RunResult:
+        """Run one job; see `Sandbox.run`."""
+        return await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
+
+    async def health(self) -> EngineHealth:
+        """Return the level, the numbers of workers and runs, and how often the zygote was restarted."""
+        state, detail = EngineState.UP, ""
+        if self._pool is None:
+            state, detail = EngineState.DOWN, "closed" if self._closed else "the zygote is being started"
+        elif self.level == "limits-only":
+            state, detail = EngineState.DEGRADED, "workers are held by limits only: no seccomp, no Landlock"
+        return EngineHealth(
+            kind="sandbox",
+            name="zygote",
+            state=state,
+            detail=detail,
+            limits={
+                "level": self.level,
+                "workers": self._slots,
+                "living": self._pool.size if self._pool else 0,
+                "running": self._scheduler.running,
+                "waiting": self._scheduler.waiting + self._dispatcher.queued,
+                "restarts": self._restarts,
+                "memory_bytes": self._limits.memory_bytes,
+            },
+        )
+
+    async def aclose(self) -> None:
+        """End every worker and the zygote, and wait until they are gone. A second call is a no-op."""
+        self._closed = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._restarting
+        self._is_up.clear()
+        if self._launched is not None:
+            self._launched.kill()
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
+        await self._close_supervisors()
+
+    async def _current_pool(self, deadline: float) -> WorkerPool:
+        """Return the pool, waiting for a restart until `deadline`. Raise `WorkerUnavailable`."""
+        while (pool := self._pool) is None:
+            left = deadline - time.monotonic()
+            if self._closed or left <= 0:
+                why = "the sandbox is closed" if self._closed else "the sandbox is being started again"
+                raise WorkerUnavailable(why)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_up.wait(), left)
+        return pool
+
+    async def _start_zygote(self) -> Supervisor:
+        launched, self._launched = self._launched, None
+        try:
+            launched = launched or launch_zygote(
+                memory_bytes=self._limits.memory_bytes, jobs=self._jobs, import_path=self._import_path
+            )
+        except OSError as error:
+            raise SandboxBroken(f"no process can be started: {error}") from error
+        supervisor = await Supervisor.start(launched, self._on_zygote_exit)
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    async def _spawn_strictest(self, supervisor: Supervisor) -> Worker:
+        """Return a first worker at the strictest candidate level that works here, and set `level`."""
+        obstacles: list[str] = []
+        for level in self._candidates:
+            try:
+                worker = await supervisor.spawn(level)
+            except WorkerUnavailable as error:
+                obstacles.append(f"{level}: {error}")
+            else:
+                self.level = level
+                return worker
+        raise SandboxBroken(f"no level asked for can be reached here ({'; '.join(obstacles)})")
+
+    def _open_pool(self, supervisor: Supervisor) -> WorkerPool:
+        self._pool = WorkerPool(
+            supervisor,
+            level=self.level,
+            max_workers=self._max_workers,
+            files_per_worker=self._files_per_worker,
+            idle_seconds=self._idle_seconds,
+        )
+        self._started_at = time.monotonic()
+        self._is_up.set()
+        return self._pool
+
+    def _on_zygote_exit(self) -> None:
+        """Start another zygote: all workers of this one are gone."""
+        self._is_up.clear()
+        pool, self._pool = self._pool, None
+        if pool is None or self._closed:
+            return
+        pool.close()
+        if time.monotonic() - self._started_at > _SETTLED_SECONDS:
+            self._pause = 0.0
+        self._restarting = asyncio.get_running_loop().create_task(self._restart())
+
+    async def _restart(self) -> None:
+        await self._close_supervisors()
+        while self._pool is None:
+            await asyncio.sleep(self._pause)
+            self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _LONGEST_PAUSE)
+            self._restarts += 1
+            with suppress(SandboxBroken):
+                self._open_pool(await self._start_zygote())
+
+    async def _close_supervisors(self) -> None:
+        while self._supervisors:
+            await self._supervisors[-1].aclose()
+            self._supervisors.pop()
+
+    # Self-test: one good file of every format goes through a confined worker, the way a stranger's file does.
+
+    async def _self_test(self, samples: socket.socket) -> None:
+        """Check and scan every sample from `samples`, which is closed.
+
+        Raise `SandboxBroken` naming each format that failed.
+        """
+        slots = asyncio.Semaphore(self._slots)
+
+        async def test(sample: _Sample) -> str:
+            async with slots:
+                return await self._test_sample(sample)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(test(sample)) async for sample in _read_samples(samples)]
+        if failures := [failure for task in tasks if (failure := task.result())]:
+            raise SandboxBroken(f"the self-test failed for {'; '.join(failures)}")
+
+    async def _test_sample(self, sample: "_Sample") -> str:
+        """Return what is wrong, empty if nothing is."""
+        if sample.failed:
+            return f"{sample.format} (no sample: {sample.failed})"
+        with private_file() as file:
+            file.write(sample.content)
+            file.flush()
+            sealed = Sealed(file.fileno(), len(sample.content), hashlib.sha256(sample.content).digest())
+            checked = await self.run("check", sealed, filename=sample.filename, tenant_id=_SELF_TEST_TENANT)
+            scanned = await self.run("scan", sealed, filename=sample.filename, tenant_id=_SELF_TEST_TENANT)
+        if not isinstance(checked, Completed):
+            return f"{sample.format} ({checked})"
+        found, outcome = checked.payload.get("format"), checked.payload.get("outcome")
+        if (found, outcome) != (sample.format, "ok"):
+            return f"{sample.format} (judged {found}, {outcome}: {checked.payload.get('detail')})"
+        return "" if isinstance(scanned, Completed) else f"{sample.format} (scan: {scanned})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One good file of `format`, or why it could not be made."""
+
+    format: str
+    filename: str
+    content: bytes
+    failed: str = ""
+
+
+async def _read_samples(sock: socket.socket) -> AsyncIterator[_Sample]:
+    reader, writer = await asyncio.open_connection(sock=sock, limit=_SAMPLE_HEADER_MAX)
+    try:
+        async with asyncio.timeout(_SAMPLES_SECONDS):
+            while not (header := json.loads(await reader.readline() or _SAMPLES_LOST)).get("end"):
+                content = await reader.readexactly(header.get("bytes", 0))
+                yield _Sample(header["format"], header.get("filename", ""), content, header.get("failed", ""))
+                if header["format"] == _EVERY_FORMAT:
+                    return
+    except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+        yield _Sample(_EVERY_FORMAT, "", b"", f"{type(error).__name__}: {error}")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

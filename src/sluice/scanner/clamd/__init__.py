@@ -1,0 +1,1 @@
+"""The scanner engine `clamd`: a pool of ClamAV daemons, spoken to over their own protocol."""

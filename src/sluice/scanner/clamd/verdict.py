@@ -1,0 +1,110 @@
+"""Decide a scan from clamd's reply and our own unpack report on the same bytes. Pure functions without I/O.
+
+clamd alone would let through what it does not open, and says nothing of it. Measured (1.4.6): attachments in PDFs, some
+packings, and, even with `AlertExceedsMax yes`, members of zip archives beyond MaxFileSize. So a file is clean if clamd
+found nothing in it, found nothing in the parts that it does not see, and no part is left that nobody scanned.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sluice.scanner.clamd.pool import MemberReply
+from sluice.scanner.clamd.replies import ClamdVerdict
+from sluice.scanner.protocol import Clean, EncryptedPolicy, Incomplete, Infected
+from sluice.scanner.unpack import UnpackReport
+from sluice_inspect.threats import RULES_VERSION
+
+# Limits on what is packed in a file, past which clamd still scans the file's own bytes (measured): its parts can be
+# scanned one by one.
+_LIMITS_ON_PARTS: Final = frozenset(
+    f"Heuristics.Limits.Exceeded.Max{limit}" for limit in ("Recursion", "Files", "ScanSize")
+)
+_LIMITS_NOT_REPORTED: Final = "this clamd does not tell what it skips: set AlertExceedsMax yes"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanScope:
+    """The policy on passwords, and the size in bytes of the largest file that clamd is known to scan to its end."""
+
+    encrypted: EncryptedPolicy
+    scan_limit: int
+
+
+def find_threat(reply: MemberReply) -> Infected | None:
+    """Return the threat that clamd has named."""
+    if reply.reply.verdict is not ClamdVerdict.INFECTED:
+        return None
+    engine, signatures = engine_of(reply)
+    return Infected(reply.reply.detail, engine, signatures, reply.ms, member=reply.address)
+
+
+def find_own_threat(report: UnpackReport) -> Infected | None:
+    """Return the threat that a rule of ours has named."""
+    return None if report.threat is None else Infected(report.threat, "builtin", RULES_VERSION, report.ms)
+
+
+def is_limited_to_parts(reply: MemberReply) -> bool:
+    """Return whether clamd met a limit on what is packed in the file: scanning its parts one by one may help."""
+    return reply.reply.verdict is ClamdVerdict.INCOMPLETE and reply.reply.detail in _LIMITS_ON_PARTS
+
+
+def find_gap(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, in_parts: bool) -> str:
+    """Return what nobody scanned, in one sentence; empty if all was.
+
+    With `in_parts`, every part is scanned by itself afterwards.
+    """
+    scanned = reply.reply
+    if not reply.capabilities.reports_limits:
+        return _LIMITS_NOT_REPORTED
+    if scanned.verdict is ClamdVerdict.INCOMPLETE and not (in_parts and report.opened):
+        return scanned.detail
+    if report.why:
+        return report.why
+    if report.unopened:
+        return f"packed in a way that nothing here can open: {', '.join(report.unopened)}"
+    if (scanned.verdict is ClamdVerdict.ENCRYPTED or report.encrypted) and scope.encrypted != "allow":
+        return scanned.detail or "a part behind a password"
+    return _find_oversized(report, scope)
+
+
+def find_gap_in_part(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, opened: bool) -> str:
+    """Return what clamd did not scan in a part that it was given by itself.
+
+    If `opened`, the parts within that part are given to it, too.
+
+    Another clamd than the one that scanned the file may have been asked, with other limits.
+    """
+    scanned = reply.reply
+    if not reply.capabilities.reports_limits:
+        return _LIMITS_NOT_REPORTED
+    if scanned.verdict is ClamdVerdict.INCOMPLETE and not (opened and is_limited_to_parts(reply)):
+        return scanned.detail
+    if scanned.verdict is ClamdVerdict.ENCRYPTED and scope.encrypted != "allow":
+        return scanned.detail
+    return _find_oversized(report, scope)
+
+
+def clean(reply: MemberReply, report: UnpackReport, ms: float) -> Clean:
+    """Return the verdict that nothing was found in all of the file."""
+    engine, signatures = engine_of(reply)
+    # `report.foreign` is no flag here: what only clamd can open, clamd has opened.
+    flags = (*report.flags, "encrypted") if report.encrypted else report.flags
+    return Clean(engine, signatures, ms, member=reply.address, cached=reply.cached, flags=flags)
+
+
+def incomplete(reply: MemberReply, why: str, ms: float) -> Incomplete:
+    """Return the verdict that not all of the file was scanned."""
+    engine, signatures = engine_of(reply)
+    return Incomplete(why, engine, signatures, ms, member=reply.address)
+
+
+def engine_of(reply: MemberReply) -> tuple[str, str]:
+    """Return engine and signatures, as they are recorded."""
+    version = reply.capabilities.version
+    return f"clamd {version.engine}", version.signatures
+
+
+def _find_oversized(report: UnpackReport, scope: ScanScope) -> str:
+    if report.largest <= scope.scan_limit:
+        return ""
+    return f"a part of {report.largest} bytes; clamd scans {scope.scan_limit}"

@@ -1,0 +1,85 @@
+"""Code that both object stores share: the rule for keys, the probe, and work that a cancellation does not interrupt."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from sluice.kit.sealed import Sealed
+from sluice.storage.protocol import ObjectStore, StoreError
+
+T = TypeVar("T")
+KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+_NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_NOT_A_NAME: Final = frozenset({"", ".", ".."})
+_PROBE_BODY: Final = b"Sluice wrote this to see whether it can. It may be deleted.\n"
+
+
+def validate_key(key: str) -> str:
+    """Return `key`; raise `StoreError` if it could leave its store, or if stores would read it differently."""
+    if not 0 < len(key.encode(errors="replace")) <= KEY_BYTES:
+        raise StoreError(f"A key has 1 to {KEY_BYTES} bytes.")
+    if not _NOT_A_NAME.isdisjoint(key.split("/")):
+        raise StoreError("A key is relative and has no empty, `.` or `..` part.")
+    if _NOT_TEXT.search(key):
+        raise StoreError("A key has no control characters.")
+    return key
+
+
+async def probe_store(store: ObjectStore, folder: str) -> None:
+    """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed."""
+    key = f"{folder}/{secrets.token_hex(16)}"
+    if await store.size(key) is not None:
+        raise StoreError("The store says that it holds an object which nobody has put there.")
+    try:
+        found = await _put_and_read(store, key)
+    except StoreError:
+        with contextlib.suppress(StoreError):  # the first error is the one to report
+            await store.delete(key)
+        raise
+    await store.delete(key)
+    if found != _PROBE_BODY:
+        raise StoreError("The store answered other bytes than were put there.")
+    if await store.size(key) is not None:
+        raise StoreError("The store still holds an object that was just deleted.")
+
+
+async def _put_and_read(store: ObjectStore, key: str) -> bytes:
+    fd = os.memfd_create("probe", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, _PROBE_BODY)
+        sealed = Sealed(fd, len(_PROBE_BODY), hashlib.sha256(_PROBE_BODY).digest())
+        await store.put(key, sealed, content_type="text/plain")
+    finally:
+        os.close(fd)
+    try:
+        return b"".join([chunk async for chunk in store.read(key)])
+    except KeyError:
+        raise StoreError("The store does not find an object that was just put there.") from None
+
+
+async def run_to_completion(
+    work: Awaitable[T], *, on_cancel: Callable[[], None] | None = None, discard: Callable[[T], None] | None = None
+) -> T:
+    """Await `work`; when cancelled meanwhile, wait for its end all the same, and only then raise `CancelledError`.
+
+    `on_cancel` may hasten the end; `discard` gets the result that nobody receives any more.
+    """
+    # A thread or a request that outlives its caller would read a descriptor that the caller has closed, or write an
+    # object that the caller has already cleaned up after.
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if on_cancel is not None:
+            on_cancel()
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):  # a second cancellation does not end the work any sooner
+                await asyncio.wait({task})
+        if not task.cancelled() and task.exception() is None and discard is not None:
+            discard(task.result())
+        raise

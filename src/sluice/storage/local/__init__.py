@@ -1,0 +1,1 @@
+"""The local object store: a folder on this machine."""

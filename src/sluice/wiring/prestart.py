@@ -1,0 +1,26 @@
+"""The early start of the sandbox's zygote, before the rest of the program is loaded. `engines` hands it to the sandbox.
+
+Imports as little as possible: the zygote loads its parsers on another core while this process loads the rest.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sluice.sandbox.launch import LaunchedZygote, launch_zygote
+from sluice.sandbox.protocol import JobLimits
+
+__all__ = ["Launch", "LaunchedZygote", "launch_early"]
+
+# Starts a zygote, or returns None if there cannot be one.
+Launch: TypeAlias = Callable[[], LaunchedZygote | None]
+
+
+def launch_early() -> LaunchedZygote | None:
+    """Start a zygote if the sandbox will use one. Return None on failure: the sandbox's own start then says why."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return launch_zygote(memory_bytes=JobLimits().memory_bytes)
+    except OSError:
+        return None

@@ -1,0 +1,101 @@
+"""Resumable uploads that have ended: their parts are deleted, and their rows when their time is over."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import AnyRow
+from sluice.kit.failpoints import failpoint
+from sluice.observe.log import log
+from sluice.observe.metrics import RESUMABLE_BYTES, RESUMABLE_EXPIRED, RESUMABLE_UPLOADS
+from sluice.resumable import repository
+from sluice.resumable.parts import FOLDER, delete_objects, list_objects, upload_of
+from sluice.resumable.service import settle
+from sluice.storage import ListsObjects, StoreError
+from sluice.worker.job import JobContext, error_boundary
+
+_BATCH: Final = 100
+_MAX_FAILED: Final = 1000  # then the next round goes on
+_AGAIN: Final = timedelta(seconds=30)  # after which an upload that cannot be ended now is tried again
+
+
+async def end_resumable_uploads(context: JobContext) -> int:
+    """End uploads whose time is over, and delete the parts of those that have ended; return how many."""
+    done, failed = 0, list[str]()
+    while len(failed) < _MAX_FAILED:
+        failed_before = len(failed)
+        for row in await _load_due(context, failed):
+            failed.append(row.upload_id)
+            with error_boundary("end_resumable_uploads", upload_id=row.upload_id):
+                await _end(context, row.tenant_id, row.upload_id)
+                failed.pop()
+                done += 1
+        if len(failed) == failed_before:
+            break
+    return done
+
+
+async def sweep_orphan_parts(context: JobContext) -> int:
+    """Delete parts whose upload has no row: a request stored them when its upload had ended already.
+
+    Return 0: it never makes the next round start sooner.
+    """
+    store = context.stores.platform
+    if not isinstance(store, ListsObjects):
+        return 0
+    try:
+        async for batch in store.list_objects(FOLDER):
+            keys = {found.key: upload_id for found in batch if (upload_id := upload_of(found.key)) is not None}
+            async with context.database.reading(ALL_TENANTS) as connection:
+                known = await repository.list_known(connection, set(keys.values()))
+            orphans = [key for key, upload_id in keys.items() if upload_id not in known]
+            if orphans and await delete_objects(store, orphans):
+                log.info("orphan_parts_deleted", parts=len(orphans))
+    except StoreError as fault:
+        log.warning("orphan_parts_put_off", fault=str(fault))
+    return 0
+
+
+async def measure_waiting(context: JobContext) -> None:
+    """Measure how many resumable uploads are open, and how many bytes wait for the rest of their file."""
+    async with context.database.reading(ALL_TENANTS) as connection:
+        uploads, size = await repository.count_waiting(connection)
+    RESUMABLE_UPLOADS.set(uploads)
+    RESUMABLE_BYTES.set(size)
+
+
+async def _load_due(context: JobContext, failed: Sequence[str]) -> Sequence[AnyRow]:
+    async with context.database.reading(ALL_TENANTS) as connection:
+        return await repository.list_due(connection, _BATCH, failed=failed)
+
+
+async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
+    async with context.database.transaction(tenant_id) as connection:
+        left = await repository.end_lease(connection, tenant_id, upload_id)
+        if left is not None:  # by a server that died while it judged
+            await settle(connection, left)
+        if await repository.expire(connection, tenant_id, upload_id):
+            RESUMABLE_EXPIRED.inc()
+            log.info("resumable_upload_expired", upload_id=upload_id)
+        upload = await repository.find(connection, tenant_id, upload_id)
+        if upload is None:
+            return
+        if upload.state.waits:
+            await repository.postpone(connection, tenant_id, upload_id, _AGAIN)  # its verdict is being taken
+            return
+        parts = await repository.list_parts(connection, tenant_id, upload_id)
+    keys = {part.object_key for part in parts}
+    try:
+        keys.update(await list_objects(context.stores.platform, upload_id))
+        is_clean = not keys or await delete_objects(context.stores.platform, sorted(keys))
+    except StoreError as fault:
+        log.warning("parts_put_off", fault=str(fault))
+        is_clean = False
+    failpoint("incoming.removed")
+    async with context.database.transaction(tenant_id) as connection:
+        if not is_clean:
+            await repository.postpone(connection, tenant_id, upload_id, _AGAIN)
+            return
+        await repository.delete_parts(connection, tenant_id, upload_id)
+        await repository.delete_over(connection, tenant_id, upload_id)

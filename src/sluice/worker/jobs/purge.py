@@ -1,0 +1,96 @@
+"""Purging: deleting the objects of files that are due, bucket by bucket, and then the rows of these files."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import AnyRow
+from sluice.files import lifecycle, repository
+from sluice.kit.failpoints import failpoint
+from sluice.observe.log import log
+from sluice.observe.metrics import WORKER_PUT_OFF
+from sluice.storage import DeletesMany, ObjectStore, StoreError, StoreUnavailable
+from sluice.worker.job import JobContext, error_boundary
+
+_BATCH: Final = 100
+_TRY_AGAIN: Final = timedelta(minutes=5)
+_DELETES_AT_ONCE: Final = 8
+
+
+async def purge_objects(context: JobContext) -> int:
+    """Delete objects that are due and the rows of their files; return how many were due.
+
+    Objects of a bucket that fails are due again in five minutes; the other buckets are purged.
+    """
+    async with context.database.transaction(ALL_TENANTS) as connection:
+        due = await repository.claim_purges(connection, _TRY_AGAIN, _BATCH)
+    if not due:
+        return 0
+    failpoint("purge.claimed")
+    by_bucket: dict[tuple[str, str | None], list[AnyRow]] = defaultdict(list)
+    for row in due:
+        by_bucket[row.tenant_id, row.storage_config_id].append(row)
+    deleted: list[tuple[str, str]] = []
+    for (tenant_id, config_id), rows in by_bucket.items():
+        with error_boundary("purge_objects", storage_config_id=config_id, tenant_id=tenant_id):
+            gone = await _purge_bucket(context, tenant_id, config_id, rows)
+            deleted += [(tenant_id, file_id) for file_id in gone]
+    WORKER_PUT_OFF.inc(len(due) - len(deleted))
+    if deleted:
+        async with context.database.transaction(ALL_TENANTS) as connection:
+            await lifecycle.purge(connection, deleted)
+        failpoint("purge.done")
+        log.info("purged", files=len(deleted))
+    return len(due)
+
+
+async def _purge_bucket(
+    context: JobContext, tenant_id: str, config_id: str | None, rows: Sequence[AnyRow]
+) -> Sequence[str]:
+    """Delete the objects of `rows`, all in one bucket; return the ids of the files whose object is gone."""
+    try:
+        store = context.stores.of(await context.buckets.for_file(tenant_id, config_id))
+        failed = await _delete_many(store, [row.object_key for row in rows])
+    except StoreError as fault:
+        failed = dict.fromkeys((row.object_key for row in rows), str(fault))
+    for reason, files in Counter(failed.values()).items():
+        log.warning("purge_put_off", storage_config_id=config_id, tenant_id=tenant_id, files=files, fault=reason)
+    deleted = [row.file_id for row in rows if row.object_key not in failed]
+    if deleted:
+        failpoint("purge.removed")
+    return deleted
+
+
+async def _delete_many(store: ObjectStore, keys: Sequence[str]) -> Mapping[str, str]:
+    """Delete the objects; return the keys that failed, with the reason.
+
+    Raise `StoreError` if the store failed as a whole.
+    """
+    if isinstance(store, DeletesMany):
+        return await store.delete_many(keys)
+    failed: dict[str, str] = {}
+    slots = asyncio.Semaphore(_DELETES_AT_ONCE)
+    unavailable = asyncio.Event()
+
+    async def delete(key: str) -> None:
+        async with slots:
+            if unavailable.is_set():
+                # Each further request would wait for its own timeout.
+                failed[key] = "The store is unavailable."
+                return
+            failed[key] = "The deletion failed unexpectedly."
+            with error_boundary("purge_objects", object_key=key):
+                try:
+                    await store.delete(key)
+                except StoreError as fault:
+                    failed[key] = str(fault)
+                    if isinstance(fault, StoreUnavailable):
+                        unavailable.set()
+                else:
+                    del failed[key]
+
+    await asyncio.gather(*(delete(key) for key in keys))
+    return failed

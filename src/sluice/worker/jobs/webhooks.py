@@ -1,0 +1,256 @@
+"""Webhooks: events become deliveries, and each endpoint with something to send gets a task of its own.
+
+A task holds the lease of its endpoint, so an endpoint is sent at most four events at once, by all workers together, and
+a slow one delays only itself. After a crash the lease ends, and what was not noted is sent again, with the same id.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sluice.buckets.endpoints import Resolve, addresses_of
+from sluice.db.database import Database, DatabaseUnavailable
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import load_now
+from sluice.events import outbox
+from sluice.events import repository as event_rows
+from sluice.events.catalogue import EndpointDisabled
+from sluice.events.record import StoredEvent
+from sluice.events.service import number_all
+from sluice.kit.cipher import CannotOpen, Sealer
+from sluice.kit.failpoints import failpoint
+from sluice.observe.log import log
+from sluice.webhooks import repository
+from sluice.webhooks.endpoint import Delivery, Endpoint, next_wait
+from sluice.webhooks.sending import Answer, WebhookSender
+from sluice.webhooks.service import secret_binding
+from sluice.worker.job import error_boundary, repeat
+
+_LEASE: Final = timedelta(seconds=30)
+_RENEW_SECONDS: Final = 5.0
+_AT_ONCE: Final = 4
+_EVENTS: Final = 500
+_DELIVERIES: Final = 200
+_ENDPOINTS: Final = 50  # tasks of one worker
+_NOTE_SECONDS: Final = 0.25
+_FAILING: Final = timedelta(days=5)
+
+Attempt = tuple[Delivery, Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """Which hosts the operator listed; how names are resolved, and how long a lease is."""
+
+    allowed: Collection[str]
+    resolve: Resolve = addresses_of
+    lease: timedelta = _LEASE
+    seconds: float = 15.0
+
+
+class WebhookDeliveries:
+    """Sends events to the webhook endpoints of all tenants."""
+
+    def __init__(self, database: Database, keyring: Sealer, options: WebhookOptions, *, pause_seconds: float) -> None:
+        self._database = database
+        self._keyring = keyring
+        self._options = options
+        self._pause_seconds = pause_seconds
+        self._tls = ssl.create_default_context()
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by endpoint
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; what is being sent is then given up, and sent again later."""
+        try:
+            await repeat("webhook_deliveries", self._start_tasks, stop=stop, pause_seconds=lambda: self._pause_seconds)
+        finally:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start_tasks(self) -> int:
+        """Assign numbers to events, and start a task for each endpoint that has work. Return 0: the pause is short anyway."""
+        await number_all(self._database)
+        async with self._database.reading(ALL_TENANTS) as connection:
+            found = await repository.find_endpoints_with_work(connection, _ENDPOINTS)
+        for tenant_id, endpoint_id in found:
+            if endpoint_id not in self._tasks and len(self._tasks) < _ENDPOINTS:
+                self._tasks[endpoint_id] = asyncio.create_task(self._serve(tenant_id, endpoint_id))
+        return 0
+
+    async def _serve(self, tenant_id: str, endpoint_id: str) -> None:
+        try:
+            with error_boundary("webhook_deliveries", endpoint_id=endpoint_id):
+                async with self._database.transaction(tenant_id) as connection:
+                    endpoint = await repository.claim(connection, tenant_id, endpoint_id, self._options.lease)
+                if endpoint is not None:
+                    await self._serve_claimed(endpoint)
+        except DatabaseUnavailable as fault:
+            log.warning("worker_waits", job="webhook_deliveries", fault=str(fault))
+        finally:
+            del self._tasks[endpoint_id]
+
+    async def _serve_claimed(self, endpoint: Endpoint) -> None:
+        try:
+            now = await self._now()
+            secrets = self._secrets_of(endpoint, now)
+        except CannotOpen as fault:
+            log.warning("webhook_secret_unreadable", endpoint_id=endpoint.endpoint_id, fault=str(fault))
+            return  # the lease ends, and a host with the newer keyring may take it
+        sender = WebhookSender(
+            endpoint.url,
+            secrets,
+            self._options.allowed,
+            self._tls,
+            resolve=self._options.resolve,
+            seconds=self._options.seconds,
+        )
+        run = _EndpointRun(self._database, endpoint, sender, self._options.lease)
+        try:
+            await run.run()
+        finally:
+            await sender.aclose()
+            with suppress(DatabaseUnavailable):
+                async with self._database.transaction(endpoint.tenant_id) as connection:
+                    await repository.release(connection, endpoint.tenant_id, endpoint.endpoint_id)
+
+    async def _now(self) -> datetime:
+        async with self._database.reading(ALL_TENANTS) as connection:
+            return await load_now(connection)
+
+    def _secrets_of(self, endpoint: Endpoint, now: datetime) -> Sequence[str]:
+        """Return the secrets that sign: the current one, and that before it for its last day."""
+        sealed = [endpoint.secret_sealed]
+        if endpoint.old_secret_sealed and endpoint.old_secret_until and endpoint.old_secret_until > now:
+            sealed.append(endpoint.old_secret_sealed)
+        return [self._keyring.open(one, bound_to=secret_binding(endpoint)) for one in sealed]
+
+
+class _EndpointRun:
+    """Sends all that is due to one endpoint, while its lease is held."""
+
+    def __init__(self, database: Database, endpoint: Endpoint, sender: WebhookSender, lease: timedelta) -> None:
+        self._database = database
+        self._endpoint = endpoint
+        self._sender = sender
+        self._lease = lease
+        self._sequence = endpoint.sequence
+        self._failing_since = endpoint.failing_since
+        self._answered: list[Attempt] = []
+        self._over = asyncio.Event()  # the endpoint was changed, disabled or deleted, or the lease was lost
+
+    async def run(self) -> None:
+        keeping = [asyncio.create_task(self._keep_lease()), asyncio.create_task(self._note_regularly())]
+        try:
+            while not self._over.is_set():
+                more = await self._fan_out()
+                async with self._database.reading(self._endpoint.tenant_id) as connection:
+                    due = await repository.due_deliveries(connection, self._endpoint, _DELIVERIES)
+                if not due and not more:
+                    return
+                await self._send_all(due)
+                await self._note()
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.gather(*keeping, return_exceptions=True)
+            await self._note()
+
+    async def _fan_out(self) -> bool:
+        """Make the deliveries of the next events; return whether there may be more."""
+        tenant_id = self._endpoint.tenant_id
+        async with self._database.transaction(tenant_id) as connection:
+            found = await event_rows.list_after(connection, tenant_id, self._sequence, (), _EVENTS)
+            if not found:
+                return False
+            wanted = [event for event in found if self._endpoint.wants(event.type, event.data)]
+            await repository.add_deliveries(connection, self._endpoint, wanted)
+            await repository.move_on(connection, self._endpoint, found[-1].sequence)
+        self._sequence = found[-1].sequence
+        return len(found) == _EVENTS
+
+    async def _send_all(self, due: Sequence[tuple[Delivery, StoredEvent]]) -> None:
+        waiting = iter(due)
+
+        async def send_next() -> None:
+            for delivery, event in waiting:
+                if self._over.is_set():
+                    return
+                answer = await self._sender.send(event.to_json())
+                failpoint("webhook.sent")
+                self._answered.append((delivery, answer))
+                if answer.is_gone:
+                    self._over.set()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_AT_ONCE):
+                group.create_task(send_next())
+
+    async def _note_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_NOTE_SECONDS)
+            with suppress(DatabaseUnavailable):
+                await self._note()
+
+    async def _note(self) -> None:
+        """Write what became of the attempts since the last call; they are sent again if that fails for good."""
+        answered, self._answered = self._answered, []
+        if not answered:
+            return
+        try:
+            async with self._database.transaction(self._endpoint.tenant_id) as connection:
+                now = await load_now(connection)
+                rows = [_noted(delivery, answer, now) for delivery, answer in answered]
+                await repository.note_attempts(connection, self._endpoint.tenant_id, rows)
+                since = None if any(answer.is_success for _, answer in answered) else self._failing_since or now
+                if since != self._failing_since:
+                    await repository.note_health(connection, self._endpoint, since)
+                reason = self._reason_to_disable(answered, since, now)
+                if reason is not None and await repository.disable(connection, self._endpoint, reason, now):
+                    event = EndpointDisabled(
+                        endpoint_id=self._endpoint.endpoint_id, url=self._endpoint.url, reason=reason
+                    )
+                    await outbox.add(connection, self._endpoint.tenant_id, event, now)
+        except BaseException:
+            self._answered = answered + self._answered
+            raise
+        self._failing_since = since
+        if reason is not None:
+            log.warning("webhook_endpoint_disabled", endpoint_id=self._endpoint.endpoint_id, reason=reason)
+            self._over.set()
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await asyncio.sleep(min(_RENEW_SECONDS, self._lease.total_seconds() / 3))
+            with suppress(DatabaseUnavailable):
+                async with self._database.transaction(self._endpoint.tenant_id) as connection:
+                    if not await repository.renew(connection, self._endpoint, self._lease):
+                        self._over.set()
+
+    @staticmethod
+    def _reason_to_disable(answered: Sequence[Attempt], since: datetime | None, now: datetime) -> Any:
+        if any(answer.is_gone for _, answer in answered):
+            return "gone"
+        return "failing" if since is not None and now - since >= _FAILING else None
+
+
+def _noted(delivery: Delivery, answer: Answer, now: datetime) -> dict[str, Any]:
+    wait = None if answer.is_success else next_wait(delivery.attempts + 1, answer.retry_after)
+    state = "delivered" if answer.is_success else "failed" if wait is None else "pending"
+    return {
+        "delivery_id": delivery.delivery_id,
+        "wait_seconds": None if wait is None else wait.total_seconds(),
+        "state": state,
+        "attempts": delivery.attempts + 1,
+        "attempted_at": now,
+        "response_status": answer.status,
+        "response_headers": list(answer.headers),
+        "response_body": answer.body,
+        "error": answer.error,
+        "duration_ms": answer.duration_ms,
+    }

@@ -1,0 +1,116 @@
+"""The worker's rounds: every job in turn, again immediately while there is work, otherwise after a pause.
+
+Each job has an error boundary: an unexpected exception in one is logged, and the others run. Only an unavailable
+database ends a round, because every job needs it. Rescans and stale parts run beside the rounds, as tasks of their own.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+from sluice.db.database import DatabaseUnavailable
+from sluice.db.rls import ALL_TENANTS
+from sluice.files import repository
+from sluice.files.repository import WorkQueue
+from sluice.observe.log import log
+from sluice.observe.metrics import WORKER_DONE, WORKER_DUE, WORKER_OLDEST, WORKER_ROUND_AT, WORKER_ROUNDS
+from sluice.observe.stages import swept
+from sluice.worker.job import JobContext, error_boundary, wait_for_stop
+from sluice.worker.jobs.announcements import announce_limits, watch_buckets
+from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
+from sluice.worker.jobs.housekeeping import fold_counts, number_events, sweep_leftovers
+from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting, sweep_orphan_parts
+from sluice.worker.jobs.purge import purge_objects
+from sluice.worker.jobs.retention import (
+    delete_old_audit_entries,
+    delete_old_decisions,
+    delete_old_deliveries,
+    delete_old_events,
+    delete_old_idempotency_keys,
+    delete_old_sessions,
+    delete_old_upload_tokens,
+    forget_idle_limits,
+)
+
+Job = Callable[[JobContext], Coroutine[Any, Any, int]]
+# By name, as the log shows it.
+JOBS: Final[Mapping[str, Job]] = MappingProxyType(
+    {
+        "fence_expired_leases": fence_expired_leases,
+        "expire_test_files": expire_test_files,
+        "purge_objects": purge_objects,
+        "end_resumable_uploads": end_resumable_uploads,
+        "sweep_orphan_parts": sweep_orphan_parts,
+        "sweep_leftovers": sweep_leftovers,
+        "forget_idle_limits": forget_idle_limits,
+        "delete_old_decisions": delete_old_decisions,
+        "delete_old_audit_entries": delete_old_audit_entries,
+        "delete_old_upload_tokens": delete_old_upload_tokens,
+        "delete_old_events": delete_old_events,
+        "delete_old_sessions": delete_old_sessions,
+        "delete_old_idempotency_keys": delete_old_idempotency_keys,
+        "delete_old_deliveries": delete_old_deliveries,
+        "fold_counts": fold_counts,
+        "announce_limits": announce_limits,
+        "watch_buckets": watch_buckets,
+        "number_events": number_events,
+    }
+)
+_BACKLOG_SECONDS: Final = 15.0
+# Counting further would cost more than the number is worth.
+_BACKLOG_LIMIT: Final = 10_000
+
+
+async def run(
+    context: JobContext, *, pause_seconds: float, stop: asyncio.Event, jobs: Mapping[str, Job] = JOBS
+) -> None:
+    """Work until `stop` is set; the round in progress is finished."""
+    measured = {name: swept(name)(job) for name, job in jobs.items()}
+    backlog_at = 0.0
+    while not stop.is_set():
+        done, outcome = 0, "done"
+        try:
+            if time.monotonic() >= backlog_at:
+                backlog_at = time.monotonic() + _BACKLOG_SECONDS
+                with error_boundary("backlog"):
+                    await _measure_backlog(context)
+            done, failed = await run_round(context, measured)
+            if failed:
+                outcome = "fault"
+            else:
+                WORKER_ROUND_AT.set_to_current_time()
+        except DatabaseUnavailable as fault:
+            outcome = "database_away"
+            log.warning("worker_waits", fault=str(fault))
+        WORKER_ROUNDS.labels(outcome).inc()
+        if not done:
+            await wait_for_stop(stop, pause_seconds)
+
+
+async def run_round(context: JobContext, jobs: Mapping[str, Job] = JOBS) -> tuple[int, int]:
+    """Run each job once; return how much was done, and how many jobs failed. Raise `DatabaseUnavailable`."""
+    total = failed = 0
+    for name, job in jobs.items():
+        try:
+            done = await job(context)
+        except DatabaseUnavailable:
+            raise
+        except Exception:  # noqa: BLE001  (one job that fails must not stop the others)
+            log.exception("worker_job_failed", job=name)
+            failed += 1
+        else:
+            WORKER_DONE.labels(name).inc(done)
+            total += done
+    return total, failed
+
+
+async def _measure_backlog(context: JobContext) -> None:
+    queues: tuple[WorkQueue, ...] = get_args(WorkQueue)
+    for queue in queues:
+        async with context.database.reading(ALL_TENANTS) as connection:
+            waiting = await repository.load_waiting_times(connection, queue, _BACKLOG_LIMIT)
+        WORKER_DUE.labels(queue).set(len(waiting))
+        WORKER_OLDEST.labels(queue).set(waiting[0].total_seconds() if waiting else 0.0)
+    await measure_waiting(context)
