@@ -1,1 +1,1 @@
-"""The tests, as one package: two folders may then hold a file of the same name. No production code imports from here."""
+"""The tests are one package, so that two folders may hold files of the same name. Production code never imports it."""

@@ -1,21 +1,24 @@
-"""Fixtures that many test folders share: the two setups of the service and the gates into them. How they work is in `tests.gate`."""
+"""Fixtures that many test folders share: the setups of the service and API clients for them.
+
+How they work is described in `tests.service`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.api.places import Places
 from tests.db.migrated import Migrated
+from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.gate import Gate, Service, running_service
+from tests.scheduling import ServerScheduling, in_run_order, setups_for
 from tests.servers.clamd import LARGEST, running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import RadosGateway, running_radosgw
 from tests.servers.redis import RedisServer, running_redis
-from tests.turns import ByServers, in_turn, setups_for
+from tests.service import ApiClient, Service, running_service
 
-HASTY = {
+LIMITED = {
     "FREE_UPLOADS_PER_MONTH": "3",
     "PURGE_AFTER_DAYS": "0",
     "AUDIT_DAYS": "0.00001",
@@ -25,10 +28,10 @@ HASTY = {
     "JWT_DEFAULT_SCOPES": "metadata,delete",
     "WORKER_SECONDS": "0.5",
 }
-"""Settings under which what takes days takes no time, and what takes many takes few."""
+"""Settings with small limits and short intervals."""
 
-PATIENT = {"WORKER_SECONDS": "1"}
-"""Those of a service that lives as long as the tests: rounds of the worker cost processor time."""
+LONG_LIVED = {"WORKER_SECONDS": "1", "WEBHOOK_HOSTS": "127.0.0.1"}
+"""Settings of a service that lives for the whole test session: rounds of the worker cost processor time."""
 
 
 @pytest.fixture(scope="session")
@@ -67,60 +70,64 @@ def large_clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 @pytest.fixture(scope="session")
-def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    return Places(request, tmp_path_factory)
+def deployments(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Deployments:
+    return Deployments(request, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def sqlite_local(places: Places) -> Iterator[Service]:
-    with running_service(replace(places.fresh("sqlite-local"), bears=True), **PATIENT) as service:
+def sqlite_local(deployments: Deployments) -> Iterator[Service]:
+    with running_service(replace(deployments.fresh("sqlite-local"), own_zygote=True), **LONG_LIVED) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
-def postgres_s3(places: Places) -> Iterator[Service]:
-    with running_service(replace(places.fresh("postgres-s3", clamd="large_clamd_address"), bears=True), **PATIENT) as service:
+def postgres_s3(deployments: Deployments) -> Iterator[Service]:
+    with running_service(
+        replace(deployments.fresh("postgres-s3", clamd="large_clamd_address"), own_zygote=True), **LONG_LIVED
+    ) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
-def postgres_local(places: Places) -> Iterator[Service]:
-    with running_service(replace(places.fresh("postgres-local"), bears=True), **PATIENT) as service:
+def postgres_local(deployments: Deployments) -> Iterator[Service]:
+    with running_service(replace(deployments.fresh("postgres-local"), own_zygote=True), **LONG_LIVED) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
-def postgres_s3_redis(places: Places, redis_server: RedisServer) -> Iterator[Service]:
-    with running_fleet(places.fresh("postgres-s3", clamd="large_clamd_address"), redis_server, settings=PATIENT) as fleet:
-        yield fleet.as_one()
+def postgres_s3_redis(deployments: Deployments, redis_server: RedisServer) -> Iterator[Service]:
+    with running_fleet(
+        deployments.fresh("postgres-s3", clamd="large_clamd_address"), redis_server, settings=LONG_LIVED
+    ) as fleet:
+        yield fleet.checked_service()
 
 
 @pytest.fixture(scope="session")
-def hasty_postgres_local(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-local"), **HASTY) as service:
+def limited_postgres_local(deployments: Deployments) -> Iterator[Service]:
+    with running_service(deployments.fresh("postgres-local"), **LIMITED) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
-def hasty_postgres_s3_redis(places: Places, redis_server: RedisServer) -> Iterator[Service]:
-    with running_fleet(places.fresh("postgres-s3"), redis_server, settings=HASTY) as fleet:
-        yield fleet.as_one()
+def limited_postgres_s3_redis(deployments: Deployments, redis_server: RedisServer) -> Iterator[Service]:
+    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=LIMITED) as fleet:
+        yield fleet.checked_service()
 
 
 @pytest.fixture(scope="session")
-def hasty_sqlite_local(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("sqlite-local"), **HASTY) as service:
+def limited_sqlite_local(deployments: Deployments) -> Iterator[Service]:
+    with running_service(deployments.fresh("sqlite-local"), **LIMITED) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
-def hasty_postgres_s3(places: Places) -> Iterator[Service]:
-    with running_service(places.fresh("postgres-s3"), **HASTY) as service:
+def limited_postgres_s3(deployments: Deployments) -> Iterator[Service]:
+    with running_service(deployments.fresh("postgres-s3"), **LIMITED) as service:
         yield service
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that takes a service on the setups that fit it."""
+    """Run every test that uses a service on each setup that fits it."""
     if "setup_name" not in metafunc.fixturenames:
         return
     one_process = metafunc.definition.get_closest_marker("one_process") is not None
@@ -129,18 +136,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which workers take them; without workers they stay in that of their files."""
+    """Sort the tests in the order in which xdist workers run them; without xdist, keep the order of the files."""
     if hasattr(config, "workerinput"):
-        items[:] = in_turn(items)
+        items[:] = in_run_order(items)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByServers | None:
-    """Answer the scheduler of `pytest -n 2 --dist loadgroup`; other ways to distribute stay as they are."""
-    return ByServers(config, log) if config.getoption("dist") == "loadgroup" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ServerScheduling | None:
+    """Return the scheduler for `pytest -n 2 --dist loadgroup`; other ways of distribution are unchanged."""
+    return ServerScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
-# The servers are fixtures of their own, not parameters: they live until the session ends, in whatever order the tests come.
+# The servers are fixtures, not parameters: they live until the session ends, in whatever order the tests run.
 
 
 @pytest.fixture(scope="session")
@@ -151,38 +158,38 @@ def service(request: pytest.FixtureRequest, setup_name: str) -> Service:
 
 
 @pytest.fixture(scope="session")
-def hasty(request: pytest.FixtureRequest, setup_name: str) -> Service:
-    """A second service with small limits and no patience (`HASTY`)."""
-    running: Service = request.getfixturevalue("hasty_" + setup_name.replace("-", "_"))
+def limited_service(request: pytest.FixtureRequest, setup_name: str) -> Service:
+    """A second service with small limits and short intervals (`LIMITED`)."""
+    running: Service = request.getfixturevalue("limited_" + setup_name.replace("-", "_"))
     return running
 
 
 @pytest.fixture
-def newcomer(service: Service) -> Gate:
-    """A fresh tenant without a bucket."""
-    return service.new_gate()
+def bare_client(service: Service) -> ApiClient:
+    """An API client of a fresh tenant without a bucket."""
+    return service.new_client()
 
 
 @pytest.fixture
-def gate(service: Service) -> Gate:
-    """A fresh tenant whose files land in the setup's store."""
-    return service.new_gate().with_store()
+def client(service: Service) -> ApiClient:
+    """An API client of a fresh tenant whose files are stored in the setup's store."""
+    return service.new_client().with_store()
 
 
 @pytest.fixture(scope="session")
-def lobby(service: Service) -> Gate:
-    """One tenant for all requests that leave nothing behind."""
-    return service.new_gate().with_store()
+def shared_client(service: Service) -> ApiClient:
+    """An API client of one tenant for all requests that leave nothing behind."""
+    return service.new_client().with_store()
 
 
 @pytest.fixture
 def s3(service: Service) -> RadosGateway:
-    """The real S3 of the setup: tests that take it run where there is one."""
-    assert service.place.gateway is not None
-    return service.place.gateway
+    """The real S3 of the setup. Tests that use it run only on setups with S3."""
+    assert service.deployment.gateway is not None
+    return service.deployment.gateway
 
 
 @pytest.fixture
-def served_here(service: Service) -> None:
-    """Taken by tests of what the service does for want of an S3: they run where there is none."""
-    assert service.place.gateway is None
+def without_s3(service: Service) -> None:
+    """Mark a test that needs the local store: it runs only on setups without S3."""
+    assert service.deployment.gateway is None

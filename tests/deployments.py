@@ -1,37 +1,42 @@
-"""Makes the places that services run on: the embedded one, one with PostgreSQL, and that of production. Running a service lives in `tests.gate`."""
+"""Make deployments for the setups: SQLite with a local store, PostgreSQL with a local store, PostgreSQL with S3.
+
+Running a service is in `tests.service`.
+"""
 
 import secrets
 from pathlib import Path
 
 import pytest
 
-from tests.gate import Place
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
+from tests.service import Deployment
 
 
-class Places:
-    """Makes fresh places of a setup, each with a database and a folder of its own."""
+class Deployments:
+    """Make fresh deployments of a setup, each with its own database and folder."""
 
     def __init__(self, request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> None:
         self._request = request
         self._folders = folders
 
-    def fresh(self, setup: str, *, clamd: str = "clamd_address") -> Place:
-        """Make a place: `sqlite-local`, `postgres-local`, or `postgres-s3`, which has the scanner of the fixture `clamd`."""
+    def fresh(self, setup: str, *, clamd: str = "clamd_address") -> Deployment:
+        """Make a deployment of a setup; `postgres-s3` uses the scanner of the fixture `clamd`."""
         folder = self._folders.mktemp(setup)
         if setup == "sqlite-local":
             return self._embedded(folder)
         return self._on_postgres(folder) if setup == "postgres-local" else self._production(folder, clamd)
 
-    def _embedded(self, folder: Path) -> Place:
-        return Place("sqlite-local", folder, f"sqlite:///{folder / 'data' / 'sluice.db'}", {"SCANNER": "builtin"})
+    def _embedded(self, folder: Path) -> Deployment:
+        return Deployment("sqlite-local", folder, f"sqlite:///{folder / 'data' / 'sluice.db'}", {"SCANNER": "builtin"})
 
-    def _on_postgres(self, folder: Path) -> Place:
+    def _on_postgres(self, folder: Path) -> Deployment:
         url, owner = self._two_roles()
-        return Place("postgres-local", folder, url, {"SCANNER": "builtin", "MIGRATION_DATABASE_URL": owner}, owner_url=owner)
+        return Deployment(
+            "postgres-local", folder, url, {"SCANNER": "builtin", "MIGRATION_DATABASE_URL": owner}, owner_url=owner
+        )
 
-    def _production(self, folder: Path, clamd: str) -> Place:
+    def _production(self, folder: Path, clamd: str) -> Deployment:
         gateway: RadosGateway = self._request.getfixturevalue("gateway")
         url, owner = self._two_roles()
         settings = {
@@ -41,10 +46,10 @@ class Places:
             "MIGRATION_DATABASE_URL": owner,
         }
         bucket = gateway.create_bucket(f"test-{secrets.token_hex(8)}")
-        return Place("postgres-s3", folder, url, settings, gateway, bucket, owner)
+        return Deployment("postgres-s3", folder, url, settings, gateway, bucket, owner)
 
     def _two_roles(self) -> tuple[str, str]:
-        """Make a database and answer its URL for the service's role and for its owner."""
+        """Create a database and return its URL for the service's role and for its owner."""
         postgres: Postgres = self._request.getfixturevalue("postgres")
         owner = postgres.createdb().replace("+asyncpg", "")
         return postgres.for_service(owner), owner

@@ -1,4 +1,7 @@
-"""Three servers and two workers behind a proxy, as one service: PostgreSQL, S3 and Redis are all that they share but the key files."""
+"""Three servers and two workers behind a proxy, as one service.
+
+They share PostgreSQL, S3, Redis and the key files.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -8,40 +11,44 @@ from pathlib import Path
 
 import httpx
 
-from tests.api.answers import check_edges
-from tests.gate import Place, Service, environment_of, forked, unguarded_service
+from tests.api.responses import check_response
 from tests.servers import free_port
 from tests.servers.proxies import running_haproxy
 from tests.servers.redis import RedisServer
+from tests.service import Deployment, Service, environment_of, forked_process, unchecked_service
 
 SERVERS = 3
 WORKERS = 2
 Proxy = Callable[[Path, Sequence[int], int], AbstractContextManager[None]]
-"""Runs a proxy with files in a folder, before servers at those ports, on a port of its own."""
+"""Run a proxy with its files in a folder, in front of the servers at the given ports, on its own port."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The servers behind the proxy, and `service`, which is what clients reach."""
+    """The servers behind the proxy, and `service`, which clients talk to."""
 
     service: Service
     servers: Sequence[Service]
 
-    def as_one(self) -> Service:
-        """Answer what clients reach, each answer held to what all answers have in common: no server may be away, and none busy for long."""
-        self.service.http.event_hooks = {"response": [check_edges]}
+    def checked_service(self) -> Service:
+        """Return the service behind the proxy, with every response checked."""
+        self.service.http.event_hooks = {"response": [check_response]}
         return self.service
 
 
 @contextmanager
 def running_fleet(
-    place: Place, redis: RedisServer, *, proxy: Proxy = running_haproxy, settings: Mapping[str, str] | None = None
+    deployment: Deployment,
+    redis: RedisServer,
+    *,
+    proxy: Proxy = running_haproxy,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Fleet]:
-    """Run all of it until the block ends; the servers must then end well."""
+    """Run the whole fleet until the block ends; the servers must then exit cleanly."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     shared = {
-        **place.settings,
+        **deployment.settings,
         "PUBLIC_URL": url,
         "TRUSTED_PROXIES": "127.0.0.1",
         "LIMITER": "redis",
@@ -49,22 +56,24 @@ def running_fleet(
         "WORKER_INSIDE": "false",
         "SANDBOX_WORKERS": "2",
     }
-    place = replace(place, settings={**shared, **(settings or {})})
+    deployment = replace(deployment, settings={**shared, **(settings or {})})
     with ExitStack() as stack:
-        servers = [stack.enter_context(unguarded_service(place)) for _ in range(SERVERS)]
+        servers = [stack.enter_context(unchecked_service(deployment)) for _ in range(SERVERS)]
         for number in range(WORKERS):
-            environment = environment_of(place, free_port())
-            log = place.folder / f"worker-{number}.log"
-            stack.enter_context(forked("work", log, ready=partial(_works, log), environment=environment))
-        stack.enter_context(proxy(place.folder / "proxy", [server.port for server in servers], port))
-        # connections are spread over the servers, so none is kept
+            environment = environment_of(deployment, free_port())
+            log = deployment.folder / f"worker-{number}.log"
+            stack.enter_context(forked_process("work", log, ready=partial(_works, log), environment=environment))
+        stack.enter_context(proxy(deployment.folder / "proxy", [server.port for server in servers], port))
+        # connections are spread over the servers, so none is kept alive
         limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
         client = stack.enter_context(httpx.Client(base_url=url, timeout=120, limits=limits))
         yield Fleet(replace(servers[0], url=url, port=port, http=client), servers)
         for server in servers:
             if server.process.poll() is None:
                 server.stop()
-            assert "Traceback" not in server.log.read_text(errors="replace"), server.log.read_text(errors="replace")[-4000:]
+            assert "Traceback" not in server.log.read_text(errors="replace"), server.log.read_text(errors="replace")[
+                -4000:
+            ]
 
 
 def _works(log: Path) -> bool:

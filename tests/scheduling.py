@@ -1,4 +1,7 @@
-"""Which setups the tests of the contract run on, which worker of `pytest -n` runs which tests, and in what order. Setups are made in `tests.conftest`."""
+"""Which setups the contract tests run on, and how xdist distributes and orders the tests.
+
+The setups are made in `tests.conftest`.
+"""
 
 import os
 from collections.abc import Collection, Sequence
@@ -7,30 +10,30 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # shipped without type information
 
 FLEET = "postgres-s3-redis"
-"""Three servers and two workers behind HAProxy; each other setup is one process."""
+"""Three servers and two workers behind HAProxy; every other setup is one process."""
 SETUPS = tuple(os.environ.get("SLUICE_TEST_SETUPS", "sqlite-local,postgres-s3").split(","))
-"""Every test of the contract runs on each of these; `make contract-matrix` has the two others: `postgres-local` and `FLEET`."""
-FIRST = (
+"""Every contract test runs on each of these; `make contract-matrix` runs the others: `postgres-local` and `FLEET`."""
+SLOW_FILES = (
     "recovery/test_audit",
     "api/test_fleet",
     "scanning/",
     "recovery/",
     "deploy/test_prometheus",
     "api/test_o",
-    "formats/test_same_verdicts",
+    "inspection/formats/test_same_verdicts",
     "observe/",
     "cli/",
-    "engines/",
-    "edge/",
+    "sandbox/",
+    "http1/",
 )
-"""Files that take long, after those of the setups: what is left for the end is short, so that no worker waits for another."""
+"""Slow files, which run after the setups: only short files are left for the end, so that no xdist worker waits."""
 
 
-class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # the same
-    """Gives all tests of one setup, and else all tests of one file, to one worker: their servers then start once, not in every worker."""
+class ServerScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the same
+    """Give all tests of one setup, or else of one file, to one xdist worker: their servers start only once."""
 
     def __init__(self, config: pytest.Config, log: object) -> None:
-        config.option.loadscopereorder = False  # a file of many tests is not one of long tests: see `in_turn`
+        config.option.loadscopereorder = False  # many tests are not slow tests: see `in_run_order`
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
@@ -38,29 +41,31 @@ class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # the same
 
 
 def setup_of(nodeid: str) -> str | None:
-    """Answer the setup whose servers a test uses."""
+    """Return the setup whose servers a test uses."""
     return next((setup for setup in SETUPS if f"[{setup}" in nodeid), None)
 
 
 def setups_for(needs: Collection[str], *, one_process: bool) -> Sequence[str]:
-    """Answer the setups that a test runs on: one that needs an `s3`, or to be `served_here`, where there is or is none.
+    """Return the setups that a test runs on: `s3` needs one with S3, and `without_s3` one without.
 
-    What is promised of one process, or looked at in it (its log, its memory, the requests that it counts for itself, how it reads a
-    connection), is no matter of a fleet: there the proxy answers odd framing in words of its own. A test of that has the mark `one_process`.
+    A test of what only one process promises (its log, its memory, its own counters, how it reads a connection) does not
+    run on a fleet, where the proxy answers malformed requests itself. Such a test has the mark `one_process`.
     """
     fitting = [
-        setup for setup in SETUPS if not ("s3" in needs and "-s3" not in setup) and not ("served_here" in needs and "-s3" in setup)
+        setup
+        for setup in SETUPS
+        if not ("s3" in needs and "-s3" not in setup) and not ("without_s3" in needs and "-s3" in setup)
     ]
     return [setup for setup in fitting if not (one_process and setup == FLEET)]
 
 
-def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Answer the tests with the setups first, which take longest, then the long files, and else as they were."""
+def in_run_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests in run order: those of the setups, then the slow files, then the rest."""
 
     def turn(item: pytest.Item) -> int:
         if setup_of(item.nodeid):
             return -1
         path = item.nodeid.removeprefix("tests/")
-        return next((number for number, start in enumerate(FIRST) if path.startswith(start)), len(FIRST))
+        return next((number for number, start in enumerate(SLOW_FILES) if path.startswith(start)), len(SLOW_FILES))
 
     return sorted(items, key=turn)

@@ -1,4 +1,4 @@
-"""Running a script of `scripts/` here, in the process of the tests, which has its libraries loaded. What a script does is tested where it belongs."""
+"""Run a script of `scripts/` in the process of the tests, which has its libraries loaded, or in its own process."""
 
 import contextlib
 import importlib.util
@@ -27,15 +27,15 @@ def _loaded(name: str) -> _Script:
     return cast("_Script", module)
 
 
-def run_here(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Answer what `python scripts/NAME.py` with these arguments would end with."""
+def run_in_process(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return the exit code and output of `python scripts/NAME.py` with these arguments."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = _loaded(name).main(list(arguments))
     return subprocess.CompletedProcess([name, *arguments], code, out.getvalue(), err.getvalue())
 
 
-def run_alone(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run it as its users do, in a process of its own."""
+def run_in_subprocess(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in its own process, as its users do."""
     command = [sys.executable, str(SCRIPTS / f"{name}.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -1,1 +1,4 @@
-"""The contract of the HTTP API, clause by clause, through real HTTP against a running server. How the server is started lives in `tests.gate`."""
+"""The contract of the HTTP API, tested over real HTTP against a running server.
+
+How the server is started is in `tests.service`.
+"""

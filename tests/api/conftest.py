@@ -1,21 +1,21 @@
-"""Fixtures of the contract tests alone; the setups and gates are in `tests/conftest.py`."""
+"""Fixtures of the contract tests alone; the setups and clients are in `tests/conftest.py`."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.gate import Gate, Service, running_service
 from tests.servers.radosgw import RadosGateway
+from tests.service import ApiClient, Service, running_service
 
 
 @pytest.fixture
-def weir(s3: RadosGateway, newcomer: Gate) -> Gate:
-    """A fresh tenant without a bucket, where there is an S3 to add one in."""
-    return newcomer
+def client_on_s3(s3: RadosGateway, bare_client: ApiClient) -> ApiClient:
+    """An API client of a fresh tenant without a bucket, on a setup with S3."""
+    return bare_client
 
 
 @pytest.fixture(scope="module")
-def second(service: Service) -> Iterator[Service]:
+def second_process(service: Service) -> Iterator[Service]:
     """Another process of the same service, on the same database and store."""
-    with running_service(service.place) as process:
+    with running_service(service.deployment) as process:
         yield process

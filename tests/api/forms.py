@@ -1,4 +1,4 @@
-"""Multipart forms written byte by byte, so that a test decides the order and the form of every part. Sending them lives in `tests.gate`."""
+"""Multipart forms written byte by byte, so that a test controls the order and form of every part."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def file(filename: str | bytes, content: bytes, content_type: str | None = "appl
 
 
 def head(part: Part, boundary: str = BOUNDARY) -> bytes:
-    """Answer a part up to where its content begins."""
+    """Return the head of a part, up to its content."""
     lines = [f"--{boundary}".encode(), b'Content-Disposition: form-data; name="%b"' % part.name.encode()]
     if part.filename is not None:
         lines[1] += b'; filename="%b"' % quoted(part.filename)
@@ -35,7 +35,7 @@ def head(part: Part, boundary: str = BOUNDARY) -> bytes:
 
 
 def quoted(filename: str | bytes) -> bytes:
-    """Answer a file name as browsers write it (HTML standard, multipart form data); bytes are left as they are."""
+    """Return a file name as browsers encode it (HTML standard, multipart form data); bytes are left unchanged."""
     if isinstance(filename, bytes):
         return filename
     return filename.encode().replace(b"\r", b"%0D").replace(b"\n", b"%0A").replace(b'"', b"%22")
@@ -46,7 +46,7 @@ def tail(boundary: str = BOUNDARY) -> bytes:
 
 
 def encode(parts: Iterable[Part], boundary: str = BOUNDARY) -> bytes:
-    """Answer the whole body."""
+    """Return the complete body."""
     return b"".join(head(part, boundary) + part.content + b"\r\n" for part in parts) + tail(boundary)
 
 

@@ -1,4 +1,4 @@
-"""Files made in code, sound and otherwise, to be uploaded. What must be said of each stands in the tests."""
+"""Files generated in code, valid and invalid, to be uploaded. The expected results are in the tests."""
 
 import io
 import random
@@ -17,7 +17,7 @@ TEXT = b"Sluice opens for clean water.\n"
 
 @cache
 def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
-    """A picture with something to see: coloured squares from a fixed seed."""
+    """Return an image with visible content: coloured squares from a fixed seed."""
     dice = random.Random(7)
     image = Image.new("RGB", size)
     for left in range(0, size[0], 8):
@@ -38,8 +38,8 @@ def _saved(image: Image.Image, form: str) -> bytes:
 
 
 @cache
-def vast_picture() -> bytes:
-    """A PNG of a few bytes that declares 60,000 x 60,000 pixels."""
+def huge_picture() -> bytes:
+    """Return a PNG of a few bytes that declares 60,000 x 60,000 pixels."""
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -48,7 +48,7 @@ def vast_picture() -> bytes:
 
 
 def pdf(drawing: bytes = b"BT /F1 24 Tf 72 700 Td (Clean water) Tj ET") -> bytes:
-    """A PDF of one page with its cross-reference table; an empty `drawing` makes an empty page."""
+    """Return a PDF of one page with its cross-reference table; an empty `drawing` makes an empty page."""
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
@@ -102,25 +102,25 @@ def zip_of(*members: tuple[str, bytes]) -> bytes:
 
 @cache
 def zip_bomb() -> bytes:
-    """About 200 KB that unpack to 200 MB, a thousand times as much."""
+    """Return an archive of about 200 KB that unpacks to 200 MB, a thousand times as much."""
     return zip_of(("zeros", bytes(200 * 1_048_576)))
 
 
 @cache
 def eicar() -> bytes:
-    """The test file of the antivirus industry (eicar.org), put together here so that no scanner minds this source."""
+    """Return the EICAR test file, assembled here so that no scanner reports this source."""
     halves = ("X5O!P%@AP[4\\PZX54(P^)7CC)7}$", "EICAR-STANDARD-ANTIVIRUS-", "TEST-FILE!$H+H*")
     return "".join(halves).encode()
 
 
 @cache
 def noise(size: int, seed: int = 1) -> bytes:
-    """Bytes of no known format."""
+    """Return bytes of no known format."""
     return b"\x07\x1b" + random.Random(seed).randbytes(size - 2)
 
 
-def sound() -> dict[str, bytes]:
-    """Sound files by extension."""
+def sound_files() -> dict[str, bytes]:
+    """Return sound files by extension."""
     return {
         "pdf": pdf(),
         "png": picture(),

@@ -1,16 +1,16 @@
-"""How tables of good and bad values are written down. The tables stand in the tests that walk them."""
+"""Helpers for tables of valid and invalid values. The tables are in the tests that use them."""
 
 from typing import Any
 
 Row = tuple[str, Any, str]
-"""A field, a value for it, and the field that the refusal must name."""
+"""A field, a value for it, and the field that the error must name."""
 
 
-def bad(field: str, *values: Any, named: str = "") -> list[Row]:
-    """Answer a row for each bad value of one field."""
+def bad_values(field: str, *values: Any, named: str = "") -> list[Row]:
+    """Return a row for each invalid value of one field."""
     return [(field, value, named or field) for value in values]
 
 
-def show(value: object) -> str:
-    """Name a value in the id of a test."""
+def value_id(value: object) -> str:
+    """Return the name of a value in a test id."""
     return repr(value)[:30]

@@ -1,4 +1,4 @@
-"""A key that is unknown, revoked, disabled, expired or wrong is refused in the same words and, as far as can be measured, in the same time."""
+"""Refusals of an unknown, revoked, disabled, expired or wrong key have the same bytes and take the same time."""
 
 import asyncio
 import re
@@ -11,23 +11,23 @@ from sqlalchemy import delete, update
 
 from sluice.api_keys.service import ApiKeys
 from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys
-from sluice.db.whose import EVERYBODY
 from sluice.errors import Unauthenticated
 from sluice.kit.clock import utc_now
-from tests.deeds import deed_of
-from tests.gate import Gate
+from tests.operator_action import operator_action
+from tests.service import ApiClient
 
 _ROUNDS = 300
-_MOST_APART = 1.5
-"""How far the slowest cause's time may be above the fastest's: a second query would double it."""
+_MAX_RATIO = 1.5
+"""Maximum ratio of the slowest cause's time to the fastest's: a second query would double it."""
 
 
 async def _refused_keys(database: Database, tenant_id: str) -> Mapping[str, str]:
-    """Answer a key for each cause of a refusal that only the database knows."""
+    """Return a key for each cause of refusal that only the database knows."""
     keys = ApiKeys(database)
     made = {
-        cause: await keys.create(deed_of(tenant_id), cause, ["metadata"])
+        cause: await keys.create(operator_action(tenant_id), cause, ["metadata"])
         for cause in ("unknown", "revoked", "disabled", "expired", "wrong")
     }
     changes: Mapping[str, Mapping[str, object]] = {
@@ -36,32 +36,34 @@ async def _refused_keys(database: Database, tenant_id: str) -> Mapping[str, str]
         "expired": {"expires_at": utc_now()},
         "wrong": {"secret_hash": bytes(32)},
     }
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         for cause, values in changes.items():
-            await connection.execute(update(api_keys).where(api_keys.c.api_key_id == made[cause].key.api_key_id).values(**values))
+            await connection.execute(
+                update(api_keys).where(api_keys.c.api_key_id == made[cause].key.api_key_id).values(**values)
+            )
         await connection.execute(delete(api_keys).where(api_keys.c.api_key_id == made["unknown"].key.api_key_id))
     return {cause: issued.text for cause, issued in made.items()}
 
 
 @pytest.fixture
-def refused_keys(gate: Gate) -> Mapping[str, str]:
-    return gate.service.on_database(lambda database: _refused_keys(database, gate.tenant_id))
+def refused_keys(client: ApiClient) -> Mapping[str, str]:
+    return client.service.on_database(lambda database: _refused_keys(database, client.tenant_id))
 
 
 @pytest.mark.asvs("6.3.8")
-def test_every_cause_is_refused_byte_for_byte_alike(gate: Gate, refused_keys: Mapping[str, str]) -> None:
-    answers = [gate.as_(text).get("/files") for text in (*refused_keys.values(), "sl_live_nonsense")]
-    assert {answer.status_code for answer in answers} == {401}
-    assert len({re.sub(rb'"timestamp":"[^"]*"', b"", answer.content) for answer in answers}) == 1
-    assert len({tuple(name for name, _ in answer.headers.items()) for answer in answers}) == 1
-    assert len({answer.headers["content-length"] for answer in answers}) == 1
+def test_every_cause_of_refusal_gets_the_same_bytes(client: ApiClient, refused_keys: Mapping[str, str]) -> None:
+    responses = [client.with_credential(text).get("/files") for text in (*refused_keys.values(), "sl_live_nonsense")]
+    assert {response.status_code for response in responses} == {401}
+    assert len({re.sub(rb'"timestamp":"[^"]*"', b"", response.content) for response in responses}) == 1
+    assert len({tuple(name for name, _ in response.headers.items()) for response in responses}) == 1
+    assert len({response.headers["content-length"] for response in responses}) == 1
 
 
-async def _times(database: Database, texts: Mapping[str, str]) -> Mapping[str, float]:
-    """Answer a twentieth's quantile in seconds for each: what a busy machine adds falls on the rest."""
+async def _measure_times(database: Database, texts: Mapping[str, str]) -> Mapping[str, float]:
+    """Return the 5 % quantile in seconds for each key: delays of a busy machine fall into the rest."""
     keys, taken = ApiKeys(database), {cause: list[float]() for cause in texts}
     for number in range(_ROUNDS):
-        # In turn, beginning with another one each time: what the machine does beside falls on all alike.
+        # each round begins with another cause, so that delays of the machine affect all causes alike
         at = number % len(texts)
         for cause in (*list(texts)[at:], *list(texts)[:at]):
             began = time.perf_counter()
@@ -73,10 +75,10 @@ async def _times(database: Database, texts: Mapping[str, str]) -> Mapping[str, f
 
 
 @pytest.mark.asvs("6.3.8")
-def test_no_cause_takes_longer_than_another(gate: Gate, refused_keys: Mapping[str, str]) -> None:
-    """A text that is no key at all is refused without a query, and is here to show that a difference would be seen."""
+def test_every_cause_of_refusal_takes_the_same_time(client: ApiClient, refused_keys: Mapping[str, str]) -> None:
+    """A text that is not a key is refused without a query: it shows that a difference would be detected."""
     texts = {**refused_keys, "no key": "sl_live_nonsense"}
-    times_taken = dict(gate.service.on_database(lambda database: _times(database, texts)))
+    times_taken = dict(client.service.on_database(lambda database: _measure_times(database, texts)))
     without_query = times_taken.pop("no key")
-    assert max(times_taken.values()) < _MOST_APART * min(times_taken.values()), times_taken
-    assert without_query * _MOST_APART < min(times_taken.values())
+    assert max(times_taken.values()) < _MAX_RATIO * min(times_taken.values()), times_taken
+    assert without_query * _MAX_RATIO < min(times_taken.values())

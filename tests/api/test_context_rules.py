@@ -1,12 +1,12 @@
-"""The rules that a context may be given: each field, at both edges and beyond. What else is done with contexts is in `test_contexts`."""
+"""The rules of a context: each field, at both bounds and beyond. The rest of contexts is in `test_contexts`."""
 
 from typing import Any
 
 import pytest
 
-from tests.api.answers import data, invalid, not_found
-from tests.api.tables import bad, show
-from tests.gate import Gate
+from tests.api.responses import assert_not_found, assert_validation_error, data
+from tests.api.tables import bad_values, value_id
+from tests.service import ApiClient
 
 MINIMAL = {"context_key": "papers", "display_name": "Papers"}
 
@@ -41,88 +41,106 @@ GOOD_VALUES: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value"), GOOD_VALUES, ids=show)
-def test_a_good_value_is_kept_on_create(newcomer: Gate, field: str, value: Any) -> None:
-    assert data(newcomer.post("/contexts", MINIMAL | {field: value}), 201)[field] == value
-    assert data(newcomer.get("/contexts/papers"))[field] == value
+@pytest.mark.parametrize(("field", "value"), GOOD_VALUES, ids=value_id)
+def test_valid_value_is_kept_on_create(bare_client: ApiClient, field: str, value: Any) -> None:
+    assert data(bare_client.post("/contexts", MINIMAL | {field: value}), 201)[field] == value
+    assert data(bare_client.get("/contexts/papers"))[field] == value
 
 
-@pytest.mark.parametrize(("field", "value"), GOOD_VALUES, ids=show)
-def test_a_good_value_is_kept_on_change(newcomer: Gate, field: str, value: Any) -> None:
-    newcomer.context(context_key="papers")
-    assert data(newcomer.patch("/contexts/papers", {field: value}))[field] == value
-    assert data(newcomer.get("/contexts/papers"))[field] == value
+@pytest.mark.parametrize(("field", "value"), GOOD_VALUES, ids=value_id)
+def test_valid_value_is_kept_on_change(bare_client: ApiClient, field: str, value: Any) -> None:
+    bare_client.create_context(context_key="papers")
+    assert data(bare_client.patch("/contexts/papers", {field: value}))[field] == value
+    assert data(bare_client.get("/contexts/papers"))[field] == value
 
 
 BAD_VALUES = [
-    *bad("display_name", "", "x" * 256, None, 7, ["x"], "a\u0000b"),
-    *bad("description", "d" * 1001, 7, False, "a\u0000b"),
-    *bad("allowed_extensions", "pdf", {}, 7, None),
-    *bad("allowed_extensions", [7], named="allowed_extensions.0"),
-    *bad("allowed_extensions", ["pdf", None], named="allowed_extensions.1"),
-    *bad("max_file_size_mb", 0, -1, 501, 10**30, "10", 1.5, True, None, []),
-    *bad("storage_path_template", "t" * 501, "", 7, False),
-    *bad("storage_path_template", "{nope}", "{", "}", "{}", "{{file_id}}", "{file_id!r}", "{file_id.__class__}", "{file_id:>9}"),
-    *bad("storage_path_template", "/a", "a//b", "../a", "a/./b", "a\u0000b"),
-    *bad("reject_blank_files", "true", 1, None),
-    *bad("reject_corrupt_files", "true", 1, None),
-    *bad("scan_for_viruses", "true", 1, None),
-    *bad("upload_rate_limit", [], "10/s", 7, True),
-    *bad("upload_rate_limit", {"max_uploads": 5}, named="upload_rate_limit.window_seconds"),
-    *bad("upload_rate_limit", {"window_seconds": 5}, named="upload_rate_limit.max_uploads"),
-    *bad("upload_rate_limit", {"max_uploads": 1, "window_seconds": 1, "burst": 2}, named="upload_rate_limit.burst"),
+    *bad_values("display_name", "", "x" * 256, None, 7, ["x"], "a\u0000b"),
+    *bad_values("description", "d" * 1001, 7, False, "a\u0000b"),
+    *bad_values("allowed_extensions", "pdf", {}, 7, None),
+    *bad_values("allowed_extensions", [7], named="allowed_extensions.0"),
+    *bad_values("allowed_extensions", ["pdf", None], named="allowed_extensions.1"),
+    *bad_values("max_file_size_mb", 0, -1, 501, 10**30, "10", 1.5, True, None, []),
+    *bad_values("storage_path_template", "t" * 501, "", 7, False),
+    *bad_values(
+        "storage_path_template",
+        "{nope}",
+        "{",
+        "}",
+        "{}",
+        "{{file_id}}",
+        "{file_id!r}",
+        "{file_id.__class__}",
+        "{file_id:>9}",
+    ),
+    *bad_values("storage_path_template", "/a", "a//b", "../a", "a/./b", "a\u0000b"),
+    *bad_values("reject_blank_files", "true", 1, None),
+    *bad_values("reject_corrupt_files", "true", 1, None),
+    *bad_values("scan_for_viruses", "true", 1, None),
+    *bad_values("upload_rate_limit", [], "10/s", 7, True),
+    *bad_values("upload_rate_limit", {"max_uploads": 5}, named="upload_rate_limit.window_seconds"),
+    *bad_values("upload_rate_limit", {"window_seconds": 5}, named="upload_rate_limit.max_uploads"),
+    *bad_values(
+        "upload_rate_limit", {"max_uploads": 1, "window_seconds": 1, "burst": 2}, named="upload_rate_limit.burst"
+    ),
     *[
         ("upload_rate_limit", {"max_uploads": 5, "window_seconds": 5} | {part: value}, f"upload_rate_limit.{part}")
         for part, most in (("max_uploads", 10000), ("window_seconds", 3600))
         for value in (0, -1, most + 1, "5", 1.5, True, None)
     ],
-    *bad("storage_quota_mb", 0, -1, 10485761, "1", 1.5, True),
-    *bad("metadata", [], "x", 7, True),
-    *bad("storage_config_id", 7, [], "bkt_unknown", "x" * 300),
-    *bad("surprise", 1),
-    *bad("context_id", "ctx_1"),
-    *bad("tenant_id", "ten_1"),
-    *bad("storage_used_bytes", 0),
+    *bad_values("storage_quota_mb", 0, -1, 10485761, "1", 1.5, True),
+    *bad_values("metadata", [], "x", 7, True),
+    *bad_values("storage_config_id", 7, [], "bkt_unknown", "x" * 300),
+    *bad_values("surprise", 1),
+    *bad_values("context_id", "ctx_1"),
+    *bad_values("tenant_id", "ten_1"),
+    *bad_values("storage_used_bytes", 0),
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=show)
+@pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=value_id)
 @pytest.mark.asvs("15.3.3")
-def test_a_bad_value_is_refused_on_create(lobby: Gate, field: str, value: Any, named: str) -> None:
-    invalid(lobby.post("/contexts", MINIMAL | {"context_key": "refused", field: value}), named)
-    not_found(lobby.get("/contexts/refused"))
+def test_invalid_value_is_refused_on_context_creation(
+    shared_client: ApiClient, field: str, value: Any, named: str
+) -> None:
+    assert_validation_error(shared_client.post("/contexts", MINIMAL | {"context_key": "refused", field: value}), named)
+    assert_not_found(shared_client.get("/contexts/refused"))
 
 
 @pytest.fixture(scope="module")
-def papers(lobby: Gate) -> str:
-    return lobby.context()
+def papers(shared_client: ApiClient) -> str:
+    return shared_client.create_context()
 
 
-@pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=show)
+@pytest.mark.parametrize(("field", "value", "named"), BAD_VALUES, ids=value_id)
 @pytest.mark.asvs("15.3.5")
-def test_a_bad_value_is_refused_on_change(lobby: Gate, papers: str, field: str, value: Any, named: str) -> None:
-    before = data(lobby.get(f"/contexts/{papers}"))
-    invalid(lobby.patch(f"/contexts/{papers}", {field: value}), named)
-    assert data(lobby.get(f"/contexts/{papers}")) == before
+def test_invalid_value_is_refused_on_change(
+    shared_client: ApiClient, papers: str, field: str, value: Any, named: str
+) -> None:
+    before = data(shared_client.get(f"/contexts/{papers}"))
+    assert_validation_error(shared_client.patch(f"/contexts/{papers}", {field: value}), named)
+    assert data(shared_client.get(f"/contexts/{papers}")) == before
 
 
 @pytest.mark.parametrize("key", ["a", "a1", "a_b_", "z" * 100])
-def test_a_good_key_is_taken(newcomer: Gate, key: str) -> None:
-    assert data(newcomer.post("/contexts", {"context_key": key, "display_name": "x"}), 201)["context_key"] == key
+def test_valid_context_key_is_accepted(bare_client: ApiClient, key: str) -> None:
+    assert data(bare_client.post("/contexts", {"context_key": key, "display_name": "x"}), 201)["context_key"] == key
 
 
 @pytest.mark.parametrize(
     "key", ["", "z" * 101, "1a", "_a", "A", "aB", "a-b", "a b", "a.b", "é", "a\n", "a/b", None, 7, ["a"], True]
 )
-def test_a_bad_key_is_refused(lobby: Gate, key: Any) -> None:
-    invalid(lobby.post("/contexts", {"context_key": key, "display_name": "x"}), "context_key")
+def test_invalid_context_key_is_refused(shared_client: ApiClient, key: Any) -> None:
+    assert_validation_error(shared_client.post("/contexts", {"context_key": key, "display_name": "x"}), "context_key")
 
 
 @pytest.mark.parametrize("field", ["context_key", "display_name"])
-def test_a_required_field_is_missed(lobby: Gate, field: str) -> None:
-    invalid(lobby.post("/contexts", {name: value for name, value in MINIMAL.items() if name != field}), field)
+def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
+    assert_validation_error(
+        shared_client.post("/contexts", {name: value for name, value in MINIMAL.items() if name != field}), field
+    )
 
 
-def test_every_problem_is_named_at_once(lobby: Gate) -> None:
-    answer = lobby.post("/contexts", {"display_name": "", "max_file_size_mb": 0, "surprise": 1})
-    invalid(answer, "context_key", "display_name", "max_file_size_mb", "surprise")
+def test_all_validation_errors_are_returned_together(shared_client: ApiClient) -> None:
+    response = shared_client.post("/contexts", {"display_name": "", "max_file_size_mb": 0, "surprise": 1})
+    assert_validation_error(response, "context_key", "display_name", "max_file_size_mb", "surprise")

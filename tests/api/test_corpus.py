@@ -1,4 +1,4 @@
-"""Real files of many programs, as collected beside this repository: what is said of each over HTTP. Skipped by name where they are absent."""
+"""Real files of many programs from ../shared/corpus, uploaded over HTTP. Skipped when they are absent."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.answers import data, rejected
-from tests.gate import Gate
+from tests.api.responses import assert_rejected, data
+from tests.service import ApiClient
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "corpus"
@@ -17,50 +17,69 @@ BINARY = [name for name in FORMATS if name not in {"csv", "txt"}]
 pytestmark = pytest.mark.skipif(not CORPUS.exists(), reason="../shared/corpus is absent")
 
 
-def _labelled() -> list[dict[str, Any]]:
+def _manifest_rows() -> list[dict[str, Any]]:
     manifest = CORPUS / "manifest.jsonl"
     return [json.loads(line) for line in manifest.read_text().splitlines()] if manifest.exists() else []
 
 
 def _files(kind: str, label: str, tier: str | None = None) -> list[Path]:
-    wanted = [row for row in _labelled() if row["format"] == kind and row["label"] == label and tier in {None, row["tier"]}]
+    wanted = [
+        row
+        for row in _manifest_rows()
+        if row["format"] == kind and row["label"] == label and tier in {None, row["tier"]}
+    ]
     return [CORPUS / row["file"] for row in wanted]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_intact_files_pass_the_integrity_rule(gate: Gate, kind: str) -> None:
-    context = gate.context(reject_blank_files=False, max_file_size_mb=100)
-    answers = {path.name: gate.upload(path.name, path.read_bytes(), context=context) for path in _files(kind, "valid", "clean")}
-    assert len(answers) >= 10
-    assert {name: answer.text for name, answer in answers.items() if answer.status_code != 201} == {}
+def test_valid_files_pass_the_integrity_rule(client: ApiClient, kind: str) -> None:
+    context = client.create_context(reject_blank_files=False, max_file_size_mb=100)
+    responses = {
+        path.name: client.upload(path.name, path.read_bytes(), context=context)
+        for path in _files(kind, "valid", "clean")
+    }
+    assert len(responses) >= 10
+    assert {name: response.text for name, response in responses.items() if response.status_code != 201} == {}
 
 
 @pytest.mark.parametrize("kind", BINARY)
-def test_truncated_files_are_corrupt(gate: Gate, kind: str) -> None:
-    context = gate.context(reject_blank_files=False)
+def test_truncated_files_are_rejected_as_corrupt(client: ApiClient, kind: str) -> None:
+    context = client.create_context(reject_blank_files=False)
     whole = [path for path in _files(kind, "valid", "clean") if 200 < path.stat().st_size < 300_000][:4]
-    answers = {path.name: gate.upload(path.name, path.read_bytes()[: path.stat().st_size // 2], context=context) for path in whole}
-    assert {name: answer.text for name, answer in answers.items() if answer.json().get("errors") != ["corrupt_file"]} == {}
+    responses = {
+        path.name: client.upload(path.name, path.read_bytes()[: path.stat().st_size // 2], context=context)
+        for path in whole
+    }
+    assert {
+        name: response.text for name, response in responses.items() if response.json().get("errors") != ["corrupt_file"]
+    } == {}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_files_of_another_format_are_mismatches(gate: Gate, kind: str) -> None:
+def test_files_of_another_format_are_rejected_as_mismatches(client: ApiClient, kind: str) -> None:
     other = "png" if kind != "png" else "pdf"
     content = _files(other, "valid", "clean")[0].read_bytes()
-    rejected(gate.upload(f"a.{kind}", content, context=gate.context(reject_blank_files=False)), "type_mismatch")
+    assert_rejected(
+        client.upload(f"a.{kind}", content, context=client.create_context(reject_blank_files=False)), "type_mismatch"
+    )
 
 
 @pytest.mark.parametrize("kind", [name for name in FORMATS if name != "webp"])
-def test_blank_files_are_blank_documents(gate: Gate, kind: str) -> None:
-    context = gate.context()
-    answers = {path.name: gate.upload(path.name, path.read_bytes(), context=context) for path in _files(kind, "blank", "generated")}
-    # JSON of white space alone is no JSON text either (RFC 8259), and integrity is judged first
+def test_blank_files_are_rejected_as_blank(client: ApiClient, kind: str) -> None:
+    context = client.create_context()
+    responses = {
+        path.name: client.upload(path.name, path.read_bytes(), context=context)
+        for path in _files(kind, "blank", "generated")
+    }
+    # JSON of white space alone is not valid JSON either (RFC 8259), and integrity is checked first
     right = [["blank_document"]] + ([["corrupt_file"]] if kind == "json" else [])
-    assert {name: answer.text for name, answer in answers.items() if answer.json().get("errors") not in right} == {}
+    assert {
+        name: response.text for name, response in responses.items() if response.json().get("errors") not in right
+    } == {}
 
 
 @pytest.mark.parametrize("kind", ["pdf", "docx", "xlsx", "zip"])
-def test_files_with_a_password_are_intact(gate: Gate, kind: str) -> None:
-    context = gate.context()
+def test_files_with_a_password_pass_the_integrity_rule(client: ApiClient, kind: str) -> None:
+    context = client.create_context()
     for path in _files(kind, "password_protected"):
-        data(gate.upload(path.name, path.read_bytes(), context=context), 201)
+        data(client.upload(path.name, path.read_bytes(), context=context), 201)

@@ -1,4 +1,4 @@
-"""Download links: what is answered, and what the link then gives. Counting is in `test_files`."""
+"""Download links: the response with the link, and what the link returns. Counting is in `test_files`."""
 
 import time
 from collections.abc import Callable
@@ -7,44 +7,46 @@ from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 import httpx
 import pytest
 
-from tests.api.answers import check_edges, data, refused
+from tests.api.responses import assert_error, assert_validation_error, check_response, data
 from tests.api.samples import TEXT, noise, picture
-from tests.gate import Gate
+from tests.service import ApiClient
 
 BYTES = noise(300_000)
 
 
 @pytest.fixture
-def link(gate: Gate) -> str:
+def link(client: ApiClient) -> str:
     """A link to 300,000 bytes."""
-    return _link(gate, gate.store("water.zzz", BYTES, context=gate.context()))
+    return _link(client, client.store("water.zzz", BYTES, context=client.create_context()))
 
 
 @pytest.fixture
-def local_link(served_here: None, link: str) -> str:
-    """The same, where the service itself serves it."""
+def local_link(without_s3: None, link: str) -> str:
+    """The same link, on a setup where the service itself serves it."""
     return link
 
 
-def _link(gate: Gate, file_id: str, **query: object) -> str:
-    return str(data(gate.get(f"/files/{file_id}", **query))["download_url"])
+def _link(client: ApiClient, file_id: str, **query: object) -> str:
+    return str(data(client.get(f"/files/{file_id}", **query))["download_url"])
 
 
 def fetch(url: str, method: str = "GET", **headers: str) -> httpx.Response:
-    """Ask without any credential, as whoever was given the link."""
-    with httpx.Client(timeout=30, event_hooks={"response": [check_edges]}) as client:
+    """Send a request without any credential, as anybody with the link can."""
+    with httpx.Client(timeout=30, event_hooks={"response": [check_response]}) as client:
         return client.request(method, url, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
-# the answer that holds the link
+# the response with the link
 
 
 @pytest.mark.parametrize(("query", "seconds"), [({}, 300), ({"expires_in": 60}, 60), ({"expires_in": 3600}, 3600)])
-def test_the_answer_holds_what_the_interface_lists(gate: Gate, query: dict[str, int], seconds: int) -> None:
-    file_id = gate.store("Hopper.png", picture(), context=gate.context())
-    answer = gate.get(f"/files/{file_id}", **query)
-    assert answer.json()["message"] == "Download URL generated"
-    shown = data(answer)
+def test_link_response_has_exactly_the_fields_of_the_interface(
+    client: ApiClient, query: dict[str, int], seconds: int
+) -> None:
+    file_id = client.store("Hopper.png", picture(), context=client.create_context())
+    response = client.get(f"/files/{file_id}", **query)
+    assert response.json()["message"] == "Download URL generated"
+    shown = data(response)
     assert shown.pop("download_url").startswith("http")
     assert shown == {
         "file_id": file_id,
@@ -54,56 +56,60 @@ def test_the_answer_holds_what_the_interface_lists(gate: Gate, query: dict[str, 
     }
 
 
-def test_the_link_gives_the_bytes_that_were_sent(link: str) -> None:
-    answer = fetch(link)
-    assert answer.status_code == 200
-    assert answer.content == BYTES
+def test_link_returns_the_uploaded_bytes(link: str) -> None:
+    response = fetch(link)
+    assert response.status_code == 200
+    assert response.content == BYTES
 
 
 @pytest.mark.asvs("5.3.1")
-def test_the_link_gives_a_file_to_keep_and_not_to_show(gate: Gate) -> None:
-    answer = fetch(_link(gate, gate.store("Hopper.png", picture(), context=gate.context())))
-    assert answer.headers["content-disposition"].startswith("attachment")
-    assert "Hopper.png" in answer.headers["content-disposition"]
-    assert answer.headers["content-type"] == "image/png"
+def test_link_serves_the_file_as_an_attachment(client: ApiClient) -> None:
+    response = fetch(_link(client, client.store("Hopper.png", picture(), context=client.create_context())))
+    assert response.headers["content-disposition"].startswith("attachment")
+    assert "Hopper.png" in response.headers["content-disposition"]
+    assert response.headers["content-type"] == "image/png"
 
 
-@pytest.mark.parametrize("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
+@pytest.mark.parametrize(
+    "name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"]
+)
 @pytest.mark.asvs("5.4.1", "5.4.2", "1.2.1")
-def test_the_link_names_the_file_in_the_standards_form(gate: Gate, name: str) -> None:
-    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the true one."""
-    disposition = fetch(_link(gate, gate.store(name, context=gate.context()))).headers["content-disposition"]
+def test_content_disposition_follows_rfc_6266(client: ApiClient, name: str) -> None:
+    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
+    disposition = fetch(_link(client, client.store(name, context=client.create_context()))).headers[
+        "content-disposition"
+    ]
     extended = disposition.partition("filename*=UTF-8''")[2].partition(";")[0]
     plain = disposition.partition('filename="')[2].partition('"')[0]
     assert name in {unquote(extended), plain}
     assert disposition.isascii()
 
 
-def test_the_links_of_a_suspended_tenant_lead_nowhere_until_it_is_let_in_again(gate: Gate, served_here: None) -> None:
-    owner = gate.stranger()
-    link = _link(owner, owner.store(context=owner.context()))
+def test_links_of_a_suspended_tenant_return_404_until_it_is_active_again(client: ApiClient, without_s3: None) -> None:
+    owner = client.other_tenant_client()
+    link = _link(owner, owner.store(context=owner.create_context()))
     owner.set_status("suspended")
     assert fetch(link).status_code == 404
     owner.set_status("active")
     assert fetch(link).status_code == 200
 
 
-def test_a_link_expires_after_the_seconds_asked_for(gate: Gate) -> None:
-    query = parse_qs(urlsplit(_link(gate, gate.store(context=gate.context()), expires_in=60)).query)
-    if gate.service.place.gateway is None:
+def test_link_expires_after_the_requested_seconds(client: ApiClient) -> None:
+    query = parse_qs(urlsplit(_link(client, client.store(context=client.create_context()), expires_in=60)).query)
+    if client.service.deployment.gateway is None:
         assert 55 <= int(query["expires"][0]) - time.time() <= 61
     else:
         assert query["X-Amz-Expires"] == ["60"]
 
 
-def test_an_empty_file_can_be_downloaded(gate: Gate) -> None:
-    context = gate.context(reject_blank_files=False, reject_corrupt_files=False)
-    answer = fetch(_link(gate, gate.store("empty.zzz", b"", context=context)))
-    assert (answer.status_code, answer.content) == (200, b"")
+def test_empty_file_can_be_downloaded(client: ApiClient) -> None:
+    context = client.create_context(reject_blank_files=False, reject_corrupt_files=False)
+    response = fetch(_link(client, client.store("empty.zzz", b"", context=context)))
+    assert (response.status_code, response.content) == (200, b"")
 
 
 @pytest.mark.parametrize("change", [("x", ""), ("", "x")])
-def test_a_changed_signature_is_refused(link: str, change: tuple[str, str]) -> None:
+def test_altered_signature_is_refused(link: str, change: tuple[str, str]) -> None:
     parts = urlsplit(link)
     query = "&".join(
         f"{name}={change[0] + value[1:] + change[1] if name.lower().endswith('signature') else value}"
@@ -115,11 +121,11 @@ def test_a_changed_signature_is_refused(link: str, change: tuple[str, str]) -> N
 # links that the service serves itself
 
 
-def test_a_local_link_leads_to_the_service(gate: Gate, local_link: str) -> None:
-    assert local_link.startswith(f"{gate.service.url}/api/v1/downloads/")
+def test_local_link_points_to_the_service(client: ApiClient, local_link: str) -> None:
+    assert local_link.startswith(f"{client.service.url}/api/v1/downloads/")
 
 
-def test_a_local_answer_protects_its_reader(local_link: str) -> None:
+def test_local_download_has_the_security_headers(local_link: str) -> None:
     headers = fetch(local_link).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in headers["content-security-policy"]
@@ -128,11 +134,11 @@ def test_a_local_answer_protects_its_reader(local_link: str) -> None:
     assert headers["etag"]
 
 
-def test_head_answers_as_get_without_the_bytes(local_link: str) -> None:
-    whole, head = fetch(local_link), fetch(local_link, "HEAD")
+def test_head_returns_the_headers_of_get_without_a_body(local_link: str) -> None:
+    full, head = fetch(local_link), fetch(local_link, "HEAD")
     assert (head.status_code, head.content) == (200, b"")
     for name in ("content-length", "content-type", "content-disposition", "etag", "accept-ranges"):
-        assert head.headers[name] == whole.headers[name]
+        assert head.headers[name] == full.headers[name]
 
 
 @pytest.mark.parametrize(
@@ -148,37 +154,37 @@ def test_head_answers_as_get_without_the_bytes(local_link: str) -> None:
         ("bytes=1000-", 1000, 300_000),
     ],
 )
-def test_a_range_is_answered(local_link: str, asked: str, start: int, end: int) -> None:
-    answer = fetch(local_link, Range=asked)
-    assert answer.status_code == 206
-    assert answer.content == BYTES[start:end]
-    assert answer.headers["content-range"] == f"bytes {start}-{end - 1}/300000"
-    assert answer.headers["content-length"] == str(end - start)
+def test_range_returns_partial_content(local_link: str, asked: str, start: int, end: int) -> None:
+    response = fetch(local_link, Range=asked)
+    assert response.status_code == 206
+    assert response.content == BYTES[start:end]
+    assert response.headers["content-range"] == f"bytes {start}-{end - 1}/300000"
+    assert response.headers["content-length"] == str(end - start)
 
 
 @pytest.mark.parametrize("asked", ["bytes=300000-", "bytes=999999999-", "bytes=300000-300001", "bytes=-0"])
-def test_a_range_beyond_the_end_is_not_satisfiable(local_link: str, asked: str) -> None:
-    answer = fetch(local_link, Range=asked)
-    refused(answer, 416, "Range not satisfiable", "Range: begins after the end of the file")
-    assert answer.headers["content-range"] == "bytes */300000"
+def test_range_beyond_the_end_returns_416(local_link: str, asked: str) -> None:
+    response = fetch(local_link, Range=asked)
+    assert_error(response, 416, "Range not satisfiable", "Range: begins after the end of the file")
+    assert response.headers["content-range"] == "bytes */300000"
 
 
 @pytest.mark.parametrize(
     "asked", ["bytes=", "bytes=x-y", "bytes=5-1", "lines=1-2", "nonsense", "bytes=--1", "bytes=1-2-3", "bytes=0-0,5-9"]
 )
-def test_a_range_that_is_none_answers_the_whole(local_link: str, asked: str) -> None:
-    answer = fetch(local_link, Range=asked)
-    assert (answer.status_code, len(answer.content)) == (200, 300_000)
+def test_malformed_range_returns_the_complete_file(local_link: str, asked: str) -> None:
+    response = fetch(local_link, Range=asked)
+    assert (response.status_code, len(response.content)) == (200, 300_000)
 
 
-def test_a_file_that_is_known_already_is_not_sent_again(local_link: str) -> None:
+def test_matching_etag_returns_304(local_link: str) -> None:
     etag = fetch(local_link).headers["etag"]
-    answer = fetch(local_link, If_None_Match=etag)
-    assert (answer.status_code, answer.content) == (304, b"")
+    response = fetch(local_link, If_None_Match=etag)
+    assert (response.status_code, response.content) == (304, b"")
     assert fetch(local_link, If_None_Match='"another"').status_code == 200
 
 
-def test_a_range_of_another_version_answers_the_whole(local_link: str) -> None:
+def test_outdated_if_range_returns_the_complete_file(local_link: str) -> None:
     etag = fetch(local_link).headers["etag"]
     assert fetch(local_link, Range="bytes=0-9", If_Range=etag).status_code == 206
     assert fetch(local_link, Range="bytes=0-9", If_Range='"another"').status_code == 200
@@ -211,53 +217,120 @@ TAMPERED: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", TAMPERED)
-def test_a_changed_link_is_refused(local_link: str, how: str) -> None:
-    answer = fetch(TAMPERED[how](local_link))
-    refused(answer, 403, "Download link invalid or expired", "Ask for a new download URL")
+def test_altered_link_is_refused(local_link: str, how: str) -> None:
+    response = fetch(TAMPERED[how](local_link))
+    assert_error(response, 403, "Download link invalid or expired", "Ask for a new download URL")
 
 
-def test_the_signature_of_one_file_opens_no_other(gate: Gate, local_link: str) -> None:
-    other = gate.store(context=gate.context())
+def test_signature_of_one_file_is_refused_for_another(client: ApiClient, local_link: str) -> None:
+    other = client.store(context=client.create_context())
     parts = urlsplit(local_link)
-    answer = fetch(urlunsplit(parts._replace(path=f"/api/v1/downloads/{other}")))
-    assert answer.status_code == 403
-    assert TEXT not in answer.content
+    response = fetch(urlunsplit(parts._replace(path=f"/api/v1/downloads/{other}")))
+    assert response.status_code == 403
+    assert TEXT not in response.content
 
 
-def test_a_local_link_takes_no_credential_instead_of_its_signature(gate: Gate, local_link: str) -> None:
-    answer = fetch(local_link.partition("?")[0], Authorization=str(gate.authorization))
-    assert answer.status_code == 403
+def test_credential_does_not_replace_the_signature_of_a_local_link(client: ApiClient, local_link: str) -> None:
+    response = fetch(local_link.partition("?")[0], Authorization=str(client.authorization))
+    assert response.status_code == 403
 
 
-def test_a_local_link_ends_with_its_file(gate: Gate, local_link: str) -> None:
+def test_local_link_returns_404_after_its_file_is_deleted(client: ApiClient, local_link: str) -> None:
     file_id = urlsplit(local_link).path.rpartition("/")[2]
-    gate.delete(f"/files/{file_id}")
-    refused(fetch(local_link), 404, "Resource not found", "Not found")
+    client.delete(f"/files/{file_id}")
+    assert_error(fetch(local_link), 404, "Resource not found", "Not found")
 
 
-def test_a_local_link_answers_to_no_other_method(local_link: str) -> None:
+def test_local_link_allows_only_get_and_head(local_link: str) -> None:
     assert fetch(local_link, "POST").status_code == 405
     assert fetch(local_link, "DELETE").status_code == 405
 
 
 @pytest.mark.asvs("4.1.3")
-def test_a_link_is_not_led_astray_by_the_host_asked(gate: Gate) -> None:
-    file_id = gate.store(context=gate.context())
-    answer = gate.ask("GET", f"/files/{file_id}", headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
-    assert "evil" not in answer.json()["data"]["download_url"]
+def test_link_ignores_the_host_header(client: ApiClient) -> None:
+    file_id = client.store(context=client.create_context())
+    response = client.request(
+        "GET", f"/files/{file_id}", headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
+    )
+    assert "evil" not in response.json()["data"]["download_url"]
 
 
 # links that S3 serves
 
 
-def test_an_s3_link_lives_until_it_expires(s3: object, gate: Gate) -> None:
-    file_id = gate.store("water.zzz", BYTES, context=gate.context())
-    link = _link(gate, file_id)
-    gate.delete(f"/files/{file_id}")
+def test_s3_link_works_until_it_expires(s3: object, client: ApiClient) -> None:
+    file_id = client.store("water.zzz", BYTES, context=client.create_context())
+    link = _link(client, file_id)
+    client.delete(f"/files/{file_id}")
     assert fetch(link).content == BYTES
 
 
-def test_an_s3_link_holds_no_secret(s3: object, gate: Gate, link: str) -> None:
-    secret = gate.service.place.gateway.secret_key if gate.service.place.gateway else ""
+def test_s3_link_contains_no_secret(s3: object, client: ApiClient, link: str) -> None:
+    secret = client.service.deployment.gateway.secret_key if client.service.deployment.gateway else ""
     assert secret
     assert secret not in link
+
+
+# links to files that a browser shows: the service serves them itself, whatever the store
+
+
+def _shown(client: ApiClient) -> str:
+    return _link(client, client.store("Hopper.png", picture(), context=client.create_context()), disposition="inline")
+
+
+def test_inline_link_shows_the_file_in_a_sandbox(client: ApiClient) -> None:
+    response = fetch(_shown(client))
+    assert response.content == picture()
+    assert response.headers["content-type"] == "image/png"
+    assert response.headers["content-disposition"] == 'inline; filename="Hopper.png"'
+    assert response.headers["content-security-policy"].startswith("sandbox; default-src 'none';")
+    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+    assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    assert fetch(_shown(client), Range="bytes=0-3").content == picture()[:4]
+
+
+def test_inline_file_may_be_embedded_by_the_origins_of_its_tenant(client: ApiClient) -> None:
+    client.request("PUT", "/cors", json={"allowed_origins": ["https://b.example.com", "https://a.example.com"]})
+    headers = fetch(_shown(client)).headers
+    assert "frame-ancestors https://a.example.com https://b.example.com" in headers["content-security-policy"]
+    assert headers["cross-origin-resource-policy"] == "cross-origin"
+
+
+def test_disposition_is_signed(client: ApiClient, local_link: str) -> None:
+    for changed in (
+        _shown(client).replace("&disposition=inline", ""),
+        _shown(client).replace("=inline", "=attachment"),
+        _shown(client).replace("=inline", "=inline&disposition=attachment"),
+        f"{local_link}&disposition=inline",
+        f"{local_link}&disposition=",
+    ):
+        assert_error(fetch(changed), 403, "Download link invalid or expired", "Ask for a new download URL")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("note.txt", TEXT),
+        (
+            "sign.svg",
+            b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="5" height="5"/></svg>',
+        ),
+    ],
+)
+def test_what_could_run_as_a_page_is_never_shown(client: ApiClient, name: str, content: bytes) -> None:
+    file_id = client.store(name, content, context=client.create_context())
+    assert_validation_error(client.get(f"/files/{file_id}", disposition="inline"), "disposition")
+    assert client.get(f"/files/{file_id}/metadata").json()["data"]["download_count"] == 0
+    assert_validation_error(client.get(f"/files/{file_id}", disposition="other"), "disposition")
+
+
+@pytest.mark.parametrize(("origin", "is_read"), [("https://app.example.com", True), ("https://other.example", False)])
+def test_download_is_read_by_the_origins_of_its_tenant(
+    client: ApiClient, without_s3: None, origin: str, *, is_read: bool
+) -> None:
+    client.request("PUT", "/cors", json={"allowed_origins": ["https://app.example.com"]})
+    other = client.other_tenant_client()
+    other.request("PUT", "/cors", json={"allowed_origins": ["https://other.example"]})
+    for link in (_link(client, client.store("note.txt", TEXT, context=client.create_context())), _shown(client)):
+        headers = httpx.get(link, headers={"Origin": origin}).headers
+        assert headers.get("access-control-allow-origin") == (origin if is_read else None)

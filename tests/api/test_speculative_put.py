@@ -1,4 +1,4 @@
-"""A large upload goes to its bucket while the scanner still looks at it; what the scanner says decides whether it is ever there."""
+"""A large upload is put into its bucket speculatively during the scan; the verdict decides whether it is kept."""
 
 import asyncio
 import os
@@ -9,22 +9,24 @@ from dataclasses import replace
 
 import httpx
 
-from tests.api.answers import data, rejected
-from tests.api.places import Places
-from tests.engines.scanner.faulty_clamd import FOUND, Peer, take_all
-from tests.gate import Gate, running_service
-from tests.scanning.daemons import daemon_in_thread
+from tests.api.responses import assert_rejected, data
+from tests.deployments import Deployments
+from tests.scanner.faulty_clamd import EICAR_FOUND, Peer, read_stream
+from tests.scanning.faulty_daemon import daemon_in_thread
 from tests.servers.radosgw import RadosGateway
+from tests.service import ApiClient, running_service
 
 _LARGE = os.urandom(12 * 1024**2)
 
 
 @contextmanager
-def _gate(places: Places, gateway: RadosGateway, bucket: str, then: Callable[[Peer], Awaitable[None]]) -> Iterator[Gate]:
-    """A service whose scanner waits with each answer until parts of the file are in the bucket."""
+def _client(
+    deployments: Deployments, gateway: RadosGateway, bucket: str, then: Callable[[Peer], Awaitable[None]]
+) -> Iterator[ApiClient]:
+    """An API client of a service whose scanner responds only after parts of the file are in the bucket."""
 
     async def answer_late(peer: Peer) -> None:
-        if len(await take_all(peer)) >= len(_LARGE):
+        if len(await read_stream(peer)) >= len(_LARGE):
             while not await asyncio.to_thread(gateway.unfinished_uploads, bucket):
                 pass
         await then(peer)
@@ -38,8 +40,8 @@ def _gate(places: Places, gateway: RadosGateway, bucket: str, then: Callable[[Pe
             "STORAGE_ACCESS_KEY_ID": gateway.access_key,
             "STORAGE_SECRET_ACCESS_KEY": gateway.secret_key,
         }
-        with running_service(replace(places.fresh("sqlite-local"), settings=settings)) as service:
-            yield service.new_gate()
+        with running_service(replace(deployments.fresh("sqlite-local"), settings=settings)) as service:
+            yield service.new_client()
 
 
 def _bucket(gateway: RadosGateway) -> str:
@@ -47,35 +49,37 @@ def _bucket(gateway: RadosGateway) -> str:
 
 
 async def _finds_nothing(peer: Peer) -> None:
-    await peer.say(b"stream: OK\0")
+    await peer.send(b"stream: OK\0")
 
 
 async def _finds(peer: Peer) -> None:
-    await peer.say(FOUND)
+    await peer.send(EICAR_FOUND)
 
 
 async def _hangs_up(peer: Peer) -> None:
     peer.reset()
 
 
-def test_what_is_clean_is_stored_as_it_was_sent(places: Places, gateway: RadosGateway) -> None:
+def test_clean_file_is_stored_unchanged(deployments: Deployments, gateway: RadosGateway) -> None:
     bucket = _bucket(gateway)
-    with _gate(places, gateway, bucket, _finds_nothing) as gate:
-        stored = data(gate.upload("a.bin", _LARGE, context=gate.context(max_file_size_mb=15)), 201)
-        link = data(gate.ask("GET", f"/files/{stored['file_id']}"))
+    with _client(deployments, gateway, bucket, _finds_nothing) as client:
+        stored = data(client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)), 201)
+        link = data(client.request("GET", f"/files/{stored['file_id']}"))
         assert httpx.get(link["download_url"]).content == _LARGE
         assert (len(gateway.keys(bucket)), gateway.unfinished_uploads(bucket)) == (1, [])
 
 
-def test_what_is_infected_leaves_nothing_in_the_bucket(places: Places, gateway: RadosGateway) -> None:
+def test_infected_file_leaves_nothing_in_the_bucket(deployments: Deployments, gateway: RadosGateway) -> None:
     bucket = _bucket(gateway)
-    with _gate(places, gateway, bucket, _finds) as gate:
-        rejected(gate.upload("a.bin", _LARGE, context=gate.context(max_file_size_mb=15)), "virus_detected")
+    with _client(deployments, gateway, bucket, _finds) as client:
+        assert_rejected(
+            client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)), "virus_detected"
+        )
         assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])
 
 
-def test_what_could_not_be_scanned_leaves_nothing_in_the_bucket(places: Places, gateway: RadosGateway) -> None:
+def test_file_leaves_nothing_in_the_bucket_when_the_scan_fails(deployments: Deployments, gateway: RadosGateway) -> None:
     bucket = _bucket(gateway)
-    with _gate(places, gateway, bucket, _hangs_up) as gate:
-        assert gate.upload("a.bin", _LARGE, context=gate.context(max_file_size_mb=15)).status_code == 503
+    with _client(deployments, gateway, bucket, _hangs_up) as client:
+        assert client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)).status_code == 503
         assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])

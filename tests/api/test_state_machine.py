@@ -1,6 +1,6 @@
-"""The API as a model of two tenants: whatever they do, in whatever order and with whose ids, each has what the model says and nothing else.
+"""A model of two tenants: whatever they request, in any order, each tenant has exactly what the model has.
 
-50 examples here, half of them on each setup; `make state-machine` runs 500 (SLUICE_TEST_EXAMPLES).
+50 examples, half of them on each setup; `make state-machine` runs 500 (SLUICE_TEST_EXAMPLES).
 """
 
 import os
@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.api.answers import data, page, rejected
+from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import noise
-from tests.gate import Gate, Key, Service
+from tests.service import ApiClient, Key, Service
 
 EXAMPLES = int(os.environ.get("SLUICE_TEST_EXAMPLES", "50"))
 STEPS = 20
 MB = 1_048_576
 CONTEXTS = ("papers", "pictures")
-"""Both tenants use the same names: a mix-up would be seen."""
+"""Both tenants use the same names, so that a mix-up is detected."""
 SIZES = (1_000, 400_000, 700_000)
 QUOTA_MB = 1
 UNKNOWN = "{}_01hzzzzzzzzzzzzzzzzzzzzzzz"
@@ -30,24 +30,24 @@ SCOPES = {"/files": "metadata", "/api-keys": "admin", "/contexts": None}
 
 @dataclass
 class Tenant:
-    """One tenant's gate, and what the tenant should have."""
+    """The API client of a tenant, and what the tenant should have."""
 
-    gate: Gate
+    client: ApiClient
     contexts: dict[str, str] = field(default_factory=dict)
-    """Status by key."""
+    """Status by context key."""
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    """Context and content by id."""
+    """Context and content by file id."""
     keys: dict[str, tuple[Key, str, str]] = field(default_factory=dict)
-    """Key, scope and status by id; the tenant's own first key is not among them."""
+    """Key, scope and status by key id; the tenant's own first key is not included."""
     buckets: set[str] = field(default_factory=set)
     default: str = ""
     changes: int = 0
-    """What the audit trail should have an entry for."""
+    """Number of changes that the audit log must have an entry for."""
 
-    def used(self, context: str) -> int:
+    def used_bytes(self, context: str) -> int:
         return sum(len(content) for where, content in self.files.values() if where == context)
 
-    def one_of(self, ids: "list[str]", pick: int, prefix: str) -> str:
+    def pick_id(self, ids: "list[str]", pick: int, prefix: str) -> str:
         return ids[pick % len(ids)] if ids else UNKNOWN.format(prefix)
 
 
@@ -56,24 +56,26 @@ CONTEXT = st.sampled_from(CONTEXTS)
 
 
 class TwoTenants(RuleBasedStateMachine):
-    """Every rule lets the tenant `who` ask for a thing of the tenant `whose`: a success where they are one, else as if it never was."""
+    """Every rule lets tenant `who` request something of tenant `owner`: a 404 unless they are the same."""
 
     service: Service
 
     @initialize()
     def begin(self) -> None:
-        self.tenants = [Tenant(self.service.new_gate()) for _ in range(2)]
+        self.tenants = [Tenant(self.service.new_client()) for _ in range(2)]
         for tenant in self.tenants:
             tenant.changes = 1  # its first key
-            if self.service.place.gateway is not None:
+            if self.service.deployment.gateway is not None:
                 self.add_bucket(self.tenants.index(tenant), as_default=False)
 
-    def _ask(self, who: int, whose: int, ask: Callable[[Gate], httpx.Response], *, known: bool = True) -> httpx.Response | None:
-        """Answer the answer if it must be a success; one about what is not there, or another's, must be 404."""
-        answer = ask(self.tenants[who].gate)
-        if who == whose and known:
-            return answer
-        assert answer.status_code == 404, answer.text
+    def _ask(
+        self, who: int, owner: int, ask: Callable[[ApiClient], httpx.Response], *, known: bool = True
+    ) -> httpx.Response | None:
+        """Return the response if it must be a success; assert a 404 for an unknown or foreign id."""
+        response = ask(self.tenants[who].client)
+        if who == owner and known:
+            return response
+        assert response.status_code == 404, response.text
         return None
 
     # contexts
@@ -81,10 +83,15 @@ class TwoTenants(RuleBasedStateMachine):
     @rule(who=WHO, context=CONTEXT)
     def create_context(self, who: int, context: str) -> None:
         tenant = self.tenants[who]
-        body = {"context_key": context, "display_name": f"of {who}", "storage_quota_mb": QUOTA_MB, "scan_for_viruses": False}
-        answer = tenant.gate.post("/contexts", body)
-        assert answer.status_code == (409 if context in tenant.contexts else 201), answer.text
-        if answer.status_code == 201:
+        body = {
+            "context_key": context,
+            "display_name": f"of {who}",
+            "storage_quota_mb": QUOTA_MB,
+            "scan_for_viruses": False,
+        }
+        response = tenant.client.post("/contexts", body)
+        assert response.status_code == (409 if context in tenant.contexts else 201), response.text
+        if response.status_code == 201:
             tenant.contexts[context] = "active"
             tenant.changes += 1
 
@@ -92,9 +99,11 @@ class TwoTenants(RuleBasedStateMachine):
     def change_context(self, who: int, context: str, status: str) -> None:
         tenant = self.tenants[who]
         change = {"status": status}
-        answer = self._ask(who, who, lambda gate: gate.patch(f"/contexts/{context}", change), known=context in tenant.contexts)
-        if answer is not None:
-            assert data(answer)["status"] == status
+        response = self._ask(
+            who, who, lambda client: client.patch(f"/contexts/{context}", change), known=context in tenant.contexts
+        )
+        if response is not None:
+            assert data(response)["status"] == status
             tenant.contexts[context] = status
             tenant.changes += 1
 
@@ -104,38 +113,40 @@ class TwoTenants(RuleBasedStateMachine):
     def upload(self, who: int, context: str, size: int, seed: int) -> None:
         tenant, content = self.tenants[who], noise(size, seed)
         status = tenant.contexts.get(context)
-        answer = tenant.gate.upload("a.zzz", content, context=context)
+        response = tenant.client.upload("a.zzz", content, context=context)
         if status != "active":
-            assert answer.status_code == (404 if status is None else 409), answer.text
-        elif tenant.used(context) + size > QUOTA_MB * MB:
-            rejected(answer, "storage_quota_exceeded")
+            assert response.status_code == (404 if status is None else 409), response.text
+        elif tenant.used_bytes(context) + size > QUOTA_MB * MB:
+            assert_rejected(response, "storage_quota_exceeded")
         else:
-            tenant.files[data(answer, 201)["file_id"]] = (context, content)
+            tenant.files[data(response, 201)["file_id"]] = (context, content)
 
-    @rule(who=WHO, whose=WHO, pick=PICK)
-    def download(self, who: int, whose: int, pick: int) -> None:
-        files = self.tenants[whose].files
-        file_id = self.tenants[whose].one_of(sorted(files), pick, "file")
-        answer = self._ask(who, whose, lambda gate: gate.get(f"/files/{file_id}"), known=file_id in files)
-        if answer is not None:
-            assert httpx.get(data(answer)["download_url"], timeout=30).content == files[file_id][1]
+    @rule(who=WHO, owner=WHO, pick=PICK)
+    def download(self, who: int, owner: int, pick: int) -> None:
+        files = self.tenants[owner].files
+        file_id = self.tenants[owner].pick_id(sorted(files), pick, "file")
+        response = self._ask(who, owner, lambda client: client.get(f"/files/{file_id}"), known=file_id in files)
+        if response is not None:
+            assert httpx.get(data(response)["download_url"], timeout=30).content == files[file_id][1]
             self.tenants[who].changes += 1
 
-    @rule(who=WHO, whose=WHO, pick=PICK)
-    def read_metadata(self, who: int, whose: int, pick: int) -> None:
-        files = self.tenants[whose].files
-        file_id = self.tenants[whose].one_of(sorted(files), pick, "file")
-        answer = self._ask(who, whose, lambda gate: gate.get(f"/files/{file_id}/metadata"), known=file_id in files)
-        if answer is not None:
-            assert data(answer)["size_bytes"] == len(files[file_id][1])
+    @rule(who=WHO, owner=WHO, pick=PICK)
+    def read_metadata(self, who: int, owner: int, pick: int) -> None:
+        files = self.tenants[owner].files
+        file_id = self.tenants[owner].pick_id(sorted(files), pick, "file")
+        response = self._ask(
+            who, owner, lambda client: client.get(f"/files/{file_id}/metadata"), known=file_id in files
+        )
+        if response is not None:
+            assert data(response)["size_bytes"] == len(files[file_id][1])
 
-    @rule(who=WHO, whose=WHO, pick=PICK)
-    def delete_file(self, who: int, whose: int, pick: int) -> None:
-        files = self.tenants[whose].files
-        file_id = self.tenants[whose].one_of(sorted(files), pick, "file")
-        answer = self._ask(who, whose, lambda gate: gate.delete(f"/files/{file_id}"), known=file_id in files)
-        if answer is not None:
-            data(answer)
+    @rule(who=WHO, owner=WHO, pick=PICK)
+    def delete_file(self, who: int, owner: int, pick: int) -> None:
+        files = self.tenants[owner].files
+        file_id = self.tenants[owner].pick_id(sorted(files), pick, "file")
+        response = self._ask(who, owner, lambda client: client.delete(f"/files/{file_id}"), known=file_id in files)
+        if response is not None:
+            data(response)
             del files[file_id]
             self.tenants[who].changes += 1
 
@@ -144,103 +155,107 @@ class TwoTenants(RuleBasedStateMachine):
     @rule(who=WHO, scope=st.sampled_from(["upload", "metadata", "admin"]))
     def create_key(self, who: int, scope: str) -> None:
         tenant = self.tenants[who]
-        key = tenant.gate.key(scope)
+        key = tenant.client.create_key(scope)
         tenant.keys[key.api_key_id] = (key, scope, "active")
         tenant.changes += 1
 
-    @rule(who=WHO, whose=WHO, pick=PICK, status=st.sampled_from(["active", "disabled", "revoked"]))
-    def change_key(self, who: int, whose: int, pick: int, status: str) -> None:
-        keys = self.tenants[whose].keys
-        key_id = self.tenants[whose].one_of(sorted(keys), pick, "key")
+    @rule(who=WHO, owner=WHO, pick=PICK, status=st.sampled_from(["active", "disabled", "revoked"]))
+    def change_key(self, who: int, owner: int, pick: int, status: str) -> None:
+        keys = self.tenants[owner].keys
+        key_id = self.tenants[owner].pick_id(sorted(keys), pick, "key")
         change = {"status": status}
-        answer = self._ask(who, whose, lambda gate: gate.patch(f"/api-keys/{key_id}", change), known=key_id in keys)
-        if answer is None:
+        response = self._ask(
+            who, owner, lambda client: client.patch(f"/api-keys/{key_id}", change), known=key_id in keys
+        )
+        if response is None:
             return
         key, scope, before = keys[key_id]
         if before == "revoked" and status != "revoked":
-            assert answer.status_code == 409, answer.text
+            assert response.status_code == 409, response.text
             return
-        assert data(answer)["status"] == status
+        assert data(response)["status"] == status
         keys[key_id] = (key, scope, status)
 
-    @rule(whose=WHO, pick=PICK, path=st.sampled_from(sorted(SCOPES)))
-    def use_key(self, whose: int, pick: int, path: str) -> None:
-        tenant = self.tenants[whose]
+    @rule(owner=WHO, pick=PICK, path=st.sampled_from(sorted(SCOPES)))
+    def use_key(self, owner: int, pick: int, path: str) -> None:
+        tenant = self.tenants[owner]
         if not tenant.keys:
             return
-        key, scope, status = tenant.keys[tenant.one_of(sorted(tenant.keys), pick, "key")]
-        answer = tenant.gate.as_(key).get(path)
+        key, scope, status = tenant.keys[tenant.pick_id(sorted(tenant.keys), pick, "key")]
+        response = tenant.client.with_credential(key).get(path)
         allowed = SCOPES[path] in {None, scope} or scope == "admin"
-        assert answer.status_code == (401 if status != "active" else 200 if allowed else 403), answer.text
+        assert response.status_code == (401 if status != "active" else 200 if allowed else 403), response.text
 
     # buckets
 
     def _has_buckets(self) -> bool:
-        return self.service.place.gateway is not None
+        return self.service.deployment.gateway is not None
 
     @precondition(_has_buckets)
     @rule(who=WHO, as_default=st.booleans())
     def add_bucket(self, who: int, *, as_default: bool) -> None:
         tenant = self.tenants[who]
-        config_id = str(tenant.gate.bucket(set_as_default=as_default)["config_id"])
+        config_id = str(tenant.client.add_bucket(set_as_default=as_default)["config_id"])
         tenant.default = config_id if as_default or not tenant.buckets else tenant.default
         tenant.buckets.add(config_id)
         tenant.changes += 1
 
     @precondition(_has_buckets)
-    @rule(who=WHO, whose=WHO, pick=PICK)
-    def make_default(self, who: int, whose: int, pick: int) -> None:
-        config_id = self.tenants[whose].one_of(sorted(self.tenants[whose].buckets), pick, "bkt")
-        answer = self._ask(who, whose, lambda gate: gate.post(f"{gate.buckets}/{config_id}/set-default"))
-        if answer is not None:
-            data(answer)
+    @rule(who=WHO, owner=WHO, pick=PICK)
+    def make_default(self, who: int, owner: int, pick: int) -> None:
+        config_id = self.tenants[owner].pick_id(sorted(self.tenants[owner].buckets), pick, "bkt")
+        response = self._ask(who, owner, lambda client: client.post(f"{client.buckets}/{config_id}/set-default"))
+        if response is not None:
+            data(response)
             self.tenants[who].default = config_id
             self.tenants[who].changes += 1
 
     @precondition(_has_buckets)
-    @rule(who=WHO, whose=WHO, pick=PICK)
-    def delete_bucket(self, who: int, whose: int, pick: int) -> None:
-        """Its files then resolve to the default, which is another folder or the same: here all have the same."""
-        owner = self.tenants[whose]
-        config_id = owner.one_of(sorted(owner.buckets), pick, "bkt")
-        answer = self._ask(who, whose, lambda gate: gate.delete(f"{gate.buckets}/{config_id}"))
-        if answer is not None:
-            assert answer.status_code == (409 if config_id == owner.default else 200), answer.text
-            if answer.status_code == 200:
-                owner.buckets.remove(config_id)
-                owner.changes += 1
+    @rule(who=WHO, owner=WHO, pick=PICK)
+    def delete_bucket(self, who: int, owner: int, pick: int) -> None:
+        """The files of a deleted bucket resolve to the default, which is the same S3 bucket here."""
+        holder = self.tenants[owner]
+        config_id = holder.pick_id(sorted(holder.buckets), pick, "bkt")
+        response = self._ask(who, owner, lambda client: client.delete(f"{client.buckets}/{config_id}"))
+        if response is not None:
+            assert response.status_code == (409 if config_id == holder.default else 200), response.text
+            if response.status_code == 200:
+                holder.buckets.remove(config_id)
+                holder.changes += 1
 
-    # looking
+    # checks
 
     @rule(who=WHO)
-    def look(self, who: int) -> None:
-        """Everything that the tenant is shown is what the model has: no more, no less, nothing of the other."""
+    def check_everything(self, who: int) -> None:
+        """Assert that the tenant sees exactly what the model has, and nothing of the other tenant."""
         tenant = self.tenants[who]
-        shown = {item["file_id"]: item["context_key"] for item in page(tenant.gate.get("/files", page_size=100))[0]}
+        shown = {item["file_id"]: item["context_key"] for item in page(tenant.client.get("/files", page_size=100))[0]}
         assert shown == {file_id: context for file_id, (context, _) in tenant.files.items()}
-        contexts = {item["context_key"]: item["status"] for item in page(tenant.gate.get("/contexts", page_size=100))[0]}
+        contexts = {
+            item["context_key"]: item["status"] for item in page(tenant.client.get("/contexts", page_size=100))[0]
+        }
         assert contexts == tenant.contexts
         for context in contexts:
-            assert tenant.gate.used(context) == tenant.used(context)
-        keys = {item["api_key_id"]: item["status"] for item in page(tenant.gate.get("/api-keys", page_size=100))[0]}
+            assert tenant.client.used_bytes(context) == tenant.used_bytes(context)
+        keys = {item["api_key_id"]: item["status"] for item in page(tenant.client.get("/api-keys", page_size=100))[0]}
         assert {key_id: status for key_id, (_, _, status) in tenant.keys.items()}.items() <= keys.items()
         assert len(keys) == len(tenant.keys) + 1
-        buckets = {item["config_id"]: item["is_default"] for item in data(tenant.gate.get(tenant.gate.buckets))}
+        buckets = {item["config_id"]: item["is_default"] for item in data(tenant.client.get(tenant.client.buckets))}
         assert buckets == {config_id: config_id == tenant.default for config_id in tenant.buckets}
-        other = self.tenants[1 - who].gate.tenant_id
-        trail = tenant.gate.get("/audit", page_size=100)
+        other = self.tenants[1 - who].client.tenant_id
+        trail = tenant.client.get("/audit", page_size=100)
         assert other not in trail.text
         assert page(trail)[1]["total"] >= tenant.changes
 
     def teardown(self) -> None:
         for who in range(len(getattr(self, "tenants", ()))):
-            self.look(who)
+            self.check_everything(who)
 
 
 @pytest.mark.timeout(120 + 20 * EXAMPLES)
 @pytest.mark.asvs("8.2.2", "8.4.1")
-def test_two_tenants_have_what_the_model_says_and_nothing_of_each_other(service: Service) -> None:
-    """The settings' store is no matter of the model: it holds for a folder and for S3."""
+def test_two_tenants_match_the_model_and_are_isolated(service: Service) -> None:
+    """The model does not depend on the store: it holds for a folder and for S3."""
     machine = type("Machine", (TwoTenants,), {"service": service})
     run_state_machine_as_test(
         machine,

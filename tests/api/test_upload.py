@@ -1,4 +1,4 @@
-"""The upload itself: its form, its answer, its names and metadata, its wire. What the rules reject is in `test_upload_rules`."""
+"""Uploads: the form, the response, file names and metadata. What the rules reject is in `test_upload_rules`."""
 
 import hashlib
 import json
@@ -8,28 +8,29 @@ from typing import Any
 import pytest
 
 from tests.api import forms
-from tests.api.answers import data, invalid, not_found, page, refused, without_time
 from tests.api.forms import Part, field, file
+from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page, without_time
 from tests.api.samples import TEXT, noise, picture
-from tests.gate import Gate
+from tests.service import ApiClient
 
 
 @pytest.fixture
-def context(gate: Gate) -> str:
-    return gate.context()
+def context(client: ApiClient) -> str:
+    return client.create_context()
 
 
 @pytest.fixture(scope="module")
-def hall(lobby: Gate) -> str:
+def shared_context(shared_client: ApiClient) -> str:
     """One context for all uploads that are refused."""
-    return lobby.context()
+    return shared_client.create_context()
 
 
-def test_an_upload_answers_what_the_interface_lists(gate: Gate, context: str) -> None:
-    answer = gate.upload("Hopper.PNG", picture(), context=context, metadata={"invoice": 7})
-    stored = data(answer, 201)
-    assert answer.json()["message"] == "File uploaded"
+def test_upload_response_has_exactly_the_fields_of_the_interface(client: ApiClient, context: str) -> None:
+    response = client.upload("Hopper.PNG", picture(), context=context, metadata={"invoice": 7})
+    stored = data(response, 201)
+    assert response.json()["message"] == "File uploaded"
     assert stored.pop("file_id").startswith("file_")
+    assert stored.pop("report_id") == response.headers["sluice-report-id"]
     assert stored == {
         "original_filename": "Hopper.PNG",
         "content_type": "image/png",
@@ -39,78 +40,85 @@ def test_an_upload_answers_what_the_interface_lists(gate: Gate, context: str) ->
     }
 
 
-def test_an_upload_is_stored_and_charged(gate: Gate, context: str) -> None:
-    gate.store(context=context)
-    assert len(gate.objects()) == 1
-    assert gate.used(context) == len(TEXT)
+def test_upload_is_stored_and_charged_to_the_quota(client: ApiClient, context: str) -> None:
+    client.store(context=context)
+    assert len(client.object_keys()) == 1
+    assert client.used_bytes(context) == len(TEXT)
 
 
 FIELDS = [file("note.txt", TEXT), field("context", "{context}"), field("metadata", '{"a": 1}')]
 ORDERS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 1), (1, 0)]
 
 
-def _for(context: str, parts: list[Part]) -> list[Part]:
-    return [Part(one.name, one.content.replace(b"{context}", context.encode()), one.filename, one.content_type) for one in parts]
+def _with_context(context: str, parts: list[Part]) -> list[Part]:
+    return [
+        Part(one.name, one.content.replace(b"{context}", context.encode()), one.filename, one.content_type)
+        for one in parts
+    ]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_fields_come_in_any_order(gate: Gate, context: str, order: tuple[int, ...]) -> None:
-    stored = data(gate.upload_parts(_for(context, [FIELDS[number] for number in order])), 201)
+def test_form_fields_may_come_in_any_order(client: ApiClient, context: str, order: tuple[int, ...]) -> None:
+    stored = data(client.upload_parts(_with_context(context, [FIELDS[number] for number in order])), 201)
     assert stored["size_bytes"] == len(TEXT)
     assert stored["metadata"] == ({"a": 1} if 2 in order else {})
 
 
-def test_unknown_fields_are_ignored(gate: Gate, context: str) -> None:
+def test_unknown_form_fields_are_ignored(client: ApiClient, context: str) -> None:
     parts = [field("flavour", "salt"), file("note.txt", TEXT), field("context", context), field("", "nameless")]
-    data(gate.upload_parts(parts), 201)
+    data(client.upload_parts(parts), 201)
 
 
 @pytest.mark.parametrize("missing", ["file", "context"])
-def test_a_missing_field_is_named(lobby: Gate, hall: str, missing: str) -> None:
-    parts = [part for part in (file("note.txt", TEXT), field("context", hall)) if part.name != missing]
-    answer = lobby.upload_parts(parts)
-    invalid(answer, missing)
-    assert answer.json()["errors"] == [f"{missing}: field required"]
+def test_missing_form_field_is_named(shared_client: ApiClient, shared_context: str, missing: str) -> None:
+    parts = [part for part in (file("note.txt", TEXT), field("context", shared_context)) if part.name != missing]
+    response = shared_client.upload_parts(parts)
+    assert_validation_error(response, missing)
+    assert response.json()["errors"] == [f"{missing}: field required"]
 
 
-def test_all_missing_fields_are_named(lobby: Gate) -> None:
-    invalid(lobby.upload_parts([field("metadata", "{}")]), "file", "context")
+def test_all_missing_form_fields_are_named(shared_client: ApiClient) -> None:
+    assert_validation_error(shared_client.upload_parts([field("metadata", "{}")]), "file", "context")
 
 
-def test_a_file_sent_as_text_is_no_file(lobby: Gate, hall: str) -> None:
-    answer = lobby.upload_parts([field("file", "words"), field("context", hall)])
-    assert answer.status_code in {400, 422}
+def test_file_field_without_a_file_name_is_refused(shared_client: ApiClient, shared_context: str) -> None:
+    response = shared_client.upload_parts([field("file", "words"), field("context", shared_context)])
+    assert response.status_code in {400, 422}
 
 
 @pytest.mark.parametrize("twice", ["file", "context", "metadata"])
 @pytest.mark.asvs("15.3.7")
-def test_a_field_sent_twice_is_refused(lobby: Gate, hall: str, twice: str) -> None:
-    parts = [file("note.txt", TEXT), field("context", hall), field("metadata", "{}")]
+def test_duplicate_form_field_is_refused(shared_client: ApiClient, shared_context: str, twice: str) -> None:
+    parts = [file("note.txt", TEXT), field("context", shared_context), field("metadata", "{}")]
     again = next(part for part in parts if part.name == twice)
-    answer = lobby.upload_parts([*parts, again])
-    assert answer.status_code in {400, 422}, answer.text
-    assert page(lobby.get("/files", context=hall))[0] == []
+    response = shared_client.upload_parts([*parts, again])
+    assert response.status_code in {400, 422}, response.text
+    assert page(shared_client.get("/files", context=shared_context))[0] == []
 
 
 @pytest.mark.parametrize("key", ["unknown", "UPPER", "", "a" * 3000, "a\x00b", "../x"])
-def test_an_unknown_context_is_not_found(lobby: Gate, key: str) -> None:
-    not_found(lobby.upload(context=key))
+def test_returns_404_for_an_unknown_context(shared_client: ApiClient, key: str) -> None:
+    assert_not_found(shared_client.upload(context=key))
 
 
-def test_another_tenants_context_answers_as_an_unknown_one(gate: Gate, context: str, lobby: Gate) -> None:
-    assert without_time(lobby.upload(context=context)) == without_time(lobby.upload(context="no_" + context[3:]))
-    assert gate.objects() == set()
+def test_another_tenants_context_gets_the_same_response_as_an_unknown_one(
+    client: ApiClient, context: str, shared_client: ApiClient
+) -> None:
+    assert without_time(shared_client.upload(context=context)) == without_time(
+        shared_client.upload(context="no_" + context[3:])
+    )
+    assert client.object_keys() == set()
 
 
 @pytest.mark.parametrize("first", ["file", "context"])
-def test_an_inactive_context_takes_no_uploads(gate: Gate, context: str, first: str) -> None:
-    gate.patch(f"/contexts/{context}", {"status": "inactive"})
+def test_inactive_context_refuses_uploads(client: ApiClient, context: str, first: str) -> None:
+    client.patch(f"/contexts/{context}", {"status": "inactive"})
     parts = [file("note.txt", TEXT), field("context", context)]
-    answer = gate.upload_parts(parts if first == "file" else parts[::-1])
-    refused(answer, 409, "Context is inactive", "Set the context's status to active, or upload into another")
-    assert gate.objects() == set()
-    gate.patch(f"/contexts/{context}", {"status": "active"})
-    gate.store(context=context)
+    response = client.upload_parts(parts if first == "file" else parts[::-1])
+    assert_error(response, 409, "Context is inactive", "Set the context's status to active, or upload into another")
+    assert client.object_keys() == set()
+    client.patch(f"/contexts/{context}", {"status": "active"})
+    client.store(context=context)
 
 
 # metadata
@@ -127,9 +135,9 @@ GOOD_METADATA: list[Any] = [
 
 
 @pytest.mark.parametrize("metadata", GOOD_METADATA, ids=lambda value: repr(value)[:30])
-def test_good_metadata_is_kept(gate: Gate, context: str, metadata: Any) -> None:
-    file_id = gate.store(context=context, metadata=json.dumps(metadata, ensure_ascii=False))
-    assert data(gate.get(f"/files/{file_id}/metadata"))["metadata"] == metadata
+def test_valid_metadata_is_kept(client: ApiClient, context: str, metadata: Any) -> None:
+    file_id = client.store(context=context, metadata=json.dumps(metadata, ensure_ascii=False))
+    assert data(client.get(f"/files/{file_id}/metadata"))["metadata"] == metadata
 
 
 BAD_METADATA = [
@@ -154,18 +162,18 @@ BAD_METADATA = [
 
 
 @pytest.mark.parametrize("metadata", BAD_METADATA, ids=lambda text: text[:16])
-def test_bad_metadata_is_refused(lobby: Gate, hall: str, metadata: str) -> None:
-    invalid(lobby.upload(context=hall, metadata=metadata), "metadata")
+def test_invalid_metadata_is_refused(shared_client: ApiClient, shared_context: str, metadata: str) -> None:
+    assert_validation_error(shared_client.upload(context=shared_context, metadata=metadata), "metadata")
 
 
-def test_metadata_that_is_not_utf8_is_refused(lobby: Gate, hall: str) -> None:
-    parts = [file("note.txt", TEXT), field("context", hall), Part("metadata", b'{"a": "\xff"}')]
-    assert lobby.upload_parts(parts).status_code in {400, 422}
+def test_metadata_that_is_not_utf8_is_refused(shared_client: ApiClient, shared_context: str) -> None:
+    parts = [file("note.txt", TEXT), field("context", shared_context), Part("metadata", b'{"a": "\xff"}')]
+    assert shared_client.upload_parts(parts).status_code in {400, 422}
 
 
-def test_metadata_beyond_every_bound_is_refused(lobby: Gate, hall: str) -> None:
-    answer = lobby.upload(context=hall, metadata=json.dumps({"text": "x" * 200_000}))
-    assert answer.status_code in {400, 413, 422}, answer.text
+def test_oversized_metadata_is_refused(shared_client: ApiClient, shared_context: str) -> None:
+    response = shared_client.upload(context=shared_context, metadata=json.dumps({"text": "x" * 200_000}))
+    assert response.status_code in {400, 413, 422}, response.text
 
 
 # names
@@ -192,10 +200,10 @@ def test_metadata_beyond_every_bound_is_refused(lobby: Gate, hall: str) -> None:
     ],
     ids=lambda name: str(name)[:20],
 )
-def test_the_name_is_kept_without_its_path(gate: Gate, context: str, sent: str, kept: str) -> None:
-    stored = data(gate.upload(sent.encode(), context=context), 201)
+def test_file_name_is_kept_without_its_path(client: ApiClient, context: str, sent: str, kept: str) -> None:
+    stored = data(client.upload(sent.encode(), context=context), 201)
     assert stored["original_filename"] == kept
-    (key,) = gate.objects()
+    (key,) = client.object_keys()
     assert stored["file_id"] in key
     assert kept.partition(".")[0] not in key.replace(stored["context_key"], "") or kept.startswith(".")
 
@@ -218,47 +226,51 @@ def test_the_name_is_kept_without_its_path(gate: Gate, context: str, sent: str, 
     ],
     ids=repr,
 )
-def test_a_name_that_is_none_is_refused(lobby: Gate, hall: str, name: bytes) -> None:
-    answer = lobby.upload(name, context=hall)
-    assert answer.status_code in {400, 422}, answer.text
-    if answer.status_code == 422:
-        invalid(answer, "file")
+def test_invalid_file_name_is_refused(shared_client: ApiClient, shared_context: str, name: bytes) -> None:
+    response = shared_client.upload(name, context=shared_context)
+    assert response.status_code in {400, 422}, response.text
+    if response.status_code == 422:
+        assert_validation_error(response, "file")
 
 
 @pytest.mark.parametrize("name", [b"a\x00b.txt", b"", b"x" * 252 + b".txt"], ids=repr)
-def test_a_refused_name_says_so_as_a_problem_of_the_file(lobby: Gate, hall: str, name: bytes) -> None:
-    answer = lobby.upload(name, context=hall)
-    invalid(answer, "file")
+def test_error_for_an_invalid_file_name_names_the_file_field(
+    shared_client: ApiClient, shared_context: str, name: bytes
+) -> None:
+    response = shared_client.upload(name, context=shared_context)
+    assert_validation_error(response, "file")
 
 
 # content
 
 
 @pytest.mark.parametrize("claimed", ["text/html", "image/png", "application/x-msdownload", "nonsense", None])
-def test_the_content_type_is_what_the_content_is(gate: Gate, context: str, claimed: str | None) -> None:
+def test_content_type_is_detected_from_the_content(client: ApiClient, context: str, claimed: str | None) -> None:
     parts = [Part("file", picture(), "p.png", claimed), field("context", context)]
-    assert data(gate.upload_parts(parts), 201)["content_type"] == "image/png"
+    assert data(client.upload_parts(parts), 201)["content_type"] == "image/png"
 
 
-def test_unknown_content_is_a_stream_of_octets(gate: Gate) -> None:
-    context = gate.context()
-    assert data(gate.upload("data.zzz", noise(5000), context=context), 201)["content_type"] == "application/octet-stream"
+def test_unknown_content_is_an_octet_stream(client: ApiClient) -> None:
+    context = client.create_context()
+    assert (
+        data(client.upload("data.zzz", noise(5000), context=context), 201)["content_type"] == "application/octet-stream"
+    )
 
 
-def test_the_checksum_is_of_the_bytes_sent(gate: Gate, context: str) -> None:
-    file_id = gate.store("data.zzz", noise(300_000), context=context)
-    shown = data(gate.get(f"/files/{file_id}/metadata"))
+def test_checksum_is_computed_over_the_uploaded_bytes(client: ApiClient, context: str) -> None:
+    file_id = client.store("data.zzz", noise(300_000), context=context)
+    shown = data(client.get(f"/files/{file_id}/metadata"))
     assert shown["checksum"] == f"sha256:{hashlib.sha256(noise(300_000)).hexdigest()}"
     assert shown["size_bytes"] == 300_000
 
 
-def test_content_that_looks_like_a_boundary_stays_content(gate: Gate, context: str) -> None:
+def test_boundary_like_content_is_kept_unchanged(client: ApiClient, context: str) -> None:
     tricky = b"\r\n--" + forms.BOUNDARY[:-1].encode() + b"\r\n--\r\n" + TEXT + b"\r\n--x\r\n\r\n"
-    file_id = gate.store("data.zzz", tricky, context=context)
-    assert data(gate.get(f"/files/{file_id}/metadata"))["checksum"] == f"sha256:{hashlib.sha256(tricky).hexdigest()}"
+    file_id = client.store("data.zzz", tricky, context=context)
+    assert data(client.get(f"/files/{file_id}/metadata"))["checksum"] == f"sha256:{hashlib.sha256(tricky).hexdigest()}"
 
 
-def test_the_same_file_twice_is_two_files(gate: Gate, context: str) -> None:
-    assert gate.store(context=context) != gate.store(context=context)
-    assert len(gate.objects()) == 2
-    assert gate.used(context) == 2 * len(TEXT)
+def test_same_file_uploaded_twice_is_stored_twice(client: ApiClient, context: str) -> None:
+    assert client.store(context=context) != client.store(context=context)
+    assert len(client.object_keys()) == 2
+    assert client.used_bytes(context) == 2 * len(TEXT)

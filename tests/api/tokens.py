@@ -1,4 +1,4 @@
-"""Tokens as `sluice token` signs them, and as forgers would. Verifying them is the service's."""
+"""Tokens as `sluice token` signs them, and forged ones."""
 
 import time
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 @dataclass(frozen=True)
 class LocalIssuer:
-    """Signs with the key that `sluice init` made in the data folder."""
+    """Sign with the key that `sluice init` created in the data folder."""
 
     data_dir: Path
 
@@ -23,9 +23,11 @@ class LocalIssuer:
         assert isinstance(key, Ed25519PrivateKey)
         return key
 
-    def token(self, *, key: Any = None, algorithm: str = "EdDSA", headers: dict[str, Any] | None = None, **claims: Any) -> str:
-        """Answer a token of five minutes; a claim of None is left out."""
+    def token(
+        self, *, key: Any = None, algorithm: str = "EdDSA", headers: dict[str, Any] | None = None, **claims: Any
+    ) -> str:
+        """Return a token that is valid for five minutes; a claim of None is left out."""
         now = int(time.time())
-        said = {"iss": "sluice", "aud": "sluice", "sub": "user-1", "iat": now, "exp": now + 300} | claims
-        kept = {name: value for name, value in said.items() if value is not None}
+        payload = {"iss": "sluice", "aud": "sluice", "sub": "user-1", "iat": now, "exp": now + 300} | claims
+        kept = {name: value for name, value in payload.items() if value is not None}
         return jwt.encode(kept, self.key if key is None else key, algorithm=algorithm, headers=headers)

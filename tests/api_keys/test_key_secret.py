@@ -1,3 +1,5 @@
+"""The text of API keys: form, checksum, parsing, and reprs that hide the secret."""
+
 import hashlib
 import re
 import zlib
@@ -6,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.api_keys.secret import IssuedKey, KeyMode, PresentedKey, looks_like_key, new_key, parse_key, same_secret
+from sluice.api_keys.secret import IssuedKey, KeyMode, PresentedKey, has_key_form, new_key, parse_key, same_secret
 
 modes = st.sampled_from(KeyMode)
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def is_stored(key: IssuedKey, presented: PresentedKey | None) -> bool:
+def matches_stored(key: IssuedKey, presented: PresentedKey | None) -> bool:
     assert presented is not None
     return presented.key_prefix == key.key_prefix and same_secret(key.secret_hash, presented)
 
@@ -22,12 +24,12 @@ def base62(number: int, length: int) -> str:
 
 
 @given(mode=modes)
-def test_a_new_key_is_read_back_as_it_was_made(mode: KeyMode) -> None:
+def test_a_new_key_is_parsed_back(mode: KeyMode) -> None:
     key = new_key(mode)
     presented = parse_key(key.text)
     assert presented is not None
     assert (presented.mode, presented.public_id, presented.key_prefix) == (mode, key.public_id, key.key_prefix)
-    assert is_stored(key, presented)
+    assert matches_stored(key, presented)
 
 
 @given(mode=modes)
@@ -45,13 +47,13 @@ def test_the_stored_hash_is_the_sha256_of_the_43_secret_characters(mode: KeyMode
 
 
 @given(mode=modes)
-def test_the_check_is_the_crc32_of_the_rest(mode: KeyMode) -> None:
+def test_the_checksum_is_the_crc32_of_the_rest(mode: KeyMode) -> None:
     key = new_key(mode)
     assert key.text[-6:] == base62(zlib.crc32(key.text[:-6].encode()), 6)
 
 
 @given(data=st.data(), mode=modes)
-def test_any_change_of_one_character_is_refused(data: st.DataObject, mode: KeyMode) -> None:
+def test_a_key_with_any_changed_character_is_refused(data: st.DataObject, mode: KeyMode) -> None:
     text = new_key(mode).text
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.one_of(st.sampled_from(DIGITS + "_-"), st.characters()).filter(lambda c: c != text[place]))
@@ -59,7 +61,7 @@ def test_any_change_of_one_character_is_refused(data: st.DataObject, mode: KeyMo
 
 
 @given(data=st.data(), mode=modes)
-def test_a_character_more_or_less_is_refused(data: st.DataObject, mode: KeyMode) -> None:
+def test_a_key_with_a_character_added_or_removed_is_refused(data: st.DataObject, mode: KeyMode) -> None:
     text = new_key(mode).text
     place = data.draw(st.integers(0, len(text) - 1))
     assert parse_key(text[:place] + text[place + 1 :]) is None
@@ -67,37 +69,37 @@ def test_a_character_more_or_less_is_refused(data: st.DataObject, mode: KeyMode)
 
 
 @given(text=st.text())
-def test_arbitrary_text_is_no_key_and_never_an_error(text: str) -> None:
+def test_arbitrary_text_is_not_a_key(text: str) -> None:
     assert parse_key(text) is None
     assert parse_key("sl_live_" + text) is None
 
 
-def test_letters_outside_ascii_are_refused_where_a_digit_is_expected() -> None:
+def test_a_digit_outside_ascii_is_refused() -> None:
     text = new_key(KeyMode.LIVE).text
     assert parse_key(text[:10] + "١" + text[11:]) is None
 
 
 @pytest.mark.parametrize("place", [0, 2, 7, 20])
-def test_another_mark_or_separator_is_refused_even_with_its_right_check(place: int) -> None:
+def test_a_wrong_prefix_or_separator_is_refused_despite_a_valid_checksum(place: int) -> None:
     text = new_key(KeyMode.LIVE).text
     body = text[:place] + "x" + text[place + 1 : -6]
     assert parse_key(body + base62(zlib.crc32(body.encode()), 6)) is None
 
 
-def test_a_test_key_rewritten_as_a_live_key_is_not_the_same() -> None:
+def test_a_test_key_rewritten_as_a_live_key_does_not_match() -> None:
     key = new_key(KeyMode.TEST)
     body = key.text[:-6].replace("sl_test_", "sl_live_")
-    assert not is_stored(key, parse_key(body + base62(zlib.crc32(body.encode()), 6)))
+    assert not matches_stored(key, parse_key(body + base62(zlib.crc32(body.encode()), 6)))
 
 
 @pytest.mark.parametrize("text", ["sl_live_", "sl_test_x", "sl_live_ no key at all"])
-def test_text_with_the_mark_was_meant_as_a_key(text: str) -> None:
-    assert looks_like_key(text)
+def test_text_with_the_key_prefix_has_the_form_of_a_key(text: str) -> None:
+    assert has_key_form(text)
 
 
 @pytest.mark.parametrize("text", ["", "eyJhbGciOiJFZERTQSJ9.e30.AA", "sl_dev_", "SL_LIVE_", " sl_live_"])
-def test_other_text_was_not_meant_as_a_key(text: str) -> None:
-    assert not looks_like_key(text)
+def test_other_text_does_not_have_the_form_of_a_key(text: str) -> None:
+    assert not has_key_form(text)
 
 
 def test_keys_differ_in_every_part() -> None:
@@ -105,10 +107,10 @@ def test_keys_differ_in_every_part() -> None:
     assert len({key.public_id for key in keys}) == len({key.secret_hash for key in keys}) == 200
 
 
-def test_another_secret_under_the_same_id_is_not_the_same() -> None:
+def test_another_secret_with_the_same_id_does_not_match() -> None:
     key, other = new_key(KeyMode.LIVE), new_key(KeyMode.LIVE)
     body = key.key_prefix + other.text[20:64]
-    assert not is_stored(key, parse_key(body + base62(zlib.crc32(body.encode()), 6)))
+    assert not matches_stored(key, parse_key(body + base62(zlib.crc32(body.encode()), 6)))
 
 
 def secret_parts(key: IssuedKey) -> list[str]:

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml: the code keeps them, and each refuses the import that it is there for."""
+"""The import contracts of pyproject.toml: the code keeps them, and each rejects the imports that it forbids."""
 
 import re
 import shutil
@@ -13,123 +13,125 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CONTRACTS = {
     contract["id"]: contract
-    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
 }
 
 VIOLATIONS = [
-    # contract, a module of the package, what it must not import
-    ("floors", "kit/clock.py", "sluice.errors"),
-    ("floors", "kit/clock.py", "sluice.settings"),
-    ("floors", "db/schema.py", "sluice.tenants.tenant"),
-    ("floors", "formats/verdict.py", "sluice.threats"),
-    ("floors", "engines/storage/local.py", "sluice.files.record"),
-    ("floors", "tenants/service.py", "sluice.files.service"),
-    ("floors", "buckets/service.py", "sluice.contexts.service"),
-    ("floors", "contexts/service.py", "sluice.uploads.decide"),
-    ("floors", "uploads/pipeline.py", "sluice.wiring"),
-    ("floors", "wiring/assembly.py", "sluice.api.app"),
-    ("floors", "worker/sweeps.py", "sluice.wiring"),
-    ("floors", "api/app.py", "sluice.worker.loop"),
-    ("floors", "asgi.py", "sluice.cli.command"),
-    ("cycles", "formats/verdict.py", "sluice.formats.check"),
-    ("cycles", "uploads/values.py", "sluice.uploads.pipeline"),
-    ("engines", "uploads/pipeline.py", "sluice.engines.storage.local"),
-    ("engines", "api/routes/downloads.py", "sluice.engines.storage.s3"),
-    ("engines", "files/service.py", "sluice.engines.scanner.clamd"),
-    ("engines", "cli/checking.py", "sluice.engines.sandbox.zygote"),
-    ("engines-apart", "engines/storage/local.py", "sluice.engines.limiter.memory"),
-    ("engines-apart", "engines/sandbox/zygote.py", "sluice.engines.scanner.protocol"),
-    ("settings", "uploads/pipeline.py", "sluice.settings"),
-    ("settings", "engines/storage/local.py", "sluice.settings"),
-    ("formats", "formats/check.py", "sluice.kit.sealed"),
-    ("formats", "formats/kinds/png.py", "sluice.errors"),
-    ("formats", "threats/scan.py", "sluice.observe.log"),
-    ("kinds", "formats/kinds/png.py", "sluice.formats.kinds.jpeg"),
-    ("stages", "uploads/stages/scan.py", "sluice.uploads.stages.examine"),
-    ("http", "uploads/intake.py", "starlette.requests"),
-    ("http", "files/service.py", "fastapi"),
-    ("sql", "uploads/pipeline.py", "sqlalchemy"),
-    ("sql", "worker/sweeps.py", "sqlalchemy.exc"),
-    ("sql", "cli/tenants.py", "alembic"),
-    ("repositories", "api/routes/files.py", "sluice.files.repository"),
-    ("repositories", "cli/tenants.py", "sluice.tenants.repository"),
-    ("parsers", "uploads/intake.py", "PIL.Image"),
-    ("parsers", "engines/scanner/clamd.py", "zipfile"),
-    ("server", "uploads/pipeline.py", "sluice.formats.check"),
-    ("server", "uploads/values.py", "sluice.formats.kinds.png"),
-    ("server", "engines/scanner/builtin.py", "sluice.threats.walk"),
-    ("server", "wiring/assembly.py", "sluice.engines.sandbox.jobs"),
-    ("redis", "engines/storage/local.py", "redis"),
-    ("clients", "buckets/service.py", "botocore.session"),
-    ("redis", "uploads/pipeline.py", "redis.asyncio"),
-    ("watching", "uploads/pipeline.py", "prometheus_client"),
-    ("watching", "api/guards.py", "opentelemetry.trace"),
-    ("terminal", "observe/log.py", "rich.console"),
+    # contract, a module of the code, what it must not import
+    ("layers", "sluice/kit/clock.py", "sluice.errors"),
+    ("layers", "sluice/kit/clock.py", "sluice.settings"),
+    ("layers", "sluice/db/schema.py", "sluice.tenants.tenant"),
+    ("layers", "sluice/storage/local/store.py", "sluice.files.record"),
+    ("layers", "sluice/tenants/service.py", "sluice.files.service"),
+    ("layers", "sluice/buckets/service.py", "sluice.contexts.service"),
+    ("layers", "sluice/contexts/service.py", "sluice.uploads.rules"),
+    ("layers", "sluice/uploads/upload.py", "sluice.wiring"),
+    ("wiring", "sluice/wiring/assembly.py", "sluice.api.app"),
+    ("layers", "sluice/worker/runner.py", "sluice.wiring"),
+    ("layers", "sluice/api/app.py", "sluice.worker.runner"),
+    ("layers", "sluice/asgi.py", "sluice.cli.app"),
+    ("cycles", "sluice_inspect/source.py", "sluice_inspect.sniff"),
+    ("cycles", "sluice/uploads/values.py", "sluice.uploads.rules"),
+    ("engines", "sluice/uploads/upload.py", "sluice.storage.local.store"),
+    ("engines", "sluice/api/routes/downloads.py", "sluice.storage.s3.store"),
+    ("engines", "sluice/files/service.py", "sluice.scanner.clamd.scanner"),
+    ("engines", "sluice/cli/check.py", "sluice.sandbox.engine"),
+    ("engines-apart", "sluice/storage/local/store.py", "sluice.limiter.memory"),
+    ("engines-apart", "sluice/sandbox/engine.py", "sluice.identity.protocol"),
+    ("settings", "sluice/uploads/upload.py", "sluice.settings"),
+    ("settings", "sluice/storage/local/store.py", "sluice.settings"),
+    ("inspection", "sluice_inspect/inspection.py", "sluice.kit.sealed"),
+    ("inspection", "sluice_inspect/formats/png.py", "sluice.errors"),
+    ("inspection", "sluice_inspect/child/worker.py", "sluice.observe.log"),
+    ("formats", "sluice_inspect/formats/png.py", "sluice_inspect.formats.jpeg"),
+    ("http", "sluice/uploads/upload.py", "starlette.requests"),
+    ("http", "sluice/files/service.py", "fastapi"),
+    ("sql", "sluice/uploads/upload.py", "sqlalchemy"),
+    ("sql", "sluice/worker/runner.py", "sqlalchemy.exc"),
+    ("sql", "sluice/cli/tenants.py", "alembic"),
+    ("repositories", "sluice/api/routes/files.py", "sluice.files.repository"),
+    ("repositories", "sluice/cli/tenants.py", "sluice.tenants.repository"),
+    ("parsers", "sluice/uploads/upload.py", "PIL.Image"),
+    ("parsers", "sluice/scanner/clamd/scanner.py", "zipfile"),
+    ("server", "sluice/api/app.py", "sluice_inspect.inspection"),
+    ("server", "sluice/api/routes/upload.py", "sluice_inspect.formats.png"),
+    ("server", "sluice/wiring/assembly.py", "sluice_inspect.child.jobs"),
+    ("redis", "sluice/storage/local/store.py", "redis"),
+    ("clients", "sluice/buckets/service.py", "botocore.session"),
+    ("redis", "sluice/uploads/upload.py", "redis.asyncio"),
+    ("watching", "sluice/uploads/upload.py", "prometheus_client"),
+    ("watching", "sluice/api/guards.py", "opentelemetry.trace"),
+    ("terminal", "sluice/observe/log.py", "rich.console"),
+    ("templates", "sluice/api/docs.py", "jinja2"),
+    ("console", "sluice/console/pages/files.py", "sluice.db.schema"),
+    ("languages", "sluice/uploads/sentences.py", "babel.numbers"),
+    ("layers", "sluice/messages/catalogue.py", "sluice.uploads.reasons"),
 ]
 
 
 def lint(package: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the package below `package` with this project's contracts, or only those named."""
+    """Run import-linter on the packages in the folder `package` with this project's contracts, or only those named."""
     chosen: list[str] = [word for contract in contracts for word in ("--contract", contract)]
     program = str(Path(sys.executable).parent / "lint-imports")
     command = [program, "--no-cache", "--no-logo", "--config", str(ROOT / "pyproject.toml"), *chosen]
-    # lint-imports looks for the package in the folder that it runs in first
+    # lint-imports looks for packages in its working folder first
     return subprocess.run(command, cwd=package, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the package that a test may spoil."""
-    shutil.copytree(ROOT / "src" / "sluice", tmp_path / "sluice", ignore=shutil.ignore_patterns("__pycache__"))
+    """A folder with a copy of both packages that a test may change."""
+    for name in ("sluice", "sluice_inspect"):
+        shutil.copytree(ROOT / "src" / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 
 @pytest.mark.asvs("1.2.4")
-def test_the_code_keeps_every_contract(package: Path) -> None:
+def test_code_keeps_every_contract(package: Path) -> None:
     done = lint(package)
     assert done.returncode == 0, done.stdout
     assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_a_contract_refuses_every_import_that_it_is_there_for(contract: str, package: Path) -> None:
-    """All at once: each must be named, so that none hides behind another."""
+def test_contract_rejects_forbidden_imports(contract: str, package: Path) -> None:
+    """All imports are added at once, and each must be named in the report."""
     violations = [(module, imported) for violated, module, imported in VIOLATIONS if violated == contract]
-    assert violations, "no import proves that it bites"
+    assert violations, "no import proves that this contract rejects anything"
     for module, imported in violations:
-        spoiled = package / "sluice" / module
-        spoiled.write_text(f"{spoiled.read_text()}\nimport {imported}\n")
+        changed = package / module
+        changed.write_text(f"{changed.read_text()}\nimport {imported}\n")
     done = lint(package, contract)
     assert "0 kept, 1 broken" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 1
     for module, imported in violations:
-        assert _names(done.stdout, "sluice." + module.removesuffix(".py").replace("/", "."), imported), (
+        assert _names(done.stdout, module.removesuffix(".py").replace("/", "."), imported), (
             f"{imported}:\n{done.stdout}"
         )
 
 
 def _names(report: str, importer: str, imported: str) -> bool:
-    """Answer whether the report names the import: of other packages by their top alone, in cycles by the last parts."""
-    whole = imported if imported.startswith("sluice.") else imported.partition(".")[0]
-    pairs = [(importer, whole), (f".{importer.rpartition('.')[2]}", f".{imported.rpartition('.')[2]}")]
+    """Return whether the report names the import.
+
+    It names only the top of external packages, and in cycles only the last part of each module.
+    """
+    reported = imported if imported.startswith("sluice.") else imported.partition(".")[0]
+    pairs = [(importer, reported), (f".{importer.rpartition('.')[2]}", f".{imported.rpartition('.')[2]}")]
     return any(re.search(rf"(?<!\w){re.escape(one)} -> {re.escape(other)}\b", report) for one, other in pairs)
 
 
-def test_a_package_that_stands_on_no_floor_is_refused(package: Path) -> None:
-    (package / "sluice" / "utils.py").write_text('"""Anything."""\n')
-    done = lint(package, "floors")
+def test_layers_contract_rejects_an_unlisted_module(package: Path) -> None:
+    (package / "sluice" / "utils.py").write_text('"""Helpers."""\n')
+    done = lint(package, "layers")
     assert "- sluice.utils\n" in done.stdout
     assert done.returncode == 1
 
 
-def test_every_library_that_reads_files_is_named_in_the_contract_of_parsers() -> None:
-    graph = grimp.build_graph("sluice", include_external_packages=True, cache_dir=None)
-    readers = {
-        "sluice.formats",
-        *graph.find_descendants("sluice.formats"),
-        "sluice.threats",
-        *graph.find_descendants("sluice.threats"),
-    }
-    imported = {library for reader in readers for library in graph.find_modules_directly_imported_by(reader)} - readers
+def test_parsers_contract_names_every_library_of_sluice_inspect() -> None:
+    graph = grimp.build_graph("sluice_inspect", include_external_packages=True, cache_dir=None)
+    modules = {"sluice_inspect", *graph.find_descendants("sluice_inspect")}
+    imported = {library for module in modules for library in graph.find_modules_directly_imported_by(module)} - modules
     libraries = {library for library in imported if library not in sys.stdlib_module_names}
     assert libraries - set(CONTRACTS["parsers"]["protected_modules"]) == set()

@@ -1,4 +1,4 @@
-"""The server parses nothing: no library that reads strangers' bytes is loaded in its process, before or after it has judged some."""
+"""The server process loads no parser of uploaded files, neither at import nor after uploads."""
 
 import subprocess
 import sys
@@ -6,35 +6,43 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.samples import sound
-from tests.gate import Service
+from tests.api.samples import sound_files
+from tests.service import Service
 
-# Without zstandard, which httpx loads by itself for the answers of servers; that we use it in the checks alone is an import contract.
+# Not zstandard: httpx loads it for responses. An import contract keeps Sluice's own use of it in sluice_inspect.
 PARSERS = {"PIL", "av", "lxml", "lz4", "magic", "numpy", "pikepdf", "pypdfium2", "pypdfium2_raw", "yara_x"}
-OURS = {"sluice.formats.check", "sluice.formats.registry", "sluice.threats.scan", "sluice.engines.sandbox.jobs"}
+PARSING_MODULES = {
+    "sluice_inspect.inspection",
+    "sluice_inspect.registry",
+    "sluice_inspect.threats.scan",
+    "sluice_inspect.child.jobs",
+}
 
 LOADED = """
 import sys
-import sluice.asgi, sluice.cli.serving, sluice.cli.working, sluice.cli.checking
+import sluice.asgi, sluice.cli, sluice.cli.listening, sluice.wiring.assembly, sluice.wiring.engines
+import sluice.uploads.inspection, sluice.uploads.rules, sluice.uploads.values
 print(*sys.modules, sep="\\n")
 """
 
 
-def test_the_server_loads_no_parser_and_no_format_when_it_is_imported() -> None:
+def test_importing_the_server_loads_no_parser_and_no_format() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60, check=True)
     loaded = set(done.stdout.split())
     assert "sluice.wiring" in loaded
     assert {name for name in loaded if name.partition(".")[0] in PARSERS} == set()
-    assert {name for name in loaded if name in OURS or name.startswith("sluice.formats.kinds")} == set()
+    assert {name for name in loaded if name in PARSING_MODULES or name.startswith("sluice_inspect.formats")} == set()
 
 
 @pytest.mark.asvs("1.4.1")
-def test_the_server_maps_no_parser_after_it_has_judged_files(sqlite_local: Service) -> None:
-    gate = sqlite_local.new_gate()
-    context = gate.context()
-    for extension, content in sound().items():
-        gate.store(f"sample.{extension}", content, context=context)
+def test_server_maps_no_parser_library_after_uploads(sqlite_local: Service) -> None:
+    client = sqlite_local.new_client()
+    context = client.create_context()
+    for extension, content in sound_files().items():
+        client.store(f"sample.{extension}", content, context=context)
     mapped = Path(f"/proc/{sqlite_local.process.pid}/maps").read_text()
-    libraries = {line.split("/site-packages/")[1].partition("/")[0] for line in mapped.splitlines() if "/site-packages/" in line}
+    libraries = {
+        line.split("/site-packages/")[1].partition("/")[0] for line in mapped.splitlines() if "/site-packages/" in line
+    }
     assert "uvloop" in libraries
     assert libraries & (PARSERS | {"pylibmagic", "pillow.libs", "pikepdf.libs", "numpy.libs"}) == set()

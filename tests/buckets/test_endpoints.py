@@ -1,4 +1,4 @@
-"""Which S3 endpoints a tenant may name: those on the operator's list, as bare origins, and no other."""
+"""Which S3 endpoints a tenant may name: only those on the operator's list, as bare origins."""
 
 import asyncio
 import hashlib
@@ -8,19 +8,24 @@ from collections.abc import Collection
 import pytest
 
 from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, Resolve, require_allowed, require_public
-from sluice.engines.storage import StoreFault
-from sluice.engines.storage.s3 import S3Store
 from sluice.kit.sealed import Sealed
+from sluice.storage import StoreError
+from sluice.storage.s3.store import S3Store
 
 LISTED = ("s3.example.org", "minio.example.org:9000")
 
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["https://s3.example.org", "https://s3.example.org:8443", "https://S3.EXAMPLE.ORG/", "http://minio.example.org:9000"],
+    [
+        "https://s3.example.org",
+        "https://s3.example.org:8443",
+        "https://S3.EXAMPLE.ORG/",
+        "http://minio.example.org:9000",
+    ],
 )
 @pytest.mark.asvs("13.2.4")
-def test_a_listed_host_is_allowed(endpoint: str) -> None:
+def test_listed_host_is_allowed(endpoint: str) -> None:
     require_allowed(endpoint, LISTED)
 
 
@@ -51,19 +56,19 @@ def test_a_listed_host_is_allowed(endpoint: str) -> None:
     ],
 )
 @pytest.mark.asvs("13.2.4")
-def test_any_other_is_refused(endpoint: str) -> None:
+def test_unlisted_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(EndpointRefused):
         require_allowed(endpoint, LISTED)
 
 
 @pytest.mark.asvs("1.3.6")
-def test_without_a_list_there_is_none() -> None:
+def test_every_endpoint_is_refused_without_a_list() -> None:
     with pytest.raises(EndpointRefused):
         require_allowed("https://s3.example.org", ())
 
 
-def leading_to(*addresses: str) -> Resolve:
-    """A resolver that answers the same to everybody, in place of a name server that turns."""
+def resolves_to(*addresses: str) -> Resolve:
+    """Return a resolver that always gives the same addresses."""
 
     async def resolve(_host: str) -> Collection[str]:
         return addresses
@@ -90,81 +95,117 @@ def leading_to(*addresses: str) -> Resolve:
         *("2002:a00:1::", "2002:a9fe:a9fe::1", "2001:0:a00:1::"),  # by 6to4 and Teredo
         *("::10.0.0.1", "::ffff:0:10.0.0.1", "fec0::1", "ff02::1", "ff0e::1", "5f00::1", "100::1"),
         *("224.0.0.1", "192.0.0.8", "255.255.255.255", "240.0.0.1", "no address"),
+        # what clouds answer on within a machine: metadata, credentials, the wire server
+        *("168.63.129.16", "169.254.170.2", "169.254.169.253", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"),
+        *("fd20:ce::254", "::ffff:168.63.129.16", "::168.63.129.16", "64:ff9b::168.63.129.16", "2002:a83f:8110::1"),
+        *("198.18.0.1", "192.88.99.1", "192.31.196.1", "192.52.193.1", "192.175.48.1", "198.51.100.1", "203.0.113.1"),
+        *("::ffff:127.0.0.1", "::127.0.0.1", "2001:db8::1", "2001:2::1", "2001:20::1", "3fff::1", "2620:4f:8000::1"),
+        # Teredo (RFC 4380): the server, and the client's address with its bits inverted
+        *("2001:0:a83f:8110::1", "2001:0:5db8:d822:0:ffff:f5ff:fffe"),
     ],
 )
 @pytest.mark.asvs("13.2.5")
-async def test_a_listed_name_that_leads_into_a_private_network_is_refused(address: str) -> None:
+async def test_listed_name_that_resolves_to_a_private_address_is_refused(address: str) -> None:
     with pytest.raises(EndpointRefused):
-        await require_public("https://s3.example.org", LISTED, leading_to("93.184.216.34", address))
+        await require_public("https://s3.example.org", LISTED, resolves_to("93.184.216.34", address))
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
-async def test_a_listed_name_may_lead_to_a_public_address(address: str) -> None:
-    assert await require_public("https://s3.example.org", LISTED, leading_to(address)) == (address,)
+async def test_listed_name_may_resolve_to_a_public_address(address: str) -> None:
+    assert await require_public("https://s3.example.org", LISTED, resolves_to(address)) == (address,)
 
 
-async def test_a_listed_network_lets_a_name_lead_into_it() -> None:
-    listed = (*LISTED, "10.0.0.0/8", "fd00::/8")
-    await require_public("https://s3.example.org", listed, leading_to("10.1.2.3", "fd00::1", "93.184.216.34"))
+async def test_name_may_resolve_into_a_listed_network() -> None:
+    list_objects = (*LISTED, "10.0.0.0/8", "fd00::/8")
+    await require_public("https://s3.example.org", list_objects, resolves_to("10.1.2.3", "fd00::1", "93.184.216.34"))
     with pytest.raises(EndpointRefused):
-        await require_public("https://s3.example.org", listed, leading_to("192.168.1.1"))
+        await require_public("https://s3.example.org", list_objects, resolves_to("192.168.1.1"))
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"])
-async def test_an_address_that_is_listed_itself_says_where_it_leads(endpoint: str) -> None:
-    await require_public(endpoint, LISTED, leading_to("127.0.0.1"))
+async def test_listed_address_may_be_private(endpoint: str) -> None:
+    await require_public(endpoint, LISTED, resolves_to("127.0.0.1"))
 
 
-async def test_a_name_without_an_address_is_left_to_the_probe() -> None:
-    await require_public("https://s3.example.org", LISTED, leading_to())
+async def test_name_without_an_address_is_left_to_the_probe() -> None:
+    await require_public("https://s3.example.org", LISTED, resolves_to())
 
 
-class Turning:
-    """A name server's twin that is turned from one address to another, and counts how often it was asked."""
+@pytest.mark.parametrize("address", ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::169.254.169.254"])
+async def test_listed_network_of_everything_does_not_include_cloud_addresses(address: str) -> None:
+    with pytest.raises(EndpointRefused):
+        await require_public("https://s3.example.org", (*LISTED, "0.0.0.0/0", "::/0"), resolves_to(address))
+
+
+async def test_cloud_address_is_allowed_only_by_a_network_that_names_it() -> None:
+    await require_public("https://s3.example.org", (*LISTED, "168.63.129.16/32"), resolves_to("168.63.129.16"))
+
+
+class RebindingResolver:
+    """A resolver whose address can be changed, and which counts its lookups."""
 
     def __init__(self) -> None:
         self.address = "93.184.216.34"
-        self.asked = 0
+        self.lookups = 0
 
     async def resolve(self, _host: str) -> Collection[str]:
-        self.asked += 1
+        self.lookups += 1
         return (self.address,)
 
 
 @pytest.mark.asvs("1.3.6")
-async def test_a_name_that_is_turned_to_a_private_network_is_refused_at_its_next_use() -> None:
-    names, moment = Turning(), 0.0
+async def test_name_rebound_to_a_private_address_is_refused_at_the_next_use() -> None:
+    names, moment = RebindingResolver(), 0.0
     watch = EndpointWatch("https://s3.example.org", LISTED, names.resolve, seconds=2.0, clock=lambda: moment)
     await watch.require()
     names.address = "169.254.169.254"
     moment = 1.9
     await watch.require()
-    assert names.asked == 1
+    assert names.lookups == 1
     moment = 2.0
     for _ in range(2):
         with pytest.raises(EndpointRefused):
             await watch.require()
     names.address = "93.184.216.34"
     await watch.require()
-    assert names.asked == 4
+    assert names.lookups == 4
 
 
 @pytest.mark.asvs("1.3.6")
-async def test_a_store_whose_name_was_turned_is_sent_nothing() -> None:
+@pytest.mark.asvs("13.2.4")
+async def test_host_that_is_no_longer_listed_is_refused_at_the_next_use() -> None:
+    listed = list(LISTED)
+    watch = EndpointWatch("https://s3.example.org", listed, resolves_to("93.184.216.34"), seconds=60)
+    await watch.require()
+    listed.remove("s3.example.org")
+    with pytest.raises(EndpointRefused, match="not among those that the operator allows"):
+        await watch.require()
+
+
+@pytest.mark.asvs("1.3.6")
+async def test_store_sends_nothing_to_a_rebound_name() -> None:
     async def refuse() -> None:
-        raise StoreFault("turned")
+        raise StoreError("turned")
 
     connections = []
     server = await asyncio.start_server(lambda _reader, writer: connections.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     store = S3Store("bucket", "us-east-1", "a", "b", endpoint_url=f"http://127.0.0.1:{port}", before=refuse)
     sealed = Sealed(os.memfd_create("sealed"), 0, hashlib.sha256(b"").digest())
-    for use in (store.put("k", sealed, content_type="x/y"), store.size("k"), store.delete("k"), store.is_ours("k"), store.probe()):
-        with pytest.raises(StoreFault, match="turned"):
+    for use in (
+        store.put("k", sealed, content_type="x/y"),
+        store.size("k"),
+        store.delete("k"),
+        store.is_ours("k"),
+        store.presign("k", expires_in=60, filename="a.txt", content_type="text/plain"),
+        store.delete_many(["k"]),
+        store.probe(),
+    ):
+        with pytest.raises(StoreError, match="turned"):
             await use
     os.close(sealed.fd)
-    for listing in (store.read("k"), store.listed("")):
-        with pytest.raises(StoreFault, match="turned"):
+    for listing in (store.read("k"), store.list_objects("")):
+        with pytest.raises(StoreError, match="turned"):
             await anext(aiter(listing))
     assert connections == []
     server.close()

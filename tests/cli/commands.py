@@ -1,4 +1,4 @@
-"""Running `sluice` as a person or a script does: a process of its own, with an environment and a folder of its own."""
+"""Run `sluice` as a user or script does: in a separate process, with its own environment and folder."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.forked import run_forked
-from tests.gate import forked, module
 from tests.servers import Process, daemon, free_port, listens
+from tests.service import cli_command, forked_process
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A command that has ended."""
+class CommandResult:
+    """The exit code and output of a finished command."""
 
     code: int
     out: str
@@ -28,12 +28,12 @@ class Ended:
 
     @property
     def rows(self) -> list[Any]:
-        """The lines of JSON."""
+        """The parsed lines of JSON output."""
         return [json.loads(line) for line in self.out.splitlines()]
 
     @property
-    def complaint(self) -> str:
-        """The one sentence on standard error."""
+    def error_line(self) -> str:
+        """The single error sentence on standard error, without its prefix."""
         lines = self.err.splitlines()
         assert len(lines) == 1, self.err
         assert lines[0].startswith("sluice: ")
@@ -43,7 +43,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Sluice:
-    """The command with its settings. Its data are in `folder`/data, which is also where it runs."""
+    """The command with its settings. It runs in `folder` and stores its data in `folder`/data."""
 
     folder: Path
     settings: Mapping[str, str]
@@ -54,38 +54,43 @@ class Sluice:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        own = {"DATA_DIR": str(self.data_dir), "SCANNER": "builtin"} | dict(self.settings)
-        return kept | {f"SLUICE_{name}": value for name, value in own.items()}
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        defaults = {"DATA_DIR": str(self.data_dir), "SCANNER": "builtin"} | dict(self.settings)
+        return inherited | {f"SLUICE_{name}": value for name, value in defaults.items()}
 
     def with_settings(self, **settings: str) -> "Sluice":
         return replace(self, settings=dict(self.settings) | settings)
 
-    def __call__(self, *words: str | Path) -> Ended:
-        """Run the command to its end; however it ends, it shows no trace."""
-        with tempfile.TemporaryDirectory() as place:
-            out, err = Path(place) / "out", Path(place) / "err"
-            code = run_forked(list(map(str, words)), self.environment, self.folder, out, err)
-            ended = Ended(code, *(path.read_text(errors="surrogateescape") for path in (out, err)))
-        assert "Traceback" not in ended.err, ended.err
-        return ended
+    def __call__(self, *arguments: str | Path) -> CommandResult:
+        """Run the command until it exits. Assert that it prints no traceback, whatever its exit code."""
+        with tempfile.TemporaryDirectory() as directory:
+            out, err = Path(directory) / "out", Path(directory) / "err"
+            code = run_forked(list(map(str, arguments)), self.environment, self.folder, out, err)
+            result = CommandResult(code, *(path.read_text(errors="surrogateescape") for path in (out, err)))
+        assert "Traceback" not in result.err, result.err
+        return result
 
     @contextmanager
     def started(self) -> Iterator["Running"]:
-        """Run `serve` as a person starts it, from nothing, until the block ends; the block begins when it answers."""
-        port, log, environment = self._fresh()
-        with daemon(module("serve"), log, ready=lambda: listens(port), environment=environment) as process:
+        """Run `serve` in a new interpreter, as a user does, until the block exits. Enter the block when it listens."""
+        port, log, environment = self._listen_settings()
+        with daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)
 
     @contextmanager
     def running(self, variables: Mapping[str, str] | None = None) -> Iterator["Running"]:
-        """Run `serve`, with `variables` that are no settings, forked from a process that has loaded it, which takes a third of the work."""
-        port, log, environment = self._fresh()
-        with forked("serve", log, ready=lambda: listens(port), environment=environment | dict(variables or {})) as process:
+        """Run `serve` forked from a preloaded process, which costs a third of a new interpreter.
+
+        `variables` are environment variables other than settings.
+        """
+        port, log, environment = self._listen_settings()
+        with forked_process(
+            "serve", log, ready=lambda: listens(port), environment=environment | dict(variables or {})
+        ) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)
 
-    def _fresh(self) -> tuple[int, Path, dict[str, str]]:
-        """Answer a port, an empty log and an environment with that port."""
+    def _listen_settings(self) -> tuple[int, Path, dict[str, str]]:
+        """Return a free port, an empty log file and an environment with that port."""
         port, log = free_port(), self.folder / "log"
         log.write_bytes(b"")
         return port, log, self.with_settings(PORT=str(port)).environment
@@ -93,14 +98,14 @@ class Sluice:
 
 @dataclass(frozen=True)
 class Running:
-    """A server as its terminal shows it."""
+    """A running server and its terminal output."""
 
     process: Process
     url: str
     log: Path
 
     @property
-    def shown(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
 

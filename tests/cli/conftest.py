@@ -1,4 +1,4 @@
-"""Fixtures of the command tests: a fresh folder, and one that was set up."""
+"""Fixtures of the command tests: an empty folder and an initialized one."""
 
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,30 @@ from tests.cli.commands import Sluice, sluice_in
 
 @pytest.fixture
 def sluice(tmp_path: Path) -> Sluice:
-    """The command in a folder where nothing was set up."""
-    return sluice_in(tmp_path / "fresh")
+    """The command in a folder without any data."""
+    return sluice_in(tmp_path / "empty")
 
 
 @pytest.fixture(scope="session")
-def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sluice, dict[str, Any]]:
-    """The command in a folder that `init` set up, and what it printed. Tests add tenants to it and change none of others."""
+def initialized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sluice, dict[str, Any]]:
+    """The command in a folder set up by `init`, and the output of `init`.
+
+    Tests may add tenants; they must not change existing ones.
+    """
     sluice = sluice_in(tmp_path_factory.mktemp("cli"))
-    ended = sluice("init", "--json")
-    assert ended.code == 0, ended.err
-    return sluice, ended.json
+    result = sluice("init", "--json")
+    assert result.code == 0, result.err
+    return sluice, result.json
 
 
 @pytest.fixture
-def ready(first: tuple[Sluice, dict[str, Any]]) -> Sluice:
-    return first[0]
+def ready(initialized: tuple[Sluice, dict[str, Any]]) -> Sluice:
+    return initialized[0]
 
 
 @pytest.fixture
 async def tenant_id(ready: Sluice) -> str:
-    """A fresh tenant."""
+    """The id of a new tenant."""
     database = Database(f"sqlite:///{ready.data_dir / 'sluice.db'}")
     try:
         return (await Tenants(database).create("Weir & Sons", "free")).tenant_id

@@ -1,12 +1,13 @@
-"""The command in a process of its own that need not load Python and every library first: forked from one that has loaded them.
+"""Run the command in a process forked from a preloaded one, which saves loading Python and every library.
 
-What starts from nothing, as people start it, is tried by the tests that run a server, a pipe or a terminal.
+Tests that need a server, a pipe or a terminal cover the start in a new interpreter.
 """
 
 import asyncio
 import contextlib
 import ctypes
 import faulthandler
+import importlib
 import multiprocessing
 import os
 import signal
@@ -17,72 +18,82 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-import sluice.cli.auditing
-import sluice.cli.backing_up
-import sluice.cli.checking
-import sluice.cli.diagnosing
-import sluice.cli.faults
-import sluice.cli.initialising
-import sluice.cli.keys
-import sluice.cli.moving
-import sluice.cli.serving
-import sluice.cli.uploading
-import sluice.cli.working  # noqa: F401  (all of these are loaded for the children)
-from sluice.cli.command import run
-from tests.cli.zygotes import Begun
+from sluice.cli.app import run
+from tests.cli.zygotes import ForkedZygote
+
+# Commands import their modules lazily. Import them once here, for all children.
+for _name in (
+    "httpx",
+    "uvloop",
+    "sluice.asgi",
+    "sluice.cli.listening",
+    "sluice.db.sqlite",
+    "sluice.wiring.assembly",
+    "sluice.worker.jobs.move_objects",
+    "sluice.worker.jobs.store_audit",
+):
+    importlib.import_module(_name)
 
 _SECONDS: Final = 60
 _DUMP_SECONDS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 PARENT: Final = multiprocessing.get_context("forkserver")
 PARENT.set_forkserver_preload([__name__])
-"""Makes processes of the loaded one: for other things than commands, too."""
+"""Multiprocessing context that forks from the preloaded process; not limited to commands."""
 
 
-def run_forked(words: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
-    """Run `sluice` with `words` in `folder`, its output in files, and answer its exit code.
+def run_forked(arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:
+    """Run `sluice` with `arguments` in `folder` with its output in files, and return its exit code.
 
-    Raises `TimeoutError` when it does not end, with the stacks of its threads and tasks: what it waited for is the question then.
+    Raise `TimeoutError` if it does not exit, with the stacks of its threads and tasks to show what it waited for.
     """
     for path in (out, err):
         path.unlink(missing_ok=True)
-    begun = _begun(words)
-    process = PARENT.Process(target=_run, args=(words, dict(environment), folder, (out, err), begun))
+    zygote = _fork_zygote(arguments)
+    process = PARENT.Process(target=_run, args=(arguments, dict(environment), folder, (out, err), zygote))
     process.start()
-    if begun is not None:
-        begun.let_go()
+    if zygote is not None:
+        zygote.close()
     process.join(_SECONDS)
     if process.exitcode is None:
         assert process.pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGUSR1)
-        process.join(_DUMP_SECONDS)  # `_tell_where` ends it
+        process.join(_DUMP_SECONDS)  # `_dump_stacks` exits the process
         process.kill()
         process.join()
-        raise TimeoutError(f"sluice {' '.join(words)} did not end: {err.read_text(errors='replace')[-8000:]}")
+        raise TimeoutError(f"sluice {' '.join(arguments)} did not exit: {err.read_text(errors='replace')[-8000:]}")
     return process.exitcode
 
 
 class ForkedServer:
-    """`sluice serve` (or other `words`) forked from a process that has loaded it, which is most of its start; and so is its zygote.
+    """`sluice serve` (or other `arguments`) and its zygote, each forked from a preloaded process to shorten the start.
 
-    With `bears` its zygote is its own child, started from nothing as in production: for tests that look at it from outside.
-    Told and waited for as `subprocess.Popen` is; `daemon` of `tests.servers` ends it. It dies with the tests, however they end.
+    With `own_zygote` the server starts its own zygote as in production, for tests that inspect it from outside.
+    The methods follow `subprocess.Popen`; `daemon` of `tests.servers` stops it. It terminates with the test process.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], folder: Path, log: Path, words: Sequence[str] = ("serve",), *, bears: bool = False
+        self,
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+        arguments: Sequence[str] = ("serve",),
+        *,
+        own_zygote: bool = False,
     ) -> None:
         log.touch()
-        begun = None if bears else _begun(words)
-        self._process = PARENT.Process(target=_serve, args=(words, dict(environment), folder, log, begun), daemon=True)
+        zygote = None if own_zygote else _fork_zygote(arguments)
+        self._process = PARENT.Process(
+            target=_serve, args=(arguments, dict(environment), folder, log, zygote), daemon=True
+        )
         self._process.start()
-        if begun is not None:
-            begun.let_go()
+        if zygote is not None:
+            zygote.close()
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         assert self._process.pid is not None
         return self._process.pid
 
@@ -92,11 +103,11 @@ class ForkedServer:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """Answer the exit code, if it has ended."""
+        """Return the exit code, or None while it runs."""
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """Wait for its end, at most so many seconds, and answer the exit code. Raises `TimeoutExpired`."""
+        """Wait at most `timeout` seconds and return the exit code. Raise `TimeoutExpired` if it still runs."""
         self._process.join(timeout)
         code = self.returncode
         if code is None:
@@ -104,44 +115,56 @@ class ForkedServer:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended: its parent, which reaps it, may say so a moment after."""
+        """Send a signal unless the process has exited. The parent that reaps it may report the exit later."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it, however it is."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
-def _begun(words: Sequence[str]) -> Begun | None:
-    """Answer the zygote that a command starts with, for one that has any."""
-    return Begun() if words[0] in {"serve", "work", "check", "doctor"} else None
+def _fork_zygote(arguments: Sequence[str]) -> ForkedZygote | None:
+    """Fork a zygote for a command that uses one; return None for other commands."""
+    return ForkedZygote() if arguments[0] in {"serve", "work", "check", "doctor"} else None
 
 
-def _run(words: Sequence[str], environment: dict[str, str], folder: Path, output: tuple[Path, Path], begun: Begun | None) -> None:
-    signal.signal(signal.SIGUSR1, _tell_where)
-    _become(words, environment, folder, output, begun)
+def _run(
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    folder: Path,
+    output: tuple[Path, Path],
+    zygote: ForkedZygote | None,
+) -> None:
+    signal.signal(signal.SIGUSR1, _dump_stacks)
+    _run_command(arguments, environment, folder, output, zygote)
 
 
-def _tell_where(_number: int, _frame: FrameType | None) -> None:
-    """Write what every thread and every task is at to standard error, and end."""
+def _dump_stacks(_number: int, _frame: FrameType | None) -> None:
+    """Write the stacks of all threads and tasks to standard error, and exit."""
     faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
-    with contextlib.suppress(RuntimeError):  # no loop runs
+    with contextlib.suppress(RuntimeError):  # no event loop is running
         for task in asyncio.all_tasks():
             task.print_stack(file=sys.stderr)
     sys.stderr.flush()
     os._exit(1)
 
 
-def _serve(words: Sequence[str], environment: dict[str, str], folder: Path, log: Path, begun: Begun | None) -> None:
-    os.setsid()  # Ctrl-C reaches pytest only, which then ends the servers in order
+def _serve(
+    arguments: Sequence[str], environment: dict[str, str], folder: Path, log: Path, zygote: ForkedZygote | None
+) -> None:
+    os.setsid()  # Ctrl-C reaches pytest only, which then stops the servers in order
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    _become(words, environment, folder, (log, log), begun)
+    _run_command(arguments, environment, folder, (log, log), zygote)
 
 
-def _become(
-    words: Sequence[str], environment: dict[str, str], folder: Path, output: tuple[Path, Path], begun: Begun | None
+def _run_command(
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    folder: Path,
+    output: tuple[Path, Path],
+    zygote: ForkedZygote | None,
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)
@@ -150,4 +173,4 @@ def _become(
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(fd, number)
         os.close(fd)
-    sys.exit(run(words, None if begun is None else begun.launched))
+    sys.exit(run(arguments, None if zygote is None else zygote.launched))

@@ -1,4 +1,4 @@
-"""`sluice check`: the checks of an upload on files of this machine, without a server."""
+"""`sluice check`: run the upload checks on local files without a server."""
 
 import os
 import subprocess
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.samples import TEXT, docx_file, eicar, picture, sound, white_picture, zip_of
+from tests.api.samples import TEXT, docx_file, eicar, picture, sound_files, white_picture, zip_of
 from tests.cli.commands import Sluice, sluice_in
-from tests.gate import module
+from tests.service import cli_command
 
 FIELDS = ["path", "accepted", "reason", "outcome", "format", "content_type", "detail", "ms"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Good and bad files, some in a folder below."""
+    """Valid and invalid files, one of them in a subfolder."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "below").mkdir()
     (folder / "below" / "cut.png").write_bytes(picture()[:-200])
@@ -28,115 +28,119 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def check(tmp_path: Path) -> Sluice:
-    """The command in a folder of its own: it needs no service to have been set up."""
+    """The command in a folder without an initialized service."""
     return sluice_in(tmp_path / "nowhere")
 
 
-def test_each_file_has_its_line_of_json_in_order(check: Sluice, folder: Path) -> None:
-    ended = check("check", "--json", folder)
-    assert ended.code == 1
-    assert [list(row) for row in ended.rows] == [FIELDS] * 5
-    said = {Path(row["path"]).relative_to(folder).as_posix(): (row["accepted"], row["reason"]) for row in ended.rows}
-    assert list(said.items()) == [
+def test_check_prints_one_json_line_per_file_in_order(check: Sluice, folder: Path) -> None:
+    result = check("check", "--json", folder)
+    assert result.code == 1
+    assert [list(row) for row in result.rows] == [FIELDS] * 5
+    verdicts = {
+        Path(row["path"]).relative_to(folder).as_posix(): (row["accepted"], row["reason"]) for row in result.rows
+    }
+    assert list(verdicts.items()) == [
         ("empty.pdf", (False, "blank_document")),
         ("note.txt", (True, None)),
         ("picture.jpg", (False, "type_mismatch")),
         ("white.png", (False, "blank_document")),
         ("below/cut.png", (False, "corrupt_file")),
     ]
-    assert ended.err == ""
+    assert result.err == ""
     assert not check.data_dir.exists()
 
 
-def test_a_line_says_what_was_measured(check: Sluice, folder: Path) -> None:
+def test_check_reports_outcome_format_detail_and_duration(check: Sluice, folder: Path) -> None:
     (row,) = check("check", "--json", folder / "below" / "cut.png").rows
     assert (row["outcome"], row["format"], row["content_type"]) == ("corrupt", "png", "image/png")
     assert row["detail"]
     assert row["ms"] > 0
 
 
-def test_sound_files_of_every_format_are_accepted(check: Sluice, tmp_path: Path) -> None:
-    for extension, content in sound().items():
+def test_check_accepts_valid_files_of_every_format(check: Sluice, tmp_path: Path) -> None:
+    for extension, content in sound_files().items():
         (tmp_path / f"sample.{extension}").write_bytes(content)
-    ended = check("check", "--json", *sorted(tmp_path.glob("sample.*")))
-    assert [row for row in ended.rows if not row["accepted"]] == []
-    assert len(ended.rows) == len(sound())
-    assert ended.code == 0
+    result = check("check", "--json", *sorted(tmp_path.glob("sample.*")))
+    assert [row for row in result.rows if not row["accepted"]] == []
+    assert len(result.rows) == len(sound_files())
+    assert result.code == 0
 
 
-def test_a_rule_can_be_switched_off(check: Sluice, folder: Path) -> None:
+def test_check_skips_rules_disabled_by_options(check: Sluice, folder: Path) -> None:
     rows = check("check", "--json", "--no-blank", "--no-integrity", folder).rows
     assert {row["accepted"] for row in rows} == {True}
-    (white,) = check("check", "--json", "--no-blank", folder / "white.png").rows
-    assert (white["accepted"], white["outcome"]) == (True, "blank")
+    (blank,) = check("check", "--json", "--no-blank", folder / "white.png").rows
+    assert (blank["accepted"], blank["outcome"]) == (True, "blank")
 
 
-def test_nothing_is_scanned_for_malware(check: Sluice, tmp_path: Path) -> None:
+def test_check_does_not_scan_for_malware(check: Sluice, tmp_path: Path) -> None:
     (tmp_path / "eicar.txt").write_bytes(eicar())
     assert check("check", "--json", tmp_path / "eicar.txt").code == 0
 
 
-def test_a_person_sees_a_table_and_a_sum(check: Sluice, folder: Path) -> None:
-    ended = check("check", folder)
-    assert ended.code == 1
-    lines = ended.out.splitlines()
+def test_check_prints_a_table_and_a_summary(check: Sluice, folder: Path) -> None:
+    result = check("check", folder)
+    assert result.code == 1
+    lines = result.out.splitlines()
     assert lines[0].split() == ["verdict", "reason", "kind", "file", "detail"]
-    assert f"{folder}/below/cut.png" in ended.out
+    assert f"{folder}/below/cut.png" in result.out
     assert lines[-1].startswith("5 files in ")
     assert lines[-1].endswith(" s: 1 accepted, 4 rejected")
 
 
-def test_a_name_that_would_steer_the_terminal_is_shown_escaped(check: Sluice, tmp_path: Path) -> None:
+def test_check_escapes_control_characters_and_invalid_bytes_in_file_names(check: Sluice, tmp_path: Path) -> None:
     (tmp_path / "red\x1b[31m.txt").write_bytes(TEXT)
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/raw\xff.txt")).write_bytes(TEXT)
-    ended = check("check", tmp_path)
-    assert "\x1b" not in ended.out
-    assert "red\\x1b[31m.txt" in ended.out
-    assert "raw\\udcff.txt" in ended.out
+    result = check("check", tmp_path)
+    assert "\x1b" not in result.out
+    assert "red\\x1b[31m.txt" in result.out
+    assert "raw\\udcff.txt" in result.out
 
 
-def test_what_cannot_be_read_is_neither_accepted_nor_rejected(check: Sluice, tmp_path: Path) -> None:
+def test_check_reports_an_unreadable_file_with_exit_code_3(check: Sluice, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "good.txt").write_bytes(TEXT)
-    ended = check("check", "--json", tmp_path / "pipe", tmp_path / "good.txt")
-    assert ended.code == 3
-    pipe, good = ended.rows
+    result = check("check", "--json", tmp_path / "pipe", tmp_path / "good.txt")
+    assert result.code == 3
+    pipe, good = result.rows
     assert (pipe["accepted"], pipe["reason"], pipe["outcome"]) == (False, None, None)
     assert pipe["detail"] == "cannot be read: not a regular file"
     assert good["accepted"] is True
 
 
-def test_pipes_and_dead_links_in_a_folder_are_passed_over(check: Sluice, tmp_path: Path) -> None:
+def test_check_skips_pipes_and_dangling_or_cyclic_symlinks_in_a_folder(check: Sluice, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "dead.txt").symlink_to("/nowhere/at/all")
-    (tmp_path / "round").symlink_to(tmp_path)
+    (tmp_path / "dangling.txt").symlink_to("/nowhere/at/all")
+    (tmp_path / "cycle").symlink_to(tmp_path)
     (tmp_path / "note.txt").write_bytes(TEXT)
     assert [Path(row["path"]).name for row in check("check", "--json", tmp_path).rows] == ["note.txt"]
 
 
-def test_an_empty_folder_is_no_mistake(check: Sluice, tmp_path: Path) -> None:
-    ended = check("check", tmp_path)
-    assert (ended.code, ended.out.split(" in ")[0]) == (0, "0 files")
+def test_check_succeeds_on_an_empty_folder(check: Sluice, tmp_path: Path) -> None:
+    result = check("check", tmp_path)
+    assert (result.code, result.out.split(" in ")[0]) == (0, "0 files")
 
 
-def test_more_files_than_are_worked_on_at_once_come_in_their_order(check: Sluice, tmp_path: Path) -> None:
+def test_check_preserves_file_order_with_more_files_than_workers(check: Sluice, tmp_path: Path) -> None:
     for number in range(60):
         content = docx_file(str(number)) if number % 7 == 0 else zip_of((f"{number}.txt", TEXT))
         (tmp_path / f"{number:02}.{'docx' if number % 7 == 0 else 'zip'}").write_bytes(content)
-    ended = check.with_settings(SANDBOX_WORKERS="3")("check", "--json", tmp_path)
-    assert [Path(row["path"]).stem for row in ended.rows] == [f"{number:02}" for number in range(60)]
-    assert ended.code == 0
+    result = check.with_settings(SANDBOX_WORKERS="3")("check", "--json", tmp_path)
+    assert [Path(row["path"]).stem for row in result.rows] == [f"{number:02}" for number in range(60)]
+    assert result.code == 0
 
 
-def test_a_reader_that_leaves_early_sees_no_complaint(check: Sluice, folder: Path) -> None:
-    command = f"{' '.join(module('check', '--json'))} {folder} | head -n 1"
-    done = subprocess.run(["/bin/sh", "-c", command], env=check.environment, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.count("\n") == 1
-    assert done.stderr == ""
+def test_check_prints_no_error_when_the_reader_closes_the_pipe(check: Sluice, folder: Path) -> None:
+    command = f"{' '.join(cli_command('check', '--json'))} {folder} | head -n 1"
+    completed = subprocess.run(
+        ["/bin/sh", "-c", command], env=check.environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert completed.stdout.count("\n") == 1
+    assert completed.stderr == ""
 
 
-def test_a_sandbox_below_what_was_asked_for_judges_nothing(check: Sluice, folder: Path) -> None:
-    ended = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")("check", folder)
-    assert ended.code == 3
-    assert ended.out == ""
-    assert ended.complaint.startswith("The sandbox cannot be trusted on this machine: ")
+def test_check_prints_no_verdict_when_the_sandbox_cannot_be_trusted(check: Sluice, folder: Path) -> None:
+    result = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")("check", folder)
+    assert result.code == 3
+    assert result.out == ""
+    assert result.error_line.startswith("The sandbox cannot be trusted on this machine: ")

@@ -1,4 +1,4 @@
-"""The help: every command and option says what it is for."""
+"""Help output: every command and option has a description."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from sluice import __version__
-from sluice.cli.command import app, run
+from sluice.cli.app import app, run
 
 
 def commands(group: Any, path: str = "sluice") -> Iterator[tuple[str, Any]]:
@@ -18,30 +18,33 @@ def commands(group: Any, path: str = "sluice") -> Iterator[tuple[str, Any]]:
             yield f"{path} {name}", command
 
 
-EVERY = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
-def test_the_commands_are_those_of_the_documentation() -> None:
-    words = "serve work init migrate doctor audit backup restore migrate-bucket check upload token tenants.create tenants.list tenants.suspend tenants.resume"
-    words += " keys.create keys.list keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
-    assert set(EVERY) == {f"sluice {word.replace('.', ' ')}" for word in words.split()}
+def test_app_registers_the_documented_commands() -> None:
+    names = "serve work init migrate doctor audit backup restore migrate-bucket check upload token"
+    names += " tenants.create tenants.list tenants.suspend tenants.resume"
+    names += " keys.create keys.list keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
+    names += " reports.list reports.show console.login demo events.tail events.forward"
+    names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"
+    assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
 
-@pytest.mark.parametrize("path", EVERY)
-def test_a_command_says_what_it_does_and_what_each_word_means(path: str) -> None:
-    command = EVERY[path]
+@pytest.mark.parametrize("path", COMMANDS)
+def test_command_has_help_text_for_itself_and_each_parameter(path: str) -> None:
+    command = COMMANDS[path]
     assert command.help.strip().splitlines()[0].rstrip().endswith((".", ":", "?", ",")) or len(command.help) > 30
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
 
 
-@pytest.mark.parametrize("words", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
-def test_help_is_shown_on_standard_output(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(words) == 0
-    said = capsys.readouterr()
-    assert "Usage: sluice" in said.out
-    assert said.err == ""
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
+def test_help_is_printed_to_standard_output(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    captured = capsys.readouterr()
+    assert "Usage: sluice" in captured.out
+    assert captured.err == ""
 
 
-def test_the_version_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_only_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"sluice {__version__}\n"

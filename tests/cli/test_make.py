@@ -1,4 +1,4 @@
-"""`make` and `.ci/run` as far as they decide anything: what is built when, what is named when missing, what fails."""
+"""`make` and `.ci/run`: when the venv is built, how missing programs are reported and what fails a run."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ Clone = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What of a fresh clone `make` needs, with programs of ours before those of the machine."""
+    """Return a copy of the files that `make` needs, with a `bin` folder that comes first on PATH."""
     for name in ("scripts", ".ci"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Makefile", "requirements.lock", "requirements-dev.lock"):
@@ -24,8 +24,8 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def program(clone: Path, name: str, script: str) -> None:
-    """Put a program before those of the machine."""
+def add_program(clone: Path, name: str, script: str) -> None:
+    """Add a shell script that shadows the program of the same name on PATH."""
     path = clone / "bin" / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -34,16 +34,33 @@ def program(clone: Path, name: str, script: str) -> None:
 def run(clone: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "HOME": str(clone), **environment}
     return subprocess.run(
-        command, cwd=clone, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=clone,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
-def test_help_names_every_target_for_people(clone: Path) -> None:
-    done = run(clone, "make")
-    named = [line.split()[1] for line in done.stdout.splitlines()]
-    tried = ["fuzz", "fuzz-edge", "security", "audit", "sbom", "verdicts", "kill-sweep"]
-    tried += [
+def test_make_help_lists_every_public_target(clone: Path) -> None:
+    completed = run(clone, "make")
+    targets = [line.split()[1] for line in completed.stdout.splitlines()]
+    long = [
+        "fuzz",
+        "fuzz-edge",
+        "differential",
+        "differential-readings",
+        "security",
+        "audit",
+        "sbom",
+        "verdicts",
+        "kill-sweep",
         "faults",
+    ]
+    long += [
         "rolling-upgrade",
         "failover",
         "contract-matrix",
@@ -53,27 +70,43 @@ def test_help_names_every_target_for_people(clone: Path) -> None:
         "bench",
         "bench-scale",
         "bench-scanner",
+        "browsers",
+        "screenshots",
+        "gallery",
     ]
-    assert named == ["help", "run", "test", "test-long", "check", "format", "lock", *tried, "docs", "clean"]
+    assert targets == [
+        "help",
+        "run",
+        "quick",
+        "pythons",
+        "test",
+        "test-long",
+        "check",
+        "format",
+        "lock",
+        *long,
+        "docs",
+        "clean",
+    ]
 
 
-def test_a_python_that_is_too_old_is_named(clone: Path) -> None:
-    program(clone, "oldpython", 'case "$2" in *platform*) echo 3.10.13;; *) exit 1;; esac')
-    done = run(clone, "make", "venv", "PYTHON=oldpython")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == (
+def test_make_venv_reports_an_unsupported_python_version(clone: Path) -> None:
+    add_program(clone, "oldpython", 'case "$2" in *platform*) echo 3.10.13;; *) exit 1;; esac')
+    completed = run(clone, "make", "venv", "PYTHON=oldpython")
+    assert completed.returncode == 2
+    assert completed.stderr.splitlines()[0] == (
         "Sluice needs Python 3.11 or newer and oldpython is 3.10.13: choose one with make PYTHON=…"
     )
 
 
-def test_a_python_that_is_not_there_is_named(clone: Path) -> None:
-    done = run(clone, "make", "venv", "PYTHON=nopython")
-    assert done.returncode == 2
-    assert done.stderr.startswith("There is no nopython: ")
+def test_make_venv_reports_a_missing_python(clone: Path) -> None:
+    completed = run(clone, "make", "venv", "PYTHON=nopython")
+    assert completed.returncode == 2
+    assert completed.stderr.startswith("nopython was not found: ")
 
 
-def recorded_python(clone: Path) -> Path:
-    """Put an interpreter before the machine's that writes down what makes the venv, and makes none."""
+def recording_python(clone: Path) -> Path:
+    """Shadow the interpreter with one that logs venv and pip commands and creates a stub venv. Return the log."""
     log = clone / "log"
     script = f"""
     case "$*" in
@@ -81,32 +114,32 @@ def recorded_python(clone: Path) -> Path:
     "-m pip"*) echo "$*" >>{log};;
     *) exec {sys.executable} "$@";;
     esac"""
-    program(clone, "python3", script)
+    add_program(clone, "python3", script)
     log.touch()
     return log
 
 
-def test_the_venv_is_built_from_the_pinned_lock_and_then_left_alone(clone: Path) -> None:
-    log = recorded_python(clone)
+def test_make_venv_installs_the_pinned_lock_once(clone: Path) -> None:
+    log = recording_python(clone)
     assert run(clone, "make", "venv").returncode == 0
-    made, dependencies, project = log.read_text().splitlines()
-    assert made == "-m venv --clear .venv"
+    create_venv, dependencies, project = log.read_text().splitlines()
+    assert create_venv == "-m venv --clear .venv"
     assert "--require-hashes --requirement requirements.lock" in dependencies
     assert "--no-deps --no-build-isolation --editable ." in project
     assert run(clone, "make", "venv").stdout == ""
     assert len(log.read_text().splitlines()) == 3
 
 
-def test_the_venv_is_built_anew_when_the_lock_changes(clone: Path) -> None:
-    log = recorded_python(clone)
+def test_make_venv_rebuilds_when_the_lock_changes(clone: Path) -> None:
+    log = recording_python(clone)
     run(clone, "make", "venv")
     (clone / "requirements.lock").write_text("other==1\n")
     run(clone, "make", "venv")
     assert log.read_text().count("-m venv --clear") == 2
 
 
-def test_what_development_needs_is_added_to_the_venv(clone: Path) -> None:
-    log = recorded_python(clone)
+def test_make_venv_dev_adds_the_development_dependencies(clone: Path) -> None:
+    log = recording_python(clone)
     run(clone, "make", "venv")
     run(clone, "make", "venv-dev")
     run(clone, "make", "venv")
@@ -114,48 +147,53 @@ def test_what_development_needs_is_added_to_the_venv(clone: Path) -> None:
     assert log.read_text().count("--requirement requirements-dev.lock") == 1
 
 
-def test_an_install_that_fails_is_tried_again(clone: Path) -> None:
-    log = recorded_python(clone)
+def test_make_venv_retries_after_a_failed_install(clone: Path) -> None:
+    log = recording_python(clone)
     run(clone, "make", "venv")
     (clone / "requirements.lock").write_text("other==1\n")
-    program(clone, "python3", (clone / "bin" / "python3").read_text().replace('"-m pip"*) echo', '"-m pip"*) exit 1; echo'))
+    add_program(
+        clone, "python3", (clone / "bin" / "python3").read_text().replace('"-m pip"*) echo', '"-m pip"*) exit 1; echo')
+    )
     assert run(clone, "make", "venv").returncode == 2
-    recorded_python(clone)
+    recording_python(clone)
     assert run(clone, "make", "venv").returncode == 0
     assert log.read_text().splitlines()[-1].endswith("--editable .")
 
 
-def without_servers(clone: Path, user: str) -> subprocess.CompletedProcess[str]:
-    """Look for servers as `user` on a machine that has none on its PATH, and whose apt-get only writes down what it is asked."""
+def run_servers_script(clone: Path, user: str) -> subprocess.CompletedProcess[str]:
+    """Run `scripts/servers.sh` as `user` id with no server on PATH and an apt-get that only logs its arguments."""
     for name in ("env", "bash", "grep", "cat"):
         (clone / "bin" / name).symlink_to(str(shutil.which(name)))
-    program(clone, "id", f"echo {user}")
-    program(clone, "apt-get", f'echo "$DEBIAN_FRONTEND $*" >>{clone}/asked')
+    add_program(clone, "id", f"echo {user}")
+    add_program(clone, "apt-get", f'echo "$DEBIAN_FRONTEND $*" >>{clone}/apt_log')
     return run(clone, "scripts/servers.sh", PATH=str(clone / "bin"))
 
 
-def test_missing_servers_are_named_to_who_may_not_install(clone: Path) -> None:
-    done = without_servers(clone, "1000")
-    assert done.returncode == 0
-    assert "sudo apt-get install --no-install-recommends " in done.stdout
-    assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in done.stdout
-    assert not (clone / "asked").exists()
+def test_servers_script_lists_missing_packages_for_a_regular_user(clone: Path) -> None:
+    completed = run_servers_script(clone, "1000")
+    assert completed.returncode == 0
+    assert "sudo apt-get install --no-install-recommends " in completed.stdout
+    assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in completed.stdout
+    assert not (clone / "apt_log").exists()
 
 
-def test_missing_servers_are_installed_by_root_without_asking(clone: Path) -> None:
-    done = without_servers(clone, "0")
-    assert done.returncode == 0
-    update, install = (clone / "asked").read_text().splitlines()
+def test_servers_script_installs_missing_packages_as_root_without_prompting(clone: Path) -> None:
+    completed = run_servers_script(clone, "0")
+    assert completed.returncode == 0
+    update, install = (clone / "apt_log").read_text().splitlines()
     assert update == "noninteractive update -qq"
     assert install.startswith("noninteractive install -y -qq --no-install-recommends ")
     assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in install
 
 
 @pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("bench", 1), ("test", 1)])
-def test_ci_runs_the_checks_the_ratios_and_the_tests_and_fails_when_any_did(failing: str, code: int, clone: Path) -> None:
-    script = f'for word; do case "$word" in check|bench|test) echo "$word" >>ran; [ "$word" != "{failing}" ] || exit 2;; esac; done'
-    program(clone, "make", script)
-    done = run(clone, ".ci/run", CI="true")
+def test_ci_runs_check_bench_and_test_and_fails_when_any_fails(failing: str, code: int, clone: Path) -> None:
+    script = (
+        'for word; do case "$word" in check|bench|test) echo "$word" >>ran; '
+        f'[ "$word" != "{failing}" ] || exit 2;; esac; done'
+    )
+    add_program(clone, "make", script)
+    completed = run(clone, ".ci/run", CI="true")
     assert (clone / "ran").read_text().split() == ["check", "bench", "test"]
-    assert done.returncode == code
-    assert (f"failed: make {failing}" in done.stderr) is bool(failing)
+    assert completed.returncode == code
+    assert (f"failed: make {failing}" in completed.stderr) is bool(failing)

@@ -1,25 +1,38 @@
-"""What is wrong is said in one sentence, with the exit code that a script can tell it by, and never with a trace."""
+"""Errors: one sentence on standard error, an exit code that scripts can test, and no traceback."""
+
+import json
 
 import pytest
 
-from sluice.cli.command import run
-from sluice.cli.faults import worded
-from sluice.cli.outcomes import CommandRefused, Exit
-from sluice.db.database import DatabaseAway
+from sluice.cli.app import run
+from sluice.cli.output import CommandRefused, Exit, describe_fault
+from sluice.db.database import DatabaseUnavailable
 from sluice.db.migrate import newest
-from sluice.engines.sandbox import SandboxBroken
-from sluice.engines.storage import StoreFault
-from sluice.errors import NotFound, Unavailable
+from sluice.errors import NotFound, ServiceUnavailable
 from sluice.kit.secret_files import SecretFileRefused
+from sluice.sandbox import SandboxBroken
+from sluice.storage import StoreError
 from sluice.wiring.start import StartRefused
 from tests.cli.commands import Sluice
 
-WRONG_LINES = [
+INVALID_COMMAND_LINES = [
     (("nonsense",), "No such command 'nonsense'. See `sluice --help`."),
     (("keys", "nonsense"), "No such command 'nonsense'. See `sluice keys --help`."),
     (("tenants", "create"), "Missing option '--name'. See `sluice tenants create --help`."),
     (("serve", "--fast"), "No such option: --fast"),
-    (("keys", "create", "--tenant", "t", "--name", "a\nb", "--scope", "admin"), "expected 1 to 255 printable characters"),
+    (
+        ("keys", "create", "--tenant", "t", "--name", "a\nb", "--scope", "admin"),
+        "expected 1 to 255 printable characters",
+    ),
+    *(
+        ((*words, tenant), "expected 1 to 64 letters, digits, hyphens and underscores")
+        for words in (("tenants", "suspend"), ("keys", "list", "--tenant"), ("quarantine", "list", "--tenant"))
+        for tenant in ("..", "a/b", "x" * 65, "ten_1\n")
+    ),
+    (
+        ("token", "--tenant", "../t", "--subject", "s", "--scope", "admin"),
+        "expected 1 to 64 letters, digits, hyphens and underscores",
+    ),
     (("keys", "create", "--tenant", "t", "--name", "  ", "--scope", "admin"), "expected 1 to 255 printable characters"),
     (("keys", "create", "--tenant", "t", "--name", "n", "--scope", "root"), "'root' is not one of 'upload'"),
     (
@@ -33,13 +46,15 @@ WRONG_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "sentence"), WRONG_LINES)
-def test_a_wrong_command_line_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(words) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert sentence in said.err
+@pytest.mark.parametrize(("arguments", "sentence"), INVALID_COMMAND_LINES)
+def test_invalid_command_line_prints_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert sentence in captured.err
 
 
 @pytest.mark.parametrize(
@@ -53,93 +68,115 @@ def test_a_wrong_command_line_is_one_sentence(words: tuple[str, ...], sentence: 
         ("PRODUCTION", "maybe"),
     ],
 )
-def test_a_wrong_setting_is_named(
+def test_invalid_setting_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(f"SLUICE_{name}", value)
     assert run(["tenants", "list"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"sluice: The settings are wrong. SLUICE_{name}: ")
-    assert said.count("\n") == 1
+    captured = capsys.readouterr().err
+    assert captured.startswith(f"sluice: The settings are wrong. SLUICE_{name}: ")
+    assert captured.count("\n") == 1
 
 
-def test_every_wrong_setting_is_named_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_invalid_settings_are_named_together(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("SLUICE_PORT", "-1")
     monkeypatch.setenv("SLUICE_SCANNER", "all")
     run(["doctor"])
-    said = capsys.readouterr().err
-    assert "SLUICE_PORT: " in said
-    assert "SLUICE_SCANNER: " in said
+    captured = capsys.readouterr().err
+    assert "SLUICE_PORT: " in captured
+    assert "SLUICE_SCANNER: " in captured
 
 
-def test_a_secret_in_a_wrong_setting_is_not_repeated(sluice: Sluice) -> None:
-    ended = sluice.with_settings(DATABASE_URL="mysql://admin:hunter2@db/sluice")("tenants", "list")
-    assert ended.code == 3
-    assert "SLUICE_DATABASE_URL" in ended.complaint
-    assert "hunter2" not in ended.err
+def test_invalid_setting_error_omits_the_secret_value(sluice: Sluice) -> None:
+    result = sluice.with_settings(DATABASE_URL="mysql://admin:hunter2@db/sluice")("tenants", "list")
+    assert result.code == 3
+    assert "SLUICE_DATABASE_URL" in result.error_line
+    assert "hunter2" not in result.err
 
 
-def test_a_folder_without_a_database_is_not_made_into_one(sluice: Sluice) -> None:
-    ended = sluice("tenants", "list")
-    assert ended.code == 3
-    assert "run `sluice init` first" in ended.complaint
+def test_tenants_list_does_not_create_a_missing_database(sluice: Sluice) -> None:
+    result = sluice("tenants", "list")
+    assert result.code == 3
+    assert "run `sluice init` first" in result.error_line
     assert not sluice.data_dir.exists()
 
 
-def test_a_database_of_another_release_is_refused(sluice: Sluice) -> None:
+def test_tenants_list_refuses_a_database_with_another_schema_version(sluice: Sluice) -> None:
     sluice.data_dir.mkdir()
     (sluice.data_dir / "sluice.db").touch()
-    ended = sluice("tenants", "list")
-    assert ended.code == 3
-    assert f"is at schema none and this release needs {newest()}: run `sluice migrate`." in ended.complaint
+    result = sluice("tenants", "list")
+    assert result.code == 3
+    assert f"is at schema none and this release needs {newest()}: run `sluice migrate`." in result.error_line
 
 
-def test_a_database_that_does_not_answer_is_said_to_be_away(sluice: Sluice) -> None:
-    ended = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("tenants", "list")
-    assert ended.code == 3
-    assert ended.complaint.startswith("The database is away: ")
+def test_tenants_list_reports_an_unreachable_database(sluice: Sluice) -> None:
+    result = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("tenants", "list")
+    assert result.code == 3
+    assert result.error_line.startswith("The database is unavailable: ")
 
 
-def test_a_data_folder_that_cannot_be_made_is_named(sluice: Sluice) -> None:
+def test_init_names_a_data_folder_that_cannot_be_created(sluice: Sluice) -> None:
     (sluice.folder / "data").write_text("a file")
-    ended = sluice("init")
-    assert ended.code == 3
-    assert str(sluice.data_dir) in ended.complaint
+    result = sluice("init")
+    assert result.code == 3
+    assert str(sluice.data_dir) in result.error_line
 
 
-def test_an_open_key_file_is_refused(sluice: Sluice) -> None:
+def test_init_refuses_a_key_file_readable_by_others(sluice: Sluice) -> None:
     sluice("init", "--json")
     (sluice.data_dir / "keys" / "jwt.pem").chmod(0o644)
-    ended = sluice("init")
-    assert ended.code == 3
-    assert "chmod 600" in ended.complaint
+    result = sluice("init")
+    assert result.code == 3
+    assert "chmod 600" in result.error_line
 
 
 @pytest.mark.parametrize(
-    ("fault", "sentence", "code"),
+    ("exception", "sentence", "code"),
     [
         (CommandRefused("No.", Exit.USAGE), "No.", Exit.USAGE),
         (StartRefused("Start clamd."), "Start clamd.", Exit.FAILED),
         (SecretFileRefused("It is open."), "It is open.", Exit.FAILED),
         (SandboxBroken("no seccomp"), "The sandbox cannot be trusted on this machine: no seccomp.", Exit.FAILED),
-        (StoreFault("the disk fails"), "The store fails: the disk fails.", Exit.FAILED),
-        (DatabaseAway("gone"), "The database is away: gone.", Exit.FAILED),
+        (StoreError("the disk fails"), "The store fails: the disk fails.", Exit.FAILED),
+        (DatabaseUnavailable("gone"), "The database is unavailable: gone.", Exit.FAILED),
         (NotFound(), "Resource not found: Not found.", Exit.REFUSED),
-        (Unavailable("file checker"), "The file checker is unavailable", Exit.FAILED),
+        (ServiceUnavailable("file checker"), "The file checker is unavailable", Exit.FAILED),
         (PermissionError(13, "Permission denied", "/x"), "/x: Permission denied.", Exit.FAILED),
         (ExceptionGroup("several", [ValueError("?"), StartRefused("Start clamd.")]), "Start clamd.", Exit.FAILED),
     ],
 )
-def test_a_known_fault_has_its_sentence_and_code(fault: Exception, sentence: str, code: Exit) -> None:
-    known = worded(fault)
-    assert known is not None
-    assert sentence in known[0]
-    assert known[1] is code
+def test_known_exception_has_its_sentence_and_exit_code(exception: Exception, sentence: str, code: Exit) -> None:
+    described = describe_fault(exception)
+    assert described is not None
+    assert sentence in described[0]
+    assert described[1] is code
 
 
-def test_an_unexpected_fault_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sluice.cli.configured.read_settings", lambda: 1 // 0)
+def test_unexpected_exception_prints_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sluice.cli.environment.read_settings", lambda: 1 // 0)
     assert run(["doctor"]) == 3
-    said = capsys.readouterr().err
-    assert said.startswith("sluice: Something unexpected happened: ZeroDivisionError")
-    assert said.count("\n") == 1
+    captured = capsys.readouterr().err
+    assert captured.startswith("sluice: Something unexpected happened: ZeroDivisionError")
+    assert captured.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("tenants", "list", "--json"), 3, "There is no database at"),
+        (("tenants", "create", "--json"), 2, "Missing option '--name'"),
+    ],
+)
+def test_with_json_the_reason_of_a_failure_is_json_too(
+    arguments: tuple[str, ...], code: int, words: str, sluice: Sluice
+) -> None:
+    result = sluice(*arguments)
+    assert result.code == code
+    assert result.out == ""
+    failure = json.loads(result.err)
+    assert words in failure["error"]
+    assert failure["exit_code"] == code

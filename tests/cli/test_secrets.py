@@ -1,4 +1,4 @@
-"""`sluice secrets`: a new key for what is sealed at rest, without a restart, and however often it is cut off."""
+"""`sluice secrets`: rotate the key of sealed secrets without a restart, and resume after interruptions."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sluice.buckets import Bucket, repository
 from sluice.buckets.service import secret_binding
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
+from sluice.db.rls import ALL_TENANTS
 from sluice.kit.cipher import CannotOpen
 from sluice.kit.keyring_file import KeyringFile, add_key
 from sluice.tenants.service import Tenants
@@ -19,13 +19,13 @@ from tests.cli.commands import Sluice
 
 
 @pytest.fixture
-def own(sluice: Sluice) -> Sluice:
-    """A folder of its own that was set up: a rotation concerns everybody in it."""
+def isolated(sluice: Sluice) -> Sluice:
+    """The command in an initialized folder of its own, because a rotation affects every tenant in it."""
     assert sluice("init", "--json").code == 0
     return sluice
 
 
-def ring_of(sluice: Sluice) -> dict[str, Any]:
+def keyring_content(sluice: Sluice) -> dict[str, Any]:
     ring: dict[str, Any] = json.loads((sluice.data_dir / "keys" / "buckets.json").read_text())
     return ring
 
@@ -34,20 +34,20 @@ def keyring(sluice: Sluice) -> KeyringFile:
     return KeyringFile(sluice.data_dir / "keys" / "buckets.json")
 
 
-def keep_buckets(sluice: Sluice, count: int) -> list[Bucket]:
-    """Put buckets into the database as the service does, without asking any store."""
+def store_buckets(sluice: Sluice, count: int) -> list[Bucket]:
+    """Insert buckets into the database as the service does, without contacting a store."""
 
-    async def keep() -> list[Bucket]:
+    async def store() -> list[Bucket]:
         database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
         tenant_id = (await Tenants(database).create("Weir & Sons", "free")).tenant_id
-        kept = [_bucket(sluice, tenant_id, number) for number in range(count)]
-        async with database.transaction(EVERYBODY) as connection:
-            for bucket in kept:
+        buckets = [_bucket(sluice, tenant_id, number) for number in range(count)]
+        async with database.transaction(ALL_TENANTS) as connection:
+            for bucket in buckets:
                 await repository.add(connection, bucket)
         await database.aclose()
-        return kept
+        return buckets
 
-    return asyncio.run(keep())
+    return asyncio.run(store())
 
 
 def _bucket(sluice: Sluice, tenant_id: str, number: int) -> Bucket:
@@ -69,10 +69,10 @@ def _bucket(sluice: Sluice, tenant_id: str, number: int) -> Bucket:
     return Bucket(**fields | {"secret_sealed": keyring(sluice).seal(f"secret {number}", bound_to=binding)})
 
 
-def sealed_of(sluice: Sluice) -> dict[str, str]:
+def sealed_secrets(sluice: Sluice) -> dict[str, str]:
     async def read() -> dict[str, str]:
         database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
-        async with database.reading(EVERYBODY) as connection:
+        async with database.reading(ALL_TENANTS) as connection:
             rows = (await connection.execute(text("SELECT config_id, secret_sealed FROM storage_configs"))).all()
         await database.aclose()
         return {row.config_id: row.secret_sealed for row in rows}
@@ -80,55 +80,56 @@ def sealed_of(sluice: Sluice) -> dict[str, str]:
     return asyncio.run(read())
 
 
-def assert_all_open_with(sluice: Sluice, buckets: list[Bucket]) -> None:
-    ring, sealed = keyring(sluice), sealed_of(sluice)
+def assert_current_key_opens(sluice: Sluice, buckets: list[Bucket]) -> None:
+    ring, sealed = keyring(sluice), sealed_secrets(sluice)
     for number, bucket in enumerate(buckets):
         assert ring.open(sealed[bucket.config_id], bound_to=secret_binding(bucket)) == f"secret {number}"
         assert ring.is_current(sealed[bucket.config_id])
 
 
 @pytest.mark.asvs("13.3.4", "11.2.2")
-def test_a_rotation_seals_everything_with_a_new_key(own: Sluice) -> None:
-    buckets, before = keep_buckets(own, 3), ring_of(own)
-    ended = own("secrets", "rotate")
-    assert ended.code == 0, ended.err
-    assert "sealed 3 secret(s)" in ended.out
-    assert ring_of(own)["primary"] != before["primary"]
-    assert before["keys"].items() < ring_of(own)["keys"].items()
-    assert_all_open_with(own, buckets)
+def test_rotate_seals_every_secret_with_a_new_key(isolated: Sluice) -> None:
+    buckets, before = store_buckets(isolated, 3), keyring_content(isolated)
+    result = isolated("secrets", "rotate")
+    assert result.code == 0, result.err
+    assert "sealed 3 secret(s)" in result.out
+    assert keyring_content(isolated)["primary"] != before["primary"]
+    assert before["keys"].items() < keyring_content(isolated)["keys"].items()
+    assert_current_key_opens(isolated, buckets)
 
 
-def test_the_old_keys_go_when_they_are_told_to(own: Sluice) -> None:
-    buckets = keep_buckets(own, 2)
+def test_retire_removes_the_old_keys(isolated: Sluice) -> None:
+    buckets = store_buckets(isolated, 2)
     old = buckets[0].secret_sealed
-    own("secrets", "rotate")
-    assert own("secrets", "retire").out == "Let go of 1 old key(s).\n"
-    assert len(ring_of(own)["keys"]) == 1
-    assert_all_open_with(own, buckets)
+    isolated("secrets", "rotate")
+    assert isolated("secrets", "retire").out == "Removed 1 old key(s).\n"
+    assert len(keyring_content(isolated)["keys"]) == 1
+    assert_current_key_opens(isolated, buckets)
     with pytest.raises(CannotOpen):
-        keyring(own).open(old, bound_to=secret_binding(buckets[0]))
+        keyring(isolated).open(old, bound_to=secret_binding(buckets[0]))
 
 
 @pytest.mark.asvs("13.3.4")
-def test_a_rotation_that_was_cut_off_is_finished_without_another_key(own: Sluice) -> None:
-    buckets = keep_buckets(own, 120)
-    add_key(own.data_dir / "keys" / "buckets.json")  # as a command that died after its first step has left it
-    assert own("secrets", "retire").complaint.startswith("120 secret(s) are still sealed with an old key")
-    primary = ring_of(own)["primary"]
-    ended = own("secrets", "rotate")
-    assert f"Finished with the key {primary}: sealed 120 secret(s)" in ended.out
-    assert ring_of(own)["primary"] == primary
-    assert_all_open_with(own, buckets)
+def test_rotate_resumes_an_interrupted_rotation_without_adding_a_key(isolated: Sluice) -> None:
+    buckets = store_buckets(isolated, 120)
+    # The state after a command that was killed after its first step.
+    add_key(isolated.data_dir / "keys" / "buckets.json")
+    assert isolated("secrets", "retire").error_line.startswith("120 secret(s) are still sealed with an old key")
+    primary = keyring_content(isolated)["primary"]
+    result = isolated("secrets", "rotate")
+    assert f"Finished with the key {primary}: sealed 120 secret(s)" in result.out
+    assert keyring_content(isolated)["primary"] == primary
+    assert_current_key_opens(isolated, buckets)
 
 
-def test_retiring_without_an_old_key_changes_nothing(own: Sluice) -> None:
-    before = ring_of(own)
-    assert own("secrets", "retire").out == "There is no old key.\n"
-    assert ring_of(own) == before
+def test_retire_without_an_old_key_changes_nothing(isolated: Sluice) -> None:
+    before = keyring_content(isolated)
+    assert isolated("secrets", "retire").out == "There is no old key.\n"
+    assert keyring_content(isolated) == before
 
 
-def test_no_key_is_ever_shown(own: Sluice) -> None:
-    keep_buckets(own, 1)
-    shown = [own("secrets", "rotate"), own("secrets", "retire")]
-    keys = ring_of(own)["keys"].values()
-    assert not [key for key in keys if any(key in ended.out + ended.err for ended in shown)]
+def test_secrets_commands_print_no_key(isolated: Sluice) -> None:
+    store_buckets(isolated, 1)
+    results = [isolated("secrets", "rotate"), isolated("secrets", "retire")]
+    keys = keyring_content(isolated)["keys"].values()
+    assert not [key for key in keys if any(key in result.out + result.err for result in results)]

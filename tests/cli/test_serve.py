@@ -1,4 +1,4 @@
-"""`sluice serve`: the first start welcomes, later ones keep, and an end drains."""
+"""`sluice serve`: first start, later starts, shutdown with draining, and isolation of the zygote."""
 
 import re
 import signal
@@ -20,103 +20,108 @@ pytestmark = pytest.mark.xdist_group("serve")
 
 
 @pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server on its first start."""
-    with sluice_in(tmp_path_factory.mktemp("newcomer")).started() as server:
+def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server in a new folder, on its first start."""
+    with sluice_in(tmp_path_factory.mktemp("first_start")).started() as server:
         yield server
 
 
-def curl_lines(server: Running) -> list[str]:
-    return [line for line in server.shown.splitlines() if line.startswith("curl ")]
+def curl_commands(server: Running) -> list[str]:
+    return [line for line in server.output.splitlines() if line.startswith("curl ")]
 
 
-def paste(line: str, folder: Path) -> str:
-    """Run a line as a newcomer's shell does, in whatever folder it is."""
+def run_in_shell(line: str, folder: Path) -> str:
+    """Run a line in a shell and return its standard output."""
     require("curl", "curl", apt="curl")
-    done = subprocess.run(["/bin/sh", "-ec", line], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(
+        ["/bin/sh", "-ec", line], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
-def test_the_first_start_shows_three_lines_that_create_upload_and_download(newcomer: Running, tmp_path: Path) -> None:
-    create, upload, download = curl_lines(newcomer)
-    assert '"message":"Context created"' in paste(create, tmp_path)
-    assert '"message":"File uploaded"' in paste(upload, tmp_path)
-    assert paste(download, tmp_path) == "Hello, Sluice!"
+def test_first_start_prints_curl_commands_that_create_upload_and_download(first_start: Running, tmp_path: Path) -> None:
+    create, upload, download = curl_commands(first_start)
+    assert '"message":"Context created"' in run_in_shell(create, tmp_path)
+    assert '"message":"File uploaded"' in run_in_shell(upload, tmp_path)
+    assert run_in_shell(download, tmp_path) == "Hello, Sluice!"
 
 
-def test_the_first_start_shows_tenant_and_key_once(newcomer: Running) -> None:
-    assert len(re.findall(r"^  tenant   ten_\w+ \(default, plan unlimited\)$", newcomer.shown, re.MULTILINE)) == 1
-    assert len(re.findall(r"^  api key  sl_live_\w{62}$", newcomer.shown, re.MULTILINE)) == 1
+def test_first_start_prints_tenant_and_key_once(first_start: Running) -> None:
+    assert len(re.findall(r"^  tenant   ten_\w+ \(default, plan unlimited\)$", first_start.output, re.MULTILINE)) == 1
+    assert len(re.findall(r"^  api key  sl_live_\w{62}$", first_start.output, re.MULTILINE)) == 1
 
 
-def test_the_address_of_the_docs_answers(newcomer: Running) -> None:
-    (address,) = re.findall(r"^  API docs  (\S+)$", newcomer.shown, re.MULTILINE)
-    assert address == f"{newcomer.url}/docs"
+def test_first_start_prints_a_reachable_docs_url(first_start: Running) -> None:
+    (address,) = re.findall(r"^  API docs  (\S+)$", first_start.output, re.MULTILINE)
+    assert address == f"{first_start.url}/docs"
     assert httpx.get(address).status_code == 200
 
 
 @pytest.mark.asvs("13.3.1", "6.3.2")
-def test_production_makes_no_tenant_by_itself(sluice: Sluice) -> None:
+def test_production_start_creates_no_tenant(sluice: Sluice) -> None:
     sluice("init", "--json")
     with sqlite3.connect(sluice.data_dir / "sluice.db") as database:
         database.execute("DELETE FROM api_keys")
         database.execute("DELETE FROM tenants")
     database.close()
     with sluice.with_settings(PRODUCTION="true").running() as server:
-        assert "Welcome" not in server.shown
+        assert "Welcome" not in server.output
     assert sluice("tenants", "list", "--json").rows == []
 
 
-def test_production_does_not_start_on_key_files_that_nobody_keeps(sluice: Sluice) -> None:
-    ended = sluice.with_settings(PRODUCTION="true", PORT=str(free_port()))("serve")
-    assert ended.code == 3
-    assert ended.err.splitlines()[-1].startswith(f"sluice: The secret file {sluice.data_dir}/keys/")
+def test_production_start_refuses_missing_key_files(sluice: Sluice) -> None:
+    result = sluice.with_settings(PRODUCTION="true", PORT=str(free_port()))("serve")
+    assert result.code == 3
+    assert result.err.splitlines()[-1].startswith(f"sluice: The secret file {sluice.data_dir}/keys/")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_end_lets_an_upload_under_way_finish_and_the_next_start_keeps_it(number: signal.Signals, sluice: Sluice) -> None:
+def test_shutdown_finishes_an_active_upload_and_the_next_start_lists_it(number: signal.Signals, sluice: Sluice) -> None:
     with sluice.started() as server:
-        (key,) = re.findall(r"^  api key  (\S+)$", server.shown, re.MULTILINE)
+        (key,) = re.findall(r"^  api key  (\S+)$", server.output, re.MULTILINE)
         headers = {"Authorization": key}
         httpx.post(
-            f"{server.url}/api/v1/contexts", json={"context_key": "slow", "display_name": "Slow"}, headers=headers, timeout=30
+            f"{server.url}/api/v1/contexts",
+            json={"context_key": "slow", "display_name": "Slow"},
+            headers=headers,
+            timeout=30,
         )
-        with half_sent_upload(server, key) as connection:
+        with start_upload(server, key) as connection:
             server.process.send_signal(number)
-            wait_until_nobody_listens(server)
-            connection.sendall(_END)
+            wait_until_refused(server)
+            connection.sendall(_UPLOAD_END)
             assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
         assert server.process.wait(30) == 0
-        assert '"draining"' in server.shown
-        assert "Traceback" not in server.shown
+        assert '"draining"' in server.output
+        assert "Traceback" not in server.output
     with sluice.running() as server:
-        kept = httpx.get(f"{server.url}/api/v1/files?context=slow", headers=headers, timeout=30).json()["data"]
-        assert [file["original_filename"] for file in kept] == ["a.txt"]
-        assert "Welcome" not in server.shown
-        assert "sl_live_" not in server.shown
+        files = httpx.get(f"{server.url}/api/v1/files?context=slow", headers=headers, timeout=30).json()["data"]
+        assert [file["original_filename"] for file in files] == ["a.txt"]
+        assert "Welcome" not in server.output
+        assert "sl_live_" not in server.output
     assert len(sluice("tenants", "list", "--json").rows) == 1
 
 
-_END = b'more\r\n--b\r\nContent-Disposition: form-data; name="context"\r\n\r\nslow\r\n--b--\r\n'
+_UPLOAD_END = b'more\r\n--b\r\nContent-Disposition: form-data; name="context"\r\n\r\nslow\r\n--b--\r\n'
 
 
-def half_sent_upload(server: Running, key: str) -> socket.socket:
-    """Send all but the end of an upload, to which the server has answered that it has begun to read."""
-    begin = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nsome and '
-    length = len(begin) + len(_END)
+def start_upload(server: Running, key: str) -> socket.socket:
+    """Send an upload except for its end, after the server replied 100 Continue."""
+    body_start = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nsome and '
+    length = len(body_start) + len(_UPLOAD_END)
     head = f"POST /api/v1/files/upload HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\nContent-Length: {length}\r\n"
     head += "Content-Type: multipart/form-data; boundary=b\r\nExpect: 100-continue\r\n\r\n"
     host, _, port = server.url.removeprefix("http://").partition(":")
     connection = socket.create_connection((host, int(port)), timeout=30)
     connection.sendall(head.encode())
     assert connection.recv(1024).startswith(b"HTTP/1.1 100 ")
-    connection.sendall(begin)
+    connection.sendall(body_start)
     return connection
 
 
-def wait_until_nobody_listens(server: Running) -> None:
-    """New connections are refused from the moment at which draining begins."""
+def wait_until_refused(server: Running) -> None:
+    """Connect until the server refuses connections, which it does while it drains."""
     host, _, port = server.url.removeprefix("http://").partition(":")
     try:
         while True:
@@ -126,28 +131,28 @@ def wait_until_nobody_listens(server: Running) -> None:
         return
 
 
-def test_a_taken_address_is_said_before_anything_is_made(sluice: Sluice) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        ended = sluice.with_settings(PORT=str(port))("serve")
-    assert ended.code == 3
-    assert ended.complaint.startswith(f"Sluice cannot listen on 127.0.0.1:{port}: Address already in use.")
+def test_serve_reports_a_port_in_use_before_creating_data(sluice: Sluice) -> None:
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = occupied.getsockname()[1]
+        result = sluice.with_settings(PORT=str(port))("serve")
+    assert result.code == 3
+    assert result.error_line.startswith(f"Sluice cannot listen on 127.0.0.1:{port}: Address already in use.")
     assert not sluice.data_dir.exists()
 
 
-def test_an_address_that_is_not_here_is_said(sluice: Sluice) -> None:
-    ended = sluice.with_settings(HOST="192.0.2.1")("serve")
-    assert ended.code == 3
-    assert ended.complaint.startswith("Sluice cannot listen on 192.0.2.1:8000: ")
+def test_serve_reports_an_address_that_is_not_local(sluice: Sluice) -> None:
+    result = sluice.with_settings(HOST="192.0.2.1")("serve")
+    assert result.code == 3
+    assert result.error_line.startswith("Sluice cannot listen on 192.0.2.1:8000: ")
 
 
-def test_an_engine_that_refuses_ends_the_start_with_its_sentence(sluice: Sluice) -> None:
-    ended = sluice.with_settings(PORT=str(free_port()), SCANNER="clamd", CLAMD="nowhere")("serve")
-    assert ended.code == 3
-    assert ended.err.splitlines()[-1].startswith("sluice: SLUICE_CLAMD: ")
-    assert "sl_live_" not in ended.out
+def test_serve_exits_with_the_error_of_an_engine_that_refuses_to_start(sluice: Sluice) -> None:
+    result = sluice.with_settings(PORT=str(free_port()), SCANNER="clamd", CLAMD="nowhere")("serve")
+    assert result.code == 3
+    assert result.err.splitlines()[-1].startswith("sluice: SLUICE_CLAMD: ")
+    assert "sl_live_" not in result.out
 
 
 SECRET = "canary-of-the-zygote"
@@ -158,40 +163,45 @@ def _children(pid: int) -> list[int]:
 
 
 @pytest.mark.asvs("13.3.2", "15.2.5")
-def test_what_begins_before_the_server_gets_none_of_its_secrets_and_none_of_its_descriptors(
-    tmp_path: Path,
-) -> None:
-    """The zygote is begun as early as can be, and every checker is a fork of it."""
+def test_zygote_and_its_forks_inherit_no_secrets_or_descriptors_of_the_server(tmp_path: Path) -> None:
+    """The zygote starts before the server, and every checker is a fork of it."""
     sluice = sluice_in(tmp_path)
-    told = sluice.with_settings(METRICS_TOKEN=SECRET, DATABASE_URL=f"sqlite:///{sluice.folder}/{SECRET}.db", SANDBOX_WORKERS="2")
-    with told.started() as server:
+    configured = sluice.with_settings(
+        METRICS_TOKEN=SECRET, DATABASE_URL=f"sqlite:///{sluice.folder}/{SECRET}.db", SANDBOX_WORKERS="2"
+    )
+    with configured.started() as server:
         (zygote,) = _children(server.process.pid)
-        family = [zygote, *_children(zygote)]
-        assert len(family) > 1
+        pids = [zygote, *_children(zygote)]
+        assert len(pids) > 1
         sockets = [line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         listening = {f"socket:[{inode}]" for inode in sockets}
-        for pid in family:
-            own = Path("/proc") / str(pid)
-            assert SECRET.encode() not in (own / "environ").read_bytes()
-            assert SECRET.encode() not in (own / "cmdline").read_bytes()
-            assert b"SLUICE_" not in (own / "environ").read_bytes()
-            held = {str(fd.readlink()) for fd in (own / "fd").iterdir()}
-            assert {name.partition(":")[0] for name in held} <= {"socket", "/memfd", "/dev/null", "/dev/urandom"}, held
-            assert not held & listening
-            assert SECRET.encode() not in (own / "maps").read_bytes()
+        for pid in pids:
+            proc = Path("/proc") / str(pid)
+            assert SECRET.encode() not in (proc / "environ").read_bytes()
+            assert SECRET.encode() not in (proc / "cmdline").read_bytes()
+            assert b"SLUICE_" not in (proc / "environ").read_bytes()
+            descriptors = {str(fd.readlink()) for fd in (proc / "fd").iterdir()}
+            assert {name.partition(":")[0] for name in descriptors} <= {
+                "socket",
+                "/memfd",
+                "/dev/null",
+                "/dev/urandom",
+            }, descriptors
+            assert not descriptors & listening
+            assert SECRET.encode() not in (proc / "maps").read_bytes()
 
 
 @pytest.mark.asvs("6.3.2")
-def test_servers_that_start_first_at_once_make_one_tenant_and_show_one_key(tmp_path: Path) -> None:
+def test_concurrent_first_starts_create_one_tenant_and_print_one_key(tmp_path: Path) -> None:
     shared = str(tmp_path / "data")
     with ThreadPoolExecutor(3) as pool, ExitStack() as running:
-        installed = [sluice_in(tmp_path / str(number), DATA_DIR=shared) for number in range(3)]
-        servers = list(pool.map(lambda one: running.enter_context(one.running()), installed))
-        keys = [key for server in servers for key in set(re.findall(r"sl_live_\w+", server.shown))]
+        sluices = [sluice_in(tmp_path / str(number), DATA_DIR=shared) for number in range(3)]
+        servers = list(pool.map(lambda sluice: running.enter_context(sluice.running()), sluices))
+        keys = [key for server in servers for key in set(re.findall(r"sl_live_\w+", server.output))]
         assert len(keys) == 1
         for server in servers:
-            answer = httpx.get(f"{server.url}/api/v1/contexts", headers={"Authorization": keys[0]})
-            assert answer.status_code == 200
+            response = httpx.get(f"{server.url}/api/v1/contexts", headers={"Authorization": keys[0]})
+            assert response.status_code == 200
         with sqlite3.connect(tmp_path / "data" / "sluice.db") as database:
             assert database.execute("SELECT count(*) FROM tenants").fetchone() == (1,)
             assert database.execute("SELECT count(*) FROM api_keys").fetchone() == (1,)

@@ -1,17 +1,17 @@
-"""SLUICE_STORAGE_URL: the platform's store in one word, a folder or a bucket."""
+"""SLUICE_STORAGE_URL: the platform's store as one URL, of a folder or a bucket."""
 
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from sluice.engines.storage.local import LocalStore
-from sluice.engines.storage.s3 import S3Store
 from sluice.settings import Settings
-from sluice.wiring.storing import make_stores
+from sluice.storage.local.store import LocalStore
+from sluice.storage.s3.store import S3Store
+from sluice.wiring.storage import make_stores
 
 
-async def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
+async def test_file_url_selects_the_local_store(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, storage_url=f"file://{tmp_path}/a%20folder")
     stores = make_stores(settings)
     assert isinstance(stores.of(None), LocalStore)
@@ -19,21 +19,26 @@ async def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     await stores.aclose()
 
 
-async def test_an_s3_url_is_a_bucket(tmp_path: Path) -> None:
+async def test_s3_url_selects_the_s3_store(tmp_path: Path) -> None:
     stores = make_stores(
-        Settings(data_dir=tmp_path, storage_url="s3://archive", storage_access_key_id="id", storage_secret_access_key="secret")
+        Settings(
+            data_dir=tmp_path,
+            storage_url="s3://archive",
+            storage_access_key_id="id",
+            storage_secret_access_key="secret",
+        )
     )
     assert isinstance(stores.of(None), S3Store)
     await stores.aclose()
 
 
 @pytest.mark.parametrize("url", ["archive", "file://relative", "s3://", "s3://Archive", "s3://a/b", "https://archive"])
-def test_another_url_is_refused(url: str) -> None:
+def test_invalid_storage_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="storage_url"):
         Settings(storage_url=url)
 
 
 @pytest.mark.parametrize("other", [{"storage_dir": "folder"}, {"storage_bucket": "archive"}])
-def test_two_words_for_the_store_are_refused(other: dict[str, str]) -> None:
+def test_storage_url_with_another_storage_setting_is_refused(other: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="expected without SLUICE_STORAGE_DIR"):
-        Settings(storage_url="s3://archive", **other)  # type: ignore[arg-type]  # as the environment gives them
+        Settings(storage_url="s3://archive", **other)  # type: ignore[arg-type]  # as read from the environment

@@ -1,4 +1,4 @@
-"""Two roles on PostgreSQL: the owner of the tables migrates, and the service works in a role that owns nothing."""
+"""Two roles on PostgreSQL: the table owner migrates, and the service uses a role that owns no table."""
 
 from pathlib import Path
 
@@ -11,36 +11,40 @@ from tests.servers.postgres import Postgres
 
 @pytest.fixture
 def urls(postgres: Postgres) -> tuple[str, str]:
-    """A fresh database as its owner and as the service's role."""
+    """The URLs of a new database for its owner and for the service role."""
     owner = postgres.createdb().replace("+asyncpg", "")
     return owner, postgres.for_service(owner)
 
 
 @pytest.fixture
 def service(tmp_path: Path, urls: tuple[str, str]) -> Sluice:
-    """The command in the service's role alone."""
+    """The command with the service role only."""
     return sluice_in(tmp_path / "service", DATABASE_URL=urls[1])
 
 
-def test_the_services_role_is_told_who_has_to_migrate(service: Sluice) -> None:
-    ended = service("init")
-    assert ended.code == 3
-    assert "SLUICE_MIGRATION_DATABASE_URL" in ended.complaint
-    assert str(newest()) in ended.complaint
+def test_init_in_the_service_role_names_the_migration_setting(service: Sluice) -> None:
+    result = service("init")
+    assert result.code == 3
+    assert "SLUICE_MIGRATION_DATABASE_URL" in result.error_line
+    assert str(newest()) in result.error_line
 
 
-def test_once_the_owner_has_migrated_the_services_role_is_enough(service: Sluice, urls: tuple[str, str], tmp_path: Path) -> None:
+def test_service_role_can_initialize_a_database_migrated_by_the_owner(
+    service: Sluice, urls: tuple[str, str], tmp_path: Path
+) -> None:
     owner = sluice_in(tmp_path / "owner", DATABASE_URL=urls[1], MIGRATION_DATABASE_URL=urls[0])
     assert owner("migrate").out.strip() == f"Schema none became {newest()}."
     assert service("migrate").out.strip() == f"The database is at schema {newest()} already."
-    made = service("init", "--json")
-    assert made.code == 0, made.err
-    assert service("tenants", "list", "--json").rows[0]["tenant_id"] == made.json["tenant_id"]
+    created = service("init", "--json")
+    assert created.code == 0, created.err
+    assert service("tenants", "list", "--json").rows[0]["tenant_id"] == created.json["tenant_id"]
 
 
-def test_the_doctor_says_whether_the_wall_stands(service: Sluice, urls: tuple[str, str], tmp_path: Path) -> None:
-    alone = sluice_in(tmp_path / "alone", DATABASE_URL=urls[0])
+def test_doctor_reports_whether_row_level_security_is_active(
+    service: Sluice, urls: tuple[str, str], tmp_path: Path
+) -> None:
+    unrestricted = sluice_in(tmp_path / "alone", DATABASE_URL=urls[0])
     assert sluice_in(tmp_path / "owner", DATABASE_URL=urls[1], MIGRATION_DATABASE_URL=urls[0])("migrate").code == 0
-    for sluice, wanted in ((service, "on"), (alone, "off")):
+    for sluice, expected in ((service, "on"), (unrestricted, "off")):
         engines = {engine["kind"]: engine for engine in sluice("doctor", "--json").json["engines"]}
-        assert engines["database"]["limits"]["row_security"] == wanted
+        assert engines["database"]["limits"]["row_security"] == expected

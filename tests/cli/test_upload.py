@@ -1,4 +1,4 @@
-"""`sluice upload`: files sent to a service that is really running."""
+"""`sluice upload`: send files to a running service."""
 
 import asyncio
 import subprocess
@@ -7,85 +7,113 @@ from pathlib import Path
 
 import pytest
 
+from sluice.messages import render
+from tests.api.responses import page
 from tests.api.samples import TEXT, noise, picture
 from tests.cli.commands import Sluice, sluice_in
-from tests.gate import Gate, Service
 from tests.servers import free_port
 from tests.servers.canned import answering
+from tests.service import ApiClient, Service
 
 
 @pytest.fixture
-def gate(sqlite_local: Service) -> Gate:
-    return sqlite_local.new_gate()
+def client(sqlite_local: Service) -> ApiClient:
+    return sqlite_local.new_client()
 
 
 @pytest.fixture
-def upload(gate: Gate, tmp_path: Path) -> Sluice:
-    """The command with the address of the service and a key that may upload."""
-    return sluice_in(tmp_path / "home", URL=gate.service.url, API_KEY=gate.key("upload").text)
+def upload(client: ApiClient, tmp_path: Path) -> Sluice:
+    """The command with the URL of the service and an API key with the upload scope."""
+    return sluice_in(tmp_path / "home", URL=client.service.url, API_KEY=client.create_key("upload").text)
 
 
-def test_an_accepted_file_is_stored_as_it_is(upload: Sluice, gate: Gate, tmp_path: Path) -> None:
+def test_upload_stores_an_accepted_file_with_its_metadata(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "Größe.png").write_bytes(picture())
-    ended = upload("upload", tmp_path / "Größe.png", "--context", gate.context(), "--metadata", '{"claim": 7}', "--json")
-    assert (ended.code, ended.err) == (0, "")
-    (row,) = ended.rows
+    result = upload(
+        "upload", tmp_path / "Größe.png", "--context", client.create_context(), "--metadata", '{"claim": 7}', "--json"
+    )
+    assert (result.code, result.err) == (0, "")
+    (row,) = result.rows
     assert (row["accepted"], row["reason"]) == (True, None)
-    about = gate.get(f"/files/{row['file_id']}/metadata").json()["data"]
-    assert (about["original_filename"], about["size_bytes"], about["metadata"]) == ("Größe.png", len(picture()), {"claim": 7})
+    metadata = client.get(f"/files/{row['file_id']}/metadata").json()["data"]
+    assert (metadata["original_filename"], metadata["size_bytes"], metadata["metadata"]) == (
+        "Größe.png",
+        len(picture()),
+        {"claim": 7},
+    )
 
 
-def test_each_file_has_its_line_and_a_rejected_one_makes_the_code_1(upload: Sluice, gate: Gate, tmp_path: Path) -> None:
+def test_upload_prints_one_line_per_file_and_exits_1_on_a_rejection(
+    upload: Sluice, client: ApiClient, tmp_path: Path
+) -> None:
     (tmp_path / "good.txt").write_bytes(TEXT)
     (tmp_path / "empty.txt").touch()
-    ended = upload("upload", tmp_path / "empty.txt", tmp_path / "good.txt", "--context", gate.context())
-    assert ended.code == 1
-    rejected, accepted = ended.out.splitlines()
-    assert rejected == f"rejected  {tmp_path}/empty.txt  File rejected: the document is blank (blank_document)"
+    result = upload("upload", tmp_path / "empty.txt", tmp_path / "good.txt", "--context", client.create_context())
+    assert result.code == 1
+    rejected, accepted = result.out.splitlines()
+    sentence = render("blank_document.empty", {}, "en")
+    assert rejected == f"rejected  {tmp_path}/empty.txt  {sentence} (blank_document)"
     assert accepted.startswith(f"accepted  {tmp_path}/good.txt  file_")
 
 
-def test_a_limit_says_when_to_try_again(upload: Sluice, gate: Gate, tmp_path: Path) -> None:
+def test_upload_prints_the_id_of_the_report_as_json(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_bytes(TEXT)
+    (tmp_path / "empty.txt").touch()
+    result = upload(
+        "upload", tmp_path / "empty.txt", tmp_path / "good.txt", "--context", client.create_context(), "--json"
+    )
+    rejected, accepted = result.rows
+    reports = page(client.get("/reports"))[0]
+    assert [accepted["report_id"], rejected["report_id"]] == [report["report_id"] for report in reports]
+    assert (accepted["sentence"], rejected["sentence"]) == (None, render("blank_document.empty", {}, "en"))
+
+
+def test_upload_reports_when_to_retry_after_a_rate_limit(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(TEXT)
-    context = gate.context(upload_rate_limit={"max_uploads": 1, "window_seconds": 3600})
-    ended = upload("upload", tmp_path / "a.txt", tmp_path / "a.txt", "--context", context, "--json")
-    first, second = ended.rows
+    context = client.create_context(upload_rate_limit={"max_uploads": 1, "window_seconds": 3600})
+    result = upload("upload", tmp_path / "a.txt", tmp_path / "a.txt", "--context", context, "--json")
+    first, second = result.rows
     assert (first["accepted"], second["accepted"], second["reason"]) == (True, False, "rate_limit_exceeded")
     assert "try again in 3" in second["message"]
-    assert ended.code == 1
+    assert result.code == 1
 
 
-def test_a_large_file_takes_no_memory(upload: Sluice, gate: Gate, tmp_path: Path) -> None:
+def test_upload_of_a_large_file_uses_constant_memory(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "small.bin").write_bytes(noise(1024))
     with (tmp_path / "large.bin").open("wb") as file:
         file.write(noise(1024))
         file.truncate(96 * 1024 * 1024)
-    context = gate.context(max_file_size_mb=100, scan_for_viruses=False)
-    small, large = (peak_kb(upload, "upload", str(tmp_path / name), "--context", context) for name in ("small.bin", "large.bin"))
+    context = client.create_context(max_file_size_mb=100, scan_for_viruses=False)
+    small, large = (
+        peak_kb(upload, "upload", str(tmp_path / name), "--context", context) for name in ("small.bin", "large.bin")
+    )
     assert large - small < 16 * 1024
 
 
-_MEASURED = """
+_PEAK_SCRIPT = """
 import re, sys
-from sluice.cli.command import run
+from sluice.cli.app import run
 assert run(sys.argv[1:]) == 0
 print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 """
 
 
-def peak_kb(sluice: Sluice, *words: str) -> int:
-    """Run a command that must be done and answer the most memory that it had, as the kernel counts it for the process alone."""
-    command = [sys.executable, "-c", _MEASURED, *words]
-    done = subprocess.run(command, env=sluice.environment, capture_output=True, text=True, timeout=60, check=True)
-    return int(done.stdout.splitlines()[-1])
+def peak_kb(sluice: Sluice, *arguments: str) -> int:
+    """Run a command that must succeed and return its own peak resident memory (VmHWM) in kB."""
+    command = [sys.executable, "-c", _PEAK_SCRIPT, *arguments]
+    completed = subprocess.run(command, env=sluice.environment, capture_output=True, text=True, timeout=60, check=True)
+    return int(completed.stdout.splitlines()[-1])
 
 
-def test_a_service_that_is_not_there_is_said_so(upload: Sluice, tmp_path: Path) -> None:
+def test_upload_reports_an_unreachable_service(upload: Sluice, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(TEXT)
     url = f"http://127.0.0.1:{free_port()}"
-    ended = upload("upload", tmp_path / "a.txt", "--context", "c", "--url", url)
-    assert ended.code == 3
-    assert ended.complaint == f"No service answers at {url}: start one with `sluice serve`, or give its address with --url."
+    result = upload("upload", tmp_path / "a.txt", "--context", "c", "--url", url)
+    assert result.code == 3
+    assert (
+        result.error_line
+        == f"No service answers at {url}: start one with `sluice serve`, or give its address with --url."
+    )
 
 
 @pytest.fixture
@@ -95,49 +123,60 @@ def note(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_key_that_is_not_accepted_is_told_once(upload: Sluice, gate: Gate, note: Path) -> None:
-    ended = upload.with_settings(API_KEY="sl_live_wrong")("upload", note, note, "--context", gate.context())
-    assert (ended.code, ended.out, ended.complaint) == (1, "", "The service does not accept this API key.")
+def test_upload_reports_an_invalid_api_key_once(upload: Sluice, client: ApiClient, note: Path) -> None:
+    result = upload.with_settings(API_KEY="sl_live_wrong")("upload", note, note, "--context", client.create_context())
+    assert (result.code, result.out, result.error_line) == (1, "", "The service does not accept this API key.")
 
 
-def test_a_context_that_is_not_there_is_told_once(upload: Sluice, note: Path) -> None:
-    ended = upload("upload", note, note, "--context", "no/such?context")
-    assert (ended.code, ended.out, ended.complaint) == (1, "", "The service has no context no/such?context.")
+def test_upload_reports_an_unknown_context_once(upload: Sluice, note: Path) -> None:
+    result = upload("upload", note, note, "--context", "no/such?context")
+    assert (result.code, result.out, result.error_line) == (1, "", "The service has no context no/such?context.")
 
 
-def test_a_key_without_the_scope_is_said_for_the_file(upload: Sluice, gate: Gate, note: Path) -> None:
-    ended = upload("upload", note, "--context", gate.context(), "--api-key", gate.key("download").text, "--json")
-    assert ended.code == 1
-    assert (ended.json["reason"], ended.json["message"]) == ("scope_missing", "Upload scope required (Insufficient permissions)")
+def test_upload_reports_a_missing_scope_for_the_file(upload: Sluice, client: ApiClient, note: Path) -> None:
+    result = upload(
+        "upload", note, "--context", client.create_context(), "--api-key", client.create_key("download").text, "--json"
+    )
+    assert result.code == 1
+    assert (result.json["reason"], result.json["message"]) == (
+        "scope_missing",
+        "Upload scope required (Insufficient permissions)",
+    )
 
 
-def test_metadata_that_is_no_object_is_said(upload: Sluice, gate: Gate, note: Path) -> None:
-    ended = upload("upload", note, "--context", gate.context(), "--metadata", "[1]")
-    assert ended.code == 1
-    assert "metadata: expected a JSON object" in ended.out
+def test_upload_reports_metadata_that_is_not_an_object(upload: Sluice, client: ApiClient, note: Path) -> None:
+    result = upload("upload", note, "--context", client.create_context(), "--metadata", "[1]")
+    assert result.code == 1
+    assert "metadata: expected a JSON object" in result.out
 
 
-def test_a_key_is_needed(upload: Sluice, note: Path) -> None:
-    ended = upload.with_settings(API_KEY="")("upload", note, "--context", "c")
-    assert ended.code == 2
-    assert "SLUICE_API_KEY" in ended.complaint
+def test_upload_requires_an_api_key(upload: Sluice, note: Path) -> None:
+    result = upload.with_settings(API_KEY="")("upload", note, "--context", "c")
+    assert result.code == 2
+    assert "SLUICE_API_KEY" in result.error_line
 
 
-def test_an_address_that_is_none_is_said(upload: Sluice, note: Path) -> None:
-    ended = upload("upload", note, "--context", "c", "--url", "localhost:8000")
-    assert ended.code == 2
-    assert "localhost:8000" in ended.complaint
+def test_upload_refuses_an_invalid_url(upload: Sluice, note: Path) -> None:
+    result = upload("upload", note, "--context", "c", "--url", "localhost:8000")
+    assert result.code == 2
+    assert "localhost:8000" in result.error_line
 
 
-async def test_another_service_is_not_taken_for_sluice(upload: Sluice, note: Path) -> None:
+async def test_upload_refuses_a_service_that_is_not_sluice(upload: Sluice, note: Path) -> None:
     async with answering("404 Not Found", "<h1>nginx</h1>") as other:
-        ended = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", other.url)
-    assert ended.code == 3
-    assert ended.complaint == f"What answers at {other.url} is no Sluice service (status 404)."
+        result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", other.url)
+    assert result.code == 3
+    assert result.error_line == f"What answers at {other.url} is no Sluice service (status 404)."
 
 
-async def test_a_connection_that_breaks_is_said(upload: Sluice, note: Path) -> None:
+async def test_upload_reports_a_broken_connection(upload: Sluice, note: Path) -> None:
     async with answering("200 OK", "{", held_back=10) as broken:
-        ended = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", broken.url)
-    assert ended.code == 3
-    assert ended.complaint.startswith(f"The connection to {broken.url} broke: ")
+        result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", broken.url)
+    assert result.code == 3
+    assert result.error_line.startswith(f"The connection to {broken.url} broke: ")
+
+
+def test_upload_names_the_file_that_cannot_be_read(upload: Sluice, client: ApiClient) -> None:
+    result = upload("upload", "/proc/self/mem", "--context", client.create_context())
+    assert result.code == 3
+    assert result.error_line == "/proc/self/mem: Input/output error."

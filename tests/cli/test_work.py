@@ -1,4 +1,4 @@
-"""`sluice work`: what is due is done without a server, a checker or a scanner."""
+"""`sluice work`: run due jobs without a server, a sandbox or a scanner."""
 
 import signal
 from pathlib import Path
@@ -6,25 +6,28 @@ from pathlib import Path
 import httpx
 
 from tests.cli.commands import Sluice
-from tests.gate import module
 from tests.servers import daemon
+from tests.service import cli_command
 
 
-def test_the_worker_purges_what_is_due_and_ends_when_told(sluice: Sluice) -> None:
+def test_worker_purges_expired_files_and_exits_on_sigterm(sluice: Sluice) -> None:
     stored = deleted_file(sluice.with_settings(WORKER_INSIDE="false", PURGE_AFTER_DAYS="0"))
-    # Neither a scanner nor a sandbox is to be had with these settings: a worker needs none.
+    # The scanner of these settings is unreachable: a worker needs neither a scanner nor a sandbox.
     environment = sluice.with_settings(WORKER_SECONDS="0.05", SCANNER="clamd", CLAMD="unix:/nowhere").environment
     log = sluice.folder / "worker"
-    with daemon(module("work"), log, ready=lambda: not stored.exists(), environment=environment) as process:
+    with daemon(cli_command("work"), log, ready=lambda: not stored.exists(), environment=environment) as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert '"event": "stopped"' in log.read_text()
 
 
 def deleted_file(sluice: Sluice) -> Path:
-    """Upload a file to a server that runs no worker, delete it, and answer where its object still is."""
+    """Upload a file to a server without a worker, delete it, and return the path of the object that remains."""
     key = sluice("init", "--json").json["api_key"]
-    with sluice.running() as server, httpx.Client(base_url=server.url, headers={"Authorization": key}, timeout=30) as client:
+    with (
+        sluice.running() as server,
+        httpx.Client(base_url=server.url, headers={"Authorization": key}, timeout=30) as client,
+    ):
         client.post("/api/v1/contexts", json={"context_key": "c", "display_name": "C"})
         uploaded = client.post("/api/v1/files/upload", data={"context": "c"}, files={"file": ("a.txt", b"some words")})
         assert client.delete(f"/api/v1/files/{uploaded.json()['data']['file_id']}").status_code == 200
@@ -32,7 +35,7 @@ def deleted_file(sluice: Sluice) -> Path:
     return stored
 
 
-def test_a_worker_without_a_database_says_so(sluice: Sluice) -> None:
-    ended = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("work")
-    assert ended.code == 3
-    assert ended.err.splitlines()[-1].startswith("sluice: The database is away: ")
+def test_worker_reports_an_unreachable_database(sluice: Sluice) -> None:
+    result = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("work")
+    assert result.code == 3
+    assert result.err.splitlines()[-1].startswith("sluice: The database is unavailable: ")

@@ -1,6 +1,6 @@
-"""A process that has loaded every parser as a zygote does, and forks one on request. Started and asked in `zygotes`.
+"""A process that has loaded every parser and forks a zygote per request. `zygotes` starts it and sends the requests.
 
-It is a jobs module, too: that of the product, which here needs no loading any more.
+It is also a jobs module, with the jobs of the product and a `preload` that has nothing left to load.
 """
 
 import gc
@@ -12,52 +12,52 @@ import traceback
 from collections.abc import Sequence
 from typing import Never
 
-from sluice.engines.sandbox import jobs, lock, zygote_main
+from sluice_inspect.child import confinement, jobs, zygote
 
 JOBS = jobs.JOBS
 samples = jobs.samples
 
 
 def preload() -> None:
-    """Do nothing: the process that this one was forked from has loaded all."""
+    """Do nothing: the parent process has loaded every parser."""
 
 
 def main(raw_arguments: str) -> None:
-    """Fork until the tests close their end. Arguments as JSON: `socket` and `parent`."""
+    """Fork zygotes until the tests close their end of the socket. Arguments as JSON: `socket` and `parent`."""
     arguments = json.loads(raw_arguments)
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps what nobody waits for
-    lock.die_with(arguments["parent"])
-    orders = socket.socket(fileno=arguments["socket"])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
+    confinement.die_with(arguments["parent"])
+    requests = socket.socket(fileno=arguments["socket"])
     jobs.preload()
     gc.collect()
     gc.freeze()
     while True:
-        packet, fds, _flags, _address = socket.recv_fds(orders, 4096, 2)
+        packet, fds, _flags, _address = socket.recv_fds(requests, 4096, 2)
         if not packet:
             return
         template = os.getpid()
         pid = os.fork()
         if pid == 0:
-            orders.close()
-            _be_a_zygote(json.loads(packet), fds, template)
+            requests.close()
+            _run_zygote(json.loads(packet), fds, template)
         for fd in fds:
             os.close(fd)
-        orders.send(str(pid).encode())
+        requests.send(str(pid).encode())
 
 
-def _be_a_zygote(order: dict[str, int], fds: Sequence[int], template: int) -> Never:
-    control, words = fds
+def _run_zygote(request: dict[str, int], fds: Sequence[int], template: int) -> Never:
+    control, errors = fds
     status = 1
     try:
         os.setsid()
-        os.dup2(words, 2)
-        os.close(words)
+        os.dup2(errors, 2)
+        os.close(errors)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        zygote_main.main(json.dumps({**order, "jobs": __name__, "socket": control, "parent": template}))
+        zygote.main(json.dumps({**request, "jobs": __name__, "socket": control, "parent": template}))
         status = 0
-    except BaseException:  # noqa: BLE001  (whatever it is: it must not run on as a second template)
+    except BaseException:  # noqa: BLE001  (whatever it is: it must not continue as a second template)
         traceback.print_exc()
     finally:
         os._exit(status)

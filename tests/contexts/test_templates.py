@@ -1,4 +1,4 @@
-"""The path template: a closed language whose keys never leave the bucket's base path and are never reused."""
+"""Path templates: their syntax, and keys that are valid and unique."""
 
 from datetime import UTC, datetime
 
@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, render, validate
-from sluice.engines.storage.keys import checked_key
+from sluice.storage.common import validate_key
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 
 
 def key(template: str, *, file_id: str = "file_1", extension: str = "pdf") -> str:
-    return render(template, tenant_id="ten_1", context_key="claims", file_id=file_id, extension=extension, sha256="ab" * 32, at=AT)
+    return render(
+        template, tenant_id="ten_1", context_key="claims", file_id=file_id, extension=extension, sha256="ab" * 32, at=AT
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,33 +63,36 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
     ],
 )
 @pytest.mark.asvs("1.3.7")
-def test_what_is_not_of_the_language_is_refused(template: str) -> None:
+def test_an_invalid_template_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         validate(template)
 
 
-def test_a_template_of_the_longest_literal_text_is_taken() -> None:
+def test_a_template_of_the_maximum_length_is_accepted() -> None:
     validate("x" * 500)
 
 
-def test_an_unknown_placeholder_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_placeholder_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadTemplate, match=r"unknown placeholder \{year\}; known are \{tenant_id\}.*\{sha256\}"):
         validate("{year}/{file_id}")
 
 
 @pytest.mark.parametrize("extension", ["", "p df", "../x", "é", "x" * 17])
 @pytest.mark.asvs("5.3.2")
-def test_what_a_stranger_named_the_file_never_shapes_the_path(extension: str) -> None:
+def test_an_unusual_extension_is_left_out_of_the_key(extension: str) -> None:
     assert key("{file_id}{extension}", extension=extension) == "file_1"
 
 
 @given(st.text(alphabet="ab./{} file_idextenson-", max_size=40), st.text(max_size=20))
 @pytest.mark.asvs("5.3.2")
-def test_every_key_of_a_valid_template_is_clean_and_unique(template: str, extension: str) -> None:
+def test_every_key_of_a_valid_template_is_valid_and_unique(template: str, extension: str) -> None:
     try:
         validate(template)
     except BadTemplate:
         return
-    one, other = key(template, file_id="file_1", extension=extension), key(template, file_id="file_2", extension=extension)
+    one, other = (
+        key(template, file_id="file_1", extension=extension),
+        key(template, file_id="file_2", extension=extension),
+    )
     assert one != other
-    checked_key(one)
+    validate_key(one)

@@ -1,4 +1,4 @@
-"""A database of each kind, empty or with the schema of this release."""
+"""Databases of each kind: empty, or with the current schema."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +21,8 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def tables(request: pytest.FixtureRequest, migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
     on_file = request.param == "sqlite"
-    database = Database(migrated.sqlite(tmp_path) if on_file else migrated.postgres(request.getfixturevalue("postgres")))
+    database = Database(
+        migrated.sqlite(tmp_path) if on_file else migrated.postgres(request.getfixturevalue("postgres"))
+    )
     yield database
     await database.aclose()

@@ -1,4 +1,4 @@
-"""Copies of a database that was migrated once: a migration takes several times as long as a copy. Migrations themselves have tests of their own."""
+"""Copies of a database that was migrated once, because a copy is several times faster than a migration."""
 
 import asyncio
 import shutil
@@ -12,7 +12,7 @@ from tests.servers.postgres import Postgres
 
 
 class Migrated:
-    """Makes databases with the schema of this release; each kind is migrated when the first of it is asked for."""
+    """Makes databases with the current schema. Each kind is migrated at its first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -20,12 +20,12 @@ class Migrated:
         self._template = cache(_migrated_database)
 
     def sqlite(self, folder: Path) -> str:
-        """Answer the URL of a new file in `folder`."""
+        """Return the URL of a new file in `folder`."""
         shutil.copy(self._original(), folder / "test.db")
         return f"sqlite:///{folder / 'test.db'}"
 
     def postgres(self, server: Postgres) -> str:
-        """Answer the URL of a new database on the server."""
+        """Return the URL of a new database on the server."""
         return server.createdb(template=self._template(server))
 
     def _migrated_file(self) -> Path:
@@ -45,5 +45,5 @@ def _migrate(url: str) -> None:
         await upgrade(database)
         await database.aclose()
 
-    with ThreadPoolExecutor(1) as thread:  # whoever asks may run in an event loop
+    with ThreadPoolExecutor(1) as thread:  # the caller may run in an event loop
         thread.submit(asyncio.run, migrated()).result()

@@ -1,19 +1,19 @@
-"""Rows of a tenant for tests of lists: made by plain inserts and updates, as any code may, so that what counts them is the database."""
+"""Rows of a tenant for tests of lists, written by plain inserts and updates, so that only the database counts them."""
 
 from datetime import UTC, datetime
 
 from sqlalchemy import insert, update
 
 from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import contexts, files, tenants
-from sluice.db.whose import EVERYBODY
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 async def add_tenant(database: Database, tenant_id: str, *context_keys: str) -> None:
     """Insert a tenant with these contexts."""
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(
             insert(tenants).values(tenant_id=tenant_id, name="x", plan="free", status="active", created_at=NOW)
         )
@@ -31,21 +31,21 @@ async def add_file(
     state: str = "stored",
     bucket: str | None = None,
 ) -> None:
-    """Insert a file as it is in that state."""
+    """Insert a file in that state."""
     row = _file(tenant_id, file_id, context, by, state) | {"storage_config_id": bucket}
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(insert(files).values(**row))
 
 
 async def move(database: Database, file_id: str, bucket: str | None) -> None:
-    """Let a file be in another bucket, or in the platform's store."""
-    async with database.transaction(EVERYBODY) as connection:
+    """Move the row of a file to another bucket, or to the platform store."""
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(files).where(files.c.file_id == file_id).values(storage_config_id=bucket))
 
 
 async def set_state(database: Database, file_id: str, state: str) -> None:
-    """Bring a file into another state."""
-    async with database.transaction(EVERYBODY) as connection:
+    """Change the state of a file."""
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(files).where(files.c.file_id == file_id).values(state=state))
 
 

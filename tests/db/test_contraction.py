@@ -1,6 +1,6 @@
-"""A column comes, is filled, and goes again in three later steps, as decision 15 has it, while this release serves and knows nothing of it.
+"""A column is added, filled and dropped by three later migrations while this release serves (decision 15).
 
-The steps are this file's own, put behind those of the product in one chain: they expand, fill in what is there, and contract.
+The migrations are written by this test and chained behind those of the product: expand, fill, contract.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from sqlalchemy import Connection, text
 
 from sluice.db import migrate
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
-from tests.api.answers import data, page
-from tests.api.places import Places
+from sluice.db.rls import ALL_TENANTS
+from tests.api.responses import data, page
 from tests.db.test_migrations import differences
-from tests.gate import Gate, running_service
-from tests.load import Load, hold, uploading
-from tests.recovery.auditing import audited
+from tests.deployments import Deployments
+from tests.load import Load, assert_downloadable, uploading_clients
+from tests.recovery.audit_command import run_audit
 from tests.scanning.waiting import until
+from tests.service import ApiClient, running_service
 
 STEPS = Path(migrate.__file__).parent / "migrations"
 _STEP = """
@@ -42,7 +42,8 @@ _EXPAND = """
                    "BEGIN new.lowered := lower(new.original_filename); RETURN new; END $$")
         op.execute("CREATE TRIGGER lower_name BEFORE INSERT ON files FOR EACH ROW EXECUTE FUNCTION lower_name()")
     else:
-        op.execute("CREATE TRIGGER lower_name AFTER INSERT ON files BEGIN UPDATE files SET lowered = lower(new.original_filename) "
+        op.execute("CREATE TRIGGER lower_name AFTER INSERT ON files BEGIN "
+                   "UPDATE files SET lowered = lower(new.original_filename) "
                    "WHERE file_id = new.file_id; END")
 """
 _FILL = """
@@ -57,8 +58,8 @@ _CONTRACT = """
 """
 
 
-def _later(folder: Path) -> list[str]:
-    """Write the three steps into `folder`, in a chain with the product's, and answer their revisions."""
+def _write_migrations(folder: Path) -> list[str]:
+    """Write the three migrations into `folder`, chained behind the product's, and return their revisions."""
     before = str(migrate.newest())
     revisions = [f"{int(before) + number:04}" for number in (1, 2, 3)]
     for revision, body in zip(revisions, (_EXPAND, _FILL, _CONTRACT), strict=True):
@@ -76,54 +77,56 @@ async def _upgrade(database: Database, folder: Path, to: str) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, to)
 
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.run_sync(run)
 
 
-async def _unfilled(database: Database) -> int:
-    async with database.reading(EVERYBODY) as connection:
+async def _count_unfilled(database: Database) -> int:
+    async with database.reading(ALL_TENANTS) as connection:
         return int((await connection.execute(text("SELECT count(*) FROM files WHERE lowered IS NULL"))).scalar_one())
 
 
-async def _as_declared(database: Database) -> bool:
-    async with database.reading(EVERYBODY) as connection:
+async def _matches_declaration(database: Database) -> bool:
+    async with database.reading(ALL_TENANTS) as connection:
         return await connection.run_sync(differences) == []
 
 
 @contextmanager
-def _served_meanwhile(load: Load) -> Iterator[None]:
-    """Hold the block to uploads that go on after it as before it."""
+def _uploads_continue(load: Load) -> Iterator[None]:
+    """Assert that uploads continue after the block."""
     yield
-    held = len(load.kept)
-    assert until(lambda: len(load.kept) >= held + 5, 60), load.odd
+    held = len(load.stored)
+    assert until(lambda: len(load.stored) >= held + 5, 60), load.unexpected
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_what_nobody_uses_any_more_goes_while_servers_write(places: Places, tmp_path: Path, setup: str) -> None:
-    place = places.fresh(setup)
-    expand, fill, contract = _later(tmp_path)
-    with running_service(place) as service:
-        gate: Gate = service.new_gate()
-        context = gate.context()
+def test_a_column_is_added_filled_and_dropped_while_servers_write(
+    deployments: Deployments, tmp_path: Path, setup: str
+) -> None:
+    deployment = deployments.fresh(setup)
+    expand, fill, contract = _write_migrations(tmp_path)
+    with running_service(deployment) as service:
+        client: ApiClient = service.new_client()
+        context = client.create_context()
         for _ in range(3):
-            gate.store(context=context)
-        with uploading(gate, context, clients=2) as load:
-            with _served_meanwhile(load):
+            client.store(context=context)
+        with uploading_clients(client, context, clients=2) as load:
+            with _uploads_continue(load):
                 service.on_database(lambda database: _upgrade(database, tmp_path, expand))
-            assert service.on_database(_unfilled) >= 3
-            with _served_meanwhile(load):
+            assert service.on_database(_count_unfilled) >= 3
+            with _uploads_continue(load):
                 service.on_database(lambda database: _upgrade(database, tmp_path, fill))
-            assert service.on_database(_unfilled) == 0
-            with _served_meanwhile(load):
+            assert service.on_database(_count_unfilled) == 0
+            with _uploads_continue(load):
                 service.on_database(lambda database: _upgrade(database, tmp_path, contract))
-        assert (load.odd, load.broken, load.statuses[503]) == ([], 0, 0)
-        hold(gate, load)
-        assert service.on_database(_as_declared)
-    with running_service(place) as again:
-        assert again.on_database(migrate.revision) == contract
-        gate = Gate(again, gate.tenant_id, gate.authorization)
-        stored = page(gate.get("/files"))[1]["total"]
-        assert stored == len(load.kept) + 3
-        data(gate.delete(f"/files/{gate.store(context=context)}"))
-        assert page(gate.get("/files"))[1]["total"] == stored
-        assert until(lambda: audited(again, "--strict").of(gate.tenant_id) == set(), 30)
+        assert (load.unexpected, load.broken_connections, load.statuses[503]) == ([], 0, 0)
+        assert_downloadable(client, load)
+        assert service.on_database(_matches_declaration)
+    with running_service(deployment) as restarted:
+        assert restarted.on_database(migrate.revision) == contract
+        client = ApiClient(restarted, client.tenant_id, client.authorization)
+        stored = page(client.get("/files"))[1]["total"]
+        assert stored == len(load.stored) + 3
+        data(client.delete(f"/files/{client.store(context=context)}"))
+        assert page(client.get("/files"))[1]["total"] == stored
+        assert until(lambda: run_audit(restarted, "--strict").of(client.tenant_id) == set(), 30)

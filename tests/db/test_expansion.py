@@ -1,6 +1,7 @@
-"""Every step of the migrations only expands: what the release before reads and writes is there after it, unchanged (decision 15).
+"""Every migration only expands: what the previous release reads and writes is there after it (decision 15).
 
-`make rolling-upgrade` runs the servers of the release before on the new schema; here each step is held to what their statements need.
+`make rolling-upgrade` runs the servers of the previous release on the new schema; here each migration is compared
+with what their statements need.
 """
 
 from collections.abc import Mapping
@@ -13,31 +14,44 @@ from sqlalchemy import Column, Connection, MetaData, Table, inspect, select, tex
 
 from sluice.db.database import Database
 from sluice.db.migrate import newest, revision, serves, steps, upgrade
-from sluice.db.whose import EVERYBODY
+from sluice.db.rls import ALL_TENANTS
 
 Columns = Mapping[tuple[str, str], Mapping[str, Any]]
-_VALUES: Mapping[type, object] = {str: "v", int: 1, bool: False, bytes: b"v", dict: {}, datetime: datetime(2026, 1, 1, tzinfo=UTC)}
+_VALUES: Mapping[type, object] = {
+    str: "v",
+    int: 1,
+    bool: False,
+    bytes: b"v",
+    dict: {},
+    datetime: datetime(2026, 1, 1, tzinfo=UTC),
+}
 STEPS = steps()
 
 
 def _columns(connection: Connection) -> Columns:
-    look = inspect(connection)
-    return {(table, column["name"]): column for table in look.get_table_names() for column in look.get_columns(table)}
+    inspector = inspect(connection)
+    return {
+        (table, column["name"]): column
+        for table in inspector.get_table_names()
+        for column in inspector.get_columns(table)
+    }
 
 
-def _promises(connection: Connection) -> set[str]:
-    """Answer what a row must fulfil beyond its columns: unique and foreign keys, checks."""
-    look, found = inspect(connection), set()
-    for table in look.get_table_names():
-        found |= {f"{table} unique {sorted(one['column_names'])}" for one in look.get_unique_constraints(table)}
-        found |= {f"{table} unique {one['column_names']}" for one in look.get_indexes(table) if one["unique"]}
-        found |= {f"{table} foreign key {sorted(one['constrained_columns'])}" for one in look.get_foreign_keys(table)}
-        found |= {f"{table} check {one['sqltext']}" for one in look.get_check_constraints(table)}
+def _constraints(connection: Connection) -> set[str]:
+    """Return the constraints beyond the columns: unique keys, foreign keys, checks."""
+    inspector, found = inspect(connection), set()
+    for table in inspector.get_table_names():
+        found |= {f"{table} unique {sorted(one['column_names'])}" for one in inspector.get_unique_constraints(table)}
+        found |= {f"{table} unique {one['column_names']}" for one in inspector.get_indexes(table) if one["unique"]}
+        found |= {
+            f"{table} foreign key {sorted(one['constrained_columns'])}" for one in inspector.get_foreign_keys(table)
+        }
+        found |= {f"{table} check {one['sqltext']}" for one in inspector.get_check_constraints(table)}
     return found
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """Answer the tables as the code of this step knows them, those first that others point at."""
+    """Return the tables of this migration, referenced tables first."""
     known = MetaData()
     known.reflect(connection)
     return [table for table in known.sorted_tables if table.name != "alembic_version"]
@@ -50,7 +64,10 @@ def _value(column: Column[Any]) -> object:
 
 
 def _write_and_read(connection: Connection, tables: list[Table]) -> None:
-    """Insert into every column that the old code knows, read it again, and delete it: every foreign key is fulfilled, as all texts are one."""
+    """Insert a row into each table with every old column, read it and delete it.
+
+    All texts are equal, so every foreign key is satisfied.
+    """
     for table in tables:
         row = {column.name: _value(column) for column in table.columns if column.identity is None}
         connection.execute(table.insert().values(row))
@@ -60,14 +77,16 @@ def _write_and_read(connection: Connection, tables: list[Table]) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(STEPS)))
-async def test_a_step_leaves_all_that_the_release_before_needs(database: Database, before: str, after: str) -> None:
+async def test_each_migration_keeps_everything_the_previous_release_needs(
+    database: Database, before: str, after: str
+) -> None:
     await upgrade(database, to=before)
-    async with database.reading(EVERYBODY) as connection:
-        old, old_promises = await connection.run_sync(_columns), await connection.run_sync(_promises)
+    async with database.reading(ALL_TENANTS) as connection:
+        old, old_constraints = await connection.run_sync(_columns), await connection.run_sync(_constraints)
         tables = await connection.run_sync(_tables)
     await upgrade(database, to=after)
-    async with database.reading(EVERYBODY) as connection:
-        new, new_promises = await connection.run_sync(_columns), await connection.run_sync(_promises)
+    async with database.reading(ALL_TENANTS) as connection:
+        new, new_constraints = await connection.run_sync(_columns), await connection.run_sync(_constraints)
     for place, column in old.items():
         assert str(new[place]["type"]) == str(column["type"]), place
         assert new[place]["nullable"] or not column["nullable"], place
@@ -77,14 +96,16 @@ async def test_a_step_leaves_all_that_the_release_before_needs(database: Databas
         assert place[0] not in old_tables or added["nullable"] or added["default"] is not None, (
             f"an old insert does not name {place}"
         )
-    assert {promise for promise in new_promises - old_promises if promise.split()[0] in old_tables} == set()
-    async with database.transaction(EVERYBODY) as connection:
+    assert {
+        constraint for constraint in new_constraints - old_constraints if constraint.split()[0] in old_tables
+    } == set()
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.run_sync(_write_and_read, tables)
 
 
-async def test_a_release_serves_a_database_that_a_later_one_has_migrated(database: Database) -> None:
+async def test_a_release_serves_a_database_migrated_by_a_later_release(database: Database) -> None:
     await upgrade(database)
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await upgrade(database)
     assert await revision(database) == "9999"

@@ -1,48 +1,41 @@
-"""Units that share a statement on PostgreSQL: each is answered as if it had been alone, whatever becomes of the others."""
+"""Group commit on PostgreSQL: statements that share a transaction get the results they would get alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from sqlalchemy import String, bindparam, column, func, insert, select, text, update
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import text, update
 
-from sluice.db.database import Conflict, Database, DatabaseAway
-from sluice.db.hot import Hot, Together
-from sluice.db.postgres import PostgresTerms
+from sluice.db import group_commit
+from sluice.db.database import Conflict, Database, DatabaseUnavailable
+from sluice.db.group_commit import GroupCommit
+from sluice.db.postgres import PostgresOptions
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import tenants
-from sluice.db.whose import EVERYBODY
+from sluice.db.statement import BatchDriver, BatchStatement, Row, Statement, Values
 from tests.db.migrated import Migrated
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.postgres import Postgres
 
 _NOW = datetime(2026, 1, 2, tzinfo=UTC)
-_NAMES = ("tenant_id", "name", "plan", "status", "created_at")
-_ID = tenants.c.tenant_id.type
-_given = func.unnest(bindparam("id", type_=ARRAY(String()))).table_valued(column("id", String())).render_derived(name="given")
-_rest = [bindparam(name, type_=tenants.c[name].type) for name in _NAMES[1:]]
-
-
-def _add(row: Any) -> Any:
-    return insert(tenants).from_select(list(_NAMES), row).returning(tenants.c.tenant_id.label("id"))
-
-
-def _close(tenant_id: Any) -> Any:
-    return (
-        update(tenants).where(tenants.c.tenant_id == tenant_id).values(status="closed").returning(tenants.c.tenant_id.label("id"))
-    )
-
-
-_one = bindparam("id", type_=_ID)
-ADD = Hot(
-    postgres=_add(select(_one, *_rest)),
-    sqlite=[],
-    nobody=True,
-    together=Together(_add(select(_given.c.id, *_rest)), {"id": _ID}, "id"),
+_ADD = (
+    "INSERT INTO tenants (tenant_id, name, plan, status, created_at) "
+    "SELECT {id}, :name::varchar, :plan::varchar, :status::varchar, :created_at::timestamptz {source} "
+    "RETURNING tenant_id AS id"
 )
-CLOSE = Hot(postgres=_close(_one), sqlite=[], nobody=True, together=Together(_close(_given.c.id), {"id": _ID}, "id"))
+_CLOSE = "UPDATE tenants SET status = 'closed' {source} WHERE tenant_id = {id} RETURNING tenant_id AS id"
+_GIVEN = "FROM unnest(:id::varchar[]) AS given (id)"
+
+
+def _statement(sql: str) -> Statement:
+    batch = BatchStatement(sql.format(id="given.id", source=_GIVEN), each=["id"], key="id")
+    return Statement(postgres=sql.format(id=":id::varchar", source=""), sqlite=[], batch=batch, needs_tenant=False)
+
+
+ADD = _statement(_ADD)
+CLOSE = _statement(_CLOSE)
 
 
 def _tenant(number: int, plan: str = "free") -> dict[str, Any]:
@@ -60,60 +53,73 @@ async def _add_all(database: Database, tenants: list[dict[str, Any]]) -> list[An
     return await asyncio.gather(*(database.commit(ADD, values) for values in tenants), return_exceptions=True)
 
 
-async def _asked(database: Database, question: str) -> list[Any]:
-    async with database.transaction(EVERYBODY) as connection:
-        return [tuple(row) for row in await connection.execute(text(question))]
+async def _query(database: Database, sql: str) -> list[Any]:
+    async with database.transaction(ALL_TENANTS) as connection:
+        return [tuple(row) for row in await connection.execute(text(sql))]
 
 
-async def test_units_that_come_while_one_is_under_way_are_one_transaction(database: Database) -> None:
+async def test_statements_that_arrive_together_share_one_transaction(database: Database) -> None:
     assert await _add_all(database, [_tenant(n) for n in range(20)]) == [{"id": f"ten_{n}"} for n in range(20)]
-    assert await _asked(database, "SELECT count(*), count(DISTINCT xmin::text) FROM tenants") == [(20, 2)]
+    assert await _query(database, "SELECT count(*), count(DISTINCT xmin::text) FROM tenants") == [(20, 1)]
 
 
-async def test_units_that_do_not_agree_are_never_one_statement(database: Database) -> None:
+async def test_statements_that_arrive_during_a_commit_share_the_next_transaction(database: Database) -> None:
+    first = asyncio.create_task(database.commit(ADD, _tenant(0)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # it is sent
+    await _add_all(database, [_tenant(n) for n in range(1, 20)])
+    await first
+    assert await _query(database, "SELECT count(*), count(DISTINCT xmin::text) FROM tenants") == [(20, 2)]
+
+
+async def test_statements_with_different_shared_values_are_not_batched(database: Database) -> None:
     await _add_all(database, [_tenant(n, plan="free" if n % 2 else "unlimited") for n in range(20)])
-    assert await _asked(database, "SELECT plan, count(*) FROM tenants GROUP BY plan ORDER BY plan") == [
+    assert await _query(database, "SELECT plan, count(*) FROM tenants GROUP BY plan ORDER BY plan") == [
         ("free", 10),
         ("unlimited", 10),
     ]
 
 
-async def test_who_breaks_a_constraint_breaks_it_for_nobody_else(database: Database) -> None:
+async def test_a_constraint_violation_fails_only_its_own_statement(database: Database) -> None:
     answers = await _add_all(database, [_tenant(n) for n in (0, 1, 2, 1, 3)])
     assert [isinstance(answer, Conflict) for answer in answers] == [False, False, False, True, False]
-    assert await _asked(database, "SELECT count(*) FROM tenants") == [(4,)]
+    assert await _query(database, "SELECT count(*) FROM tenants") == [(4,)]
 
 
-async def test_a_value_that_no_text_of_the_database_holds_is_a_fault_of_its_own_unit(database: Database) -> None:
+async def test_a_value_postgres_cannot_store_fails_only_its_own_statement(database: Database) -> None:
     bad = _tenant(9) | {"id": "ten_\0"}
     answers = await _add_all(database, [_tenant(0), _tenant(1), bad, _tenant(2)])
     assert [isinstance(answer, Exception) for answer in answers] == [False, False, True, False]
 
 
-async def test_a_unit_that_changed_nothing_is_told_so_among_others(database: Database) -> None:
+async def test_a_statement_that_changed_no_row_returns_none_among_others(database: Database) -> None:
     await _add_all(database, [_tenant(n) for n in range(3)])
     answers = await asyncio.gather(*(database.commit(CLOSE, {"id": f"ten_{n}"}) for n in (0, 7, 1, 2)))
     assert answers == [{"id": "ten_0"}, None, {"id": "ten_1"}, {"id": "ten_2"}]
 
 
-async def test_who_leaves_while_waiting_is_left_out_and_others_are_not(database: Database) -> None:
-    units = [asyncio.create_task(database.commit(ADD, _tenant(n))) for n in range(4)]
+async def test_a_statement_cancelled_while_waiting_is_left_out_of_the_batch(database: Database) -> None:
+    commits = [asyncio.create_task(database.commit(ADD, _tenant(n))) for n in range(4)]
     await asyncio.sleep(0)
-    units[2].cancel()
-    await asyncio.wait(units)
-    assert await _asked(database, "SELECT tenant_id FROM tenants ORDER BY tenant_id") == [("ten_0",), ("ten_1",), ("ten_3",)]
+    commits[2].cancel()
+    await asyncio.wait(commits)
+    assert await _query(database, "SELECT tenant_id FROM tenants ORDER BY tenant_id") == [
+        ("ten_0",),
+        ("ten_1",),
+        ("ten_3",),
+    ]
 
 
-async def test_when_the_first_leaves_those_behind_it_go_on(database: Database) -> None:
-    units = [asyncio.create_task(database.commit(ADD, _tenant(n))) for n in range(4)]
+async def test_cancelling_the_first_statement_does_not_stop_the_others(database: Database) -> None:
+    commits = [asyncio.create_task(database.commit(ADD, _tenant(n))) for n in range(4)]
     await asyncio.sleep(0)
-    units[0].cancel()
-    assert await asyncio.gather(*units[1:]) == [{"id": f"ten_{n}"} for n in (1, 2, 3)]
+    commits[0].cancel()
+    assert await asyncio.gather(*commits[1:]) == [{"id": f"ten_{n}"} for n in (1, 2, 3)]
 
 
-async def test_a_unit_that_waits_for_a_lock_does_not_hold_others_back(database: Database) -> None:
+async def test_a_statement_that_waits_for_a_lock_does_not_delay_others(database: Database) -> None:
     await _add_all(database, [_tenant(n) for n in range(3)])
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(tenants).where(tenants.c.tenant_id == "ten_0").values(name="held"))
         held = asyncio.create_task(database.commit(CLOSE, {"id": "ten_0"}))
         await asyncio.sleep(0)
@@ -122,12 +128,73 @@ async def test_a_unit_that_waits_for_a_lock_does_not_hold_others_back(database: 
     assert [*others, await held] == [{"id": "ten_1"}, {"id": "ten_2"}, {"id": "ten_0"}]
 
 
-async def test_everybody_whose_answer_was_lost_is_told_that_the_database_went_away(postgres: Postgres, migrated: Migrated) -> None:
+async def test_every_statement_with_a_lost_reply_raises_database_unavailable(
+    postgres: Postgres, migrated: Migrated
+) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         url = migrated.postgres(postgres).replace(f":{postgres.port}/", f":{proxy.port}/")
-        database = Database(url, postgres=PostgresTerms(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2))
+        database = Database(
+            url, postgres=PostgresOptions(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2)
+        )
         await asyncio.gather(*(database.commit(ADD, _tenant(n, plan=str(n))) for n in range(2)))
         proxy.fault = Fault.LOST_ANSWER
         answers = await _add_all(database, [_tenant(n) for n in range(2, 6)])
-        assert [type(answer) for answer in answers] == [DatabaseAway] * 4
+        assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 4
         await database.aclose()
+
+
+class _StalledDriver:
+    """A driver whose batches end when told, and that remembers what was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.end = asyncio.Event()
+
+    async def fetch(self, statement: Statement, values: Values, *, writes: bool) -> Row | None:
+        assert writes
+        self.sent.append(f"{'add' if statement is ADD else 'close'} {values['id']}")
+        await asyncio.sleep(0)
+        return {"id": values["id"]}
+
+    async def fetch_batch(self, batch: BatchStatement, units: Sequence[Values], *, tenant_id: str | None) -> list[Row]:
+        assert tenant_id is None
+        self.sent.append(f"{'add' if batch is ADD.batch else 'close'} {len(units)}")
+        await self.end.wait()
+        return [{"id": unit["id"]} for unit in units]
+
+
+async def _start(commits: GroupCommit, statement: Statement, count: int) -> list[asyncio.Task[Row | None]]:
+    made = [asyncio.create_task(commits.commit(statement, _tenant(n))) for n in range(count)]
+    for _ in range(8):
+        await asyncio.sleep(0)
+    return made
+
+
+async def test_a_statement_waits_for_the_batch_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_MAX_HOLD_SECONDS", 60)
+    driver = _StalledDriver()
+    commits = GroupCommit(cast("BatchDriver", driver))
+    tasks = await _start(commits, ADD, 3)
+    tasks += await _start(commits, CLOSE, 2)
+    assert driver.sent == ["add 3"]
+    driver.end.set()
+    await asyncio.gather(*tasks)
+    assert driver.sent == ["add 3", "close 2"]
+
+
+async def test_a_statement_waits_briefly_for_a_batch_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_MAX_HOLD_SECONDS", 0.001)
+    driver = _StalledDriver()
+    commits = GroupCommit(cast("BatchDriver", driver))
+    tasks = await _start(commits, ADD, 3)
+    assert await commits.commit(CLOSE, {"id": "ten_9"}) == {"id": "ten_9"}
+    assert not tasks[1].done()
+    driver.end.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_statement_is_sent_at_once_beside_a_single_one_of_another_kind() -> None:
+    driver = _StalledDriver()
+    commits = GroupCommit(cast("BatchDriver", driver))
+    await asyncio.gather(commits.commit(ADD, _tenant(0)), commits.commit(CLOSE, _tenant(1)))
+    assert driver.sent == ["add ten_0", "close ten_1"]

@@ -1,4 +1,4 @@
-"""The migrations lead to the tables that the code declares, on both databases, from nothing and a second time."""
+"""The migrations make the tables that the code declares, on both databases, and can be run twice."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from sqlalchemy import Connection, text
 
 from sluice.db.database import Database
 from sluice.db.migrate import newest, revision, steps, upgrade
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
-from sluice.db.whose import EVERYBODY
 from tests.servers.postgres import Postgres
 
 
@@ -17,9 +17,9 @@ def differences(connection: Connection) -> list[object]:
     return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
 
 
-async def test_the_migrated_tables_are_the_declared_ones(database: Database) -> None:
+async def test_migrated_tables_match_the_declared_ones(database: Database) -> None:
     await upgrade(database)
-    async with database.reading(EVERYBODY) as connection:
+    async with database.reading(ALL_TENANTS) as connection:
         assert await connection.run_sync(differences) == []
 
 
@@ -30,11 +30,11 @@ async def test_migrating_twice_changes_nothing(database: Database) -> None:
     assert await revision(database) == newest()
 
 
-async def test_a_deadlock_with_a_server_at_work_is_tried_again(postgres: Postgres) -> None:
-    """The server holds what the step wants and wants what it holds. It has the longer patience, so that the step is the one to give way."""
+async def test_a_migration_that_deadlocks_with_a_server_is_retried(postgres: Postgres) -> None:
+    """Server and migration wait for each other's lock. The server waits longer, so the migration is aborted."""
     database = Database(postgres.createdb())
     await upgrade(database, to=steps()[steps().index("0007") - 1])
-    async with database.transaction(EVERYBODY) as server:
+    async with database.transaction(ALL_TENANTS) as server:
         await server.execute(text("SET LOCAL deadlock_timeout = '300s'"))
         await server.execute(text("LOCK TABLE decisions IN ACCESS SHARE MODE"))
         migrating = asyncio.create_task(upgrade(database))

@@ -1,4 +1,4 @@
-"""Pages of the file list on real databases: whole from either end, and read through an index that fits the filter."""
+"""Pages of the file list on both databases: complete, and read through the index of their filter."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event, text
 
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
+from sluice.db.rls import ALL_TENANTS
 from sluice.files import repository
 from sluice.kit.paging import PageRequest
 from tests.db.rows import add_file, add_tenant
@@ -30,48 +30,52 @@ async def tables(tables: Database) -> Database:
     return tables
 
 
-async def page(database: Database, number: int, size: int, context: str | None = None, by: str | None = None) -> list[str]:
-    async with database.reading(EVERYBODY) as connection:
+async def page(
+    database: Database, number: int, size: int, context: str | None = None, by: str | None = None
+) -> list[str]:
+    async with database.reading(ALL_TENANTS) as connection:
         found = await repository.list_page(connection, "ten_1", context, by, PageRequest(number, size))
     return [file.file_id for file in found.items]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 11, 12])
-async def test_pages_of_any_size_hold_every_file_once_newest_first(size: int, tables: Database) -> None:
+async def test_pages_of_any_size_list_every_file_once_newest_first(size: int, tables: Database) -> None:
     pages = [await page(tables, number, size, "a") for number in range(1, 12 // size + 3)]
     assert [file_id for files in pages for file_id in files] == [f"f{number:02}" for number in range(10, -1, -1)]
     assert all(len(files) <= size for files in pages)
 
 
 @contextmanager
-def _told(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """Collect the statements that the driver is given."""
-    told: list[tuple[str, Any]] = []
+def _record_statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """Collect the statements that are sent to the driver."""
+    statements: list[tuple[str, Any]] = []
 
     def note(_connection: object, _cursor: object, statement: str, parameters: object, *_more: object) -> None:
-        told.append((statement, parameters))
+        statements.append((statement, parameters))
 
     event.listen(database.engine.sync_engine, "before_cursor_execute", note)
-    yield told
+    yield statements
     event.remove(database.engine.sync_engine, "before_cursor_execute", note)
 
 
 @pytest.mark.parametrize("wanted", _INDEXES)
 @pytest.mark.parametrize("number", [1, 4])
-async def test_a_page_is_found_in_the_index_of_its_filter_and_nothing_is_sorted(
+async def test_each_filter_is_served_by_its_covering_index(
     wanted: tuple[str | None, str | None], number: int, tables: Database
 ) -> None:
-    async with tables.transaction(EVERYBODY) as connection:
+    async with tables.transaction(ALL_TENANTS) as connection:
         await connection.execute(text("ANALYZE"))
-    with _told(tables) as told:
+    with _record_statements(tables) as statements:
         await page(tables, number, 3, *wanted)
-    statement, parameters = told[-1]
-    async with tables.reading(EVERYBODY) as connection:
+    statement, parameters = statements[-1]
+    async with tables.reading(ALL_TENANTS) as connection:
         if not tables.is_sqlite:
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
             await connection.execute(text("SET LOCAL enable_bitmapscan = off"))
         explain = "EXPLAIN QUERY PLAN" if tables.is_sqlite else "EXPLAIN"
-        plan = "\n".join(str(row) for row in (await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all())
+        plan = "\n".join(
+            str(row) for row in (await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all()
+        )
     kind = "COVERING INDEX" if tables.is_sqlite else "Index Only Scan"
     (line,) = [line for line in plan.splitlines() if kind in line]
     assert f" {_INDEXES[wanted]} " in line, plan

@@ -1,67 +1,78 @@
-"""Units of the hot path on real databases: one transaction each, and the same faults by the same names."""
+"""`Statement` on both databases: one transaction each, and the same errors."""
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Column, ForeignKey, MetaData, String, Table, bindparam, func, insert, select, update
+from sqlalchemy import Column, ForeignKey, MetaData, String, Table, update
 
-from sluice.db.database import Conflict, Database, DatabaseAway
-from sluice.db.hot import Hot, same
+from sluice.db.database import Conflict, Database, DatabaseUnavailable
 from sluice.db.migrate import upgrade
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import tenants
-from sluice.db.whose import EVERYBODY
+from sluice.db.statement import BatchStatement, PostgresQuery, Statement
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
-_NAMES = ("tenant_id", "name", "plan", "status", "created_at")
 _ROW = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": _NOW}
-_ADD = same(
-    insert(tenants)
-    .from_select(list(_NAMES), select(*(bindparam(name, type_=tenants.c[name].type) for name in _NAMES)))
-    .returning(tenants.c.tenant_id)
+_TYPES = {"created_at": tenants.c.created_at.type}
+
+
+def _same(sql: str, *, needs_tenant: bool = True) -> Statement:
+    """Return a statement with the same SQL on both databases."""
+    return Statement(postgres=sql, sqlite=[sql], types=_TYPES, needs_tenant=needs_tenant)
+
+
+_ADD = _same(
+    "INSERT INTO tenants (tenant_id, name, plan, status, created_at) "
+    "VALUES (:tenant_id, :name, :plan, :status, :created_at) RETURNING tenant_id"
 )
-_FIND = same(select(tenants).where(tenants.c.tenant_id == bindparam("wanted", type_=tenants.c.tenant_id.type)))
-_count = select(func.count().label("n")).select_from(tenants)
-_COUNT = Hot(postgres=_count, sqlite=[_count], nobody=True)
+_FIND = _same("SELECT tenant_id, name, plan, status, created_at FROM tenants WHERE tenant_id = :wanted")
+_COUNT = _same("SELECT count(*) AS n FROM tenants", needs_tenant=False)
 _NOTES = Table(
-    "notes", MetaData(), Column("tenant_id", String, ForeignKey(tenants.c.tenant_id, deferrable=True, initially="DEFERRED"))
+    "notes",
+    MetaData(),
+    Column("tenant_id", String, ForeignKey(tenants.c.tenant_id, deferrable=True, initially="DEFERRED")),
 )
-_note = insert(_NOTES).values(tenant_id=bindparam("tenant", type_=String())).returning(_NOTES.c.tenant_id)
-_NOTE = Hot(postgres=_note, sqlite=[_note], nobody=True)
-_count_notes = select(func.count().label("n")).select_from(_NOTES)
-_COUNT_NOTES = Hot(postgres=_count_notes, sqlite=[_count_notes], nobody=True)
+_NOTE = _same("INSERT INTO notes (tenant_id) VALUES (:tenant) RETURNING tenant_id", needs_tenant=False)
+_COUNT_NOTES = _same("SELECT count(*) AS n FROM notes", needs_tenant=False)
+_RENAME = "UPDATE tenants SET name = 'renamed' WHERE tenant_id = :{} RETURNING tenant_id"
+_BOTH = Statement(postgres=_RENAME.format("second"), sqlite=[_RENAME.format("first"), _RENAME.format("second")])
 
 
-def _rename(wanted: str) -> Any:
-    return (
-        update(tenants)
-        .where(tenants.c.tenant_id == bindparam(wanted, type_=tenants.c.tenant_id.type))
-        .values(name="renamed")
-        .returning(tenants.c.tenant_id)
-    )
+def test_named_parameters_are_numbered_in_order_of_first_use() -> None:
+    query = PostgresQuery("SELECT :sha256::varchar, :b FROM t WHERE c = :sha256 AND d > now() + interval '1 second'")
+    assert query.text == "SELECT $1::varchar, $2 FROM t WHERE c = $1 AND d > now() + interval '1 second'"
+    assert query.bind({"b": {"x": 1}, "sha256": "s", "unused": 0}) == ("s", '{"x": 1}')
 
 
-_BOTH = Hot(postgres=_rename("second"), sqlite=[_rename("first"), _rename("second")])
+def test_a_batch_binds_arrays_of_varying_values_and_single_shared_values() -> None:
+    batch = BatchStatement("SELECT :shared, unnest(:a::int[])", each=["a", "never_used"], key="a")
+    assert batch.shared == ("shared",)
+    assert batch.bind([{"a": 1, "shared": "s"}, {"a": 2, "shared": "s"}]) == ("s", [1, 2])
 
 
-async def test_a_row_comes_back_as_it_was_written(tables: Database) -> None:
+async def test_a_time_without_a_zone_is_refused(tables: Database) -> None:
+    with pytest.raises(ValueError, match="without a zone"):
+        await tables.commit(_ADD, _ROW | {"created_at": _NOW.replace(tzinfo=None)})
+
+
+async def test_a_row_is_read_back_unchanged(tables: Database) -> None:
     assert await tables.commit(_ADD, _ROW) == {"tenant_id": "ten_1"}
     assert await tables.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"}) == _ROW
 
 
-async def test_no_row_is_none(tables: Database) -> None:
+async def test_fetch_returns_none_for_no_row(tables: Database) -> None:
     assert await tables.fetch(_FIND, {"wanted": "ten_none", "tenant_id": "ten_none"}) is None
 
 
-async def test_a_broken_constraint_is_a_conflict_and_changes_nothing(tables: Database) -> None:
+async def test_a_constraint_violation_raises_conflict_and_changes_nothing(tables: Database) -> None:
     await tables.commit(_ADD, _ROW)
     with pytest.raises(Conflict):
         await tables.commit(_ADD, _ROW)
     assert await tables.fetch(_COUNT, {}) == {"n": 1}
 
 
-async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: Path) -> None:
+async def test_no_row_changes_when_a_later_statement_finds_no_row(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'test.db'}")
     await upgrade(database)
     await database.commit(_ADD, _ROW)
@@ -72,9 +83,9 @@ async def test_nothing_is_changed_when_a_later_statement_finds_no_row(tmp_path: 
     assert found["name"] == "one"
 
 
-async def test_a_commit_that_fails_leaves_nothing_open_for_the_next_unit(tables: Database) -> None:
-    """A deferred reference is looked up at the commit, which fails, and SQLite leaves the transaction open then."""
-    async with tables.transaction(EVERYBODY) as connection:
+async def test_a_failed_commit_leaves_no_open_transaction(tables: Database) -> None:
+    """A deferred foreign key fails at the commit, after which SQLite leaves the transaction open."""
+    async with tables.transaction(ALL_TENANTS) as connection:
         await connection.run_sync(_NOTES.create)
     with pytest.raises(Conflict):
         await tables.commit(_NOTE, {"tenant": "ten_none"})
@@ -83,9 +94,9 @@ async def test_a_commit_that_fails_leaves_nothing_open_for_the_next_unit(tables:
     assert await tables.fetch(_COUNT_NOTES, {}) == {"n": 1}
 
 
-async def test_what_was_committed_is_seen_by_every_door(tables: Database) -> None:
+async def test_fetch_sees_changes_committed_through_sqlalchemy(tables: Database) -> None:
     await tables.commit(_ADD, _ROW)
-    async with tables.transaction(EVERYBODY) as connection:
+    async with tables.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(tenants).values(name="changed"))
     found = await tables.fetch(_FIND, {"wanted": "ten_1", "tenant_id": "ten_1"})
     assert found is not None
@@ -93,8 +104,8 @@ async def test_what_was_committed_is_seen_by_every_door(tables: Database) -> Non
 
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////nowhere/missing.db"])
-async def test_a_database_that_is_away_is_named_so(url: str) -> None:
+async def test_an_unreachable_database_raises_database_unavailable(url: str) -> None:
     database = Database(url)
-    with pytest.raises(DatabaseAway):
+    with pytest.raises(DatabaseUnavailable):
         await database.fetch(_COUNT, {})
     await database.aclose()

@@ -1,4 +1,4 @@
-"""The alerts: promtool finds that each fires where it should and nowhere else, and each has a section of the runbook."""
+"""The alert rules: promtool confirms when each fires, and each has a section in the runbook."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ CASES = Path(__file__).parent / "sluice.rules.test.yml"
 ALERTS = re.findall(r"- alert: (\w+)\n", RULES.read_text())
 
 
-def test_each_alert_fires_where_it_should_and_nowhere_else(tmp_path: Path) -> None:
+def test_promtool_confirms_when_alerts_fire(tmp_path: Path) -> None:
     require("Prometheus", "promtool", apt="prometheus")
     for file in (RULES, CASES):
         shutil.copy(file, tmp_path)
@@ -23,14 +23,14 @@ def test_each_alert_fires_where_it_should_and_nowhere_else(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_each_alert_is_shown_to_fire_and_to_be_silent(alert: str) -> None:
+def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
     cases = CASES.read_text()
-    assert f"alertname: {alert}}}" in cases, "silent where all is well"
-    assert f"alertname: {alert}\n        exp_alerts:\n          - exp_labels" in cases, "fires where it should"
+    assert f"alertname: {alert}}}" in cases, "no case in which it is silent"
+    assert f"alertname: {alert}\n        exp_alerts:\n          - exp_labels" in cases, "no case in which it fires"
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_each_alert_has_a_section_of_the_runbook(alert: str) -> None:
+def test_alert_has_a_complete_runbook_section(alert: str) -> None:
     page = ROOT / "docs" / "operations.md"
     assert f"runbook: docs/operations.md#{alert.lower()}\n" in RULES.read_text()
     assert alert.lower() in anchors(page.read_text())
@@ -40,5 +40,5 @@ def test_each_alert_has_a_section_of_the_runbook(alert: str) -> None:
         assert part in section[1], f"{alert} has no {part}"
 
 
-def test_the_runbook_has_no_section_of_an_alert_that_there_is_not() -> None:
+def test_runbook_sections_match_the_alerts() -> None:
     assert re.findall(r"^### (Sluice\w+)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE) == ALERTS

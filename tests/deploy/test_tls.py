@@ -1,4 +1,4 @@
-"""The proxies of `deploy/` as they stand there, in front of a server: TLS and nothing else, its versions and suites, and what browsers are told."""
+"""TLS of the proxy configurations in `deploy/`: versions, cipher suites, HSTS, and no plain HTTP."""
 
 import socket
 import ssl
@@ -16,18 +16,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.gate import Service
 from tests.servers import free_port
 from tests.servers.proxies import running_haproxy, running_nginx
+from tests.service import Service
 
 PROXIES: dict[str, Callable[..., AbstractContextManager[None]]] = {"haproxy": running_haproxy, "nginx": running_nginx}
-WITHOUT_SECRECY = "AES256-GCM-SHA384:AES128-GCM-SHA256:AES128-SHA:AES256-SHA"
+WITHOUT_FORWARD_SECRECY = "AES256-GCM-SHA384:AES128-GCM-SHA256:AES128-SHA:AES256-SHA"
 WEAK = "ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA384:NULL:aNULL"
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """A running one, and the certificate that it shows."""
+    """A running proxy and its certificate."""
 
     port: int
     certificate: Path
@@ -36,20 +36,23 @@ class Proxy:
     def url(self) -> str:
         return f"https://localhost:{self.port}"
 
-    def shake_hands(self, context: ssl.SSLContext) -> tuple[str | None, str]:
-        """Answer version and suite that are agreed on; raises `ssl.SSLError` where there are none."""
+    def handshake(self, context: ssl.SSLContext) -> tuple[str | None, str]:
+        """Return the negotiated version and cipher suite. Raises `ssl.SSLError` when there is none."""
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         with plain, context.wrap_socket(plain, server_hostname="localhost") as secure:
-            suite = secure.cipher()
-            assert suite is not None
-            return secure.version(), suite[0]
+            cipher = secure.cipher()
+            assert cipher is not None
+            return secure.version(), cipher[0]
 
-    def trusting(self) -> ssl.SSLContext:
+    def client_context(self) -> ssl.SSLContext:
+        """Return a client context that trusts the certificate."""
         return ssl.create_default_context(cafile=str(self.certificate))
 
 
 @pytest.fixture(scope="module", params=PROXIES)
-def proxy(request: pytest.FixtureRequest, sqlite_local: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def proxy(
+    request: pytest.FixtureRequest, sqlite_local: Service, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
     folder = tmp_path_factory.mktemp(request.param)
     identity, port = folder / "sluice.pem", free_port()
     identity.write_bytes(_identity())
@@ -58,40 +61,52 @@ def proxy(request: pytest.FixtureRequest, sqlite_local: Service, tmp_path_factor
 
 
 def _identity() -> bytes:
+    """Return a self-signed certificate for localhost and its key, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-    signed = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False).sign(key, SHA256())
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
+    )
+    signed = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False).sign(
+        key, SHA256()
+    )
     return signed.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 @pytest.mark.asvs("3.4.1")
-@pytest.mark.parametrize(("path", "status"), [("/health/live", 200), ("/api/v1/files", 401), ("/nowhere", 404), ("/metrics", 404)])
-def test_every_answer_tells_browsers_to_come_by_tls_for_a_year_and_more(proxy: Proxy, path: str, status: int) -> None:
-    answer = httpx.get(proxy.url + path, verify=proxy.trusting())
-    assert answer.status_code == status
-    (said,) = answer.headers.get_list("strict-transport-security")
-    age, *more = said.split("; ")
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health/live", 200), ("/api/v1/files", 401), ("/nowhere", 404), ("/metrics", 404)]
+)
+def test_every_response_has_hsts_for_at_least_a_year(proxy: Proxy, path: str, status: int) -> None:
+    response = httpx.get(proxy.url + path, verify=proxy.client_context())
+    assert response.status_code == status
+    (header,) = response.headers.get_list("strict-transport-security")
+    age, *more = header.split("; ")
     assert int(age.removeprefix("max-age=")) >= 365 * 86400
     assert more == ["includeSubDomains"]
 
 
 @pytest.mark.asvs("12.1.1")
-def test_the_newest_version_is_preferred_and_old_ones_are_refused(proxy: Proxy) -> None:
-    assert proxy.shake_hands(proxy.trusting())[0] == "TLSv1.3"
-    for version, works in ((ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1, False)):
+def test_prefers_tls_1_3_and_rejects_tls_1_1_and_older(proxy: Proxy) -> None:
+    assert proxy.handshake(proxy.client_context())[0] == "TLSv1.3"
+    for version, works in (
+        (ssl.TLSVersion.TLSv1_2, True),
+        (ssl.TLSVersion.TLSv1_1, False),
+        (ssl.TLSVersion.TLSv1, False),
+    ):
         if works:
-            assert proxy.shake_hands(_only(proxy, version))[0] == "TLSv1.2"
+            assert proxy.handshake(_only(proxy, version))[0] == "TLSv1.2"
         else:
             with pytest.raises((ssl.SSLError, ConnectionError)):
-                proxy.shake_hands(_only(proxy, version, "ALL:@SECLEVEL=0"))
+                proxy.handshake(_only(proxy, version, "ALL:@SECLEVEL=0"))
 
 
 def _only(proxy: Proxy, version: ssl.TLSVersion, suites: str | None = None) -> ssl.SSLContext:
-    context = proxy.trusting()
+    """Return a client context that offers one TLS version, and these cipher suites if given."""
+    context = proxy.client_context()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that is what is tried
+        warnings.simplefilter("ignore", DeprecationWarning)  # old versions are deprecated, and are tried on purpose
         context.minimum_version = context.maximum_version = version
     if suites:
         context.set_ciphers(suites)
@@ -99,20 +114,20 @@ def _only(proxy: Proxy, version: ssl.TLSVersion, suites: str | None = None) -> s
 
 
 @pytest.mark.asvs("12.1.2")
-def test_the_strongest_suite_is_preferred_and_those_without_secrecy_are_refused(proxy: Proxy) -> None:
-    assert proxy.shake_hands(proxy.trusting())[1] == "TLS_AES_256_GCM_SHA384"
-    mild = _only(proxy, ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384")
-    assert proxy.shake_hands(mild)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
-    for suites in (WITHOUT_SECRECY, WEAK):
+def test_prefers_the_strongest_cipher_and_rejects_those_without_forward_secrecy(proxy: Proxy) -> None:
+    assert proxy.handshake(proxy.client_context())[1] == "TLS_AES_256_GCM_SHA384"
+    weaker_first = _only(proxy, ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384")
+    assert proxy.handshake(weaker_first)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
+    for suites in (WITHOUT_FORWARD_SECRECY, WEAK):
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            proxy.shake_hands(_only(proxy, ssl.TLSVersion.TLSv1_2, f"{suites}:@SECLEVEL=0"))
+            proxy.handshake(_only(proxy, ssl.TLSVersion.TLSv1_2, f"{suites}:@SECLEVEL=0"))
 
 
 @pytest.mark.asvs("12.2.1")
-def test_nothing_is_answered_without_tls(proxy: Proxy) -> None:
+def test_plain_http_is_not_served(proxy: Proxy) -> None:
     try:
-        answer = httpx.get(f"http://127.0.0.1:{proxy.port}/health/live")
+        response = httpx.get(f"http://127.0.0.1:{proxy.port}/health/live")
     except httpx.TransportError:
-        return  # closed without a word
-    assert answer.status_code == 400
-    assert "up" not in answer.text
+        return  # closed without a response
+    assert response.status_code == 400
+    assert "up" not in response.text

@@ -1,4 +1,4 @@
-"""Reading the documentation as its readers do: pages, headings, links, and the lines that stand in blocks of shell."""
+"""Helpers that read the documentation: pages, headings, links, code blocks, and the shell lines in them."""
 
 import os
 import re
@@ -13,7 +13,7 @@ README = ROOT / "README.md"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-_SHOWN = "http://127.0.0.1:8000"
+_ADDRESS_SHOWN = "http://127.0.0.1:8000"
 
 
 def every_page() -> list[Path]:
@@ -29,22 +29,22 @@ def curl_blocks(text: str) -> list[str]:
 
 
 def links(text: str) -> Iterator[str]:
-    """Answer the targets of links outside of code."""
+    """Yield the targets of links outside of code."""
     prose = re.sub(r"`[^`\n]*`", "", _BLOCK.sub("", text))
     yield from _LINK.findall(prose)
 
 
 def anchors(text: str) -> set[str]:
-    """Answer the anchors that forges give the headings: lower case, words joined by hyphens, other signs dropped."""
+    """Return the anchors that forges derive from headings: lower case, hyphens for spaces, no punctuation."""
     headings = _HEADING.findall(_BLOCK.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def run_line(line: str, *, url: str, environment: Mapping[str, str], folder: Path) -> str:
-    """Run one line of a page in a shell, at another address than the page shows, and answer what it printed."""
-    assert _SHOWN in line
+    """Run one line of a page in a shell against `url` instead of the address shown, and return its output."""
+    assert _ADDRESS_SHOWN in line
     done = subprocess.run(
-        ["/bin/sh", "-ec", line.replace(_SHOWN, url)],
+        ["/bin/sh", "-ec", line.replace(_ADDRESS_SHOWN, url)],
         env={"PATH": os.environ["PATH"], **environment},
         cwd=folder,
         capture_output=True,

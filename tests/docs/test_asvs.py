@@ -1,4 +1,7 @@
-"""The page of ASVS requirements and the marks in the tests agree, and chapter 5 is proven whole. That the page is fresh is in `test_generated`."""
+"""The ASVS page: it lists every requirement, chapter 5 in full, and its rows agree with the marks in the tests.
+
+`test_generated` checks that the page is up to date.
+"""
 
 import json
 import re
@@ -10,7 +13,12 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT
 
-CHAPTER_5 = ["5.1.1", *[f"5.2.{n}" for n in range(1, 7)], *[f"5.3.{n}" for n in range(1, 4)], *[f"5.4.{n}" for n in range(1, 4)]]
+CHAPTER_5 = [
+    "5.1.1",
+    *[f"5.2.{n}" for n in range(1, 7)],
+    *[f"5.3.{n}" for n in range(1, 4)],
+    *[f"5.4.{n}" for n in range(1, 4)],
+]
 LEVELS_1_AND_2 = (
     "1.1:1-2 1.2:1-9 1.3:1-11 1.4:1-3 1.5:1-2 2.1:1-3 2.2:1-3 2.3:1-4 2.4:1 3.2:1-2 3.3:1-4 3.4:1-6 3.5:1-5 3.7:1-2 "
     "4.1:1-3 4.2:1 4.3:1-2 4.4:1-4 5.1:1 5.2:1-3 5.3:1-2 5.4:1-3 6.1:1-3 6.2:1-12 6.3:1-4 6.4:1-4 6.5:1-5 6.6:1-3 "
@@ -19,49 +27,56 @@ LEVELS_1_AND_2 = (
     "12.1:1-3 12.2:1-2 12.3:1-4 13.1:1 13.2:1-5 13.3:1-2 13.4:1-5 14.1:1-2 14.2:1-4 14.3:1-3 15.1:1-3 15.2:1-3 "
     "15.3:1-7 16.1:1 16.2:1-5 16.3:1-4 16.4:1-3 16.5:1-3 17.1:1 17.2:1-4 17.3:1-2"
 )
-"""The numbers of ASVS 5.0.0's requirements of levels 1 and 2, by section; their texts are OWASP's."""
+"""The numbers of the level 1 and 2 requirements of ASVS 5.0.0, by section."""
 _ROW = re.compile(r"^\| (\d+\.\d+\.\d+) \| (.+) \| (.*) \|$", re.MULTILINE)
 _MARK = re.compile(r"@pytest\.mark\.asvs\(([^)]*)\)")
 
-ROWS = {name: (does, proof) for name, does, proof in _ROW.findall((DOCS / "security" / "asvs.md").read_text(encoding="utf-8"))}
+ROWS = {
+    name: (does, proof)
+    for name, does, proof in _ROW.findall((DOCS / "security" / "asvs.md").read_text(encoding="utf-8"))
+}
 
 
-def _numbers(said: str) -> set[str]:
-    """Answer what `6.2:1-3,7` stands for, and `6.2.1-6.2.3`."""
-    if ":" in said:
-        section, _, ranges = said.partition(":")
-        return {number for one in ranges.split(",") for number in _numbers("-".join(f"{section}.{end}" for end in one.split("-")))}
-    first, _, last = said.partition("-")
+def _numbers(text: str) -> set[str]:
+    """Return the requirement numbers in a range such as `6.2:1-3,7` or `6.2.1-6.2.3`."""
+    if ":" in text:
+        section, _, ranges = text.partition(":")
+        return {
+            number
+            for part in ranges.split(",")
+            for number in _numbers("-".join(f"{section}.{end}" for end in part.split("-")))
+        }
+    first, _, last = text.partition("-")
     section, _, start = first.rpartition(".")
     return {f"{section}.{number}" for number in range(int(start), int((last or first).rpartition(".")[2]) + 1)}
 
 
-def test_every_requirement_of_levels_1_and_2_is_on_the_page() -> None:
+def test_page_lists_every_level_1_and_2_requirement() -> None:
     page = (DOCS / "security" / "asvs.md").read_text(encoding="utf-8")
     listed = {
         number
         for row in re.findall(r"^\| (\d[\d., -]*) \|", page, re.MULTILINE)
-        for said in row.split(", ")
-        for number in _numbers(said)
+        for text in row.split(", ")
+        for number in _numbers(text)
     }
-    wanted = {number for said in LEVELS_1_AND_2.split() for number in _numbers(said)}
-    assert len(wanted) == 253
-    assert wanted - listed == set()
+    required = {number for text in LEVELS_1_AND_2.split() for number in _numbers(text)}
+    assert len(required) == 253
+    assert required - listed == set()
 
 
-def test_chapter_5_is_there_row_by_row() -> None:
+def test_page_has_every_row_of_chapter_5() -> None:
     assert [name for name in ROWS if name.startswith("5.")] == CHAPTER_5
 
 
 @pytest.mark.parametrize("requirement", ROWS)
-def test_a_requirement_of_the_page_is_proven_by_tests_that_are_there(requirement: str) -> None:
+def test_requirement_names_existing_tests(requirement: str) -> None:
     tests = re.findall(r"`(tests/[^`]+)::(\w+)`", ROWS[requirement][1])
     assert tests, f"no test carries @pytest.mark.asvs({requirement!r})"
     for path, name in tests:
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_every_mark_names_a_requirement_of_the_page() -> None:
+def test_every_asvs_mark_names_a_listed_requirement() -> None:
     marked = {
         name
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -74,12 +89,14 @@ def test_every_mark_names_a_requirement_of_the_page() -> None:
 
 
 @pytest.mark.asvs("15.1.2")
-def test_the_bill_of_materials_names_every_pinned_library(tmp_path: Path) -> None:
-    bill = tmp_path / "sbom.json"
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "sbom.py"), str(bill)], check=True, capture_output=True, timeout=60)
-    said = json.loads(bill.read_text())
+def test_sbom_lists_every_pinned_library(tmp_path: Path) -> None:
+    target = tmp_path / "sbom.json"
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "sbom.py"), str(target)], check=True, capture_output=True, timeout=60
+    )
+    sbom = json.loads(target.read_text())
     pinned = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
-    assert said["bomFormat"] == "CycloneDX"
-    assert [component["name"] for component in said["components"]] == [name.lower() for name in pinned]
+    assert sbom["bomFormat"] == "CycloneDX"
+    assert [component["name"] for component in sbom["components"]] == [name.lower() for name in pinned]
     assert len(pinned) > 30
-    assert all(component["hashes"] for component in said["components"])
+    assert all(component["hashes"] for component in sbom["components"])

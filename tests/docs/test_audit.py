@@ -1,4 +1,4 @@
-"""The audit of dependencies against a service of advisories: it asks of every pinned library, and fails for one with a known vulnerability."""
+"""The dependency audit against an advisory service: it queries every pinned library and fails for a vulnerable one."""
 
 import json
 import os
@@ -20,28 +20,28 @@ pytest.importorskip("pip_audit", reason="the lock brings it")
 
 PINS = re.compile(r"^([\w.-]+)==([^\s;\\]+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)
 PINNED = PINS.findall((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-"""Name, version, and for which machines: `sys_platform == 'win32'`, or nothing."""
+"""Name, version and environment marker, such as `sys_platform == 'win32'` or an empty text."""
 ADVISORY = {"id": "GHSA-xxxx-yyyy-zzzz", "summary": "lets strangers in", "details": "", "affected": []}
 
 
 @dataclass
-class Advisories:
-    """A service of advisories (OSV's `query`): what it was asked about, and what it knows."""
+class AdvisoryService:
+    """A running advisory service with OSV's `query` endpoint: its URL and the (name, version) pairs queried so far."""
 
     url: str = ""
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    queried: set[tuple[str, str]] = field(default_factory=set)
 
 
 @contextmanager
-def advisories(known: Mapping[str, Any]) -> Iterator[Advisories]:
-    """Run a service that knows these vulnerabilities by the library's name, until the block ends."""
-    service = Advisories()
+def running_advisory_service(known: Mapping[str, Any]) -> Iterator[AdvisoryService]:
+    """Run a service with these advisories, keyed by library name, until the block ends."""
+    service = AdvisoryService()
 
-    class Answer(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            name = asked["package"]["name"]
-            service.asked.add((name, asked["version"]))
+            query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            name = query["package"]["name"]
+            service.queried.add((name, query["version"]))
             body = json.dumps({"vulns": [known[name]]} if name in known else {}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -49,9 +49,9 @@ def advisories(known: Mapping[str, Any]) -> Iterator[Advisories]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         service.url = f"http://127.0.0.1:{server.server_port}/v1/query"
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -61,37 +61,38 @@ def advisories(known: Mapping[str, Any]) -> Iterator[Advisories]:
 
 
 def audit(url: str) -> subprocess.CompletedProcess[str]:
+    """Run the audit script against the advisory service at `url`."""
     environment = {**os.environ, "SLUICE_AUDIT_OSV_URL": url}
     command = [str(ROOT / "scripts" / "audit_dependencies.sh")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)
 
 
 @pytest.mark.asvs("15.2.1")
-def test_every_pinned_library_is_asked_for() -> None:
-    with advisories({}) as service:
+def test_audit_queries_every_pinned_library() -> None:
+    with running_advisory_service({}) as service:
         done = audit(service.url)
     assert (done.returncode, done.stdout) == (0, "No pinned library has a known vulnerability.\n")
-    wanted = {(name.lower(), version) for name, version, machines in PINNED if not machines or Marker(machines).evaluate()}
-    assert {(name.lower(), version) for name, version in service.asked} == wanted
-    assert len(wanted) > 30
+    expected = {(name.lower(), version) for name, version, marker in PINNED if not marker or Marker(marker).evaluate()}
+    assert {(name.lower(), version) for name, version in service.queried} == expected
+    assert len(expected) > 30
 
 
 @pytest.mark.asvs("15.2.1")
-def test_a_library_with_a_known_vulnerability_fails_the_audit() -> None:
+def test_audit_fails_for_a_vulnerable_library() -> None:
     name, version = next((name, version) for name, version, _ in PINNED if name == "pillow")
-    with advisories({name: ADVISORY}) as service:
+    with running_advisory_service({name: ADVISORY}) as service:
         done = audit(service.url)
     assert done.returncode == 1
     assert re.search(rf"{name}\s+{re.escape(version)}\s+GHSA-xxxx-yyyy-zzzz", done.stdout), done.stdout
 
 
-def test_where_nobody_knows_of_advisories_the_audit_says_so() -> None:
+def test_audit_passes_with_a_notice_without_advisories() -> None:
     done = audit("http://127.0.0.1:9/v1/query")
     assert (done.returncode, done.stdout) == (0, "Not audited: no index with advisories can be reached.\n")
 
 
 @pytest.mark.asvs("15.1.1")
-def test_the_policy_has_a_time_for_each_severity_and_for_updates() -> None:
+def test_policy_has_a_deadline_per_severity_and_for_updates() -> None:
     policy = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("## Libraries")[2].partition("\n## ")[0]
     times = dict(re.findall(r"^\| ([\w ,.]+?) \| within (\d+) days", policy, re.MULTILINE))
     assert list(times) == ["critical", "high", "medium, low", "new releases without a vulnerability"]

@@ -1,4 +1,4 @@
-"""What the code declares stands in the documentation: settings, reasons, errors, routes, commands; and no made page is stale."""
+"""The generated pages: they document every setting, reason, error, route and command, and none of them is stale."""
 
 import json
 import re
@@ -11,18 +11,31 @@ import jsonschema_rs
 import pytest
 import typer
 
-from sluice.access import ROUTE_SCOPES, SIGNED_ROUTES
-from sluice.api.app import make_app
-from sluice.cli.command import app as command_line
+from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES
+from sluice.api.app import make_endpoints
+from sluice.cli.app import app as command_line
 from sluice.errors import SluiceError, catalogue
+from sluice.messages import LOCALES, render
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
+from sluice_inspect.catalogue import FACTS, FLAGS
 from tests.docs.pages import DOCS, anchors, blocks
-from tests.scripts import run_alone, run_here
+from tests.scripts import run_in_process, run_in_subprocess
 
-MADE = ("reasons.md", "errors.md", "settings.md", "cli.md", "metrics.md", "reference/api.md", "reference/openapi.json")
+GENERATED = (
+    "reasons.md",
+    "messages.md",
+    "errors.md",
+    "facts.md",
+    "events.md",
+    "settings.md",
+    "cli.md",
+    "metrics.md",
+    "reference/api.md",
+    "reference/openapi.json",
+)
 ERRORS = [*catalogue(), SluiceError]
-DOCUMENT: dict[str, Any] = make_app().openapi()
+DOCUMENT: dict[str, Any] = make_endpoints().openapi()
 
 
 def _page(name: str) -> str:
@@ -30,36 +43,38 @@ def _page(name: str) -> str:
 
 
 def _section(page: str, heading: str) -> str:
-    """Answer the lines from a heading to the next one."""
+    """Return the text from a heading to the next one."""
     found = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
     assert found, f"no section {heading}"
     return found[1]
 
 
-def test_no_made_page_is_stale() -> None:
-    done = run_alone("docs", "--check")
+def test_no_generated_page_is_stale() -> None:
+    done = run_in_subprocess("docs", "--check")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_check_names_every_stale_page_and_a_missing_one(tmp_path: Path) -> None:
+def test_check_reports_stale_and_missing_pages(tmp_path: Path) -> None:
     folder = shutil.copytree(DOCS, tmp_path / "docs")
-    missing, *changed = MADE
+    missing, *changed = GENERATED
     (folder / missing).unlink()
     for name in changed:
         (folder / name).write_text(_page(name) + "\n", encoding="utf-8")
-    done = run_here("docs", "--check", "--root", str(folder))
+    done = run_in_process("docs", "--check", "--root", str(folder))
     assert done.returncode == 1
-    assert {line.split()[1] for line in done.stderr.splitlines()} == {f"docs/{name}" for name in MADE}
+    assert {line.split()[1] for line in done.stderr.splitlines()} == {f"docs/{name}" for name in GENERATED}
 
 
-def test_missing_pages_are_made_as_they_stand_here(tmp_path: Path) -> None:
-    assert run_here("docs", "--root", str(tmp_path)).returncode == 0
-    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in MADE} == {name: _page(name) for name in MADE}
+def test_generates_missing_pages(tmp_path: Path) -> None:
+    assert run_in_process("docs", "--root", str(tmp_path)).returncode == 0
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in GENERATED} == {
+        name: _page(name) for name in GENERATED
+    }
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 @pytest.mark.asvs("5.1.1", "2.1.3")
-def test_a_setting_has_a_row_with_its_meaning(name: str) -> None:
+def test_setting_has_a_row_with_its_description(name: str) -> None:
     row = re.search(rf"^\| `SLUICE_{name.upper()}` \|.*$", _page("settings.md"), re.MULTILINE)
     assert row
     meaning = Settings.model_fields[name].description
@@ -69,14 +84,37 @@ def test_a_setting_has_a_row_with_its_meaning(name: str) -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 @pytest.mark.asvs("5.1.1", "2.1.3")
-def test_a_reason_is_told_to_developers_and_senders(reason: Reason) -> None:
+def test_reason_has_a_text_for_developers_and_for_users(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
     assert WORDS[reason].developer in section
-    assert WORDS[reason].user in section
+    assert render(f"{reason.value}.plain", {}, "en") in section
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language(reason: Reason) -> None:
+    section = _section(_page("reasons.md"), reason.value)
+    report = json.loads(blocks(section, "json")[-1])
+    assert (report["outcome"], report["reason"]) == ("rejected", reason.value)
+    assert [check["code"] for check in report["checks"]] == [reason.value]
+    for locale in LOCALES:
+        assert f"| `{locale}` | {render(report['message_key'], report['params'], locale)} |" in section
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_fact_has_a_row_with_unit_and_meaning(name: str) -> None:
+    fact = FACTS[name]
+    assert f"| `{name}` | {fact.unit.value} | {fact.meaning} | {fact.given_for} |" in _section(
+        _page("facts.md"), "Facts"
+    )
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_flag_has_a_row_with_its_meaning(name: str) -> None:
+    assert f"| `{name}` | {FLAGS[name]} |" in _section(_page("facts.md"), "Flags")
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-def test_an_error_has_its_status_an_advice_and_an_example(error: type[SluiceError]) -> None:
+def test_error_has_a_status_advice_and_an_example(error: type[SluiceError]) -> None:
     section = _section(_page("errors.md"), error.code)
     assert f"- **Status:** {error.status}\n" in section
     assert re.search(r"- \*\*What to do:\*\* \S", section)
@@ -85,56 +123,72 @@ def test_an_error_has_its_status_an_advice_and_an_example(error: type[SluiceErro
     assert example["errors"]
 
 
-@pytest.mark.parametrize("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES}), ids=" ".join)
-def test_a_route_is_in_the_reference(route: tuple[str, str]) -> None:
+@pytest.mark.parametrize("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES}), ids=" ".join)
+def test_route_is_in_the_reference(route: tuple[str, str]) -> None:
     assert f"`{' '.join(route)}`" in _page("reference/api.md")
 
 
 def _operations() -> Iterator[Any]:
     for path, methods in DOCUMENT["paths"].items():
-        for method, said in methods.items():
-            yield pytest.param(method, path, said, id=f"{method} {path}")
+        for method, operation in methods.items():
+            yield pytest.param(method, path, operation, id=f"{method} {path}")
 
 
 def _endpoint(method: str, path: str) -> str:
-    """Answer the part of the reference on one operation."""
+    """Return the section of the API reference about one operation."""
     parts = re.split(r"^### ", _page("reference/api.md"), flags=re.MULTILINE)
     return next((part for part in parts if f"\n`{method.upper()} {path}`\n" in part), "")
 
 
-@pytest.mark.parametrize(("method", "path", "said"), [one for one in _operations() if "/health" not in one.id])
+DOCUMENTED_OPERATIONS = [parameter for parameter in _operations() if "/health" not in str(parameter.id)]
+
+
+def _scope_words(method: str, path: str) -> str:
+    route = method.upper(), path
+    if route in PUBLIC_ROUTES:
+        return "none, and no credential"
+    scope = ROUTE_SCOPES[route]
+    return f"`{scope.value}`" if scope else "any valid credential"
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
 @pytest.mark.asvs("8.1.1", "2.1.1", "8.1.2")
-def test_an_operation_tells_scope_parameters_and_fields(method: str, path: str, said: dict[str, Any]) -> None:
-    part = _endpoint(method, path)
-    scope = ROUTE_SCOPES[method.upper(), path]
-    assert (f"Scope: `{scope.value}`." if scope else "Scope: any valid credential.") in part
-    for parameter in said.get("parameters", ()):
-        assert f"| `{parameter['name']}` | {parameter['in']} |" in part
-    for content in said.get("requestBody", {}).get("content", {}).values():
+def test_operation_documents_scope_parameters_and_fields(method: str, path: str, operation: dict[str, Any]) -> None:
+    section = _endpoint(method, path)
+    assert f"Scope: {_scope_words(method, path)}." in section
+    for parameter in operation.get("parameters", ()):
+        assert f"| `{parameter['name']}` | {parameter['in']} |" in section
+    for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = content["schema"]
         if "$ref" in schema:
             schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-        for field in schema["properties"]:
-            assert f"| `{field}` | {'yes' if field in schema.get('required', ()) else 'no'} |" in part
+        for field in schema.get("properties", ()):  # bytes have none
+            assert f"| `{field}` | {'yes' if field in schema.get('required', ()) else 'no'} |" in section
 
 
-@pytest.mark.parametrize(("method", "path", "said"), [one for one in _operations() if "/health" not in one.id])
-def test_an_operation_tells_every_status_that_it_can_answer(method: str, path: str, said: dict[str, Any]) -> None:
-    part = _endpoint(method, path)
-    told = {int(status) for status in re.findall(r"(\d{3}) \[`", part)} | {
-        int(re.findall(r"^Answers (\d{3}) ", part, re.MULTILINE)[0])
+@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+def test_operation_documents_every_possible_status(method: str, path: str, operation: dict[str, Any]) -> None:
+    section = _endpoint(method, path)
+    listed = {int(status) for status in re.findall(r"(\d{3}) \[`", section)} | {
+        int(re.findall(r"^Returns (\d{3}) ", section, re.MULTILINE)[0])
     }
-    documented = {int(status) for status in said["responses"]}
-    # The document lists 403 and 422 everywhere; without a scope, or anything that could be wrong, they cannot happen.
-    assert documented - told <= {403, 422}
-    assert told <= documented
-    assert (403 in told) == (ROUTE_SCOPES[method.upper(), path] is not None)
+    declared = {int(status) for status in operation["responses"]}
+    # OpenAPI declares 403 and 422 everywhere. Without a scope there is no 403, without input no 422. 304 is no error,
+    # and a second success is in the notes.
+    assert declared - listed <= {204, 304, 403, 422}
+    assert (204 in declared - listed) == ("gets 204" in section)
+    assert (304 in declared) == ("gets 304" in section)
+    assert listed <= declared
+    assert (403 in listed) == (ROUTE_SCOPES.get((method.upper(), path)) is not None)
 
 
-@pytest.mark.parametrize(("method", "path", "said"), [one for one in _operations() if "/health" not in one.id])
-def test_the_example_of_a_reply_fits_its_schema(method: str, path: str, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+def test_response_example_matches_its_schema(method: str, path: str, operation: dict[str, Any]) -> None:
+    success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
+    if "content" not in success:
+        assert " without a body." in _endpoint(method, path)
+        return
     example = json.loads(blocks(_endpoint(method, path), "json")[0])
-    success = next(said for status, said in said["responses"].items() if status.startswith("2"))
     schema = {**success["content"]["application/json"]["schema"], "components": DOCUMENT["components"]}
     jsonschema_rs.validate(schema, example)
 
@@ -148,5 +202,5 @@ def _commands(command: Any, name: str = "sluice") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", list(_commands(typer.main.get_command(command_line))))
-def test_a_command_is_in_the_page_of_commands(command: str) -> None:
+def test_command_is_on_the_cli_page(command: str) -> None:
     assert command.replace(" ", "-") in anchors(_page("cli.md"))

@@ -1,4 +1,4 @@
-"""No link within the documentation is dead, and no page stands alone."""
+"""The links of the documentation: none is dead, and every page is reachable from the README."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def _named(page: Path) -> str:
 
 
 def _internal(page: Path) -> list[tuple[Path, str]]:
-    """Answer the files and anchors that a page leads to."""
+    """Return the files and anchors that a page links to."""
     found = []
     for target in links(page.read_text(encoding="utf-8")):
         if "://" not in target and not target.startswith("mailto:"):
@@ -22,19 +22,21 @@ def _internal(page: Path) -> list[tuple[Path, str]]:
 
 
 @pytest.mark.parametrize("page", every_page(), ids=_named)
-def test_every_internal_link_leads_somewhere(page: Path) -> None:
+def test_internal_links_lead_to_existing_files(page: Path) -> None:
     dead = [f"{path.name}#{anchor}" for path, anchor in _internal(page) if not path.exists()]
     assert dead == []
 
 
 @pytest.mark.parametrize("page", every_page(), ids=_named)
-def test_every_anchor_is_a_heading(page: Path) -> None:
-    marked = [(path, anchor) for path, anchor in _internal(page) if anchor and path.suffix == ".md" and path.exists()]
-    dead = [f"{path.name}#{anchor}" for path, anchor in marked if anchor not in anchors(path.read_text(encoding="utf-8"))]
+def test_anchors_match_headings(page: Path) -> None:
+    targets = [(path, anchor) for path, anchor in _internal(page) if anchor and path.suffix == ".md" and path.exists()]
+    dead = [
+        f"{path.name}#{anchor}" for path, anchor in targets if anchor not in anchors(path.read_text(encoding="utf-8"))
+    ]
     assert dead == []
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def test_every_page_is_reachable_from_the_readme() -> None:
     seen, waiting = set[Path](), [README]
     while waiting:
         page = waiting.pop()

@@ -1,4 +1,4 @@
-"""What the README promises a newcomer holds: its own lines, run in a shell against a service on its very first start."""
+"""The README's quick start: its lines run in a shell against a service on its first start."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.welcome import curl_lines
+from sluice.cli.serve import curl_lines
 from tests.docs.pages import README, blocks, curl_blocks, run_line
 from tests.servers import daemon, free_port, listens, require
 
@@ -27,7 +27,7 @@ class FirstStart:
     folder: Path
 
     def run(self, line: str) -> str:
-        """Run a line of the README, the key being where the README says to put it."""
+        """Run a line of the README with the API key in the variable that the README names."""
         (variable,) = re.findall(r"^export (\w+)=", TEXT, re.MULTILINE)
         (key,) = re.findall(r"^  api key  (sl_live_\w+)$", self.output, re.MULTILINE)
         return run_line(line, url=self.url, environment={variable: key}, folder=self.folder)
@@ -36,7 +36,7 @@ class FirstStart:
 @pytest.fixture(scope="module")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
     require("curl", "curl", apt="curl")
-    folder, port = tmp_path_factory.mktemp("newcomer"), free_port()
+    folder, port = tmp_path_factory.mktemp("readme"), free_port()
     url, log = f"http://127.0.0.1:{port}", folder / "output"
     environment = {
         "PATH": os.environ["PATH"],
@@ -51,12 +51,12 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
 
 @pytest.fixture(scope="module")
 def created(first_start: FirstStart) -> str:
-    """What the first line of the README answered. The other lines need its context, in whatever order the tests come."""
+    """The response to the README's first line, which creates the context that the other lines use."""
     return first_start.run(CREATE)
 
 
 @pytest.mark.xdist_group("readme")
-def test_the_three_lines_create_upload_and_download(first_start: FirstStart, created: str) -> None:
+def test_readme_lines_create_upload_and_download(first_start: FirstStart, created: str) -> None:
     assert json.loads(created)["message"] == "Context created"
     assert json.loads(first_start.run(UPLOAD))["message"] == "File uploaded"
     downloaded = first_start.run(DOWNLOAD)
@@ -65,16 +65,19 @@ def test_the_three_lines_create_upload_and_download(first_start: FirstStart, cre
 
 
 @pytest.mark.xdist_group("readme")
-def test_an_empty_file_is_answered_as_shown(first_start: FirstStart, created: str) -> None:
-    shown, answered = json.loads(blocks(TEXT, "json")[0]), json.loads(first_start.run(EMPTY))
-    assert answered | {"timestamp": shown["timestamp"]} == shown
+def test_empty_file_gets_the_response_shown(first_start: FirstStart, created: str) -> None:
+    shown, received = json.loads(blocks(TEXT, "json")[0]), json.loads(first_start.run(EMPTY))
+    assert "a part of its report" in TEXT
+    part = {name: received["report"][name] for name in shown["report"]}
+    varying = {"timestamp": shown["timestamp"], "report": part | {"report_id": shown["report"]["report_id"]}}
+    assert received | varying == shown
 
 
-def test_the_lines_are_those_of_the_welcome() -> None:
+def test_readme_lines_match_the_welcome_message() -> None:
     assert curl_lines("http://127.0.0.1:8000", "$SLUICE_API_KEY") == (CREATE, UPLOAD, DOWNLOAD)
 
 
-def test_the_commands_shown_are_targets_of_make() -> None:
+def test_readme_names_existing_make_targets() -> None:
     shown = re.findall(r"^make (\w+)$", TEXT, re.MULTILINE)
     targets = re.findall(r"^([a-z-]+):", (README.parent / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert shown == ["run", "test"]

@@ -1,3 +1,5 @@
+"""Signed download links and the secret they are signed with."""
+
 import os
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -16,7 +18,7 @@ NOW = 1_800_000_000
 BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 file_ids = st.text("0123456789ABCXYZabcxyz_-", min_size=1, max_size=40)
-moments = st.integers(NOW + 1, NOW + 3600)
+expiry_times = st.integers(NOW + 1, NOW + 3600)
 
 
 def parts(url: str) -> tuple[str, str, str]:
@@ -25,11 +27,19 @@ def parts(url: str) -> tuple[str, str, str]:
     return split.path.rsplit("/", 1)[1], query["expires"][0], query["signature"][0]
 
 
-@given(file_id=file_ids, expires_at=moments)
+@given(file_id=file_ids, expires_at=expiry_times)
 def test_a_signed_link_verifies_until_it_expires(file_id: str, expires_at: int) -> None:
     signed = parts(SIGNER.sign(file_id, expires_at=expires_at))
     assert SIGNER.verify(*signed, now=expires_at - 0.001)
     assert not SIGNER.verify(*signed, now=expires_at)
+
+
+@given(file_id=file_ids, expires_at=expiry_times)
+def test_a_link_that_saves_is_none_that_shows(file_id: str, expires_at: int) -> None:
+    for inline in (False, True):
+        signed = parts(SIGNER.sign(file_id, expires_at=expires_at, inline=inline))
+        assert SIGNER.verify(*signed, now=NOW, inline=inline)
+        assert not SIGNER.verify(*signed, now=NOW, inline=not inline)
 
 
 def test_a_link_has_the_documented_form() -> None:
@@ -39,21 +49,21 @@ def test_a_link_has_the_documented_form() -> None:
     assert len(parts(url)[2]) == 43
 
 
-@given(file_id=file_ids, other=file_ids, expires_at=moments)
-def test_a_signature_opens_no_other_file(file_id: str, other: str, expires_at: int) -> None:
+@given(file_id=file_ids, other=file_ids, expires_at=expiry_times)
+def test_a_signature_is_invalid_for_another_file(file_id: str, other: str, expires_at: int) -> None:
     _, expires, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
     assert SIGNER.verify(other, expires, signature, now=NOW) is (other == file_id)
 
 
-@given(file_id=file_ids, expires_at=moments, other=moments)
-def test_the_expiry_cannot_be_moved(file_id: str, expires_at: int, other: int) -> None:
+@given(file_id=file_ids, expires_at=expiry_times, other=expiry_times)
+def test_a_changed_expiry_is_refused(file_id: str, expires_at: int, other: int) -> None:
     _, _, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
     assert SIGNER.verify(file_id, str(other), signature, now=NOW) is (other == expires_at)
 
 
-@given(file_id=file_ids, expires_at=moments, data=st.data())
+@given(file_id=file_ids, expires_at=expiry_times, data=st.data())
 @pytest.mark.asvs("11.4.1")
-def test_any_changed_character_of_the_signature_is_refused(file_id: str, expires_at: int, data: st.DataObject) -> None:
+def test_a_signature_with_any_changed_character_is_refused(file_id: str, expires_at: int, data: st.DataObject) -> None:
     _, expires, signature = parts(SIGNER.sign(file_id, expires_at=expires_at))
     place = data.draw(st.integers(0, len(signature) - 1))
     other = data.draw(st.one_of(st.sampled_from(BASE64URL), st.characters()).filter(lambda c: c != signature[place]))
@@ -61,40 +71,44 @@ def test_any_changed_character_of_the_signature_is_refused(file_id: str, expires
 
 
 @given(file_id=st.text(max_size=60), expires=st.text(max_size=20), signature=st.text(max_size=60))
-def test_arbitrary_parts_are_refused_and_never_an_error(file_id: str, expires: str, signature: str) -> None:
+def test_arbitrary_link_parts_are_refused_without_an_error(file_id: str, expires: str, signature: str) -> None:
     assert not SIGNER.verify(file_id, expires, signature, now=0)
 
 
-@pytest.mark.parametrize("form", ["+{}", " {}", "{} ", "0{}", "{}.0", "-{}", "{}_0", "0x{}", "{}\n", "1e9", "", "٣", "9" * 13])
-def test_the_moment_has_one_form_only(form: str) -> None:
+@pytest.mark.parametrize(
+    "form", ["+{}", " {}", "{} ", "0{}", "{}.0", "-{}", "{}_0", "0x{}", "{}\n", "1e9", "", "٣", "9" * 13]
+)
+def test_the_expiry_has_exactly_one_accepted_form(form: str) -> None:
     expires = form.format(NOW + 60)
     signature = SIGNER._signature("file_1", expires) if expires.isascii() else ""
     assert not SIGNER.verify("file_1", expires, signature, now=NOW)
 
 
 @pytest.mark.parametrize("change", ["{}=", "{}==", " {}", "{}\n", "", "{0}{0}"])
-def test_the_signature_has_one_form_only(change: str) -> None:
+def test_the_signature_has_exactly_one_accepted_form(change: str) -> None:
     file_id, expires, signature = parts(SIGNER.sign("file_1", expires_at=NOW + 60))
     assert not SIGNER.verify(file_id, expires, change.format(signature), now=NOW)
 
 
-def test_another_secret_verifies_nothing() -> None:
-    assert not LinkSigner(os.urandom(32), "https://files.example").verify(*parts(SIGNER.sign("f", expires_at=NOW + 60)), now=NOW)
+def test_a_link_is_refused_by_another_secret() -> None:
+    assert not LinkSigner(os.urandom(32), "https://files.example").verify(
+        *parts(SIGNER.sign("f", expires_at=NOW + 60)), now=NOW
+    )
 
 
 @pytest.mark.parametrize("file_id", ["", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129])
-def test_an_id_that_could_change_the_url_is_never_signed(file_id: str) -> None:
+def test_refuses_to_sign_an_id_that_changes_the_url(file_id: str) -> None:
     with pytest.raises(ValueError, match="file id"):
         SIGNER.sign(file_id, expires_at=NOW)
 
 
 @pytest.mark.parametrize("expires_at", [0, -1, 10**12])
-def test_a_moment_that_is_none_is_never_signed(expires_at: int) -> None:
+def test_refuses_to_sign_an_invalid_expiry(expires_at: int) -> None:
     with pytest.raises(ValueError, match="moment"):
         SIGNER.sign("file_1", expires_at=expires_at)
 
 
-def test_a_short_secret_is_refused() -> None:
+def test_a_secret_below_32_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         LinkSigner(b"x" * 31, "https://files.example")
 
@@ -106,7 +120,7 @@ def test_repr_never_shows_the_secret(tmp_path: Path) -> None:
     assert repr(loaded.value) not in shown
 
 
-def test_the_secret_is_made_once_and_says_so(tmp_path: Path) -> None:
+def test_the_signing_secret_is_made_once(tmp_path: Path) -> None:
     first, second = load_signing_secret(tmp_path / "links.secret"), load_signing_secret(tmp_path / "links.secret")
     assert (first.made, second.made) == (True, False)
     assert first.value == second.value
@@ -115,7 +129,7 @@ def test_the_secret_is_made_once_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
-def test_a_secret_of_the_wrong_form_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_malformed_signing_secret_is_refused(tmp_path: Path, content: bytes) -> None:
     make_secret_file(tmp_path / "links.secret", content)
     with pytest.raises(SecretFileRefused, match="does not hold 32 bytes in hex"):
         load_signing_secret(tmp_path / "links.secret")

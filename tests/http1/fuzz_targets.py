@@ -1,4 +1,4 @@
-"""The targets, each a function of bytes that may refuse them by the one error it promises, and must raise nothing else."""
+"""Fuzz targets: each is a function of bytes that may raise only the one error it promises."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
@@ -7,14 +7,14 @@ from typing import Final
 
 from starlette.requests import Request
 
-from sluice.api.framing import Head, require_one_reading
-from sluice.api.multipart import boundary_of, read_parts
+from sluice.api.http1.framing import require_one_reading
+from sluice.api.http1.multipart import boundary_of, read_parts
 from sluice.api.routes.downloads import span_of
-from sluice.api_keys.secret import looks_like_key, parse_key
+from sluice.api_keys.secret import has_key_form, parse_key
 from sluice.contexts import templates
-from sluice.engines.identity.jose import read_token
-from sluice.engines.identity.protocol import InvalidToken
 from sluice.errors import Invalid, Malformed, RangeUnsatisfiable, SluiceError
+from sluice.identity.protocol import InvalidToken
+from sluice.identity.tokens import parse_token
 from sluice.kit.disposition import attachment
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.uploads.names import read_name
@@ -26,11 +26,11 @@ _PRINTABLE: Final = range(0x20, 0x7F)
 
 
 def multipart(data: bytes) -> None:
-    """A form body, cut where its first byte says: the parts are the same however it is cut."""
+    """A form body, cut into pieces as its first byte says: the parts must not depend on the pieces."""
     size, body = (data[0] or 1, data[1:]) if data else (1, b"")
-    whole, cut = _parts(body, len(body) or 1), _parts(body, size)
-    if whole != cut:
-        raise AssertionError(f"read as {whole!r} in one piece and as {cut!r} in pieces of {size}")
+    in_one_piece, in_pieces = _parts(body, len(body) or 1), _parts(body, size)
+    if in_one_piece != in_pieces:
+        raise AssertionError(f"read as {in_one_piece!r} in one piece and as {in_pieces!r} in pieces of {size}")
 
 
 def _parts(body: bytes, size: int) -> list[object] | None:
@@ -50,7 +50,7 @@ def _parts(body: bytes, size: int) -> list[object] | None:
             return None
         return found
 
-    # Nothing in it waits, so no event loop is made for each input: that took most of the time.
+    # Nothing in it waits, so no event loop is created for each input: that took most of the time.
     reading = read()
     try:
         reading.send(None)
@@ -61,7 +61,7 @@ def _parts(body: bytes, size: int) -> list[object] | None:
 
 
 def boundary(data: bytes) -> None:
-    """A Content-Type."""
+    """A Content-Type header."""
     try:
         found = boundary_of(data.decode("latin-1"))
     except Malformed:
@@ -71,7 +71,7 @@ def boundary(data: bytes) -> None:
 
 
 def disposition(data: bytes) -> None:
-    """A stored name, on its way into a header: one line of printable ASCII."""
+    """A stored file name in a header: it must become one line of printable ASCII."""
     header = attachment(data.decode("utf-8", "replace"))
     if not all(ord(letter) in _PRINTABLE for letter in header):
         raise AssertionError(f"not one line of ASCII: {header!r}")
@@ -88,7 +88,7 @@ def name(data: bytes) -> None:
 
 
 def template(data: bytes) -> None:
-    """A path template: what is taken makes keys that stay where they belong."""
+    """A path template: a valid one must render keys that stay below the tenant's prefix."""
     text = data.decode("utf-8", "replace")
     try:
         templates.validate(text)
@@ -108,7 +108,7 @@ def template(data: bytes) -> None:
 
 
 def metadata(data: bytes) -> None:
-    """A JSON text of a stranger."""
+    """A JSON text."""
     try:
         read_json(data)
     except NotStrictJson:
@@ -116,22 +116,22 @@ def metadata(data: bytes) -> None:
 
 
 def token(data: bytes) -> None:
-    """A JWT of which nothing is believed yet."""
+    """A JWT before verification."""
     try:
-        read_token(data.decode("latin-1"))
+        parse_token(data.decode("latin-1"))
     except InvalidToken:
         return
 
 
 def api_key(data: bytes) -> None:
-    """An API key: what is taken has its check right, so chance never gets here."""
+    """An API key: a valid one has a checksum, so random input never gets past it."""
     text = data.decode("latin-1")
-    looks_like_key(text)
+    has_key_form(text)
     parse_key(text)
 
 
 def byte_range(data: bytes) -> None:
-    """A Range header: what is answered lies within the file."""
+    """A Range header: the resulting span must lie within the file."""
     request = Request({"type": "http", "headers": [(b"range", data)]})
     try:
         span = span_of(request, _SIZE, '"x"')
@@ -142,11 +142,11 @@ def byte_range(data: bytes) -> None:
 
 
 def head(data: bytes) -> None:
-    """A request's head: lines of target, names and values."""
+    """A request head: lines with the target, names and values."""
     target, *lines = data.split(b"\n")
     fields = [(field.partition(b":")[0].lower(), field.partition(b":")[2]) for field in lines]
     try:
-        require_one_reading(Head("GET", target, "1.1", fields))
+        require_one_reading("GET", target, "1.1", fields)
     except SluiceError:
         return
     framing = [field for field, _ in fields if field in {b"content-length", b"transfer-encoding"}]
@@ -178,4 +178,4 @@ SEEDS: Final[Mapping[str, tuple[bytes, ...]]] = MappingProxyType(
         "head": (b"/x\nhost: a\ncontent-length: 5", b"*\nhost: a", b"/\nhost: a\ntransfer-encoding: chunked"),
     }
 )
-"""Small corpora to begin from."""
+"""Seeds for fuzzing."""

@@ -1,10 +1,10 @@
-"""The fuzz targets, each for a moment: on its seeds, on seeds that were damaged, and on bytes at random. `make fuzz-edge` takes a minute for each."""
+"""The fuzz targets on their seeds, on damaged seeds and on random bytes. `make fuzz-edge` runs each for a minute."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.edge.fuzz_targets import SEEDS, TARGETS
+from tests.http1.fuzz_targets import SEEDS, TARGETS
 
 
 def test_every_target_has_seeds() -> None:
@@ -12,7 +12,7 @@ def test_every_target_has_seeds() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_target_takes_its_seeds(name: str) -> None:
+def test_target_accepts_its_seeds(name: str) -> None:
     for seed in SEEDS[name]:
         TARGETS[name](seed)
 
@@ -20,7 +20,7 @@ def test_a_target_takes_its_seeds(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_target_refuses_by_its_own_error_alone(name: str, data: st.DataObject) -> None:
+def test_target_raises_only_its_promised_error(name: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS[name]))
     at = data.draw(st.integers(0, len(seed)))
     gone = data.draw(st.integers(0, 8))

@@ -1,4 +1,4 @@
-"""The outermost layer: whatever happens inside, an answer is an envelope with the protecting headers, and says nothing of the inside."""
+"""The outermost layer: any exception becomes an envelope with the security headers and without details."""
 
 import httpx
 import pytest
@@ -14,12 +14,12 @@ async def failing(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.asvs("16.5.1", "16.5.4")
-async def test_a_fault_that_nobody_expected_is_a_500_in_the_envelope() -> None:
+async def test_unexpected_exception_returns_500_in_the_envelope() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(Guards(failing)), base_url="http://sluice") as client:
-        answer = await client.get("/api/v1/files")
-    assert answer.status_code == 500
-    assert set(answer.json()) == {"status", "message", "errors", "timestamp"}
-    assert CANARY not in answer.text
-    assert "Traceback" not in answer.text
-    assert {name: answer.headers[name] for name in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
-    assert answer.headers["request-id"].startswith("req_")
+        response = await client.get("/api/v1/files")
+    assert response.status_code == 500
+    assert set(response.json()) == {"status", "message", "errors", "timestamp"}
+    assert CANARY not in response.text
+    assert "Traceback" not in response.text
+    assert {name: response.headers[name] for name in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
+    assert response.headers["request-id"].startswith("req_")

@@ -1,4 +1,4 @@
-"""The multipart reader: one strict reading, whatever the chunks."""
+"""The multipart parser: one strict reading for any chunks."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.api.multipart import PartEnd, PartStart, boundary_of, read_parts
+from sluice.api.http1.multipart import PartEnd, PartStart, boundary_of, read_parts
 from sluice.errors import Malformed
 
 BOUNDARY = "x-boundary"
@@ -38,8 +38,10 @@ async def parts_of(body: bytes, size: int = 7, boundary: str = BOUNDARY) -> list
 
 
 @given(content=st.binary(max_size=300), size=st.integers(1, 400))
-async def test_the_bytes_of_a_file_arrive_unchanged_in_any_chunks(content: bytes, size: int) -> None:
-    body = part('form-data; name="file"; filename="a.bin"', content) + part('form-data; name="context"', b"claims") + END
+async def test_file_bytes_are_unchanged_for_any_chunk_size(content: bytes, size: int) -> None:
+    body = (
+        part('form-data; name="file"; filename="a.bin"', content) + part('form-data; name="context"', b"claims") + END
+    )
     assert await parts_of(body, size) == [("file", "a.bin", content), ("context", None, b"claims")]
 
 
@@ -56,7 +58,7 @@ async def test_the_bytes_of_a_file_arrive_unchanged_in_any_chunks(content: bytes
         ('filename=""', ""),
     ],
 )
-async def test_file_names_are_read_as_clients_write_them(sent: str, read: str) -> None:
+async def test_file_names_are_decoded_as_clients_encode_them(sent: str, read: str) -> None:
     assert await parts_of(part(f'form-data; name="file"; {sent}', b"x") + END) == [("file", read, b"x")]
 
 
@@ -87,13 +89,13 @@ async def test_file_names_are_read_as_clients_write_them(sent: str, read: str) -
         (part('form-data; name="a"', b"x") + END).replace(b"\r\n", b"\n"),
     ],
 )
-async def test_what_could_be_read_in_two_ways_is_malformed(body: bytes) -> None:
+async def test_ambiguous_body_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         await parts_of(body, 4096)
 
 
 @pytest.mark.parametrize("size", [1, 5, 4096])
-async def test_what_follows_the_closing_boundary_is_ignored_however_it_is_cut(size: int) -> None:
+async def test_epilogue_is_ignored_for_any_chunk_size(size: int) -> None:
     assert await parts_of(part('form-data; name="a"', b"x") + END + b"epilogue", size) == [("a", None, b"x")]
 
 
@@ -107,13 +109,13 @@ async def test_what_follows_the_closing_boundary_is_ignored_however_it_is_cut(si
         ("", None),
     ],
 )
-def test_the_boundary_is_read_from_the_content_type(header: str, boundary: str | None) -> None:
+def test_boundary_is_read_from_the_content_type(header: str, boundary: str | None) -> None:
     assert boundary_of(header) == boundary
 
 
 @pytest.mark.parametrize(
     "header", ["", "boundary=", "boundary=a; boundary=b", 'boundary="a', f"boundary={'a' * 71}", "boundary=a\tb"]
 )
-def test_a_boundary_that_cannot_be_read_in_one_way_is_malformed(header: str) -> None:
+def test_ambiguous_boundary_is_malformed(header: str) -> None:
     with pytest.raises(Malformed):
         boundary_of(f"multipart/form-data; {header}")

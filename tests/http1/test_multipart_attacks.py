@@ -1,16 +1,16 @@
-"""Form bodies that others collected (python-multipart's and werkzeug's): read as their authors expect, or refused where two readings exist."""
+"""Collected form bodies (python-multipart's and werkzeug's): parsed as their authors expect, or refused."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # shipped without type information
+import yaml
 
 from sluice.errors import Malformed
-from tests.attacks import beside, files
-from tests.edge.plugs import exchange, statuses
-from tests.edge.test_multipart import parts_of
-from tests.gate import Gate
+from tests.attacks import files, needs_attacks
+from tests.http1.sockets import exchange, statuses
+from tests.http1.test_multipart import parts_of
+from tests.service import ApiClient
 
 FORMS = {
     source.rpartition("/")[2].removesuffix(".http"): path
@@ -21,7 +21,9 @@ EXPECTED = {
     for source, path in files("multipart", "python-multipart", ".yaml").items()
 }
 BROWSERS = {
-    source.split("/")[-2]: path for source, path in files("multipart", "werkzeug", "request.http").items() if "ie7" not in source
+    source.split("/")[-2]: path
+    for source, path in files("multipart", "werkzeug", "request.http").items()
+    if "ie7" not in source
 }
 SENT = {
     (source.split("/")[-2], source.split("/")[-1]): path
@@ -29,7 +31,7 @@ SENT = {
     if "ie7" not in source
 }
 
-STRICTER = {
+REFUSED_HERE = {
     "base64_encoding": "encodings of parts are not used in forms (RFC 7578 section 4.7)",
     "mixed_plain_and_base64_encoding": "the same",
     "quoted_printable_encoding": "the same",
@@ -41,63 +43,69 @@ STRICTER = {
     "almost_match_boundary_without_final_hyphen": "the same",
     "header_with_number": "a field name of marks, which no client sends",
 }
-"""Bodies that their author reads and that are refused here, because another reader takes them for something else."""
+"""Bodies that their author accepts and that are refused here, because another parser reads them differently."""
 
-pytestmark = beside
+pytestmark = needs_attacks
 
 
 def expectation(name: str) -> tuple[str, Any]:
-    said = yaml.safe_load(EXPECTED[name].read_text())
-    return said["boundary"], said["expected"]
+    content = yaml.safe_load(EXPECTED[name].read_text())
+    return content["boundary"], content["expected"]
 
 
-def _refused(name: str) -> bool:
-    return isinstance(expectation(name)[1], dict) or name in STRICTER
+def _is_refused(name: str) -> bool:
+    return isinstance(expectation(name)[1], dict) or name in REFUSED_HERE
 
 
 @pytest.mark.parametrize("size", [1, 13, 65_536])
 @pytest.mark.parametrize("name", sorted(FORMS))
-async def test_a_form_is_read_as_expected_or_refused_however_it_is_cut(name: str, size: int) -> None:
+async def test_form_is_parsed_as_expected_or_refused_for_any_chunk_size(name: str, size: int) -> None:
     boundary, expected = expectation(name)
     body = FORMS[name].read_bytes()
-    if _refused(name):
+    if _is_refused(name):
         with pytest.raises(Malformed):
             await parts_of(body, size, boundary)
         return
-    assert await parts_of(body, size, boundary) == [(part["name"], part.get("file_name"), part["data"]) for part in expected]
+    assert await parts_of(body, size, boundary) == [
+        (part["name"], part.get("file_name"), part["data"]) for part in expected
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
-def test_the_service_refuses_what_the_reader_refuses(lobby: Gate, name: str) -> None:
-    answered = _sent(lobby, FORMS[name], expectation(name)[0])
-    # the others are well-formed, but no upload: the fields have other names
-    assert answered == ([400] if _refused(name) else [422])
+def test_service_refuses_the_forms_that_the_parser_refuses(shared_client: ApiClient, name: str) -> None:
+    answered = _sent(shared_client, FORMS[name], expectation(name)[0])
+    # the others are well-formed, but not an upload: the fields have other names
+    assert answered == ([400] if _is_refused(name) else [422])
 
 
 @pytest.mark.parametrize("browser", sorted(BROWSERS))
-async def test_the_form_of_a_browser_is_read_byte_for_byte(browser: str) -> None:
+async def test_form_of_a_browser_is_parsed_byte_for_byte(browser: str) -> None:
     body = BROWSERS[browser].read_bytes()
     boundary = body.partition(b"\r\n")[0].decode()[2:]
     parts = await parts_of(body, 1000, boundary)
-    sent = {name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser and name != "request.http"}
+    sent = {
+        name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser and name != "request.http"
+    }
     assert sorted(content for _, filename, content in parts if filename) == sorted(
         sent[name] for name in sent if name != "text.txt"
     )
-    typed = sent["text.txt"].strip().replace(b"\n", b"\r\n")  # as browsers send lines; the copy beside it has its editor's
+    typed = (
+        sent["text.txt"].strip().replace(b"\n", b"\r\n")
+    )  # as browsers send lines; the copy beside it has the line ends of an editor
     assert [content for _, filename, content in parts if filename is None] == [typed]
 
 
-async def test_a_form_whose_line_ends_were_lost_is_refused() -> None:
+async def test_form_with_lost_line_endings_is_refused() -> None:
     body = next(path for source, path in files("multipart", "werkzeug").items() if "ie7" in source).read_bytes()
     with pytest.raises(Malformed):
         await parts_of(body, 1000, "---------------------------7da36d1b4a0164")
 
 
-def _sent(gate: Gate, path: Path, boundary: str) -> list[int]:
+def _sent(client: ApiClient, path: Path, boundary: str) -> list[int]:
     body = path.read_bytes()
     head = (
         "POST /api/v1/files/upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-        f"Authorization: {gate.authorization}\r\nContent-Length: {len(body)}\r\n"
+        f"Authorization: {client.authorization}\r\nContent-Length: {len(body)}\r\n"
         f'Content-Type: multipart/form-data; boundary="{boundary}"\r\n\r\n'
     )
-    return statuses(exchange(gate.service, head.encode() + body, half_close=False))
+    return statuses(exchange(client.service, head.encode() + body, half_close=False))

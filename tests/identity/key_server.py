@@ -1,4 +1,4 @@
-"""An issuer's key server for tests: real sockets on a free loopback port, with faults on demand."""
+"""The key server of an issuer: real sockets on a free loopback port, with faults on demand."""
 
 import asyncio
 from types import TracebackType
@@ -6,9 +6,9 @@ from typing import Self
 
 
 class KeyServer:
-    """Answers `body` to every request.
+    """Responds with `body` to every request.
 
-    The faults: `status`, `headers`, `raw` (instead of all of these), `gate` (waits first), `drip` (seconds between two bytes).
+    The faults: `status`, `headers`, `raw` (replaces the response), `gate` (waits first), `drip` (seconds per byte).
     """
 
     def __init__(self, body: bytes) -> None:
@@ -18,7 +18,6 @@ class KeyServer:
         self.raw: bytes | None = None
         self.gate: asyncio.Event | None = None
         self.drip: float | None = None
-        self.asked = asyncio.Event()
         self.requests: list[str] = []
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -31,12 +30,14 @@ class KeyServer:
         await self.start()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen; after a stop, on the same port again."""
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
+        """Listen on a free port; after a stop, on the same port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -47,28 +48,34 @@ class KeyServer:
             await self._server.wait_closed()
             self._server = None
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             self.requests.append((await reader.readuntil(b"\r\n\r\n")).decode())
-            self.asked.set()
             if self.gate is not None:
                 await self.gate.wait()
             await self._send(writer, self._response() if self.raw is None else self.raw)
         except ConnectionError:
-            return  # the client gave up, which some tests mean it to
+            return  # the client gave up, as some tests intend
         finally:
             writer.close()
 
-    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, response: bytes) -> None:
         if self.drip is None:
-            writer.write(answer)
+            writer.write(response)
         else:
-            for place in range(len(answer)):
-                writer.write(answer[place : place + 1])
+            for place in range(len(response)):
+                writer.write(response[place : place + 1])
                 await writer.drain()
                 await asyncio.sleep(self.drip)
         await writer.drain()
 
     def _response(self) -> bytes:
-        lines = [f"HTTP/1.1 {self.status}", f"Content-Length: {len(self.body)}", "Connection: close", *self.headers, "", ""]
+        lines = [
+            f"HTTP/1.1 {self.status}",
+            f"Content-Length: {len(self.body)}",
+            "Connection: close",
+            *self.headers,
+            "",
+            "",
+        ]
         return "\r\n".join(lines).encode() + self.body

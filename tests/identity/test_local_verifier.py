@@ -1,3 +1,5 @@
+"""The local key and its verifier: signed tokens are verified, and the key file is protected."""
+
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -7,19 +9,23 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from sluice.engines.identity.claims import ClaimRules
-from sluice.engines.identity.jose import decode_base64url
-from sluice.engines.identity.local import LocalVerifier
-from sluice.engines.identity.local_keys import LocalKey, key_id_of, load_local_key, make_local_key
-from sluice.engines.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.identity.local import LocalKey, LocalVerifier, key_id_of, load_local_key, make_local_key
+from sluice.identity.protocol import Claims, InvalidToken, TokenVerifier
+from sluice.identity.tokens import ClaimRules, decode_base64url
 from sluice.kit.health import EngineState
 from sluice.kit.secret_files import SecretFileRefused, make_secret_file
-from tests.engines.identity.tokens import NOW, RULES, at_now, ed_key, rsa_key, token
+from tests.identity.tokens import NOW, RULES, at_now, ed_key, rsa_key, token
 
 
 def signed(key: LocalKey, *, lifetime: int = 60, rules: ClaimRules = RULES) -> str:
     return key.sign(
-        rules, tenant_id="ten_1", subject="ada", name="Ada", scopes={"upload", "admin"}, lifetime_seconds=lifetime, now=NOW
+        rules,
+        tenant_id="ten_1",
+        subject="ada",
+        name="Ada",
+        scopes={"upload", "admin"},
+        lifetime_seconds=lifetime,
+        now=NOW,
     )
 
 
@@ -32,46 +38,46 @@ def key(tmp_path: Path) -> LocalKey:
     return make_local_key(tmp_path / "token.pem").key
 
 
-async def test_a_signed_token_says_what_it_was_signed_for(key: LocalKey) -> None:
+async def test_signed_token_contains_its_claims(key: LocalKey) -> None:
     assert await verifier(key).verify(signed(key)) == Claims(
         issuer=RULES.issuer, subject="ada", tenant_id="ten_1", name="Ada", scopes=frozenset({"upload", "admin"})
     )
 
 
-async def test_a_signed_token_lives_for_its_lifetime(key: LocalKey) -> None:
+async def test_signed_token_expires_after_its_lifetime(key: LocalKey) -> None:
     assert (await verifier(key, seconds_later=59.9).verify(signed(key))).subject == "ada"
     with pytest.raises(InvalidToken, match="expired"):
         await verifier(key, seconds_later=60).verify(signed(key))
 
 
-async def test_a_token_of_another_local_key_is_refused(key: LocalKey) -> None:
+async def test_token_of_another_local_key_is_refused(key: LocalKey) -> None:
     with pytest.raises(InvalidToken, match="key is not"):
         await verifier(key).verify(signed(LocalKey(ed_key())))
 
 
-async def test_a_forged_key_id_does_not_help(key: LocalKey) -> None:
+async def test_forged_key_id_is_refused(key: LocalKey) -> None:
     with pytest.raises(InvalidToken, match="signature"):
         await verifier(key).verify(token(header={"kid": key_id_of(key.public)}))
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256"])
-async def test_only_the_one_algorithm_is_accepted(key: LocalKey, algorithm: str) -> None:
+async def test_only_eddsa_is_accepted(key: LocalKey, algorithm: str) -> None:
     with pytest.raises(InvalidToken, match="algorithm"):
         await verifier(key).verify(token(algorithm))
 
 
-async def test_a_token_without_key_id_is_judged_by_its_signature() -> None:
+async def test_token_without_key_id_is_verified_by_signature() -> None:
     local = LocalVerifier(ed_key().public_key(), RULES, clock=at_now)
     assert (await local.verify(token())).subject == "user-1"
     with pytest.raises(InvalidToken, match="signature"):
         await local.verify(token(key="two"))
 
 
-async def test_two_tokens_differ(key: LocalKey) -> None:
+async def test_two_tokens_with_same_claims_differ(key: LocalKey) -> None:
     assert signed(key) != signed(key)
 
 
-async def test_health_and_close_ask_nobody(key: LocalKey) -> None:
+async def test_local_verifier_is_up_and_closes_twice(key: LocalKey) -> None:
     local = verifier(key)
     assert (await local.health()).state is EngineState.UP
     await local.aclose()
@@ -79,34 +85,34 @@ async def test_health_and_close_ask_nobody(key: LocalKey) -> None:
 
 
 @pytest.mark.parametrize("lifetime", [0, -1])
-def test_a_token_that_is_never_valid_is_not_signed(key: LocalKey, lifetime: int) -> None:
+def test_sign_refuses_lifetime_below_one_second(key: LocalKey, lifetime: int) -> None:
     with pytest.raises(ValueError, match="at least a second"):
         signed(key, lifetime=lifetime)
 
 
 @pytest.mark.parametrize("claim", ["sub", "iss", "scope", "name"])
-def test_a_claim_with_another_meaning_cannot_name_the_tenant(key: LocalKey, claim: str) -> None:
+def test_reserved_claim_cannot_be_tenant_claim(key: LocalKey, claim: str) -> None:
     with pytest.raises(ValueError, match="another meaning"):
         signed(key, rules=ClaimRules(issuer="i", audience="a", tenant_claim=claim))
 
 
-def test_the_header_names_algorithm_and_key(key: LocalKey) -> None:
+def test_token_header_names_algorithm_and_key(key: LocalKey) -> None:
     assert jwt.get_unverified_header(signed(key)) == {"alg": "EdDSA", "typ": "JWT", "kid": key_id_of(key.public)}
 
 
-def test_the_key_id_is_the_thumbprint_of_rfc_8037() -> None:
+def test_key_id_is_rfc_8037_thumbprint() -> None:
     x = decode_base64url("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")  # RFC 8037, appendix A.3
     assert key_id_of(Ed25519PublicKey.from_public_bytes(x)) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 
-def test_the_key_is_made_once_for_its_owner_alone_and_says_so(tmp_path: Path) -> None:
+def test_local_key_is_made_once_with_owner_only_mode(tmp_path: Path) -> None:
     first, second = make_local_key(tmp_path / "token.pem"), make_local_key(tmp_path / "token.pem")
     assert (first.made, second.made) == (True, False)
     assert second.key.public == first.key.public == load_local_key(tmp_path / "token.pem").public
     assert stat.S_IMODE((tmp_path / "token.pem").stat().st_mode) == 0o600
 
 
-def test_loading_makes_nothing(tmp_path: Path) -> None:
+def test_load_of_missing_key_creates_nothing(tmp_path: Path) -> None:
     with pytest.raises(SecretFileRefused, match="cannot be opened"):
         load_local_key(tmp_path / "token.pem")
     assert not list(tmp_path.iterdir())
@@ -129,14 +135,14 @@ def pem(private: object, password: bytes | None = None) -> bytes:
         (pem(rsa_key()), "Ed25519"),
     ],
 )
-def test_a_file_that_holds_no_such_key_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+def test_file_without_ed25519_key_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     make_secret_file(tmp_path / "token.pem", content)
     with pytest.raises(SecretFileRefused, match=why) as refused:
         load_local_key(tmp_path / "token.pem")
     assert "canary" not in str(refused.value)
 
 
-def test_repr_never_shows_the_key(tmp_path: Path) -> None:
+def test_repr_does_not_show_private_key(tmp_path: Path) -> None:
     made = make_local_key(tmp_path / "token.pem")
     shown = repr(made)
     assert "private" not in shown

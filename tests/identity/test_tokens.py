@@ -1,3 +1,5 @@
+"""The parsing of tokens and their signatures: malformed and forged tokens are rejected."""
+
 import hashlib
 import hmac
 import json
@@ -8,89 +10,91 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.engines.identity.jose import MAX_TOKEN_LENGTH, decode_base64url, read_token, verify_signature
-from sluice.engines.identity.protocol import InvalidToken
-from tests.engines.identity.tokens import CLAIMS, b64, ed_key, forge, jwk, key_for, token
+from sluice.identity.protocol import InvalidToken
+from sluice.identity.tokens import MAX_TOKEN_LENGTH, decode_base64url, parse_token, verify_signature
+from tests.identity.tokens import CLAIMS, b64, ed_key, forge, jwk, key_for, token
 
 BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 HEADER = {"alg": "EdDSA", "typ": "JWT"}
 
 
-def refused(text: str, why: str) -> None:
+def assert_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidToken, match=why):
-        read_token(text)
+        parse_token(text)
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
-def test_an_honest_token_is_read_and_its_signature_holds(algorithm: str) -> None:
-    read = read_token(token(algorithm, header={"kid": "k1"}))
+def test_valid_token_is_parsed_and_verified(algorithm: str) -> None:
+    read = parse_token(token(algorithm, header={"kid": "k1"}))
     assert (read.algorithm, read.key_id, read.claims) == (algorithm, "k1", CLAIMS)
     verify_signature(read, key_for(algorithm).public_key())
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
-def test_another_key_of_the_same_kind_does_not_verify(algorithm: str) -> None:
+def test_signature_does_not_verify_with_another_key(algorithm: str) -> None:
     with pytest.raises(InvalidToken, match="signature"):
-        verify_signature(read_token(token(algorithm)), key_for(algorithm, "two").public_key())
+        verify_signature(parse_token(token(algorithm)), key_for(algorithm, "two").public_key())
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 @pytest.mark.parametrize("length", [1, 32, 63, 65, 256])
 @pytest.mark.asvs("6.8.2")
-def test_a_signature_of_zeros_does_not_verify(algorithm: str, length: int) -> None:
+def test_all_zero_signature_does_not_verify(algorithm: str, length: int) -> None:
     signed = token(algorithm).rsplit(".", 1)[0]
     with pytest.raises(InvalidToken, match="signature"):
-        verify_signature(read_token(f"{signed}.{b64(bytes(length))}"), key_for(algorithm).public_key())
+        verify_signature(parse_token(f"{signed}.{b64(bytes(length))}"), key_for(algorithm).public_key())
 
 
-def test_rs256_and_ps256_signatures_are_not_taken_for_each_other() -> None:
+def test_rs256_signature_is_not_accepted_as_ps256() -> None:
     private = key_for("RS256")
     crossed = forge(private, {"alg": "PS256"}, CLAIMS, algorithm="RS256")
     with pytest.raises(InvalidToken, match="signature"):
-        verify_signature(read_token(crossed), key_for("RS256").public_key())
+        verify_signature(parse_token(crossed), key_for("RS256").public_key())
 
 
 @given(data=st.data())
-def test_any_changed_character_is_refused(data: st.DataObject) -> None:
+def test_any_modified_character_is_refused(data: st.DataObject) -> None:
     text = token()
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.one_of(st.sampled_from(BASE64URL + ".="), st.characters()).filter(lambda c: c != text[place]))
     with pytest.raises(InvalidToken):
-        verify_signature(read_token(text[:place] + other + text[place + 1 :]), ed_key().public_key())
+        verify_signature(parse_token(text[:place] + other + text[place + 1 :]), ed_key().public_key())
 
 
 @given(text=st.text())
-def test_arbitrary_text_is_refused_by_name(text: str) -> None:
+def test_arbitrary_text_raises_invalid_token(text: str) -> None:
     for attempt in (text, f"{text}.{text}.{text}", f"{b64(json.dumps(HEADER).encode())}.{b64(text.encode())}.AA"):
         with pytest.raises(InvalidToken):
-            read_token(attempt)
+            parse_token(attempt)
 
 
 @pytest.mark.parametrize(
     "name", ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512", "RS1", "RS512", "ES384", "eddsa", "ES256K"]
 )
 @pytest.mark.asvs("9.1.2")
-def test_every_other_algorithm_is_refused(name: str) -> None:
-    refused(f"{b64(json.dumps({'alg': name}).encode())}.{b64(json.dumps(CLAIMS).encode())}.{b64(b'x')}", "algorithm")
+def test_unsupported_algorithm_is_refused(name: str) -> None:
+    assert_refused(
+        f"{b64(json.dumps({'alg': name}).encode())}.{b64(json.dumps(CLAIMS).encode())}.{b64(b'x')}", "algorithm"
+    )
 
 
 @pytest.mark.parametrize("algorithm", [None, 1, True, ["EdDSA"], {"alg": "EdDSA"}])
-def test_an_algorithm_that_is_no_text_is_refused(algorithm: object) -> None:
-    refused(forge(ed_key(), {"alg": algorithm}, CLAIMS), "algorithm")
+def test_non_text_algorithm_is_refused(algorithm: object) -> None:
+    assert_refused(forge(ed_key(), {"alg": algorithm}, CLAIMS), "algorithm")
 
 
-def test_a_header_without_algorithm_is_refused() -> None:
-    refused(forge(ed_key(), {"typ": "JWT"}, CLAIMS), "algorithm")
+def test_header_without_algorithm_is_refused() -> None:
+    assert_refused(forge(ed_key(), {"typ": "JWT"}, CLAIMS), "algorithm")
 
 
 def test_alg_none_without_signature_is_refused() -> None:
-    refused(f"{b64(json.dumps({'alg': 'none'}).encode())}.{b64(json.dumps(CLAIMS).encode())}.", "algorithm")
+    assert_refused(f"{b64(json.dumps({'alg': 'none'}).encode())}.{b64(json.dumps(CLAIMS).encode())}.", "algorithm")
 
 
-def test_a_public_key_used_as_hmac_secret_is_refused() -> None:
+def test_public_key_used_as_hmac_secret_is_refused() -> None:
     pem = key_for("RS256").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     signed = f"{b64(json.dumps({'alg': 'HS256', 'typ': 'JWT'}).encode())}.{b64(json.dumps(CLAIMS).encode())}"
-    refused(f"{signed}.{b64(hmac.digest(pem, signed.encode(), hashlib.sha256))}", "algorithm")
+    assert_refused(f"{signed}.{b64(hmac.digest(pem, signed.encode(), hashlib.sha256))}", "algorithm")
 
 
 @pytest.mark.parametrize(
@@ -112,72 +116,74 @@ def test_a_public_key_used_as_hmac_secret_is_refused() -> None:
         ("jwk", None),
     ],
 )
-def test_headers_that_bring_keys_or_ask_for_more_are_refused(name: str, value: object) -> None:
-    refused(forge(ed_key(), HEADER | {name: value}, CLAIMS), name)
+def test_header_with_key_or_extension_member_is_refused(name: str, value: object) -> None:
+    assert_refused(forge(ed_key(), HEADER | {name: value}, CLAIMS), name)
 
 
 @pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "AT+JWT"])
-def test_a_type_of_a_token_is_accepted(kind: str) -> None:
-    assert read_token(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS)).algorithm == "EdDSA"
+def test_jwt_and_at_jwt_types_are_accepted(kind: str) -> None:
+    assert parse_token(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS)).algorithm == "EdDSA"
 
 
-def test_a_header_without_type_is_accepted() -> None:
-    assert read_token(forge(ed_key(), {"alg": "EdDSA"}, CLAIMS)).algorithm == "EdDSA"
+def test_header_without_type_is_accepted() -> None:
+    assert parse_token(forge(ed_key(), {"alg": "EdDSA"}, CLAIMS)).algorithm == "EdDSA"
 
 
 @pytest.mark.parametrize(
     "kind", ["", "JWS", "JOSE", "dpop+jwt", "secevent+jwt", "logout+jwt", "application/jwt", "JWT ", None, 1, ["JWT"]]
 )
 @pytest.mark.asvs("9.2.2")
-def test_any_other_type_is_refused(kind: object) -> None:
-    refused(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS), "typ")
+def test_other_token_type_is_refused(kind: object) -> None:
+    assert_refused(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS), "typ")
 
 
 @pytest.mark.parametrize("key_id", ["", "x" * 257, 1, None, ["k1"], {"kid": "k1"}])
-def test_a_key_id_that_is_no_short_text_is_refused(key_id: object) -> None:
-    refused(forge(ed_key(), HEADER | {"kid": key_id}, CLAIMS), "key id")
+def test_invalid_key_id_is_refused(key_id: object) -> None:
+    assert_refused(forge(ed_key(), HEADER | {"kid": key_id}, CLAIMS), "key id")
 
 
-def test_a_certificate_thumbprint_is_ignored() -> None:
-    assert read_token(forge(ed_key(), HEADER | {"x5t": "abc", "x5t#S256": "def"}, CLAIMS)).key_id is None
+def test_certificate_thumbprint_is_ignored() -> None:
+    assert parse_token(forge(ed_key(), HEADER | {"x5t": "abc", "x5t#S256": "def"}, CLAIMS)).key_id is None
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
 @pytest.mark.parametrize("change", ["{}=", "{}==", "={}", "{} ", "{}\n", "+{}", "/{}", "", "{}\u0000", "é{}"])
-def test_each_part_is_strict_base64url(part: int, change: str) -> None:
+def test_each_part_must_be_strict_base64url(part: int, change: str) -> None:
     parts = token().split(".")
     parts[part] = change.format(parts[part])
-    refused(".".join(parts), "base64url")
+    assert_refused(".".join(parts), "base64url")
 
 
-def test_stray_bits_in_the_last_character_are_refused() -> None:
+def test_nonzero_trailing_bits_are_refused() -> None:
     text = token()
     assert decode_base64url("AA") == b"\0"
     with pytest.raises(ValueError, match="the one base64url form"):
         decode_base64url("AB")
     last = BASE64URL[BASE64URL.index(text[-1]) + 1]
-    refused(text[:-1] + last, "the one base64url form")
+    assert_refused(text[:-1] + last, "the one base64url form")
 
 
 @pytest.mark.parametrize("shape", ["", ".", "a.b", "a.b.c.d", "a.b.c.d.e", "..", "{}.", ".{}"])
-def test_a_token_has_three_parts(shape: str) -> None:
-    refused(shape.format(token()), "three parts|base64url")
+def test_token_must_have_three_parts(shape: str) -> None:
+    assert_refused(shape.format(token()), "three parts|base64url")
 
 
-def test_the_json_form_of_a_signature_is_refused() -> None:
+def test_json_serialisation_is_refused() -> None:
     header, claims, signature = token().split(".")
-    refused(json.dumps({"protected": header, "payload": claims, "signature": signature}), "three parts|base64url")
+    assert_refused(
+        json.dumps({"protected": header, "payload": claims, "signature": signature}), "three parts|base64url"
+    )
 
 
-def test_a_token_too_long_is_refused_before_it_is_read() -> None:
-    refused("x" * (MAX_TOKEN_LENGTH + 1), "longer than 8192")
+def test_too_long_token_is_refused() -> None:
+    assert_refused("x" * (MAX_TOKEN_LENGTH + 1), "longer than 8192")
 
 
-def test_the_longest_token_is_read() -> None:
+def test_token_of_maximum_length_is_parsed() -> None:
     short = token(pad="")
     long = token(pad="x" * ((MAX_TOKEN_LENGTH - len(short)) * 3 // 4 - 2))
     assert MAX_TOKEN_LENGTH - 8 < len(long) <= MAX_TOKEN_LENGTH
-    assert read_token(long).claims["sub"] == "user-1"
+    assert parse_token(long).claims["sub"] == "user-1"
 
 
 CLAIMS_JSON = json.dumps(CLAIMS).encode()
@@ -201,8 +207,8 @@ CLAIMS_JSON = json.dumps(CLAIMS).encode()
         b'{"alg":"EdDSA","x":' + b"[" * 40 + b"]" * 40 + b"}",
     ],
 )
-def test_a_header_that_parsers_may_read_in_two_ways_is_refused(header: bytes) -> None:
-    refused(forge(ed_key(), header, CLAIMS_JSON), "header")
+def test_ambiguous_json_header_is_refused(header: bytes) -> None:
+    assert_refused(forge(ed_key(), header, CLAIMS_JSON), "header")
 
 
 def claims_with(text: bytes) -> bytes:
@@ -222,12 +228,12 @@ def claims_with(text: bytes) -> bytes:
         b"\x80",
     ],
 )
-def test_claims_that_parsers_may_read_in_two_ways_are_refused(claims: bytes) -> None:
-    refused(forge(ed_key(), HEADER, claims), "claims")
+def test_ambiguous_json_claims_are_refused(claims: bytes) -> None:
+    assert_refused(forge(ed_key(), HEADER, claims), "claims")
 
 
-def test_why_a_token_was_refused_never_quotes_its_claims() -> None:
+def test_refusal_message_does_not_quote_the_token() -> None:
     canary: dict[str, Any] = HEADER | {"crit": ["canary"], "kid": "canary"}
     with pytest.raises(InvalidToken) as caught:
-        read_token(forge(ed_key(), canary, CLAIMS | {"sub": "canary"}))
+        parse_token(forge(ed_key(), canary, CLAIMS | {"sub": "canary"}))
     assert "canary" not in str(caught.value)

@@ -1,19 +1,21 @@
+"""`VerifierSet`: each token is verified by the verifier of its own issuer."""
+
 import dataclasses
 
 import pytest
 
-from sluice.engines.identity.local import LocalVerifier
-from sluice.engines.identity.protocol import InvalidToken
-from sluice.engines.identity.select import VerifierSet
+from sluice.identity.local import LocalVerifier
+from sluice.identity.protocol import InvalidToken
+from sluice.identity.verifier_set import VerifierSet
 from sluice.kit.health import EngineState
-from tests.engines.identity.tokens import RULES, at_now, ed_key, token
+from tests.identity.tokens import RULES, at_now, ed_key, token
 
 OTHER = dataclasses.replace(RULES, issuer="https://other.example")
 
 
 @pytest.fixture
 def verifiers() -> VerifierSet:
-    """Two issuers: `one` signs for the first, `two` for the other."""
+    """Two issuers: the key `one` signs for the first, `two` for the other."""
     return VerifierSet(
         [
             LocalVerifier(ed_key("one").public_key(), RULES, clock=at_now),
@@ -22,13 +24,13 @@ def verifiers() -> VerifierSet:
     )
 
 
-async def test_each_token_is_judged_by_its_own_issuers_verifier(verifiers: VerifierSet) -> None:
+async def test_token_is_verified_by_its_own_issuer(verifiers: VerifierSet) -> None:
     assert (await verifiers.verify(token(key="one"))).issuer == RULES.issuer
     assert (await verifiers.verify(token(key="two", iss=OTHER.issuer))).issuer == OTHER.issuer
 
 
 @pytest.mark.asvs("6.8.1")
-async def test_one_issuer_cannot_speak_for_another(verifiers: VerifierSet) -> None:
+async def test_issuer_cannot_sign_for_another_issuer(verifiers: VerifierSet) -> None:
     for key, issuer in (("one", OTHER.issuer), ("two", RULES.issuer)):
         with pytest.raises(InvalidToken, match="signature"):
             await verifiers.verify(token(key=key, iss=issuer))
@@ -37,28 +39,28 @@ async def test_one_issuer_cannot_speak_for_another(verifiers: VerifierSet) -> No
 @pytest.mark.parametrize(
     "issuer", ["https://unknown.example", RULES.issuer + "/", "", None, 1, [RULES.issuer], {"iss": RULES.issuer}]
 )
-async def test_an_unknown_issuer_is_refused(verifiers: VerifierSet, issuer: object) -> None:
+async def test_unknown_issuer_is_refused(verifiers: VerifierSet, issuer: object) -> None:
     with pytest.raises(InvalidToken, match="not a trusted one"):
         await verifiers.verify(token(iss=issuer))
 
 
-async def test_without_issuers_every_token_is_refused() -> None:
+async def test_every_token_is_refused_without_issuers() -> None:
     with pytest.raises(InvalidToken, match="not a trusted one"):
         await VerifierSet([]).verify(token())
 
 
-async def test_what_is_no_token_is_refused(verifiers: VerifierSet) -> None:
+async def test_non_token_text_is_refused(verifiers: VerifierSet) -> None:
     with pytest.raises(InvalidToken):
         await verifiers.verify("sl_live_no.token.at_all")
 
 
-def test_an_issuer_has_one_verifier() -> None:
+def test_duplicate_issuer_is_refused() -> None:
     local = LocalVerifier(ed_key().public_key(), RULES)
     with pytest.raises(ValueError, match="exactly one verifier"):
         VerifierSet([local, LocalVerifier(ed_key("two").public_key(), RULES)])
 
 
-async def test_health_speaks_for_every_issuer(verifiers: VerifierSet) -> None:
+async def test_health_reports_every_issuer(verifiers: VerifierSet) -> None:
     assert verifiers.issuers == {RULES.issuer, OTHER.issuer}
     assert [health.state for health in await verifiers.health()] == [EngineState.UP, EngineState.UP]
     await verifiers.aclose()

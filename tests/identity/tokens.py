@@ -1,4 +1,4 @@
-"""Making tokens, honest and forged, part by part. What should become of them is said in the tests."""
+"""Valid and forged tokens, made part by part."""
 
 import base64
 import functools
@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
-from sluice.engines.identity.claims import ClaimRules
+from sluice.identity.tokens import ClaimRules
 
 RULES = ClaimRules(issuer="https://issuer.example", audience="sluice", tenant_claim="tenant_id")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -33,22 +33,22 @@ def b64(raw: bytes) -> str:
 
 
 @functools.cache
-def _make(kind: str, name: str, bits: int) -> PrivateKey:
+def _make_key(kind: str, name: str, bits: int) -> PrivateKey:
     if kind == "rsa":
         return rsa.generate_private_key(65537, bits)
     return ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else ed25519.Ed25519PrivateKey.generate()
 
 
 def rsa_key(name: str = "one", bits: int = 2048) -> PrivateKey:
-    return _make("rsa", name, bits)
+    return _make_key("rsa", name, bits)
 
 
 def ec_key(name: str = "one") -> PrivateKey:
-    return _make("ec", name, 256)
+    return _make_key("ec", name, 256)
 
 
 def ed_key(name: str = "one") -> ed25519.Ed25519PrivateKey:
-    made = _make("ed", name, 256)
+    made = _make_key("ed", name, 256)
     assert isinstance(made, ed25519.Ed25519PrivateKey)
     return made
 
@@ -60,18 +60,23 @@ def key_for(algorithm: str, name: str = "one") -> PrivateKey:
 
 
 def jwk(private: PrivateKey, **members: object) -> dict[str, Any]:
-    """Answer the public half as a JWK with further or other members; a member set to None is left out."""
+    """Return the public key as a JWK with additional or other members; a member set to None is left out."""
     public = private.public_key()
-    shown: dict[str, Any]
+    public_jwk: dict[str, Any]
     if isinstance(public, rsa.RSAPublicKey):
         numbers = public.public_numbers()
-        shown = {"kty": "RSA", "n": b64(numbers.n.to_bytes((numbers.n.bit_length() + 7) // 8, "big")), "e": "AQAB"}
+        public_jwk = {"kty": "RSA", "n": b64(numbers.n.to_bytes((numbers.n.bit_length() + 7) // 8, "big")), "e": "AQAB"}
     elif isinstance(public, ec.EllipticCurvePublicKey):
         point = public.public_numbers()
-        shown = {"kty": "EC", "crv": "P-256", "x": b64(point.x.to_bytes(32, "big")), "y": b64(point.y.to_bytes(32, "big"))}
+        public_jwk = {
+            "kty": "EC",
+            "crv": "P-256",
+            "x": b64(point.x.to_bytes(32, "big")),
+            "y": b64(point.y.to_bytes(32, "big")),
+        }
     else:
-        shown = {"kty": "OKP", "crv": "Ed25519", "x": b64(public.public_bytes_raw())}
-    return {name: value for name, value in (shown | members).items() if value is not None}
+        public_jwk = {"kty": "OKP", "crv": "Ed25519", "x": b64(public.public_bytes_raw())}
+    return {name: value for name, value in (public_jwk | members).items() if value is not None}
 
 
 def jwks(*keys: dict[str, Any]) -> bytes:
@@ -79,13 +84,15 @@ def jwks(*keys: dict[str, Any]) -> bytes:
 
 
 def forge(private: PrivateKey, header: object, claims: object, *, algorithm: str = "EdDSA") -> str:
-    """Answer a token with any header and claims (bytes stand as they are), genuinely signed with `algorithm`."""
+    """Return a token with any header and claims (bytes are used unchanged) and a valid signature of `algorithm`."""
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims)]
     signed = ".".join(b64(part) for part in parts)
     return f"{signed}.{b64(get_default_algorithms()[algorithm].sign(signed.encode(), private))}"
 
 
 def token(algorithm: str = "EdDSA", *, key: str = "one", header: dict[str, Any] | None = None, **claims: Any) -> str:
-    """Answer an honest token of the key `key`; a claim set to None is left out."""
-    said = {name: value for name, value in (CLAIMS | claims).items() if value is not None}
-    return forge(key_for(algorithm, key), {"alg": algorithm, "typ": "JWT"} | (header or {}), said, algorithm=algorithm)
+    """Return a valid token signed by the key `key`; a claim set to None is left out."""
+    payload = {name: value for name, value in (CLAIMS | claims).items() if value is not None}
+    return forge(
+        key_for(algorithm, key), {"alg": algorithm, "typ": "JWT"} | (header or {}), payload, algorithm=algorithm
+    )

@@ -1,13 +1,13 @@
-"""A budget: never more is held than there is, first come first served, and nothing is lost when somebody gives up waiting."""
+"""`ByteBudget`: the budget is never exceeded, requests are served in order, and a cancelled wait leaks nothing."""
 
 import asyncio
 import random
 
-from sluice.kit.budget import Budget
+from sluice.kit.fair_queue import ByteBudget
 
 
-async def test_never_more_is_held_than_there_is() -> None:
-    budget, chance, held, most = Budget(10), random.Random(3), [0], [0]
+async def test_the_held_bytes_never_exceed_the_budget() -> None:
+    budget, chance, held, most = ByteBudget(10), random.Random(3), [0], [0]
 
     async def use(part: int) -> None:
         async with budget.hold(part):
@@ -27,14 +27,14 @@ async def test_never_more_is_held_than_there_is() -> None:
         assert held == [0]
 
 
-async def test_a_part_larger_than_all_there_is_takes_all() -> None:
-    budget = Budget(10)
+async def test_a_request_above_the_budget_takes_the_full_budget() -> None:
+    budget = ByteBudget(10)
     async with asyncio.timeout(5), budget.hold(1000):
         pass
 
 
-async def test_a_large_part_is_not_passed_by_small_ones() -> None:
-    budget, order = Budget(10), list[int]()
+async def test_small_requests_do_not_overtake_a_large_one() -> None:
+    budget, order = ByteBudget(10), list[int]()
 
     async def use(part: int) -> None:
         async with budget.hold(part):
@@ -48,8 +48,8 @@ async def test_a_large_part_is_not_passed_by_small_ones() -> None:
     assert order == [8, 1, 2]
 
 
-async def test_who_gives_up_waiting_lets_the_next_in() -> None:
-    budget = Budget(10)
+async def test_a_cancelled_wait_lets_the_next_request_in() -> None:
+    budget = ByteBudget(10)
     async with budget.hold(5):
         large = asyncio.create_task(_held(budget, 8))
         small = asyncio.create_task(_held(budget, 3))
@@ -59,6 +59,6 @@ async def test_who_gives_up_waiting_lets_the_next_in() -> None:
             await small
 
 
-async def _held(budget: Budget, part: int) -> None:
+async def _held(budget: ByteBudget, part: int) -> None:
     async with budget.hold(part):
         pass

@@ -1,3 +1,5 @@
+"""Sealed secrets: they open only unchanged, with the right key and where they are bound."""
+
 import base64
 import json
 from pathlib import Path
@@ -9,151 +11,173 @@ from hypothesis import strategies as st
 
 from sluice.kit.cipher import CannotOpen, Keyring, UnknownKey, decrypt, encrypt
 
-VECTORS = next(iter((Path(__file__).parents[2].parent / "shared" / "attacks" / "aead").glob("**/*aes_gcm_test.json")), None)
+VECTORS = next(
+    iter((Path(__file__).parents[2].parent / "shared" / "attacks" / "aead").glob("**/*aes_gcm_test.json")), None
+)
 KEY, OTHER_KEY = bytes(range(32)), bytes(range(1, 33))
-RING = Keyring({"k1": KEY}, "k1")
-PLACE = ("ten_1", "bkt_1", "secret_access_key")
+KEYRING = Keyring({"k1": KEY}, "k1")
+BINDING = ("ten_1", "bkt_1", "secret_access_key")
 
-places = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
+bindings = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
 
 
 def decoded(blob: str) -> bytes:
     return base64.urlsafe_b64decode(blob + "=" * (-len(blob) % 4))
 
 
-@given(plaintext=st.text(), place=places)
-def test_what_is_sealed_opens_again_in_its_place(plaintext: str, place: tuple[str, ...]) -> None:
-    assert RING.open(RING.seal(plaintext, bound_to=place), bound_to=place) == plaintext
+@given(plaintext=st.text(), binding=bindings)
+def test_a_sealed_secret_opens_where_it_is_bound(plaintext: str, binding: tuple[str, ...]) -> None:
+    assert KEYRING.open(KEYRING.seal(plaintext, bound_to=binding), bound_to=binding) == plaintext
 
 
-@given(place=places, other=places)
+@given(binding=bindings, other=bindings)
 @pytest.mark.asvs("11.3.3")
-def test_a_secret_opens_in_no_other_place(place: tuple[str, ...], other: tuple[str, ...]) -> None:
-    blob = RING.seal("s", bound_to=place)
-    if other != place:
+def test_a_sealed_secret_does_not_open_elsewhere(binding: tuple[str, ...], other: tuple[str, ...]) -> None:
+    blob = KEYRING.seal("s", bound_to=binding)
+    if other != binding:
         with pytest.raises(CannotOpen):
-            RING.open(blob, bound_to=other)
+            KEYRING.open(blob, bound_to=other)
 
 
 @pytest.mark.parametrize(
-    "other", [("ab", "c"), ("a", "b", "c"), ("abc",), ("c", "ab"), ("a", "bc", "d"), ("a",), ("a\x00bc",), ("a\x00\x00\x00\x02bc",)]
+    "other",
+    [
+        ("ab", "c"),
+        ("a", "b", "c"),
+        ("abc",),
+        ("c", "ab"),
+        ("a", "bc", "d"),
+        ("a",),
+        ("a\x00bc",),
+        ("a\x00\x00\x00\x02bc",),
+    ],
 )
-def test_places_that_look_alike_when_joined_are_told_apart(other: tuple[str, ...]) -> None:
+def test_bindings_with_the_same_joined_text_are_different(other: tuple[str, ...]) -> None:
     with pytest.raises(CannotOpen):
-        RING.open(RING.seal("s", bound_to=("a", "bc")), bound_to=other)
+        KEYRING.open(KEYRING.seal("s", bound_to=("a", "bc")), bound_to=other)
 
 
 @given(data=st.data(), plaintext=st.text(max_size=20))
 @pytest.mark.asvs("11.3.3")
-def test_any_changed_bit_is_refused(data: st.DataObject, plaintext: str) -> None:
-    blob = RING.seal(plaintext, bound_to=PLACE)
+def test_a_sealed_secret_with_any_changed_bit_is_refused(data: st.DataObject, plaintext: str) -> None:
+    blob = KEYRING.seal(plaintext, bound_to=BINDING)
     raw = bytearray(decoded(blob))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
     with pytest.raises(CannotOpen):
-        RING.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=PLACE)
+        KEYRING.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=BINDING)
 
 
 @given(data=st.data())
-def test_a_blob_cut_short_is_refused(data: st.DataObject) -> None:
-    blob = RING.seal("secret", bound_to=PLACE)
+def test_a_truncated_sealed_secret_is_refused(data: st.DataObject) -> None:
+    blob = KEYRING.seal("secret", bound_to=BINDING)
     with pytest.raises(CannotOpen):
-        RING.open(blob[: data.draw(st.integers(0, len(blob) - 1))], bound_to=PLACE)
+        KEYRING.open(blob[: data.draw(st.integers(0, len(blob) - 1))], bound_to=BINDING)
 
 
 @given(blob=st.text())
-def test_arbitrary_text_is_refused_by_name(blob: str) -> None:
+def test_arbitrary_text_raises_cannot_open(blob: str) -> None:
     with pytest.raises(CannotOpen):
-        RING.open(blob, bound_to=PLACE)
+        KEYRING.open(blob, bound_to=BINDING)
 
 
 @pytest.mark.parametrize("change", ["{}=", "{}==", "{}\n", " {}", "{}A"])
-def test_a_blob_has_one_form_only(change: str) -> None:
-    blob = RING.seal("secret", bound_to=PLACE)
+def test_a_sealed_secret_has_exactly_one_accepted_form(change: str) -> None:
+    blob = KEYRING.seal("secret", bound_to=BINDING)
     with pytest.raises(CannotOpen):
-        RING.open(change.format(blob), bound_to=PLACE)
+        KEYRING.open(change.format(blob), bound_to=BINDING)
 
 
 @pytest.mark.parametrize("plaintext", ["", "s", "se"])
-def test_stray_bits_in_the_last_character_are_refused(plaintext: str) -> None:
-    blob = RING.seal(plaintext, bound_to=PLACE)
+def test_unused_bits_set_in_the_last_character_are_refused(plaintext: str) -> None:
+    blob = KEYRING.seal(plaintext, bound_to=BINDING)
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    alike = [blob[:-1] + letter for letter in letters if base64.urlsafe_b64decode(blob[:-1] + letter + "==") == decoded(blob)]
+    alike = [
+        blob[:-1] + letter for letter in letters if base64.urlsafe_b64decode(blob[:-1] + letter + "==") == decoded(blob)
+    ]
     assert blob in alike
     for other in set(alike) - {blob}:
         with pytest.raises(CannotOpen, match="base64url"):
-            RING.open(other, bound_to=PLACE)
+            KEYRING.open(other, bound_to=BINDING)
 
 
 @pytest.mark.asvs("11.3.2", "11.5.1")
-def test_the_same_secret_never_seals_alike() -> None:
-    assert len({RING.seal("secret", bound_to=PLACE) for _ in range(500)}) == 500
+def test_sealing_the_same_secret_twice_gives_different_text() -> None:
+    assert len({KEYRING.seal("secret", bound_to=BINDING) for _ in range(500)}) == 500
 
 
-def test_the_primary_seals_and_an_older_key_still_opens() -> None:
-    old = RING.seal("secret", bound_to=PLACE)
-    ring = Keyring({"k1": KEY, "k2": OTHER_KEY}, "k2")
-    assert ring.open(old, bound_to=PLACE) == "secret"
-    assert not ring.is_current(old)
-    new = ring.seal("secret", bound_to=PLACE)
-    assert ring.is_current(new)
+def test_the_primary_key_seals_and_an_older_key_still_opens() -> None:
+    old = KEYRING.seal("secret", bound_to=BINDING)
+    keyring = Keyring({"k1": KEY, "k2": OTHER_KEY}, "k2")
+    assert keyring.open(old, bound_to=BINDING) == "secret"
+    assert not keyring.is_current(old)
+    new = keyring.seal("secret", bound_to=BINDING)
+    assert keyring.is_current(new)
     with pytest.raises(UnknownKey, match="k2"):
-        RING.open(new, bound_to=PLACE)
+        KEYRING.open(new, bound_to=BINDING)
 
 
-def test_another_key_under_the_same_id_opens_nothing() -> None:
+def test_another_key_with_the_same_id_does_not_open() -> None:
     with pytest.raises(CannotOpen):
-        Keyring({"k1": OTHER_KEY}, "k1").open(RING.seal("secret", bound_to=PLACE), bound_to=PLACE)
+        Keyring({"k1": OTHER_KEY}, "k1").open(KEYRING.seal("secret", bound_to=BINDING), bound_to=BINDING)
 
 
-def test_one_key_under_two_ids_does_not_let_the_id_be_changed() -> None:
-    ring = Keyring({"k1": KEY, "k2": KEY}, "k1")
-    blob = ring.seal("secret", bound_to=PLACE)
+def test_a_changed_key_id_is_refused_even_for_the_same_key() -> None:
+    keyring = Keyring({"k1": KEY, "k2": KEY}, "k1")
+    blob = keyring.seal("secret", bound_to=BINDING)
     raw = decoded(blob).replace(b"k1", b"k2", 1)
     with pytest.raises(CannotOpen):
-        ring.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=PLACE)
+        keyring.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=BINDING)
 
 
 @pytest.mark.parametrize(
     ("keys", "primary"),
-    [({}, "k1"), ({"k1": KEY}, "k2"), ({"k1": KEY[:16]}, "k1"), ({"k1": KEY + b"x"}, "k1"), ({"": KEY}, ""), ({"k\n": KEY}, "k\n"), ({"k" * 33: KEY}, "k" * 33)],
-)  # fmt: skip
-def test_a_ring_that_cannot_be_trusted_is_refused(keys: dict[str, bytes], primary: str) -> None:
+    [
+        ({}, "k1"),
+        ({"k1": KEY}, "k2"),
+        ({"k1": KEY[:16]}, "k1"),
+        ({"k1": KEY + b"x"}, "k1"),
+        ({"": KEY}, ""),
+        ({"k\n": KEY}, "k\n"),
+        ({"k" * 33: KEY}, "k" * 33),
+    ],
+)
+def test_an_invalid_keyring_is_refused(keys: dict[str, bytes], primary: str) -> None:
     with pytest.raises(ValueError, match="key"):
         Keyring(keys, primary)
 
 
-@pytest.mark.parametrize("place", [(), ("",), ("ten_1", "")])
-def test_a_secret_is_never_sealed_without_a_place(place: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("binding", [(), ("",), ("ten_1", "")])
+def test_refuses_to_seal_without_a_binding(binding: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="bound to"):
-        RING.seal("secret", bound_to=place)
+        KEYRING.seal("secret", bound_to=binding)
 
 
-def test_a_caller_cannot_change_the_ring_afterwards() -> None:
+def test_changing_the_passed_keys_does_not_change_the_keyring() -> None:
     keys = {"k1": KEY}
-    ring = Keyring(keys, "k1")
+    keyring = Keyring(keys, "k1")
     keys["k1"] = OTHER_KEY
-    assert RING.open(ring.seal("secret", bound_to=PLACE), bound_to=PLACE) == "secret"
+    assert KEYRING.open(keyring.seal("secret", bound_to=BINDING), bound_to=BINDING) == "secret"
 
 
 def test_repr_never_shows_a_key() -> None:
-    shown = f"{RING!r} {RING}"
+    shown = f"{KEYRING!r} {KEYRING}"
     assert "k1" in shown
     assert KEY.hex() not in shown
     assert repr(KEY)[2:-1] not in shown
 
 
-def vectors() -> list[Any]:
-    """Those of the sizes in use here: 256-bit keys, 96-bit nonces, 128-bit tags."""
+def wycheproof_vectors() -> list[Any]:
+    """Return the vectors with 256-bit keys, 96-bit nonces and 128-bit tags."""
     if VECTORS is None:
         return []
     groups = json.loads(VECTORS.read_text(encoding="utf-8"))["testGroups"]
-    ours = [group for group in groups if (group["keySize"], group["ivSize"], group["tagSize"]) == (256, 96, 128)]
-    return [pytest.param(test, id=f"{test['tcId']}-{test['result']}") for group in ours for test in group["tests"]]
+    supported = [group for group in groups if (group["keySize"], group["ivSize"], group["tagSize"]) == (256, 96, 128)]
+    return [pytest.param(test, id=f"{test['tcId']}-{test['result']}") for group in supported for test in group["tests"]]
 
 
 @pytest.mark.skipif(VECTORS is None, reason="../shared/attacks/aead is absent")
-@pytest.mark.parametrize("vector", vectors())
+@pytest.mark.parametrize("vector", wycheproof_vectors())
 @pytest.mark.asvs("11.3.2")
 def test_wycheproof_aes_gcm(vector: dict[str, str]) -> None:
     key, nonce, aad, plain = (bytes.fromhex(vector[name]) for name in ("key", "iv", "aad", "msg"))

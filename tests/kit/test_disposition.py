@@ -1,4 +1,4 @@
-"""Names of downloads: whatever a file is called, the header is one line and says that name."""
+"""`Content-Disposition` of downloads: one line of ASCII with the name of the file."""
 
 import string
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ SAFE = string.ascii_letters + string.digits + " .-_()äöü日本語😀'&;=,+#%
 
 
 def read(header: str) -> str:
-    """Read the name as a current browser does: the exact one where it is given, else the quoted one."""
+    """Return the name that a browser reads: `filename*` if it is present, else `filename`."""
     quoted, exact, extended = header.partition("; filename*=UTF-8''")
     if exact:
         return unquote(extended, errors="strict")
@@ -22,7 +22,7 @@ def read(header: str) -> str:
 
 @given(st.text(max_size=255))
 @pytest.mark.asvs("5.4.2")
-def test_any_name_makes_one_line_of_plain_ascii_with_two_parameters_at_most(filename: str) -> None:
+def test_any_name_gives_one_ascii_line_with_at_most_two_parameters(filename: str) -> None:
     header = attachment(filename)
     assert header.startswith('attachment; filename="')
     assert header.isascii()
@@ -35,7 +35,7 @@ def test_any_name_makes_one_line_of_plain_ascii_with_two_parameters_at_most(file
 
 
 @given(st.text(alphabet=SAFE, min_size=1, max_size=255))
-def test_an_ordinary_name_is_read_back_exactly(filename: str) -> None:
+def test_an_ordinary_name_is_read_back_unchanged(filename: str) -> None:
     assert read(attachment(filename)) == filename
 
 
@@ -45,7 +45,8 @@ def test_a_plain_name_is_given_once() -> None:
 
 def test_a_name_outside_ascii_has_a_fallback() -> None:
     assert (
-        attachment("Übersicht €.pdf") == "attachment; filename=\"_bersicht _.pdf\"; filename*=UTF-8''%C3%9Cbersicht%20%E2%82%AC.pdf"
+        attachment("Übersicht €.pdf")
+        == "attachment; filename=\"_bersicht _.pdf\"; filename*=UTF-8''%C3%9Cbersicht%20%E2%82%AC.pdf"
     )
 
 
@@ -58,11 +59,11 @@ def test_control_characters_do_not_reach_the_header(filename: str) -> None:
 
 @pytest.mark.parametrize("filename", ["../../etc/passwd", "..\\..\\boot.ini"])
 @pytest.mark.asvs("5.4.1")
-def test_a_name_holds_no_path(filename: str) -> None:
+def test_a_download_name_holds_no_path(filename: str) -> None:
     assert not set(read(attachment(filename))) & {"/", "\\"}
 
 
-def test_text_direction_cannot_disguise_an_extension() -> None:
+def test_text_direction_characters_are_replaced() -> None:
     assert read(attachment("invoice\u202efdp.exe")) == "invoice_fdp.exe"
 
 

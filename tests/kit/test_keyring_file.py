@@ -1,3 +1,5 @@
+"""The keyring file: rotation, running processes that follow it, and damaged files."""
+
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +11,7 @@ from sluice.kit.cipher import CannotOpen, UnknownKey
 from sluice.kit.keyring_file import KeyringFile, add_key, load_keyring, retire_keys
 from sluice.kit.secret_files import SecretFileRefused, locked, make_secret_file
 
-PLACE = ("ten_1", "bkt_1", "secret_access_key")
+BINDING = ("ten_1", "bkt_1", "secret_access_key")
 
 
 @pytest.fixture
@@ -19,64 +21,64 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_first_start_makes_a_ring_for_its_owner_alone_and_says_so(tmp_path: Path) -> None:
+def test_the_first_start_makes_a_keyring_that_only_its_owner_can_read(tmp_path: Path) -> None:
     first, second = load_keyring(tmp_path / "keyring.json"), load_keyring(tmp_path / "keyring.json")
     assert (first.made, second.made) == (True, False)
-    assert second.keyring.open(first.keyring.seal("secret", bound_to=PLACE), bound_to=PLACE) == "secret"
+    assert second.keyring.open(first.keyring.seal("secret", bound_to=BINDING), bound_to=BINDING) == "secret"
     assert stat.S_IMODE((tmp_path / "keyring.json").stat().st_mode) == 0o600
 
 
-def test_a_rotation_keeps_every_secret_readable_until_the_old_key_is_retired(path: Path) -> None:
-    old = load_keyring(path).keyring.seal("secret", bound_to=PLACE)
+def test_a_rotation_keeps_old_secrets_readable_until_the_old_key_is_retired(path: Path) -> None:
+    old = load_keyring(path).keyring.seal("secret", bound_to=BINDING)
     ring = add_key(path)
-    assert ring.open(old, bound_to=PLACE) == "secret"
+    assert ring.open(old, bound_to=BINDING) == "secret"
     assert not ring.is_current(old)
-    again = ring.seal("secret", bound_to=PLACE)
+    again = ring.seal("secret", bound_to=BINDING)
     retired = retire_keys(path)
     assert retired.key_ids == {ring.primary}
-    assert load_keyring(path).keyring.open(again, bound_to=PLACE) == "secret"
+    assert load_keyring(path).keyring.open(again, bound_to=BINDING) == "secret"
     with pytest.raises(UnknownKey):
-        retired.open(old, bound_to=PLACE)
+        retired.open(old, bound_to=BINDING)
 
 
-def test_a_running_process_follows_a_rotation(path: Path) -> None:
+def test_a_running_process_opens_secrets_sealed_after_a_rotation(path: Path) -> None:
     running = KeyringFile(path)
     rotated = add_key(path)
-    assert running.open(rotated.seal("secret", bound_to=PLACE), bound_to=PLACE) == "secret"
+    assert running.open(rotated.seal("secret", bound_to=BINDING), bound_to=BINDING) == "secret"
 
 
-def test_a_running_process_seals_with_the_newest_key(path: Path) -> None:
+def test_a_running_process_seals_with_the_new_key_after_a_rotation(path: Path) -> None:
     running = KeyringFile(path)
     rotated = add_key(path)
-    assert rotated.is_current(blob := running.seal("secret", bound_to=PLACE))
+    assert rotated.is_current(blob := running.seal("secret", bound_to=BINDING))
     assert running.is_current(blob)
 
 
-def test_a_key_that_no_ring_has_stays_unknown(path: Path, tmp_path: Path) -> None:
-    foreign = load_keyring(tmp_path / "other.json").keyring.seal("secret", bound_to=PLACE)
+def test_a_secret_of_a_foreign_keyring_does_not_open(path: Path, tmp_path: Path) -> None:
+    foreign = load_keyring(tmp_path / "other.json").keyring.seal("secret", bound_to=BINDING)
     with pytest.raises(CannotOpen):
-        KeyringFile(path).open(foreign, bound_to=PLACE)
+        KeyringFile(path).open(foreign, bound_to=BINDING)
 
 
-def test_rotations_at_the_same_time_lose_no_key(path: Path) -> None:
+def test_concurrent_rotations_lose_no_key(path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         primaries = {ring.primary for ring in pool.map(lambda _: add_key(path), range(16))}
     assert len(primaries) == 16
     assert primaries < load_keyring(path).keyring.key_ids
 
 
-def test_a_missing_ring_is_never_made_by_a_rotation(tmp_path: Path) -> None:
+def test_a_rotation_does_not_make_a_missing_keyring(tmp_path: Path) -> None:
     for rotate in (add_key, retire_keys):
         with pytest.raises(SecretFileRefused, match="cannot be opened"):
             rotate(tmp_path / "keyring.json")
     with pytest.raises(SecretFileRefused, match="cannot be opened"):
-        KeyringFile(tmp_path / "keyring.json")
+        KeyringFile(tmp_path / "keyring.json").open("3f9c02aa:x", bound_to=("a",))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_cannot_be_held(tmp_path: Path) -> None:
+def test_a_missing_folder_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(SecretFileRefused, match="cannot be opened"), locked(tmp_path / "none"):
-        pytest.fail("nothing was there to hold")
+        pytest.fail("locked a missing folder")
 
 
 KEY = "00" * 32
@@ -97,7 +99,7 @@ KEY = "00" * 32
         f'{{"primary": "a", "keys": {{"a": "{KEY}", "a": "{KEY}"}}}}'.encode(),
     ],
 )
-def test_a_damaged_ring_is_refused_and_not_quoted(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_keyring_is_refused_without_quoting_it(tmp_path: Path, content: bytes) -> None:
     make_secret_file(tmp_path / "keyring.json", content)
     with pytest.raises(SecretFileRefused, match="restore it from your copy") as refused:
         load_keyring(tmp_path / "keyring.json")

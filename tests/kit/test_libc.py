@@ -1,12 +1,12 @@
-"""Large blocks that were freed leave the process, also where small ones lie between them."""
+"""`give_large_blocks_back`: large freed blocks leave the process even with small blocks between them."""
 
 import subprocess
 import sys
 
-_GROWN = """
+_SCRIPT = """
 from pathlib import Path
 import sys
-from sluice.kit.memory import give_large_blocks_back
+from sluice.kit.libc import give_large_blocks_back
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -23,6 +23,6 @@ print(resident() - before)
 """
 
 
-def test_large_blocks_go_back_to_the_system() -> None:
-    done = subprocess.run([sys.executable, "-c", _GROWN], capture_output=True, text=True, timeout=60, check=True)
+def test_large_freed_blocks_are_returned_to_the_system() -> None:
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
     assert int(done.stdout) < 40_000_000

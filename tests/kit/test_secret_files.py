@@ -1,3 +1,5 @@
+"""Secret files: made once, private to their owner, replaced without a trace."""
+
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -5,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from sluice.kit.secret_files import SecretFileRefused, load_or_make, make_secret_file, read_secret_file, replace_secret_file
+from sluice.kit.secret_files import (
+    SecretFileRefused,
+    load_or_make,
+    make_secret_file,
+    read_secret_file,
+    replace_secret_file,
+)
 
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_missing_file_is_made_once_and_says_so(tmp_path: Path) -> None:
+def test_a_missing_secret_file_is_made_once(tmp_path: Path) -> None:
     first = load_or_make(tmp_path / "secret", lambda: b"one")
     second = load_or_make(tmp_path / "secret", lambda: b"two")
     assert (first.content, first.made) == (b"one", True)
@@ -21,7 +29,7 @@ def test_a_missing_file_is_made_once_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 @pytest.mark.asvs("13.3.1")
-def test_only_the_owner_may_read_and_write_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_a_new_secret_file_is_private_to_its_owner_for_any_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         load_or_make(tmp_path / "folder" / "secret", lambda: b"x")
@@ -32,73 +40,74 @@ def test_only_the_owner_may_read_and_write_it_whatever_the_umask(tmp_path: Path,
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o611])
-def test_a_file_that_others_may_use_is_refused_in_one_sentence(tmp_path: Path, mode: int) -> None:
+def test_a_secret_file_that_others_can_access_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x")
     path.chmod(mode)
     with pytest.raises(
-        SecretFileRefused, match=rf"^The secret file .* can be used by others \(mode {mode:04o}\): run chmod 600 on it\.$"
+        SecretFileRefused,
+        match=rf"^The secret file .* can be used by others \(mode {mode:04o}\): run chmod 600 on it\.$",
     ):
         read_secret_file(path)
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
-def test_a_file_of_its_owner_alone_is_read(tmp_path: Path, mode: int) -> None:
+def test_a_private_secret_file_is_read(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x")
     path.chmod(mode)
     assert read_secret_file(path) == b"x"
 
 
-def test_making_never_writes_over_what_is_there(tmp_path: Path) -> None:
+def test_making_a_secret_file_does_not_overwrite_an_existing_one(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     assert make_secret_file(path, b"one")
     assert not make_secret_file(path, b"two")
     assert path.read_bytes() == b"one"
 
 
-def test_making_never_writes_through_a_dangling_link(tmp_path: Path) -> None:
+def test_making_a_secret_file_does_not_follow_a_dangling_link(tmp_path: Path) -> None:
     (tmp_path / "secret").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SecretFileRefused, match="cannot be opened"):
         load_or_make(tmp_path / "secret", lambda: b"x")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_mounted_secret_behind_a_link_is_read(tmp_path: Path) -> None:
+def test_a_secret_file_behind_a_symbolic_link_is_read(tmp_path: Path) -> None:
     make_secret_file(tmp_path / "data", b"x")
     (tmp_path / "secret").symlink_to(tmp_path / "data")
     assert read_secret_file(tmp_path / "secret") == b"x"
 
 
-def test_of_many_that_start_at_once_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
+def test_concurrent_starts_make_one_secret_that_all_of_them_read(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         files = list(pool.map(lambda n: load_or_make(tmp_path / "secret", lambda: b"%d" % n), range(64)))
     assert sum(file.made for file in files) == 1
     assert len({file.content for file in files}) == 1
 
 
-def test_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_no_temporary_file_is_left(tmp_path: Path) -> None:
     load_or_make(tmp_path / "secret", lambda: b"x")
     make_secret_file(tmp_path / "secret", b"y")
     replace_secret_file(tmp_path / "secret", b"z")
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
 
 
-def test_a_replaced_file_holds_the_new_bytes_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_replaced_secret_file_is_private_and_holds_the_new_bytes(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     make_secret_file(path, b"one")
     replace_secret_file(path, b"two")
     assert (read_secret_file(path), mode_of(path)) == (b"two", 0o600)
 
 
-def test_a_folder_in_its_place_cannot_be_replaced_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_folder_cannot_be_replaced_by_a_secret_file(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     with pytest.raises(SecretFileRefused, match="cannot be replaced"):
         replace_secret_file(tmp_path / "secret", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
 
 
-def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+def test_a_secret_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
     for name in ("pipe", "folder"):
@@ -106,13 +115,13 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
             read_secret_file(tmp_path / name)
 
 
-def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
+def test_an_oversized_secret_file_is_refused(tmp_path: Path) -> None:
     make_secret_file(tmp_path / "secret", b"x" * 65537)
     with pytest.raises(SecretFileRefused, match="larger than 65536 bytes"):
         read_secret_file(tmp_path / "secret")
 
 
-def test_a_folder_that_cannot_be_written_is_told_as_one_sentence(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_refused_with_a_clear_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SecretFileRefused, match="cannot be made: "):
         load_or_make(tmp_path / "file" / "secret", lambda: b"x")

@@ -1,4 +1,4 @@
-"""JSON from strangers is read in one way or not at all."""
+"""Strict JSON: input that parsers could read differently is refused."""
 
 import json
 
@@ -16,7 +16,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_a_strict_writer_wrote_is_read_back(value: object) -> None:
+def test_json_of_the_standard_writer_is_read_back(value: object) -> None:
     assert read_json(json.dumps(value).encode()) == value
 
 
@@ -42,11 +42,11 @@ def test_what_a_strict_writer_wrote_is_read_back(value: object) -> None:
     ],
 )
 @pytest.mark.asvs("1.5.3")
-def test_what_parsers_read_differently_is_refused_with_its_reason(raw: bytes, problem: str) -> None:
+def test_ambiguous_json_is_refused_with_a_reason(raw: bytes, problem: str) -> None:
     with pytest.raises(NotStrictJson, match=problem):
         read_json(raw)
 
 
-def test_depth_is_counted_in_brackets_and_not_in_strings() -> None:
+def test_depth_counts_brackets_outside_strings() -> None:
     assert read_json(json.dumps(['[[[["{\\"' * 50])) == ['[[[["{\\"' * 50]
     assert read_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)

@@ -1,4 +1,4 @@
-"""The limiters as the contract suite has them: the real engine on its real server, and a way to make time pass."""
+"""Fixtures of the limiter tests: each limiter on its real server, with a way to make time pass."""
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,16 +11,16 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 
 from sluice.db.database import Database
-from sluice.db.whose import EVERYBODY
-from sluice.engines.limiter import Limiter
-from sluice.engines.limiter.database import DatabaseLimiter
-from sluice.engines.limiter.memory import MemoryLimiter
-from sluice.engines.limiter.redis import RedisLimiter
+from sluice.db.rls import ALL_TENANTS
+from sluice.limiter import Limiter
+from sluice.limiter.database import DatabaseLimiter
+from sluice.limiter.memory import MemoryLimiter
+from sluice.limiter.redis import RedisLimiter
 from tests.db.migrated import Migrated
 from tests.servers.redis import RedisServer
 
-_PATIENCE = 30.0
-# One step for the server, so that no take sees some of a window's places older and others not.
+_TIMEOUT_SECONDS = 30.0
+# One script, so that no take sees only some takes of a window made older.
 _MAKE_OLDER = """
 for _, key in ipairs(KEYS) do
   for _, token in ipairs(redis.call('ZRANGE', key, 0, -1)) do
@@ -34,8 +34,8 @@ ENGINES = ("memory", *SHARED)
 
 
 @dataclass
-class Bench:
-    """A limiter and its time. `advance` makes every take so far older, which is what time does."""
+class LimiterHarness:
+    """A limiter and its time. `advance` makes every take so far older, as passing time does."""
 
     name: str
     address: str
@@ -44,24 +44,24 @@ class Bench:
 
 
 @pytest.fixture(params=ENGINES)
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """Every engine in turn: what holds for one holds for the others."""
-    async with _bench(request, request.param, tmp_path) as made:
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LimiterHarness]:
+    """Each limiter in turn: all fulfil the contract."""
+    async with _make_harness(request, request.param, tmp_path) as made:
         yield made
 
 
 @pytest.fixture(params=SHARED)
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """Every engine that several processes share."""
-    async with _bench(request, request.param, tmp_path) as made:
+async def shared_harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LimiterHarness]:
+    """Each limiter that several processes can share."""
+    async with _make_harness(request, request.param, tmp_path) as made:
         yield made
 
 
 @asynccontextmanager
-async def _bench(request: pytest.FixtureRequest, name: str, folder: Path) -> AsyncIterator[Bench]:
+async def _make_harness(request: pytest.FixtureRequest, name: str, folder: Path) -> AsyncIterator[LimiterHarness]:
     async with AsyncExitStack() as stack:
         if name == "memory":
-            yield _on_a_clock()
+            yield _on_fake_clock()
         elif name == "redis":
             server: RedisServer = request.getfixturevalue("redis_server")
             yield _on_redis(server, stack)
@@ -73,21 +73,21 @@ async def _bench(request: pytest.FixtureRequest, name: str, folder: Path) -> Asy
             yield _on_database(name, url, database)
 
 
-def _on_a_clock() -> Bench:
-    """The one engine whose clock can be held still: here takes keep their moments, and the clock moves."""
+def _on_fake_clock() -> LimiterHarness:
+    """Return the memory limiter, whose clock is fake: takes keep their moments, and the clock moves."""
     now = 1000.0
 
     async def advance(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    return Bench("memory", "", MemoryLimiter(lambda: now), advance)
+    return LimiterHarness("memory", "", MemoryLimiter(lambda: now), advance)
 
 
-def _on_redis(server: RedisServer, stack: AsyncExitStack) -> Bench:
-    # Windows of its own, so that time passes for no other test's; and all the time of a busy machine: what is bounded is tried elsewhere.
+def _on_redis(server: RedisServer, stack: AsyncExitStack) -> LimiterHarness:
+    # Its own windows, so that time passes for no other test, and a long timeout, because the machine may be busy.
     prefix = f"sluice:rate:{secrets.token_hex(8)}:"
-    limiter = RedisLimiter(server.url, seconds=_PATIENCE, prefix=prefix)
+    limiter = RedisLimiter(server.url, seconds=_TIMEOUT_SECONDS, prefix=prefix)
     client: Redis = Redis.from_url(server.url)
     stack.push_async_callback(limiter.aclose)
     stack.push_async_callback(client.aclose)
@@ -96,12 +96,14 @@ def _on_redis(server: RedisServer, stack: AsyncExitStack) -> Bench:
     async def make_older(seconds: float) -> None:
         await age(keys=[key async for key in client.scan_iter(f"{prefix}*")], args=[round(seconds * 1e6)])
 
-    return Bench("redis", server.url, limiter, make_older)
+    return LimiterHarness("redis", server.url, limiter, make_older)
 
 
-def _on_database(name: str, url: str, database: Database) -> Bench:
+def _on_database(name: str, url: str, database: Database) -> LimiterHarness:
     async def make_older(seconds: float) -> None:
-        async with database.transaction(EVERYBODY) as connection:
-            await connection.execute(text("UPDATE rate_takes SET taken_us = taken_us - :by"), {"by": round(seconds * 1e6)})
+        async with database.transaction(ALL_TENANTS) as connection:
+            await connection.execute(
+                text("UPDATE rate_takes SET taken_us = taken_us - :by"), {"by": round(seconds * 1e6)}
+            )
 
-    return Bench(name, url, DatabaseLimiter(database), make_older)
+    return LimiterHarness(name, url, DatabaseLimiter(database), make_older)

@@ -1,1 +1,1 @@
-"""Trials that take long, or need what CI has not: each is run by a target of make, and named by its file alone. Their short forms are in the suite."""
+"""Long trials, or trials that CI cannot run: each has a make target, and the suite has its short form."""

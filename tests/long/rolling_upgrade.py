@@ -1,4 +1,4 @@
-"""The code of the release before the last migration, taken from the history, serves on the schema of this one: while it is migrated, and started anew."""
+"""The release before the last migration, taken from the git history, serves on the schema of this release."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from sluice.db.migrate import newest, revision, upgrade
-from tests.api.answers import check_edges, data, page
-from tests.api.places import Places
+from tests.api.responses import check_response, data, page
 from tests.api.tokens import LocalIssuer
-from tests.gate import Place, Service, environment_of, module
-from tests.load import hold, uploading
-from tests.recovery.auditing import audited
+from tests.deployments import Deployments
+from tests.load import assert_downloadable, uploading_clients
+from tests.recovery.audit_command import run_audit
 from tests.scanning.waiting import until
 from tests.servers import daemon, free_port, listens, run
+from tests.service import Deployment, Service, cli_command, environment_of
 
 ROOT = Path(__file__).parents[2]
 STEPS = "src/sluice/db/migrations/versions"
@@ -24,63 +24,65 @@ STEPS = "src/sluice/db/migrations/versions"
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The sources of the commit before the newest migration came, checked out."""
+    """A checkout of the commit before the newest migration."""
     (step,) = ROOT.glob(f"{STEPS}/{newest()}_*.py")
-    came = run(["git", "log", "--diff-filter=A", "--format=%H", "--", str(step)], cwd=ROOT).split()
-    assert came, "this needs a clone with its history, and a newest migration that is committed"
+    commits = run(["git", "log", "--diff-filter=A", "--format=%H", "--", str(step)], cwd=ROOT).split()
+    assert commits, "this needs a clone with its history, and a newest migration that is committed"
     folder = tmp_path_factory.mktemp("before") / "tree"
-    run(["git", "worktree", "add", "--detach", str(folder), f"{came[-1]}~1"], cwd=ROOT)
+    run(["git", "worktree", "add", "--detach", str(folder), f"{commits[-1]}~1"], cwd=ROOT)
     yield folder / "src"
     run(["git", "worktree", "remove", "--force", str(folder)], cwd=ROOT)
 
 
 @contextmanager
-def _old(place: Place, sources: Path) -> Iterator[Service]:
-    """Run a server by those sources; it must end well."""
+def _old_server(deployment: Deployment, sources: Path) -> Iterator[Service]:
+    """Run a server of those sources; it must end without a traceback."""
     port = free_port()
-    url, log = f"http://127.0.0.1:{port}", place.folder / f"old-{port}.log"
-    environment = environment_of(place, port) | {"PYTHONPATH": str(sources)}
+    url, log = f"http://127.0.0.1:{port}", deployment.folder / f"old-{port}.log"
+    environment = environment_of(deployment, port) | {"PYTHONPATH": str(sources)}
     with (
-        httpx.Client(base_url=url, timeout=60, event_hooks={"response": [check_edges]}) as client,
-        daemon(module("serve"), log, ready=lambda: listens(port), environment=environment) as process,
+        httpx.Client(base_url=url, timeout=60, event_hooks={"response": [check_response]}) as client,
+        daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment) as process,
     ):
-        service = Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir))
+        service = Service(deployment, url, port, process, log, environment, client, LocalIssuer(deployment.data_dir))
         yield service
         service.stop()
         assert "Traceback" not in log.read_text(errors="replace"), log.read_text(errors="replace")[-4000:]
 
 
-def _that_starts_on_later_schemas(sources: Path) -> Path:
-    """Answer those sources, or this release's where they are older than that ability (decision 15)."""
+def _sources_for_later_schemas(sources: Path) -> Path:
+    """Return those sources, or the current ones if those cannot start on a later schema (decision 15)."""
     return sources if "def serves" in (sources / "sluice/db/migrate.py").read_text() else ROOT / "src"
 
 
-def _owned(place: Place) -> Place:
-    """Answer the place for a service that owns its tables, as the release before may."""
-    settings = {name: value for name, value in place.settings.items() if name != "MIGRATION_DATABASE_URL"}
-    return replace(place, settings=settings, database_url=place.owner_url or place.database_url)
+def _with_owned_tables(deployment: Deployment) -> Deployment:
+    """Return the place for a service that owns its tables, like the previous release."""
+    settings = {name: value for name, value in deployment.settings.items() if name != "MIGRATION_DATABASE_URL"}
+    return replace(deployment, settings=settings, database_url=deployment.owner_url or deployment.database_url)
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-s3"])
-def test_old_servers_go_on_and_start_again_on_the_new_schema(places: Places, before: Path, setup: str) -> None:
-    place = _owned(places.fresh(setup))
-    with _old(place, before) as service:
-        gate = service.new_gate().with_store()
-        context = gate.context()
-        with uploading(gate, context, clients=2) as load:
+def test_the_previous_release_keeps_serving_and_starts_on_the_new_schema(
+    deployments: Deployments, before: Path, setup: str
+) -> None:
+    deployment = _with_owned_tables(deployments.fresh(setup))
+    with _old_server(deployment, before) as service:
+        client = service.new_client().with_store()
+        context = client.create_context()
+        with uploading_clients(client, context, clients=2) as load:
             service.on_database(upgrade)
             assert service.on_database(revision) == newest()
-            held = len(load.kept)
-            assert until(lambda: len(load.kept) >= held + 10, 60)
-        assert (load.odd, load.broken) == ([], 0)
-        hold(gate, load)
-    gate.sql("UPDATE alembic_version SET version_num = '9999'")
-    with _old(place, _that_starts_on_later_schemas(before)) as service:
-        gate = replace(gate, service=service)
-        file_id = gate.store(context=context)
-        assert page(gate.get("/files"))[1]["total"] == len(load.kept) + 1
-        data(gate.delete(f"/files/{file_id}"))
-        hold(gate, load)
-    gate.sql("UPDATE alembic_version SET version_num = :at", at=newest())
-    found = audited(service)
-    assert found.of(gate.tenant_id) == set(), found.complaint
+            held = len(load.stored)
+            assert until(lambda: len(load.stored) >= held + 10, 60)
+        assert (load.unexpected, load.broken_connections) == ([], 0)
+        assert_downloadable(client, load)
+    client.execute_sql("UPDATE alembic_version SET version_num = '9999'")
+    with _old_server(deployment, _sources_for_later_schemas(before)) as service:
+        client = replace(client, service=service)
+        file_id = client.store(context=context)
+        assert page(client.get("/files"))[1]["total"] == len(load.stored) + 1
+        data(client.delete(f"/files/{file_id}"))
+        assert_downloadable(client, load)
+    client.execute_sql("UPDATE alembic_version SET version_num = :at", at=newest())
+    found = run_audit(service)
+    assert found.of(client.tenant_id) == set(), found.complaint

@@ -1,4 +1,4 @@
-"""What `/metrics` of a running process says, as numbers to compare. What the numbers should be stands in the tests."""
+"""`/metrics` of a running process, parsed into numbers."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,19 +8,21 @@ from typing import TypeVar
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.service import METRICS_TOKEN
+
 T = TypeVar("T")
 _SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """One page of numbers."""
+class MetricsPage:
+    """The samples of one `/metrics` page."""
 
     text: str
     samples: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
     def __call__(self, name: str, **labels: str) -> float:
-        """Answer one number, 0 for what was never counted."""
+        """Return one sample, or 0 if it was never counted."""
         return self.samples.get((name, frozenset(labels.items())), 0.0)
 
     @property
@@ -28,10 +30,10 @@ class Numbers:
         return set(self.samples)
 
 
-def numbers(url: str, token: str | None = None) -> Numbers:
+def read_metrics(url: str, token: str = METRICS_TOKEN) -> MetricsPage:
     """Read the page of the process at `url`."""
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    # no TLS is spoken here, and to read whom it would trust takes longer than to ask
+    headers = {"Authorization": f"Bearer {token}"}
+    # plain HTTP: loading the trusted certificates takes longer than the request
     answer = httpx.get(f"{url}/metrics", headers=headers, timeout=30, verify=False)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -39,13 +41,13 @@ def numbers(url: str, token: str | None = None) -> Numbers:
     for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:
             key = (sample.name, frozenset(sample.labels.items()))
-            assert key not in read, f"{key} is told twice: Prometheus refuses the whole page"
+            assert key not in read, f"{key} occurs twice: Prometheus refuses the page"
             read[key] = sample.value
-    return Numbers(answer.text, read)
+    return MetricsPage(answer.text, read)
 
 
 def until(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
-    """Look at another process again and again until what is seen `holds`, and answer it."""
+    """Call `look` until its value satisfies `holds`, and return the value."""
     deadline = time.monotonic() + _SECONDS
     while not holds(seen := look()):
         assert time.monotonic() < deadline, seen

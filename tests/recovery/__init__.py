@@ -1,1 +1,1 @@
-"""What is left when a process dies in the midst of its work, and what the next start makes of it."""
+"""What is left when a process dies in the middle of its work, and how the next start recovers."""

@@ -1,12 +1,13 @@
-"""Killing a server at a named point while clients upload and delete, starting it again, and holding it to what it had promised.
+"""Kills a server at a failpoint while clients upload and delete, and checks what is left after the next start.
 
-What is held after every kill: `sluice audit --strict` finds nothing; every acknowledged file downloads with the SHA-256 that was sent;
-what was deleted and what was rejected is not there; no process keeps bytes of an upload in the spool.
+After every kill: `sluice audit --strict` finds nothing; every acknowledged file downloads with the SHA-256 that was
+sent; deleted and rejected files are not there; no process keeps bytes of an upload in the spool.
 """
 
 import contextlib
 import hashlib
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -16,11 +17,12 @@ from pathlib import Path
 
 import httpx
 
-from tests.api.answers import data, page
+from tests.api import tus
+from tests.api.responses import data, page
 from tests.api.tokens import LocalIssuer
 from tests.cli.forked import ForkedServer, run_forked
-from tests.gate import Gate, Place, Service, environment_of
 from tests.servers import free_port, listens
+from tests.service import ApiClient, Deployment, Service, environment_of
 
 SETTINGS = {
     "UPLOAD_LEASE_SECONDS": "1",
@@ -29,45 +31,47 @@ SETTINGS = {
     "SANDBOX_WORKERS": "2",
     "WORKER_SECONDS": "0.1",
     "LOG_LEVEL": "error",
-    # less than a command may take here: an audit whose bucket hangs then says so by itself
+    # less than `PATIENCE`: an audit whose bucket hangs then ends with an error of its own
     "S3_REQUEST_SECONDS": "15",
     "S3_RETRIES": "1",
 }
 SIZES = (3_000, 3_000, 1_500_000, 3_000, 6_000_000)
-"""In memory, spooled on disk, sent in parts."""
+"""Kept in memory, spooled on disk, stored in parts."""
 CLIENTS = 3
 DELETES = 0.4
 MOST_KEPT = 40
-"""More files than that are deleted again as they come: an audit asks the bucket for every one of them, after every kill."""
+"""Above this number, files are always deleted: after every kill an audit asks the bucket for each of them."""
 PATIENCE = 60.0
 
 
 @dataclass
 class Promises:
-    """What the clients were told: the SHA-256 of every file whose 201 they saw, and the files whose deletion was answered."""
+    """What was acknowledged: the SHA-256 of every stored file, and the deleted files."""
 
     kept: dict[str, str] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
-    unsure: set[str] = field(default_factory=set)
-    """Files whose deletion was asked for and not answered."""
+    unconfirmed: set[str] = field(default_factory=set)
+    """Files whose deletion was requested but not acknowledged."""
+    resumable: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Resumable uploads that were not finished, by their names: path and bytes."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def one_to_delete(self, random_: random.Random) -> str | None:
-        """Answer a file to delete, with the chance `DELETES`, and surely of more than `MOST_KEPT`; None for none."""
+    def choose_deletion(self, random_: random.Random) -> str | None:
+        """Return a file to delete, with the probability `DELETES` or if more than `MOST_KEPT` are kept, else None."""
         with self.lock:
             if len(self.kept) < 2 or (len(self.kept) <= MOST_KEPT and random_.random() >= DELETES):
                 return None
             file_id = random_.choice(sorted(self.kept))
             del self.kept[file_id]
-            self.unsure.add(file_id)
+            self.unconfirmed.add(file_id)
             return file_id
 
 
 @dataclass
 class Sweep:
-    """One place, one tenant, many deaths."""
+    """One place and one tenant whose server is killed repeatedly."""
 
-    place: Place
+    deployment: Deployment
     seed: int
     promises: Promises = field(default_factory=Promises)
     kills: Counter[str] = field(default_factory=Counter)
@@ -76,123 +80,168 @@ class Sweep:
     context: str = ""
 
     def kill_at(self, point: str, *, depth: int = 6) -> None:
-        """Start a server that dies at `point`, hold it to all earlier promises, and upload until it is dead."""
-        times = 1 if point.startswith(("settle", "purge")) else random.Random(f"{self.seed} {self.kills.total()}").randint(1, depth)
-        with forked_service(self.place, FAILPOINT=f"{point}:{times}") as (service, process):
+        """Start a server that dies at `point`, check all earlier promises, and upload until it is dead."""
+        times = (
+            1
+            if point.startswith(("settle", "purge", "incoming"))
+            else random.Random(f"{self.seed} {self.kills.total()}").randint(1, depth)
+        )
+        with forked_service(self.deployment, FAILPOINT=f"{point}:{times}") as (service, process):
             if process.poll() is None and self._recovered(service, process):
-                self._until_dead(service)
-            process.wait(PATIENCE)
-            assert process.returncode == -9, f"{point}: it ended with {process.returncode}\n{_words(service)}"
+                self._upload_until_dead(service)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+            assert process.returncode == -9, f"{point}: exit code {process.returncode}\n{_log_tail(service)}"
         self.kills[point] += 1
         self._wait_for_an_empty_spool(point)
 
     def end(self) -> None:
-        """Start it once more, unarmed, and hold it to every promise."""
+        """Start the server without a failpoint and check every promise."""
         self.checked.clear()
-        with forked_service(self.place) as (service, process):
+        with forked_service(self.deployment) as (service, process):
+            self._finish_all_parts(self._client(service))
             assert self._recovered(service, process)
 
     def _recovered(self, service: Service, process: ForkedServer) -> bool:
-        """Wait until the audit is content, and hold the server to its promises; False when it died on the way, as a worker's points do."""
+        """Wait until the audit finds nothing, then check the promises.
+
+        Return False if the server died meanwhile, which happens at failpoints of the worker.
+        """
         deadline = time.monotonic() + PATIENCE
         while (ended := self._audit(service)) != (0, ""):
             if process.poll() is not None:
                 return False
-            assert time.monotonic() < deadline, f"not recovered: {ended}\n{_words(service)}"
-            time.sleep(0.3)  # the worker is another process: all one can do is look again
+            assert time.monotonic() < deadline, f"not recovered: {ended}\n{_log_tail(service)}"
+            time.sleep(0.3)  # the worker is another process, so this polls
         with contextlib.suppress(httpx.TransportError):
-            self._hold(service)
+            self._check_promises(service)
             return True
         process.wait(PATIENCE)
         return False
 
-    def _hold(self, service: Service) -> None:
-        gate = self._gate(service)
+    def _check_promises(self, service: Service) -> None:
+        client = self._client(service)
         for file_id, digest in sorted(self.promises.kept.items()):
             if file_id not in self.checked:
-                link = data(gate.get(f"/files/{file_id}"))["download_url"]
+                link = data(client.get(f"/files/{file_id}"))["download_url"]
                 assert hashlib.sha256(service.http.get(link).content).hexdigest() == digest, f"{file_id} is changed"
                 self.checked.add(file_id)
         for file_id in self.promises.deleted:
-            assert gate.get(f"/files/{file_id}/metadata").status_code == 404
+            assert client.get(f"/files/{file_id}/metadata").status_code == 404
         self.promises.deleted.clear()
-        names = {item["original_filename"] for item in page(gate.get("/files", page_size=100))[0]}
+        names = {item["original_filename"] for item in page(client.get("/files", page_size=100))[0]}
         assert not {name for name in names if name.startswith("rejected")}
 
-    def _until_dead(self, service: Service) -> None:
-        gate = self._gate(service)
-        threads = [threading.Thread(target=self._ask_on, args=(gate, number)) for number in range(CLIENTS)]
+    def _upload_until_dead(self, service: Service) -> None:
+        client = self._client(service)
+        threads = [threading.Thread(target=self._send_requests, args=(client, number)) for number in range(CLIENTS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(PATIENCE)
 
-    def _ask_on(self, gate: Gate, number: int) -> None:
-        chance = random.Random(f"{self.seed} {number} {self.kills.total()}")
+    def _send_requests(self, client: ApiClient, number: int) -> None:
+        rng = random.Random(f"{self.seed} {number} {self.kills.total()}")
         deadline = time.monotonic() + PATIENCE
         with contextlib.suppress(httpx.TransportError):
             while time.monotonic() < deadline:
-                self._upload(gate, chance)
-                self._delete(gate, chance)
-                gate.upload("rejected.zzz", bytes(500), context=self.context)
+                self._upload(client, rng)
+                self._upload_in_parts(client, rng)
+                self._delete(client, rng)
+                client.upload("rejected.zzz", bytes(500), context=self.context)
 
-    def _upload(self, gate: Gate, chance: random.Random) -> None:
-        content = b"\x07\x1b" + chance.randbytes(8) + bytes(range(256)) * (chance.choice(SIZES) // 256)
-        answer = gate.upload("a.zzz", content, context=self.context)
+    def _upload(self, client: ApiClient, rng: random.Random) -> None:
+        content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * (rng.choice(SIZES) // 256)
+        answer = client.upload("a.zzz", content, context=self.context)
         if answer.status_code == 201:
             with self.promises.lock:
                 self.promises.kept[answer.json()["data"]["file_id"]] = hashlib.sha256(content).hexdigest()
         else:
             assert answer.status_code == 503, answer.text
 
-    def _delete(self, gate: Gate, chance: random.Random) -> None:
-        file_id = self.promises.one_to_delete(chance)
-        if file_id is not None and gate.delete(f"/files/{file_id}").status_code == 200:
+    def _upload_in_parts(self, client: ApiClient, rng: random.Random) -> None:
+        name, content = f"{rng.randbytes(8).hex()}.zzz", b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * 30
+        upload = tus.begin(client, len(content), context=self.context, filename=name)
+        with self.promises.lock:
+            self.promises.resumable[name] = (upload.path, content)
+        self._finish_parts(client, name)
+
+    def _finish_parts(self, client: ApiClient, name: str) -> None:
+        """Send what is missing of a resumable upload, and the last byte until there is a verdict."""
+        path, content = self.promises.resumable[name]
+        upload, deadline, answer = tus.Tus(client, path), time.monotonic() + PATIENCE, None
+        while answer is None or answer.status_code != 200:
+            assert time.monotonic() < deadline, answer
+            offset = upload.offset
+            end = len(content) // 2 if offset < len(content) // 2 else len(content)
+            answer = upload.patch(content[offset:end], offset)
+            assert answer.status_code in {200, 204, 503}, answer.text
+        with self.promises.lock:
+            del self.promises.resumable[name]
+            self.promises.kept[answer.json()["data"]["file_id"]] = hashlib.sha256(content).hexdigest()
+
+    def _finish_all_parts(self, client: ApiClient) -> None:
+        """Finish every resumable upload that a kill has cut; each must become exactly one file."""
+        for name in sorted(self.promises.resumable):
+            self._finish_parts(client, name)
+            stored = [
+                item for item in page(client.get("/files", page_size=100))[0] if item["original_filename"] == name
+            ]
+            assert len(stored) == 1, name
+
+    def _delete(self, client: ApiClient, rng: random.Random) -> None:
+        file_id = self.promises.choose_deletion(rng)
+        if file_id is not None and client.delete(f"/files/{file_id}").status_code == 200:
             with self.promises.lock:
                 self.promises.deleted.add(file_id)
 
-    def _gate(self, service: Service) -> Gate:
+    def _client(self, service: Service) -> ApiClient:
         if self.tenant is None:
-            gate = service.new_gate().with_store()
-            self.tenant = (gate.tenant_id, gate.authorization)
-            self.context = gate.context(max_file_size_mb=100, storage_quota_mb=100_000)
-        return Gate(service, *self.tenant)
+            client = service.new_client().with_store()
+            self.tenant = (client.tenant_id, client.authorization)
+            self.context = client.create_context(max_file_size_mb=100, storage_quota_mb=100_000)
+        return ApiClient(service, *self.tenant)
 
     def _audit(self, service: Service) -> tuple[int, str]:
-        """Run `sluice audit --strict`; answer its exit code and the differences that it tells."""
-        out, err = self.place.folder / "audit.out", self.place.folder / "audit.err"
-        environment = environment_of(self.place, service.port, **SETTINGS)
-        code = run_forked(["audit", "--strict", "--json"], environment, self.place.folder, out, err)
+        """Run `sluice audit --strict`; return its exit code and the differences."""
+        out, err = self.deployment.folder / "audit.out", self.deployment.folder / "audit.err"
+        environment = environment_of(self.deployment, service.port, **SETTINGS)
+        code = run_forked(["audit", "--strict", "--json"], environment, self.deployment.folder, out, err)
         return code, "".join(out.read_text().splitlines(keepends=True)[:-1]) + err.read_text()
 
     def _wait_for_an_empty_spool(self, point: str) -> None:
-        """A checker that was handed the bytes dies a moment after its server."""
+        """Wait for child processes that still hold bytes: they die a moment after their server."""
         deadline = time.monotonic() + PATIENCE / 2
         while left := self._spooled():
-            assert time.monotonic() < deadline, f"{point}: bytes of uploads are left: {left}"
-            time.sleep(0.1)  # it is another process: all one can do is look again
+            assert time.monotonic() < deadline, f"{point}: left in the spool: {left}"
+            time.sleep(0.1)  # another process, so this polls
 
     def _spooled(self) -> list[str]:
-        """Answer names in the spool, and open files of it that have no name any more, in whatever process."""
-        spool = self.place.data_dir / "spool"
-        return [str(path) for path in spool.rglob("*")] + [target for target in _open_files() if target.startswith(str(spool))]
+        """Return files in the spool, and unlinked files of it that any process has open."""
+        spool = self.deployment.data_dir / "spool"
+        return [str(path) for path in spool.rglob("*")] + [
+            target for target in _open_files() if target.startswith(str(spool))
+        ]
 
 
 @contextlib.contextmanager
-def forked_service(place: Place, **settings: str) -> Iterator[tuple[Service, ForkedServer]]:
-    """Start a server; the block begins when it answers, or when it has died, as it may at a worker's point."""
+def forked_service(deployment: Deployment, **settings: str) -> Iterator[tuple[Service, ForkedServer]]:
+    """Start a server; the block begins when it listens, or when it died at a failpoint of the worker."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    environment = environment_of(place, port, **SETTINGS, **settings)
-    log = place.folder / "server.log"
-    process = ForkedServer(environment, place.folder, log)
+    environment = environment_of(deployment, port, **SETTINGS, **settings)
+    log = deployment.folder / "server.log"
+    process = ForkedServer(environment, deployment.folder, log)
     try:
         deadline = time.monotonic() + PATIENCE
         while process.poll() is None and not listens(port):
             assert time.monotonic() < deadline, log.read_text()[-2000:]
-            time.sleep(0.05)  # it is another process: all one can do is look again
+            time.sleep(0.05)  # another process, so this polls
         with httpx.Client(base_url=url, timeout=60) as client:
-            yield Service(place, url, port, process, log, environment, client, LocalIssuer(place.data_dir)), process
+            yield (
+                Service(deployment, url, port, process, log, environment, client, LocalIssuer(deployment.data_dir)),
+                process,
+            )
     finally:
         process.kill()
         process.wait(PATIENCE)
@@ -201,11 +250,11 @@ def forked_service(place: Place, **settings: str) -> Iterator[tuple[Service, For
 def _open_files() -> Iterator[str]:
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
-            with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
+            with contextlib.suppress(OSError):  # it has ended or belongs to another user
                 for entry in (process / "fd").iterdir():
                     with contextlib.suppress(OSError):
                         yield str(entry.readlink())
 
 
-def _words(service: Service) -> str:
+def _log_tail(service: Service) -> str:
     return service.log.read_text(errors="replace")[-3000:]

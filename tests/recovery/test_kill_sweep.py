@@ -1,6 +1,7 @@
-"""kill -9 at every step of the commit protocol, on all four of {SQLite, PostgreSQL} × {local, S3}; see `sweep` for what must hold.
+"""kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
 
-The short form dies once at every point, the four places taking turns. `make kill-sweep KILLS=n` dies n times at every point of every place.
+The short form dies once at every failpoint, the four places taking turns. `make kill-sweep KILLS=n` dies n times at
+every failpoint of every place.
 """
 
 import itertools
@@ -12,39 +13,43 @@ from pathlib import Path
 import pytest
 
 from sluice.kit.failpoints import POINTS
-from tests.gate import Place
-from tests.length import amount
 from tests.recovery.sweep import Sweep
+from tests.run_length import amount
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
+from tests.service import Deployment
 
 PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3")
-KILLS = amount("KILLS", short=0, whole=9)
+KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
-# these leave what the points that settle have to do with
+# leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
-_AUDITED = ("deed.", "answer.")
-"""What every change by a caller comes to, the first context too: these are in `test_audited`."""
+_AUDITED = ("audit.", "answer.", "webhook.")
+"""Failpoints of audited actions and of webhooks; they are tested in `test_audit_log` and `test_webhook_kill`."""
 
 
-def points_of(place: str) -> Sequence[str]:
-    """Answer the points that work comes to there, in an order in which each finds its work."""
-    elsewhere = (*_AUDITED, "local." if place.endswith("s3") else "parts.", "unit." if place.startswith("postgres") else "-")
+def points_of(deployment: str) -> Sequence[str]:
+    """Return the failpoints that are reached on this place, in an order in which each has work."""
+    elsewhere = (
+        *_AUDITED,
+        "local." if deployment.endswith("s3") else "parts.",
+        "unit." if deployment.startswith("postgres") else "-",
+    )
     return [point for point in POINTS if not point.startswith(elsewhere)]
 
 
-def rounds(place: str) -> Sequence[str]:
-    points = points_of(place)
+def rounds(deployment: str) -> Sequence[str]:
+    points = points_of(deployment)
     if KILLS:
         return list(itertools.chain.from_iterable([points] * KILLS))
-    turn = PLACES.index(place)
+    turn = PLACES.index(deployment)
     rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit.", *_AUDITED))]
     own = {"sqlite-local": ["unit.open", "local.drafted", "local.linked"], "postgres-s3": ["parts.read"]}
-    return own.get(place, []) + rest[turn :: len(PLACES)]
+    return own.get(deployment, []) + rest[turn :: len(PLACES)]
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> Place:
+def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> Deployment:
     database, store = where.split("-")
     settings = {"SCANNER": "builtin"}
     if database == "sqlite":
@@ -53,18 +58,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> Place:
         postgres: Postgres = request.getfixturevalue("postgres")
         url = postgres.createdb().replace("+asyncpg", "")
     if store == "local":
-        return Place(where, tmp_path, url, settings)
+        return Deployment(where, tmp_path, url, settings)
     gateway: RadosGateway = request.getfixturevalue("gateway")
     settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
-    return Place(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))
+    return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))
 
 
 @pytest.mark.timeout(60 + 40 * len(POINTS) * max(1, KILLS))
 @pytest.mark.parametrize("where", PLACES)
-def test_nothing_acknowledged_is_lost_and_nothing_else_is_left(
-    place: Place, where: str, capsys: pytest.CaptureFixture[str]
+def test_after_kills_no_acknowledged_file_is_lost_and_no_leftover_stays(
+    deployment: Deployment, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = Sweep(place, seed=int(os.environ.get("SLUICE_TEST_SEED", "1")))
+    sweep = Sweep(deployment, seed=int(os.environ.get("SLUICE_TEST_SEED", "1")))
     for point in rounds(where):
         if point.startswith("settle"):
             sweep.kill_at(_LEAVES_A_LEASE)
@@ -72,5 +77,6 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_left(
     sweep.end()
     with capsys.disabled():
         kept = len(sweep.promises.kept)
-        print(f"\n{where}: {sweep.kills.total()} kills at {len(sweep.kills)} points, {kept} files kept, 0 violations")  # noqa: T201
+        total, points = sweep.kills.total(), len(sweep.kills)
+        print(f"\n{where}: {total} kills at {points} points, {kept} files kept, 0 violations")  # noqa: T201
     assert set(sweep.kills) >= set(rounds(where))

@@ -1,4 +1,4 @@
-"""What the sandbox tests share: engines that are closed at the end, sealed bytes, and a run of any job by its name."""
+"""Fixtures of the sandbox tests: sandboxes that are closed at the end, sealed bytes, and runs of any job by name."""
 
 import hashlib
 import os
@@ -8,17 +8,17 @@ from typing import Protocol, cast
 
 import pytest
 
-from sluice.engines.sandbox.judge import Budget
-from sluice.engines.sandbox.launch import Launched
-from sluice.engines.sandbox.protocol import Job, Level, RunResult, Sandbox
-from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.sandbox.launch import LaunchedZygote
+from sluice.sandbox.protocol import Job, JobLimits, RunResult, Sandbox
+from sluice_inspect.child.protocol import Level
 
-HOSTILE = "tests.engines.sandbox.hostile_jobs"
-ROOT = str(Path(__file__).parents[3])
+HOSTILE_JOBS = "tests.sandbox.hostile_jobs"
+ROOT = str(Path(__file__).parents[2])
 
 
-class Opener(Protocol):
+class OpenSandbox(Protocol):
     def __call__(
         self,
         *,
@@ -27,19 +27,19 @@ class Opener(Protocol):
         files_per_worker: int = 100,
         wait_seconds: float = 30.0,
         idle_seconds: float = 60.0,
-        budget: Budget | None = None,
-        jobs: str = HOSTILE,
-        launched: Launched | None = None,
+        limits: JobLimits | None = None,
+        jobs: str = HOSTILE_JOBS,
+        launched: LaunchedZygote | None = None,
     ) -> Awaitable[ZygoteSandbox]: ...
 
 
-Runner = Callable[..., Coroutine[None, None, RunResult]]
-Sealer = Callable[[bytes], Sealed]
+RunJob = Callable[..., Coroutine[None, None, RunResult]]
+Seal = Callable[[bytes], Sealed]
 
 
 @pytest.fixture
-async def open_sandbox() -> AsyncIterator[Opener]:
-    """Start sandboxes of the hostile jobs; they are closed when the test ends."""
+async def open_sandbox() -> AsyncIterator[OpenSandbox]:
+    """Start sandboxes that run the hostile jobs; close them when the test ends."""
     started: list[ZygoteSandbox] = []
 
     async def opener(
@@ -49,15 +49,15 @@ async def open_sandbox() -> AsyncIterator[Opener]:
         files_per_worker: int = 100,
         wait_seconds: float = 30.0,
         idle_seconds: float = 60.0,
-        budget: Budget | None = None,
-        jobs: str = HOSTILE,
-        launched: Launched | None = None,
+        limits: JobLimits | None = None,
+        jobs: str = HOSTILE_JOBS,
+        launched: LaunchedZygote | None = None,
     ) -> ZygoteSandbox:
         sandbox = ZygoteSandbox(
             workers=workers,
             level=level,
             files_per_worker=files_per_worker,
-            budget=budget,
+            limits=limits,
             wait_seconds=wait_seconds,
             idle_seconds=idle_seconds,
             jobs=jobs,
@@ -74,8 +74,8 @@ async def open_sandbox() -> AsyncIterator[Opener]:
 
 
 @pytest.fixture
-def seal() -> Iterator[Sealer]:
-    """Make sealed bytes; their descriptors are closed when the test ends."""
+def seal() -> Iterator[Seal]:
+    """Make sealed bytes; close their descriptors when the test ends."""
     fds: list[int] = []
 
     def make(content: bytes) -> Sealed:
@@ -89,8 +89,8 @@ def seal() -> Iterator[Sealer]:
 
 
 @pytest.fixture
-def run(seal: Sealer) -> Runner:
-    """Run any job of a jobs module, by default on a few bytes of one tenant."""
+def run(seal: Seal) -> RunJob:
+    """Run a job by name, by default on a few bytes of one tenant."""
     few_bytes = seal(b"some bytes of a stranger")
 
     async def runner(

@@ -1,4 +1,4 @@
-"""A jobs module for tests: what a parser taken over by a hostile file would try. Runs inside locked children only."""
+"""Jobs for tests: what a parser taken over by a hostile file would try. They run in locked child processes only."""
 
 import ctypes
 import errno
@@ -20,7 +20,7 @@ _AARCH64 = os.uname().machine == "aarch64"
 
 
 def _call(x86_64: int, aarch64: int, *arguments: object) -> None:
-    """Make a system call by number, past every Python check; raises OSError when the kernel refuses."""
+    """Make a system call by number, without the checks of Python. Raise OSError when the kernel refuses it."""
     if _LIBC.syscall(aarch64 if _AARCH64 else x86_64, *arguments) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -36,8 +36,8 @@ def _attempt(action: Callable[[], object]) -> Mapping[str, object]:
     return {"refused": ""}
 
 
-def _socket_of_the_server() -> int:
-    """The one socket that a child holds."""
+def _find_server_socket() -> int:
+    """Return the descriptor of the only socket that a child has."""
     for fd in range(3, 64):
         try:
             if os.fstat(fd).st_mode & 0o170000 == 0o140000:
@@ -51,7 +51,7 @@ def _frame(number: int, body: bytes) -> bytes:
     return struct.pack("!II", len(body), number) + body
 
 
-def _truth(fd: int, _name: str) -> Mapping[str, object]:
+def _describe_file(fd: int, _name: str) -> Mapping[str, object]:
     return {"bytes": os.fstat(fd).st_size, "first": os.pread(fd, 16, 0).hex(), "pid": os.getpid()}
 
 
@@ -72,7 +72,7 @@ def _unix_socket() -> None:
     socket.socket(socket.AF_UNIX).close()
 
 
-def _lift_limits() -> None:
+def _raise_memory_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     except ValueError as fault:
@@ -82,12 +82,12 @@ def _lift_limits() -> None:
 ACTIONS: Mapping[str, Callable[[], object]] = {
     "open for reading": lambda: os.open("/etc/passwd", os.O_RDONLY),
     "open for writing": lambda: os.open("/tmp/sluice-escaped", os.O_WRONLY | os.O_CREAT),
-    "open own file again for writing": lambda: os.open("/proc/self/fd/4", os.O_RDWR),
+    "reopen own file for writing": lambda: os.open("/proc/self/fd/4", os.O_RDWR),
     "list a folder": lambda: list(Path("/").iterdir()),
     "remove a file": lambda: Path("/tmp/sluice-never-there").unlink(),
     "rename a file": lambda: Path("/tmp/sluice-a").rename("/tmp/sluice-b"),
     "make a folder": lambda: Path("/tmp/sluice-escaped").mkdir(),
-    "look at a path": lambda: Path("/etc/passwd").stat(),
+    "stat a path": lambda: Path("/etc/passwd").stat(),
     "make a memory file": lambda: os.memfd_create("x"),
     "internet socket": lambda: socket.socket(socket.AF_INET).close(),
     "unix socket": _unix_socket,
@@ -97,10 +97,10 @@ ACTIONS: Mapping[str, Callable[[], object]] = {
     "thread": _thread,
     "trace the parent": _ptrace_parent,
     "signal the parent": lambda: os.kill(os.getppid(), signal.SIGTERM),
-    "signal everybody": lambda: os.kill(-1, signal.SIGTERM),
-    "read another's memory": lambda: _call(310, 270, os.getppid(), None, 0, None, 0, 0),
-    "outlive the parent": lambda: _call(157, 167, 1, 0, 0, 0, 0),
-    "lift the memory limit": _lift_limits,
+    "signal every process": lambda: os.kill(-1, signal.SIGTERM),
+    "read memory of another process": lambda: _call(310, 270, os.getppid(), None, 0, None, 0, 0),
+    "clear the parent death signal": lambda: _call(157, 167, 1, 0, 0, 0, 0),
+    "raise the memory limit": _raise_memory_limit,
     "limit another process": lambda: _call(302, 261, os.getppid(), 9, None, None),
     "io_uring": lambda: _call(425, 425, 1, None),
     "bpf": lambda: _call(321, 280, 0, None, 0),
@@ -109,19 +109,19 @@ ACTIONS: Mapping[str, Callable[[], object]] = {
     "mount": lambda: _call(165, 40, None, b"/", None, 0, None),
     "new namespace": lambda: _call(272, 97, 0x10000000),
 }
-"""What the lock refuses with an error, so that a library that only tries goes on."""
+"""What the confinement refuses with an error, so that a library that only tries it can continue."""
 
 
 def _allocate(_fd: int, _name: str) -> Mapping[str, object]:
     return {"bytes": len(bytes(3 * 1024**3))}
 
 
-def _map_and_touch(_fd: int, _name: str) -> Mapping[str, object]:
-    """Use memory as a C library does that aborts when it gets no more."""
-    hoard = []
+def _exhaust_memory_and_abort(_fd: int, _name: str) -> Mapping[str, object]:
+    """Use memory like a C library that aborts when an allocation fails."""
+    blocks = []
     try:
         while True:
-            hoard.append(b"x" * (16 * 1024**2))
+            blocks.append(b"x" * (16 * 1024**2))
     except MemoryError:
         os.abort()
 
@@ -139,25 +139,25 @@ def _sleep(_fd: int, _name: str) -> Mapping[str, object]:
 def _nap(seconds: float) -> Callable[[int, str], Mapping[str, object]]:
     def job(fd: int, name: str) -> Mapping[str, object]:
         time.sleep(seconds)
-        return _truth(fd, name)
+        return _describe_file(fd, name)
 
     return job
 
 
-def _spin_on_through_the_signal(fd: int, name: str) -> Mapping[str, object]:
+def _spin_ignoring_sigxcpu(fd: int, name: str) -> Mapping[str, object]:
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)
     return _spin(fd, name)
 
 
-def _null(_fd: int, _name: str) -> Mapping[str, object]:
+def _read_null_pointer(_fd: int, _name: str) -> Mapping[str, object]:
     return {"read": ctypes.string_at(0)}
 
 
-def _exit_quietly(_fd: int, _name: str) -> Mapping[str, object]:
+def _exit_with_status_0(_fd: int, _name: str) -> Mapping[str, object]:
     os._exit(0)
 
 
-def _exit_by_exception(_fd: int, _name: str) -> Mapping[str, object]:
+def _exit_by_system_exit(_fd: int, _name: str) -> Mapping[str, object]:
     sys.exit(0)
 
 
@@ -165,7 +165,7 @@ def _raise(_fd: int, _name: str) -> Mapping[str, object]:
     raise ValueError("a bug in a parser")
 
 
-def _print_much(_fd: int, _name: str) -> Mapping[str, object]:
+def _print_a_lot(_fd: int, _name: str) -> Mapping[str, object]:
     for _ in range(64):
         os.write(1, bytes(1024**2))
         os.write(2, bytes(1024**2))
@@ -173,17 +173,17 @@ def _print_much(_fd: int, _name: str) -> Mapping[str, object]:
 
 
 def _write(data: bytes) -> None:
-    out, rest = _socket_of_the_server(), memoryview(data)
+    out, rest = _find_server_socket(), memoryview(data)
     while rest:
         rest = rest[os.write(out, rest) :]
 
 
-def _flood(_fd: int, _name: str) -> Mapping[str, object]:
+def _send_oversized_frame(_fd: int, _name: str) -> Mapping[str, object]:
     _write(_frame(1, b"x" * (64 * 1024**2)))
     return {}
 
 
-def _answers(*frames: bytes) -> Callable[[int, str], Mapping[str, object]]:
+def _respond_with(*frames: bytes) -> Callable[[int, str], Mapping[str, object]]:
     def job(_fd: int, _name: str) -> Mapping[str, object]:
         _write(b"".join(frames))
         return _sleep(-1, "")
@@ -191,39 +191,39 @@ def _answers(*frames: bytes) -> Callable[[int, str], Mapping[str, object]]:
     return job
 
 
-def _hang_up(_fd: int, _name: str) -> Mapping[str, object]:
-    os.close(_socket_of_the_server())
+def _close_socket(_fd: int, _name: str) -> Mapping[str, object]:
+    os.close(_find_server_socket())
     return _sleep(-1, "")
 
 
-def _say_twice(_fd: int, _name: str) -> Mapping[str, object]:
-    _write(_frame(1, json.dumps({"ran": {}, "worn": False}).encode()))
+def _respond_twice(_fd: int, _name: str) -> Mapping[str, object]:
+    _write(_frame(1, json.dumps({"result": {}, "recycle": False}).encode()))
     return {}
 
 
-def _answer_and_hang(_fd: int, _name: str) -> Mapping[str, object]:
-    """Answer well, then work on no more: the next file of the tenant finds a child that never reads."""
-    _write(_frame(1, json.dumps({"ran": {"pid": os.getpid()}, "worn": False}).encode()))
+def _respond_and_hang(_fd: int, _name: str) -> Mapping[str, object]:
+    """Respond correctly, then hang: the child never reads the next file of the tenant."""
+    _write(_frame(1, json.dumps({"result": {"pid": os.getpid()}, "recycle": False}).encode()))
     return _sleep(-1, "")
 
 
-def _fail_when_used(_fd: int, _name: str) -> Mapping[str, object]:
-    """Die in a child that an earlier file has touched, as by a heap that it left damaged."""
-    if _USED:
+def _abort_when_reused(_fd: int, _name: str) -> Mapping[str, object]:
+    """Abort in a child that has served a file before, as after a damaged heap."""
+    if _used:
         os.abort()
-    _USED.append(True)
+    _used.append(True)
     return {"pid": os.getpid()}
 
 
-def _swell(_fd: int, _name: str) -> Mapping[str, object]:
+def _grow(_fd: int, _name: str) -> Mapping[str, object]:
     return {"bytes": len(b"x" * (200 * 1024**2)), "pid": os.getpid()}
 
 
-_USED: list[bool] = []
-_NESTED = b"[" * 100_000 + b"]" * 100_000
+_used: list[bool] = []
+_DEEPLY_NESTED = b"[" * 100_000 + b"]" * 100_000
 
 JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
-    "truth": _truth,
+    "describe file": _describe_file,
     "check": lambda _fd, name: {"format": name.removeprefix("good."), "outcome": "ok", "detail": ""},
     "scan": lambda _fd, _name: {"threat": None},
     "name": lambda _fd, name: {"name": name},
@@ -233,41 +233,41 @@ JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
     "action": lambda _fd, name: _attempt(ACTIONS[name]),
     "all actions": lambda _fd, _name: {name: _attempt(action)["refused"] for name, action in ACTIONS.items()},
     "allocate": _allocate,
-    "map and touch": _map_and_touch,
+    "exhaust memory and abort": _exhaust_memory_and_abort,
     "spin": _spin,
     "sleep": _sleep,
     "short nap": _nap(0.05),
     "long nap": _nap(0.3),
-    "spin on": _spin_on_through_the_signal,
-    "null": _null,
+    "spin ignoring SIGXCPU": _spin_ignoring_sigxcpu,
+    "null pointer": _read_null_pointer,
     "abort": lambda _fd, _name: os.abort(),
-    "exit quietly": _exit_quietly,
-    "exit by exception": _exit_by_exception,
+    "exit with status 0": _exit_with_status_0,
+    "exit by SystemExit": _exit_by_system_exit,
     "raise": _raise,
-    "print much": _print_much,
-    "flood": _flood,
-    "large answer": lambda _fd, _name: {"text": "x" * (300 * 1024)},
-    "not JSON values": lambda _fd, _name: {"value": object()},
-    "not a number": lambda _fd, _name: {"value": float("nan")},
+    "print a lot": _print_a_lot,
+    "oversized frame": _send_oversized_frame,
+    "large response": lambda _fd, _name: {"text": "x" * (300 * 1024)},
+    "value that is not JSON": lambda _fd, _name: {"value": object()},
+    "NaN": lambda _fd, _name: {"value": float("nan")},
     "surrogate": lambda _fd, _name: {"value": "\ud800"},
-    "garbage": _answers(b"\x00\xff" * 4096),
-    "huge length": _answers(struct.pack("!II", 0xFFFFFFFF, 1)),
-    "other number": _answers(_frame(7, b"{}")),
-    "no JSON": _answers(_frame(1, b"certainly fine")),
-    "array": _answers(_frame(1, b'["ran"]')),
-    "infinity": _answers(_frame(1, b'{"ran":{"x":Infinity},"worn":false}')),
-    "raw surrogate": _answers(_frame(1, b'{"ran":{"x":"\\ud800"},"worn":false}')),
-    "nested": _answers(_frame(1, _NESTED)),
-    "long number": _answers(_frame(1, b'{"ran":{"x":' + b"9" * 200_000 + b'},"worn":false}')),
-    "unknown form": _answers(_frame(1, b'{"verdict":"clean"}')),
-    "payload no object": _answers(_frame(1, b'{"ran":"ok","worn":false}')),
-    "half a frame": _answers(_frame(1, b'{"ran":{}}')[:-3]),
-    "two frames": _answers(_frame(1, b'{"ran":{},"worn":false}') * 2),
-    "hang up": _hang_up,
-    "say twice": _say_twice,
-    "answer and hang": _answer_and_hang,
-    "fail when used": _fail_when_used,
-    "swell": _swell,
+    "garbage": _respond_with(b"\x00\xff" * 4096),
+    "huge length": _respond_with(struct.pack("!II", 0xFFFFFFFF, 1)),
+    "wrong request number": _respond_with(_frame(7, b"{}")),
+    "invalid JSON": _respond_with(_frame(1, b"certainly fine")),
+    "JSON array": _respond_with(_frame(1, b'["result"]')),
+    "Infinity": _respond_with(_frame(1, b'{"result":{"x":Infinity},"recycle":false}')),
+    "raw surrogate": _respond_with(_frame(1, b'{"result":{"x":"\\ud800"},"recycle":false}')),
+    "deeply nested": _respond_with(_frame(1, _DEEPLY_NESTED)),
+    "long number": _respond_with(_frame(1, b'{"result":{"x":' + b"9" * 200_000 + b'},"recycle":false}')),
+    "unknown fields": _respond_with(_frame(1, b'{"verdict":"clean"}')),
+    "payload not an object": _respond_with(_frame(1, b'{"result":"ok","recycle":false}')),
+    "partial frame": _respond_with(_frame(1, b'{"result":{}}')[:-3]),
+    "two frames": _respond_with(_frame(1, b'{"result":{},"recycle":false}') * 2),
+    "close socket": _close_socket,
+    "respond twice": _respond_twice,
+    "respond and hang": _respond_and_hang,
+    "abort when reused": _abort_when_reused,
+    "grow": _grow,
 }
 
 
@@ -284,6 +284,6 @@ def preload() -> None:
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    """Answer one format whose sample the `check` above finds good."""
+    """Yield formats with samples that the `check` job above accepts."""
     yield "alpha", "good.alpha", lambda: b"a sample"
     yield "beta", "good.beta", lambda: b"another sample"

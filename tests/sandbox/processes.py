@@ -1,4 +1,4 @@
-"""Looking at processes from outside, for tests: who lives, who is whose child, waiting for an end without sleeping."""
+"""Helpers that observe processes: which are alive, which are children of which, and waiting for their end."""
 
 import asyncio
 import os
@@ -6,19 +6,19 @@ import select
 from collections.abc import Callable
 from pathlib import Path
 
-from sluice.engines.sandbox.protocol import Ran, RunResult, Sandbox
+from sluice.sandbox.protocol import Completed, RunResult, Sandbox
 
 
 def pid_in(result: RunResult) -> int:
-    """Answer the process id that a job told of its child."""
-    assert isinstance(result, Ran)
+    """Return the process id of the child that ran a job."""
+    assert isinstance(result, Completed)
     pid = result.payload["pid"]
     assert isinstance(pid, int)
     return pid
 
 
 def is_alive(pid: int) -> bool:
-    """Answer whether the process exists and is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
@@ -26,17 +26,17 @@ def is_alive(pid: int) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """Answer the process ids of all children, zombies included."""
+    """Return the process ids of all children, zombies included."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def of_process(pid: object, what: str) -> str:
-    """Answer what the kernel says of a process under the name `what`."""
-    return Path(f"/proc/{pid}/{what}").read_text()
+def read_proc(pid: object, name: str) -> str:
+    """Return the content of `/proc/<pid>/<name>`."""
+    return Path(f"/proc/{pid}/{name}").read_text()
 
 
 def wait_for_end(pid: int, seconds: float = 10.0) -> None:
-    """Wait until the process has ended; fails after `seconds`."""
+    """Wait until the process has ended; fail after `seconds`."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -48,24 +48,24 @@ def wait_for_end(pid: int, seconds: float = 10.0) -> None:
 
 
 def open_descriptors() -> set[str]:
-    """Answer what this process holds open, by descriptor and target."""
+    """Return the open descriptors of this process with their targets."""
     found = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
             found.add(f"{entry.name} {entry.readlink()}")
-        except FileNotFoundError:  # the folder's own descriptor
+        except FileNotFoundError:  # the descriptor of the folder itself
             continue
     return found
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    """Let the event loop work until `reached`; the test's own time limit ends what never comes."""
-    while not reached():  # noqa: ASYNC110  (the code under test has no event for a test to wait on)
+async def wait_until(reached: Callable[[], bool]) -> None:
+    """Let the event loop run until `reached` is true; the time limit of the test ends an endless wait."""
+    while not reached():  # noqa: ASYNC110  (the code under test has no event to wait for)
         await asyncio.sleep(0)
 
 
-async def until_running(sandbox: Sandbox, number: int) -> None:
-    """Let the event loop work until so many runs are under way and have been handed over."""
+async def wait_until_running(sandbox: Sandbox, number: int) -> None:
+    """Let the event loop run until `number` jobs have been handed to a child."""
     while (await sandbox.health()).limits["running"] != number:  # noqa: ASYNC110  (as above)
         await asyncio.sleep(0)
     await asyncio.sleep(0)

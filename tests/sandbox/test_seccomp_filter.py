@@ -1,11 +1,11 @@
-"""The seccomp filter of both machines, run by a small interpreter: what it lets through does not depend on where the tests run."""
+"""The seccomp filter for both architectures, run by a small interpreter, so that any machine can test both."""
 
 import errno
 import struct
 
 import pytest
 
-from sluice.engines.sandbox import seccomp
+from sluice_inspect.child import seccomp
 
 _OWN_PID = 4321
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -13,30 +13,35 @@ _ALLOW = "allow"
 _KILL = "kill"
 
 NUMBERS = {
-    # call: (x86_64, aarch64), from the kernel's tables
-    "read": (0, 63), "write": (1, 64), "pread64": (17, 67), "mmap": (9, 222), "recvmsg": (47, 212), "exit_group": (231, 94),
+    # call: (x86_64, aarch64), from the tables of the kernel
+    "read": (0, 63), "write": (1, 64), "pread64": (17, 67), "mmap": (9, 222), "recvmsg": (47, 212),
+    "exit_group": (231, 94),
     "openat": (257, 56), "openat2": (437, 437), "socket": (41, 198), "connect": (42, 203), "socketpair": (53, 199),
-    "sendmsg": (46, 211), "sendto": (44, 206), "bind": (49, 200), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
-    "kill": (62, 129), "tkill": (200, 130), "prctl": (157, 167), "unlinkat": (263, 35), "mkdirat": (258, 34), "renameat2": (316, 276),
+    "sendmsg": (46, 211), "sendto": (44, 206), "bind": (49, 200), "execve": (59, 221), "execveat": (322, 281),
+    "ptrace": (101, 117),
+    "kill": (62, 129), "tkill": (200, 130), "prctl": (157, 167), "unlinkat": (263, 35), "mkdirat": (258, 34),
+    "renameat2": (316, 276),
     "memfd_create": (319, 279), "io_uring_setup": (425, 425), "bpf": (321, 280), "perf_event_open": (298, 241),
-    "process_vm_readv": (310, 270), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "unshare": (272, 97), "setns": (308, 268),
+    "process_vm_readv": (310, 270), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "unshare": (272, 97),
+    "setns": (308, 268),
     "mount": (165, 40), "keyctl": (250, 219), "shmget": (29, 194), "userfaultfd": (323, 282), "seccomp": (317, 277),
-    "setpriority": (141, 140), "sched_setaffinity": (203, 122), "ftruncate": (77, 46), "getdents64": (217, 61), "readlinkat": (267, 78),
+    "setpriority": (141, 140), "sched_setaffinity": (203, 122), "ftruncate": (77, 46), "getdents64": (217, 61),
+    "readlinkat": (267, 78),
     "clone": (56, 220), "clone3": (435, 435), "ioctl": (16, 29),
     "fcntl": (72, 25), "prlimit64": (302, 261), "tgkill": (234, 131), "newfstatat": (262, 79),
 }  # fmt: skip
-FREE = ["read", "write", "pread64", "mmap", "recvmsg", "exit_group"]
+ALLOWED = ["read", "write", "pread64", "mmap", "recvmsg", "exit_group"]
 REFUSED = [
     name
-    for name in list(NUMBERS)[len(FREE) :]
+    for name in list(NUMBERS)[len(ALLOWED) :]
     if name not in {"clone", "clone3", "ioctl", "fcntl", "prlimit64", "tgkill", "newfstatat"}
 ]
 
-MACHINES = pytest.mark.parametrize("machine", list(_ARCH))
+EACH_MACHINE = pytest.mark.parametrize("machine", list(_ARCH))
 
 
 def _decide(machine: str, number: int, arguments: tuple[int, ...] = (), arch: int | None = None) -> str:
-    """Run the filter as the kernel does; answer `allow`, `kill` or the name of an error."""
+    """Run the filter as the kernel does. Return `allow`, `kill` or the name of an error."""
     data = struct.pack("=IIQ6Q", number, arch or _ARCH[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
     steps = list(struct.iter_unpack("=HBBI", seccomp.program(_OWN_PID, machine)))
     at = accumulator = 0
@@ -59,30 +64,30 @@ def _number(name: str, machine: str) -> int:
     return NUMBERS[name][list(_ARCH).index(machine)]
 
 
-@MACHINES
-@pytest.mark.parametrize("name", FREE)
-def test_reading_and_computing_is_free(machine: str, name: str) -> None:
+@EACH_MACHINE
+@pytest.mark.parametrize("name", ALLOWED)
+def test_filter_allows_reading_and_computing(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == _ALLOW
 
 
-@MACHINES
+@EACH_MACHINE
 @pytest.mark.parametrize("name", REFUSED)
-def test_everything_else_is_refused(machine: str, name: str) -> None:
+def test_filter_refuses_other_calls(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == "EPERM"
 
 
-@MACHINES
+@EACH_MACHINE
 @pytest.mark.parametrize("name", ["clone", "clone3"])
-def test_a_new_process_or_thread_is_a_lack_of_resources(machine: str, name: str) -> None:
+def test_new_process_or_thread_fails_with_eagain(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == "EAGAIN"
 
 
 @pytest.mark.parametrize("number", [57, 58])
-def test_fork_and_vfork_are_a_lack_of_resources_too(number: int) -> None:
+def test_fork_and_vfork_fail_with_eagain(number: int) -> None:
     assert _decide("x86_64", number) == "EAGAIN"
 
 
-@MACHINES
+@EACH_MACHINE
 @pytest.mark.parametrize(
     ("name", "arguments", "decision"),
     [
@@ -98,14 +103,14 @@ def test_fork_and_vfork_are_a_lack_of_resources_too(number: int) -> None:
         ("newfstatat", (3, 0, 0, 0), "EPERM"),
     ],
 )
-def test_some_calls_depend_on_an_argument(machine: str, name: str, arguments: tuple[int, ...], decision: str) -> None:
+def test_filter_decides_by_argument(machine: str, name: str, arguments: tuple[int, ...], decision: str) -> None:
     assert _decide(machine, _number(name, machine), arguments) == decision
 
 
-@MACHINES
-def test_a_call_of_another_architecture_kills(machine: str) -> None:
+@EACH_MACHINE
+def test_call_of_another_architecture_kills_process(machine: str) -> None:
     assert _decide(machine, 0, arch=0x40000003) == _KILL
 
 
-def test_the_x32_calls_are_refused() -> None:
+def test_x32_calls_are_refused() -> None:
     assert _decide("x86_64", 0x40000000 | 1) == "EPERM"

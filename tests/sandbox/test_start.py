@@ -1,4 +1,4 @@
-"""Starting: the level that is reached, the self-test of every format, and what is said when either fails."""
+"""The start of the sandbox: the level it reaches, the self-test of every format, and the error when one fails."""
 
 import asyncio
 import sys
@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from sluice.engines.sandbox.protocol import Level, Ran, SandboxBroken
-from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.health import EngineState
-from tests.engines.sandbox.conftest import HOSTILE, ROOT, Opener, Runner
-from tests.engines.sandbox.processes import open_descriptors, until
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.sandbox.protocol import Completed, SandboxBroken
+from sluice.settings import Settings
+from sluice.wiring.engines import make_sandbox
+from sluice.wiring.start import StartRefused
+from sluice_inspect.child.protocol import Level
+from tests.sandbox.conftest import HOSTILE_JOBS, ROOT, OpenSandbox, RunJob
+from tests.sandbox.processes import open_descriptors, wait_until
 
 _JOBS = """
 import os, threading, time
-from tests.engines.sandbox import hostile_jobs
+from tests.sandbox import hostile_jobs
 
 JOBS = dict(hostile_jobs.JOBS)
 def preload(): pass
@@ -31,14 +35,14 @@ def _sandbox(folder: Path, change: str) -> ZygoteSandbox:
 
 
 @pytest.mark.parametrize("level", ["strict", "seccomp", "limits-only"])
-async def test_each_level_can_be_had_by_name(open_sandbox: Opener, run: Runner, level: Level) -> None:
+async def test_level_can_be_chosen_by_name(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
     sandbox = await open_sandbox(level=level)
     assert sandbox.level == level
-    assert isinstance(await run(sandbox, "truth"), Ran)
+    assert isinstance(await run(sandbox, "describe file"), Completed)
 
 
-async def test_auto_takes_the_firmest_level() -> None:
-    sandbox = ZygoteSandbox(jobs=HOSTILE, import_path=[ROOT])
+async def test_auto_chooses_the_strictest_level() -> None:
+    sandbox = ZygoteSandbox(jobs=HOSTILE_JOBS, import_path=[ROOT])
     await sandbox.start()
     health = await sandbox.health()
     await sandbox.aclose()
@@ -46,16 +50,16 @@ async def test_auto_takes_the_firmest_level() -> None:
     assert (health.state, health.limits["level"], health.limits["restarts"]) == (EngineState.UP, "strict", 0)
 
 
-async def test_limits_only_is_reported_as_degraded(open_sandbox: Opener) -> None:
+async def test_limits_only_is_reported_as_degraded(open_sandbox: OpenSandbox) -> None:
     assert (await (await open_sandbox(level="limits-only")).health()).state is EngineState.DEGRADED
 
 
 _WITHOUT_LANDLOCK = """
-from sluice.engines.sandbox import landlock
+from sluice_inspect.child import landlock
 landlock.abi = lambda: 0
 """
 _WITHOUT_SECCOMP = """
-from sluice.engines.sandbox import seccomp
+from sluice_inspect.child import seccomp
 seccomp.supported = lambda: False
 """
 
@@ -67,20 +71,20 @@ async def test_auto_falls_back_to_seccomp_without_landlock(tmp_path: Path) -> No
     assert sandbox.level == "seccomp"
 
 
-async def test_a_level_below_the_least_is_not_taken(tmp_path: Path) -> None:
+async def test_start_fails_when_minimum_level_is_unsupported(tmp_path: Path) -> None:
     before = open_descriptors()
     with pytest.raises(SandboxBroken, match=r"strict: .*seccomp: no seccomp filter"):
         await _sandbox(tmp_path, _WITHOUT_SECCOMP).start()
     assert open_descriptors() == before
 
 
-async def test_a_lock_that_does_not_hold_is_noticed(tmp_path: Path) -> None:
+async def test_start_fails_when_confinement_does_not_hold(tmp_path: Path) -> None:
     with pytest.raises(SandboxBroken, match="the lock does not hold"):
-        await _sandbox(tmp_path, "from sluice.engines.sandbox import seccomp\nseccomp.install = lambda: None\n").start()
+        await _sandbox(tmp_path, "from sluice_inspect.child import seccomp\nseccomp.install = lambda: None\n").start()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("JOBS['check'] = lambda fd, name: {'format': 'alpha', 'outcome': 'ok'}", r"gamma \(judged alpha, ok"),
         (
@@ -97,26 +101,33 @@ async def test_a_lock_that_does_not_hold_is_noticed(tmp_path: Path) -> None:
         ("raise SystemExit('broken module')", "broken module"),
     ],
 )
-async def test_a_broken_start_says_what_is_broken_and_leaves_nothing(tmp_path: Path, change: str, said: str) -> None:
+async def test_failed_start_names_the_cause_and_leaves_nothing_open(tmp_path: Path, change: str, message: str) -> None:
     before = open_descriptors()
-    with pytest.raises(SandboxBroken, match=said):
+    with pytest.raises(SandboxBroken, match=message):
         await _sandbox(tmp_path, change).start()
     assert open_descriptors() == before
 
 
-async def test_a_start_can_be_cancelled(tmp_path: Path) -> None:
+async def test_start_can_be_cancelled(tmp_path: Path) -> None:
     before = open_descriptors()
     starting = asyncio.create_task(_sandbox(tmp_path, "def preload(): time.sleep(60)").start())
-    await until(lambda: open_descriptors() != before)
+    await wait_until(lambda: open_descriptors() != before)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert open_descriptors() == before
 
 
-def test_it_works_on_uvloop_too() -> None:
+def test_sandbox_refuses_to_start_outside_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(StartRefused, match=r"^The sandbox needs Linux; this system is darwin\.$"):
+        make_sandbox(settings)
+
+
+def test_sandbox_works_on_uvloop() -> None:
     async def serve() -> str:
-        sandbox = ZygoteSandbox(jobs=HOSTILE, import_path=[ROOT])
+        sandbox = ZygoteSandbox(jobs=HOSTILE_JOBS, import_path=[ROOT])
         await sandbox.start()
         await sandbox.aclose()
         return sandbox.level
@@ -125,11 +136,13 @@ def test_it_works_on_uvloop_too() -> None:
         assert runner.run(serve()) == "strict"
 
 
-async def test_the_server_loads_no_parser() -> None:
+async def test_server_process_loads_no_parser() -> None:
     code = (
-        "import sys, sluice.engines.sandbox.zygote, sluice.engines.sandbox.spawn\n"
-        "parsers = {'PIL', 'lxml', 'pikepdf', 'pypdfium2', 'magic', 'numpy', 'zipfile', 'sluice.formats.check', 'sluice.threats'}\n"
-        "child_side = {f'sluice.engines.sandbox.{name}' for name in ('jobs', 'child', 'lock', 'zygote_main')}\n"
+        "import sys, sluice.sandbox.engine\n"
+        "parsers = {'PIL', 'lxml', 'pikepdf', 'pypdfium2', 'magic', 'numpy', 'zipfile'}\n"
+        "parsers |= {'sluice_inspect.inspection', 'sluice_inspect.threats'}\n"
+        "names = ('jobs', 'worker', 'confinement', 'landlock', 'seccomp', 'zygote')\n"
+        "child_side = {f'sluice_inspect.child.{name}' for name in names}\n"
         "print(sorted(set(sys.modules) & (parsers | child_side)))"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=asyncio.subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""What the scanner tests share: sealed bytes, a real clamd, a real sandbox, and scanners that are closed at the end."""
+"""Fixtures of the scanner tests: sealed bytes, a real clamd and a real sandbox."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ from typing import Protocol
 import pytest
 import uvloop
 
-from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
-from tests.cli.zygotes import Begun
+from sluice.sandbox.engine import ZygoteSandbox
+from tests.cli.zygotes import ForkedZygote
 from tests.servers.clamd import Clamd, running_clamd
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run these tests on the server's own event loop: sockets are used below its streams, where loops differ."""
+    """Run these tests on the event loop of the server: raw sockets behave differently on other loops."""
     return {"uvloop": uvloop.new_event_loop}
 
 
@@ -28,7 +28,7 @@ class Seal(Protocol):
 
 @pytest.fixture
 def seal() -> Iterator[Seal]:
-    """Make sealed bytes in memory, or in an unlinked file; their descriptors are closed when the test ends."""
+    """Make sealed bytes in memory or in an unlinked file; close their descriptors when the test ends."""
     fds: list[int] = []
 
     def make(data: bytes, *, on_disk: bool = False) -> Sealed:
@@ -54,8 +54,8 @@ def clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
 
 @asynccontextmanager
 async def running_sandbox() -> AsyncIterator[ZygoteSandbox]:
-    """Run the sandbox of production until the block ends, its zygote forked from a loaded one."""
-    started = ZygoteSandbox(workers=2, launched=Begun().launched())
+    """Run the production sandbox until the block ends; its zygote is forked from a loaded one."""
+    started = ZygoteSandbox(workers=2, launched=ForkedZygote().launched())
     await started.start()
     yield started
     await started.aclose()

@@ -1,36 +1,38 @@
-"""A sandbox in this process: the contract of `Sandbox` without any wall, for bytes that the tests made themselves."""
+"""A sandbox in this process: the contract of `Sandbox` without confinement, for bytes that the tests made."""
 
 import os
 
-from sluice.engines.sandbox import Level, Ran, RunResult
-from sluice.engines.sandbox.protocol import Job
-from sluice.engines.sandbox.tray import Tray, TrayWriter
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
-from sluice.threats.scan import scan_source
+from sluice.sandbox import Completed, Level, RunResult
+from sluice.sandbox.protocol import Job
+from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
+from sluice_inspect.threats.scan import scan_source
 
 
 class InProcessSandbox:
-    """Looks for threats here; with `answers`, says that instead."""
+    """Runs the scan in this process, or returns `result` when it is given."""
 
     level: Level = "limits-only"
 
-    def __init__(self, answers: RunResult | None = None) -> None:
-        self.answers = answers
+    def __init__(self, result: RunResult | None = None) -> None:
+        self.result = result
         self.state = EngineState.UP
         self.asked: list[tuple[Job, str, str]] = []
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: there is no process to start."""
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
+    async def run(
+        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+    ) -> RunResult:
         self.asked.append((job, filename, tenant_id))
-        if self.answers is not None:
-            return self.answers
+        if self.result is not None:
+            return self.result
         fd = sealed.reopen()
-        writer = None if tray is None else TrayWriter(os.dup(tray.fd))
+        writer = None if buffer is None else SharedBufferWriter(os.dup(buffer.fd))
         try:
-            return Ran(scan_source(fd, filename, writer, everything=job == "unpack"), ms=1.0)
+            return Completed(scan_source(fd, filename, writer, everything=job == "extract_all"), ms=1.0)
         finally:
             os.close(fd)
             if writer is not None:
@@ -40,4 +42,4 @@ class InProcessSandbox:
         return EngineHealth("sandbox", "twin", self.state, detail="in process", limits={"level": self.level})
 
     async def aclose(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no process to end."""

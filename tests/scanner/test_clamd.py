@@ -1,4 +1,4 @@
-"""The engine `clamd` against a real clamd: verdicts, limits, passwords, several daemons, health."""
+"""The `clamd` scanner with a real clamd: verdicts, limits, encrypted files, several daemons, health."""
 
 import asyncio
 import gzip
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.scanner import Clean, Incomplete, Infected, Unavailable
-from sluice.engines.scanner.clamd import ClamdScanner
 from sluice.kit.health import EngineState
-from sluice.threats.scan import scan_source
-from tests.engines.scanner.conftest import Seal
-from tests.engines.scanner.twin import InProcessSandbox
+from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice_inspect.threats.scan import scan_source
+from tests.inspection.threats.packed_files import EICAR, zipped
+from tests.scanner.conftest import Seal
+from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import free_port, missing
 from tests.servers.clamd import Clamd, running_clamd
-from tests.threats.packing import EICAR, zipped
 
 TESTFILES = Path("/usr/share/clamav-testfiles")
 FOUND_BY_HASH = (
@@ -32,21 +32,21 @@ FOUND_BY_HASH = (
     "clam.ole.doc",
     "clam.pdf",
 )
-WAYS = ("unix", "tcp")
+TRANSPORTS = ("unix", "tcp")
 
 
-def address_of(server: Clamd, way: str) -> str:
-    return server.address if way == "unix" else server.tcp_address
+def address_of(server: Clamd, transport: str) -> str:
+    return server.address if transport == "unix" else server.tcp_address
 
 
-def deeply_packed() -> bytes:
+def deeply_nested() -> bytes:
     data = b"deep"
     for _ in range(40):
         data = gzip.compress(data)
     return data
 
 
-def locked(data: bytes) -> bytes:
+def mark_encrypted(data: bytes) -> bytes:
     """Mark the first member of a zip archive as encrypted."""
     changed = bytearray(data)
     changed[6] |= 1
@@ -60,24 +60,24 @@ def open_descriptors() -> list[str]:
 
 @pytest.fixture(scope="module")
 def small_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
-    """A clamd that takes files of at most 1 MiB and says what it skips."""
+    """A clamd that scans files of at most 1 MiB and reports exceeded limits."""
     with running_clamd(tmp_path_factory.mktemp("small"), {"StreamMaxLength": "1M", "MaxFileSize": "1M"}) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def silent_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
-    """A clamd as distributions set it up: it says OK of what it skips."""
-    with running_clamd(tmp_path_factory.mktemp("silent"), {"MaxFileSize": "25M", "AlertExceedsMax": "no"}) as server:
+def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
+    """A clamd as distributions configure it: it reports OK when a limit is exceeded."""
+    with running_clamd(tmp_path_factory.mktemp("no-alerts"), {"MaxFileSize": "25M", "AlertExceedsMax": "no"}) as server:
         yield server
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", FOUND_BY_HASH)
-async def test_the_test_files_of_clamav_are_infected(clamd: Clamd, seal: Seal, name: str, way: str) -> None:
+async def test_clamav_test_files_are_infected(clamd: Clamd, seal: Seal, name: str, transport: str) -> None:
     if not (TESTFILES / name).is_file():
         missing(name, apt="clamav-testfiles")
-    result = await ClamdScanner([address_of(clamd, way)], InProcessSandbox()).scan(
+    result = await ClamdScanner([address_of(clamd, transport)], InProcessSandbox()).scan(
         seal((TESTFILES / name).read_bytes()), tenant_id="ten_1"
     )
     assert isinstance(result, Infected)
@@ -85,66 +85,72 @@ async def test_the_test_files_of_clamav_are_infected(clamd: Clamd, seal: Seal, n
     assert result.engine.startswith("clamd 1.")
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_past_the_size_limit_it_is_incomplete(small_clamd: Clamd, seal: Seal, way: str) -> None:
-    result = await ClamdScanner([address_of(small_clamd, way)], InProcessSandbox()).scan(
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_file_over_size_limit_is_incomplete(small_clamd: Clamd, seal: Seal, transport: str) -> None:
+    result = await ClamdScanner([address_of(small_clamd, transport)], InProcessSandbox()).scan(
         seal(random.Random(1).randbytes(9_000_000)), tenant_id="ten_1"
     )
     assert isinstance(result, Incomplete)
-    assert result.why == ("Heuristics.Limits.Exceeded.MaxFileSize" if way == "unix" else "INSTREAM size limit exceeded")
+    assert result.why == (
+        "Heuristics.Limits.Exceeded.MaxFileSize" if transport == "unix" else "INSTREAM size limit exceeded"
+    )
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_past_the_recursion_limit_it_is_incomplete(clamd: Clamd, seal: Seal, way: str) -> None:
-    result = await ClamdScanner([address_of(clamd, way)], InProcessSandbox()).scan(seal(deeply_packed()), tenant_id="ten_1")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_file_over_recursion_limit_is_incomplete(clamd: Clamd, seal: Seal, transport: str) -> None:
+    result = await ClamdScanner([address_of(clamd, transport)], InProcessSandbox()).scan(
+        seal(deeply_nested()), tenant_id="ten_1"
+    )
     assert isinstance(result, Incomplete)
     assert result.why == "Heuristics.Limits.Exceeded.MaxRecursion"
 
 
-async def test_a_password_is_no_threat_by_default_and_incomplete_by_policy(clamd: Clamd, seal: Seal) -> None:
-    sealed = seal(locked(zipped({"secret": random.Random(1).randbytes(99)})))
+async def test_encrypted_member_is_clean_by_default_and_incomplete_by_policy(clamd: Clamd, seal: Seal) -> None:
+    sealed = seal(mark_encrypted(zipped({"secret": random.Random(1).randbytes(99)})))
     assert isinstance(await ClamdScanner([clamd.address], InProcessSandbox()).scan(sealed, tenant_id="ten_1"), Clean)
-    result = await ClamdScanner([clamd.address], InProcessSandbox(), encrypted="incomplete").scan(sealed, tenant_id="ten_1")
+    result = await ClamdScanner([clamd.address], InProcessSandbox(), encrypted="incomplete").scan(
+        sealed, tenant_id="ten_1"
+    )
     assert isinstance(result, Incomplete)
     assert result.why == "Heuristics.Encrypted.Zip"
 
 
-async def test_a_password_hides_no_threat(clamd: Clamd, seal: Seal) -> None:
-    sealed = seal(locked(zipped({"secret": random.Random(1).randbytes(99), "b": EICAR})))
+async def test_encrypted_member_does_not_hide_threat(clamd: Clamd, seal: Seal) -> None:
+    sealed = seal(mark_encrypted(zipped({"secret": random.Random(1).randbytes(99), "b": EICAR})))
     assert isinstance(await ClamdScanner([clamd.address], InProcessSandbox()).scan(sealed, tenant_id="ten_1"), Infected)
 
 
-async def test_a_password_hides_no_limit_although_clamd_names_either_by_chance(clamd: Clamd, seal: Seal) -> None:
-    sealed = seal(locked(zipped({"secret": random.Random(1).randbytes(99), "b": deeply_packed()})))
+async def test_encrypted_member_does_not_hide_exceeded_limit(clamd: Clamd, seal: Seal) -> None:
+    sealed = seal(mark_encrypted(zipped({"secret": random.Random(1).randbytes(99), "b": deeply_nested()})))
     scanner = ClamdScanner([clamd.address], InProcessSandbox())
     results = [await scanner.scan(sealed, tenant_id="ten_1") for _ in range(20)]
     assert {type(result) for result in results} == {Incomplete}, results
 
 
-async def test_a_clamd_that_is_silent_about_its_limits_is_not_believed_alone(silent_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([silent_clamd.address], InProcessSandbox())
+async def test_clamd_without_limit_alerts_makes_scan_incomplete(clamd_without_alerts: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([clamd_without_alerts.address], InProcessSandbox())
     result = await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1")
     assert isinstance(result, Incomplete)
     assert "AlertExceedsMax" in result.why
     health = await scanner.health()
     assert health.state is EngineState.DEGRADED
     assert "AlertExceedsMax" in health.detail
-    assert not scanner.tells_limits
+    assert not scanner.reports_limits
 
 
-async def test_a_clamd_that_does_not_look_into_archives_is_of_no_use(tmp_path: Path, seal: Seal) -> None:
-    with running_clamd(tmp_path, {"ScanArchive": "no"}) as blind:
-        scanner = ClamdScanner([blind.address], InProcessSandbox())
+async def test_clamd_without_archive_scanning_is_unavailable(tmp_path: Path, seal: Seal) -> None:
+    with running_clamd(tmp_path, {"ScanArchive": "no"}) as daemon:
+        scanner = ClamdScanner([daemon.address], InProcessSandbox())
         result = await scanner.scan(seal(b"x"), tenant_id="ten_1")
-        assert isinstance(result, Unavailable)
+        assert isinstance(result, ScannerUnavailable)
         assert "does not find the EICAR test virus inside a zip" in result.why
         assert (await scanner.health()).state is EngineState.DOWN
         await scanner.aclose()
 
 
-async def test_another_daemon_is_asked_when_one_is_away(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:
-    away = [f"unix:{tmp_path}/none.sock", f"tcp:127.0.0.1:{free_port()}"]
-    scanner = ClamdScanner([*away, clamd.address], InProcessSandbox())
+async def test_scan_uses_another_daemon_when_some_are_unreachable(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:
+    unreachable = [f"unix:{tmp_path}/none.sock", f"tcp:127.0.0.1:{free_port()}"]
+    scanner = ClamdScanner([*unreachable, clamd.address], InProcessSandbox())
     assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
     health = await scanner.health()
     assert health.state is EngineState.DEGRADED
@@ -152,7 +158,7 @@ async def test_another_daemon_is_asked_when_one_is_away(clamd: Clamd, seal: Seal
     assert "refused" in health.detail
 
 
-async def test_a_daemon_that_ends_during_scans_costs_none_of_them(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:
+async def test_scans_survive_the_end_of_one_daemon(clamd: Clamd, seal: Seal, tmp_path: Path) -> None:
     with running_clamd(tmp_path) as other:
         scanner = ClamdScanner([other.address, clamd.address], InProcessSandbox(), concurrency=4)
         sealed = [seal(os.urandom(3_000_000)) for _ in range(8)]
@@ -162,31 +168,31 @@ async def test_a_daemon_that_ends_during_scans_costs_none_of_them(clamd: Clamd, 
     assert {type(result) for result in results} == {Clean}
 
 
-async def test_a_daemon_that_comes_back_is_asked_again(tmp_path: Path, seal: Seal) -> None:
+async def test_restarted_daemon_is_used_again(tmp_path: Path, seal: Seal) -> None:
     with running_clamd(tmp_path) as server:
         scanner = ClamdScanner([server.address], InProcessSandbox())
         assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
-    assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Unavailable)
+    assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), ScannerUnavailable)
     with running_clamd(tmp_path):
         assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_how_much_it_scans_is_found_out(small_clamd: Clamd, way: str) -> None:
-    scanner = ClamdScanner([address_of(small_clamd, way)], InProcessSandbox(), largest_bytes=8 * 2**20)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_scan_limit_is_measured(small_clamd: Clamd, transport: str) -> None:
+    scanner = ClamdScanner([address_of(small_clamd, transport)], InProcessSandbox(), largest_bytes=8 * 2**20)
     await scanner.start()
-    await scanner.find_reach(20)
-    assert scanner.reach == 2**20
+    await scanner.find_scan_limit(20)
+    assert scanner.scan_limit == 2**20
 
 
-async def test_how_much_a_silent_one_scans_is_found_out(silent_clamd: Clamd) -> None:
-    scanner = ClamdScanner([silent_clamd.address], InProcessSandbox(), largest_bytes=100 * 2**20)
+async def test_scan_limit_is_measured_without_limit_alerts(clamd_without_alerts: Clamd) -> None:
+    scanner = ClamdScanner([clamd_without_alerts.address], InProcessSandbox(), largest_bytes=100 * 2**20)
     await scanner.start()
-    await scanner.find_reach(20)
-    assert scanner.reach == 25 * 2**20
+    await scanner.find_scan_limit(20)
+    assert scanner.scan_limit == 25 * 2**20
 
 
-async def test_many_scans_at_once_each_get_their_own_answer(clamd: Clamd, seal: Seal) -> None:
+async def test_concurrent_scans_get_their_own_results(clamd: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([clamd.tcp_address, clamd.address], InProcessSandbox(), concurrency=5)
     sealed = [seal(EICAR if number % 3 == 0 else b"clean %d" % number) for number in range(60)]
     results = await asyncio.gather(*(scanner.scan(one, tenant_id="ten_1") for one in sealed))
@@ -194,26 +200,26 @@ async def test_many_scans_at_once_each_get_their_own_answer(clamd: Clamd, seal: 
     assert {type(result) for result in results} == {Clean, Infected}
 
 
-async def test_a_host_is_found_by_name(clamd: Clamd, seal: Seal) -> None:
+async def test_clamd_host_is_resolved_by_name(clamd: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([f"tcp:localhost:{clamd.port}"], InProcessSandbox())
     assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
 
 
-async def test_a_closed_scanner_is_unavailable(clamd: Clamd, seal: Seal) -> None:
+async def test_closed_scanner_is_unavailable(clamd: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([clamd.address], InProcessSandbox())
     await scanner.aclose()
-    assert await scanner.scan(seal(b"x"), tenant_id="ten_1") == Unavailable("the scanner was closed", "clamd")
+    assert await scanner.scan(seal(b"x"), tenant_id="ten_1") == ScannerUnavailable("the scanner was closed", "clamd")
 
 
-async def test_no_descriptor_is_left_open(clamd: Clamd, seal: Seal) -> None:
+async def test_close_leaves_no_descriptor_open(clamd: Clamd, seal: Seal) -> None:
     sealed = seal(EICAR)
-    scan_source(sealed.fd, "")  # libraries that our own look loads keep theirs
+    scan_source(sealed.fd, "")  # libraries that the builtin scan loads keep their descriptors
     before = open_descriptors()
     scanner = ClamdScanner([clamd.address, clamd.tcp_address], InProcessSandbox(), largest_bytes=2**20)
     for _ in range(5):
         await scanner.scan(sealed, tenant_id="ten_1")
     await scanner.aclose()
     async with asyncio.timeout(20):
-        # a closed connection gives its descriptor back at the loop's next turn, and watches end with theirs
-        while open_descriptors() != before:  # noqa: ASYNC110  (the end of a descriptor is no event that could be awaited)
+        # the event loop closes the descriptors of connections a little later
+        while open_descriptors() != before:  # noqa: ASYNC110  (a closed descriptor sets no event)
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The engine `clamd` before daemons that misbehave: never clean, never infected, and an answer in time."""
+"""The `clamd` scanner with faulty daemons: the result is never clean, never infected, and arrives in time."""
 
 import asyncio
 import time
@@ -8,42 +8,42 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.scanner import Clean, Edition, Incomplete, Unavailable
-from sluice.engines.scanner.clamd import ClamdScanner
-from sluice.engines.scanner.clamd_member import Care
 from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
-from tests.engines.scanner.conftest import Seal
-from tests.engines.scanner.faulty_clamd import (
+from sluice.scanner import Clean, EngineVersion, Incomplete, ScannerUnavailable
+from sluice.scanner.clamd.member import HealthPolicy
+from sluice.scanner.clamd.scanner import ClamdScanner
+from tests.scanner.conftest import Seal
+from tests.scanner.faulty_clamd import (
     Fault,
     Peer,
-    answering,
     dies_mid_scan,
     faulty_clamd,
     hangs,
-    hangs_after_the_bytes,
-    hearing_out,
+    hangs_after_bytes,
+    read_stream,
+    reports_limit_mid_stream,
     resets_at_once,
     resets_mid_stream,
-    says_limit_and_resets,
-    take_all,
-    trickles,
+    responds,
+    responds_after_bytes,
+    responds_slowly,
 )
-from tests.engines.scanner.twin import InProcessSandbox
+from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import free_port
 
 SMALL, LARGE = b"x" * 100, b"x" * 8_000_000
-WHOLE_SECONDS = 1.5
-SLACK_SECONDS = 4.0  # for a busy machine
+SCAN_SECONDS = 1.5
+SLACK_SECONDS = 4.0  # because the machine may be busy
 OK = b"stream: OK\0"
 
 
-def hasty(
+def impatient_scanner(
     *addresses: str,
     stall_seconds: float = 0.2,
-    base_seconds: float = WHOLE_SECONDS,
-    look_seconds: float = 10.0,
-    rest_seconds: float = 5.0,
+    base_seconds: float = SCAN_SECONDS,
+    check_seconds: float = 10.0,
+    retry_seconds: float = 5.0,
     concurrency: int = 8,
     connect_seconds: float = 1.0,
 ) -> ClamdScanner:
@@ -55,80 +55,82 @@ def hasty(
         base_seconds=base_seconds,
         bytes_per_second=1e9,
         concurrency=concurrency,
-        care=Care(look=look_seconds, rest=rest_seconds, give_up=1.0),
+        health_policy=HealthPolicy(check_interval=check_seconds, retry_interval=retry_seconds, dead_after=1.0),
         largest_bytes=2**20,
     )
 
 
-async def in_time(scanning: Awaitable[object], seconds: float = WHOLE_SECONDS) -> object:
+async def assert_in_time(scanning: Awaitable[object], seconds: float = SCAN_SECONDS) -> object:
     started = time.monotonic()
     result = await scanning
     assert time.monotonic() - started < seconds + SLACK_SECONDS
     return result
 
 
-async def until(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Wait for something that happens in the background of the scanner."""
+async def becomes_true(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Return whether `holds` becomes true in time, by background work of the scanner."""
     deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:  # noqa: ASYNC110  (what is waited for sets no event)
+    while not holds() and time.monotonic() < deadline:  # noqa: ASYNC110  (background work sets no event)
         await asyncio.sleep(0.005)
     return holds()
 
 
 FAULTS = [
     pytest.param(hangs, id="hangs before the bytes"),
-    pytest.param(hangs_after_the_bytes, id="hangs after the bytes"),
+    pytest.param(hangs_after_bytes, id="hangs after the bytes"),
     pytest.param(resets_at_once, id="resets at once"),
     pytest.param(resets_mid_stream, id="resets mid-stream"),
     pytest.param(dies_mid_scan, id="dies mid-scan"),
-    pytest.param(trickles, id="answers a letter at a time"),
-    pytest.param(hearing_out(b""), id="nothing"),
-    pytest.param(hearing_out(b"\0"), id="an empty answer"),
-    pytest.param(hearing_out(bytes(range(1, 256)) + b"\0"), id="garbage"),
-    pytest.param(hearing_out(b"x" * 1_000_000), id="a megabyte"),
-    pytest.param(hearing_out(b"stream: OK"), id="a cut OK"),
-    pytest.param(hearing_out(b"stream: OK\n"), id="OK in the other framing"),
-    pytest.param(hearing_out(b"stream: OK\0stream: OK\0"), id="two answers"),
-    pytest.param(hearing_out(b"OK\0"), id="OK of nothing"),
-    pytest.param(hearing_out(b"other: OK\0"), id="OK of something else"),
-    pytest.param(hearing_out(b"stream: FOUND\0"), id="a threat without a name"),
-    pytest.param(hearing_out(b"stream: Thr\xc3\xa9at FOUND\0"), id="a name that is none"),
-    pytest.param(hearing_out(b"stream: " + b"x" * 300 + b" FOUND\0"), id="a name without end"),
-    pytest.param(hearing_out(b"UNKNOWN COMMAND\0"), id="an unknown command"),
-    pytest.param(hearing_out(b"stream: Can't allocate memory ERROR\0"), id="out of memory"),
-    pytest.param(answering(b"COMMAND READ TIMED OUT\0"), id="timed out"),
+    pytest.param(responds_slowly, id="one byte at a time"),
+    pytest.param(responds_after_bytes(b""), id="no response"),
+    pytest.param(responds_after_bytes(b"\0"), id="empty response"),
+    pytest.param(responds_after_bytes(bytes(range(1, 256)) + b"\0"), id="garbage"),
+    pytest.param(responds_after_bytes(b"x" * 1_000_000), id="response of 1 MB"),
+    pytest.param(responds_after_bytes(b"stream: OK"), id="truncated OK"),
+    pytest.param(responds_after_bytes(b"stream: OK\n"), id="OK with newline framing"),
+    pytest.param(responds_after_bytes(b"stream: OK\0stream: OK\0"), id="two responses"),
+    pytest.param(responds_after_bytes(b"OK\0"), id="OK without stream"),
+    pytest.param(responds_after_bytes(b"other: OK\0"), id="OK of another stream"),
+    pytest.param(responds_after_bytes(b"stream: FOUND\0"), id="threat without name"),
+    pytest.param(responds_after_bytes(b"stream: Thr\xc3\xa9at FOUND\0"), id="invalid threat name"),
+    pytest.param(responds_after_bytes(b"stream: " + b"x" * 300 + b" FOUND\0"), id="threat name too long"),
+    pytest.param(responds_after_bytes(b"UNKNOWN COMMAND\0"), id="unknown command"),
+    pytest.param(responds_after_bytes(b"stream: Can't allocate memory ERROR\0"), id="out of memory"),
+    pytest.param(responds(b"COMMAND READ TIMED OUT\0"), id="timed out"),
 ]
 
 
 @pytest.mark.parametrize("data", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="large")])
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_fault_during_the_scan_is_unavailable(fault: Fault, data: bytes, seal: Seal) -> None:
+async def test_fault_during_scan_is_unavailable(fault: Fault, data: bytes, seal: Seal) -> None:
     async with faulty_clamd(fault) as daemon:
-        result = await in_time(hasty(daemon.address).scan(seal(data), tenant_id="ten_1"))
-    assert isinstance(result, Unavailable)
+        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(data), tenant_id="ten_1"))
+    assert isinstance(result, ScannerUnavailable)
     assert daemon.address in result.why
 
 
-@pytest.mark.parametrize("answer", [OK, b"stream: Eicar FOUND\0"])
-async def test_a_verdict_on_bytes_that_were_not_all_sent_is_not_believed(answer: bytes, seal: Seal) -> None:
-    async with faulty_clamd(answering(answer)) as daemon:
-        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
-    assert isinstance(result, Unavailable)
+@pytest.mark.parametrize("response", [OK, b"stream: Eicar FOUND\0"])
+async def test_verdict_before_all_bytes_were_sent_is_unavailable(response: bytes, seal: Seal) -> None:
+    async with faulty_clamd(responds(response)) as daemon:
+        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+    assert isinstance(result, ScannerUnavailable)
 
 
-@pytest.mark.parametrize("fault", [hangs, resets_at_once, answering(b""), answering(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")])
-async def test_a_fault_before_the_scan_is_unavailable_and_down(fault: Fault, seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        daemon.at_version = fault
-        scanner = hasty(daemon.address)
-        assert isinstance(await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1")), Unavailable)
+@pytest.mark.parametrize(
+    "fault", [hangs, resets_at_once, responds(b""), responds(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")]
+)
+async def test_fault_before_scan_is_unavailable_and_down(fault: Fault, seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        daemon.on_version = fault
+        scanner = impatient_scanner(daemon.address)
+        assert isinstance(await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1")), ScannerUnavailable)
         assert (await scanner.health()).state is EngineState.DOWN
 
 
-async def test_a_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
-    scanner = hasty(f"tcp:127.0.0.1:{free_port()}")
-    result = await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"))
-    assert isinstance(result, Unavailable)
+async def test_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
+    scanner = impatient_scanner(f"tcp:127.0.0.1:{free_port()}")
+    result = await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+    assert isinstance(result, ScannerUnavailable)
     assert "Connection refused" in result.why
     assert (await scanner.health()).state is EngineState.DOWN
 
@@ -136,61 +138,64 @@ async def test_a_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (says_limit_and_resets, "INSTREAM size limit exceeded"),
-        (hearing_out(b"stream: (null) FOUND\0"), "(null)"),
-        (hearing_out(b"stream: Heuristics.Limits.Exceeded.MaxScanTime FOUND\0"), "Heuristics.Limits.Exceeded.MaxScanTime"),
-        (hearing_out(b"stream: Exceeded time limit ERROR\0"), "stream: Exceeded time limit"),
+        (reports_limit_mid_stream, "INSTREAM size limit exceeded"),
+        (responds_after_bytes(b"stream: (null) FOUND\0"), "(null)"),
+        (
+            responds_after_bytes(b"stream: Heuristics.Limits.Exceeded.MaxScanTime FOUND\0"),
+            "Heuristics.Limits.Exceeded.MaxScanTime",
+        ),
+        (responds_after_bytes(b"stream: Exceeded time limit ERROR\0"), "stream: Exceeded time limit"),
     ],
 )
-async def test_a_limit_of_the_daemon_is_incomplete(fault: Fault, why: str, seal: Seal) -> None:
+async def test_daemon_limit_is_incomplete(fault: Fault, why: str, seal: Seal) -> None:
     async with faulty_clamd(fault) as daemon:
-        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
     assert isinstance(result, Incomplete)
     assert result.why == why
 
 
-async def test_a_daemon_that_thinks_for_long_is_waited_for_while_it_lives(seal: Seal) -> None:
+async def test_slow_scan_is_awaited_while_daemon_answers_pings(seal: Seal) -> None:
     done = asyncio.Event()
 
-    async def thinks(peer: Peer) -> None:
-        await take_all(peer)
+    async def scan_slowly(peer: Peer) -> None:
+        await read_stream(peer)
         await done.wait()
-        await peer.say(OK)
+        await peer.send(OK)
 
-    async def is_done_at_the_third_ping(peer: Peer) -> None:
-        await peer.say(b"PONG\0")
+    async def finish_at_third_ping(peer: Peer) -> None:
+        await peer.send(b"PONG\0")
         if daemon.commands.count("PING") == 3:
             done.set()
 
-    async with faulty_clamd(thinks) as daemon, faulty_clamd(hangs) as other:
-        daemon.at_ping = is_done_at_the_third_ping
-        scanner = hasty(daemon.address, other.address, stall_seconds=0.1, base_seconds=20)
+    async with faulty_clamd(scan_slowly) as daemon, faulty_clamd(hangs) as other:
+        daemon.on_ping = finish_at_third_ping
+        scanner = impatient_scanner(daemon.address, other.address, stall_seconds=0.1, base_seconds=20)
         await scanner.start()
         assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
 
 
-async def test_a_daemon_that_shows_no_life_is_left_for_another_before_the_deadline(seal: Seal) -> None:
-    async with faulty_clamd(hangs) as hung, faulty_clamd(hearing_out(OK)) as well:
-        hung.at_ping = hangs
-        scanner = hasty(hung.address, well.address, base_seconds=20)
+async def test_daemon_without_ping_response_is_abandoned_for_another(seal: Seal) -> None:
+    async with faulty_clamd(hangs) as hung, faulty_clamd(responds_after_bytes(OK)) as healthy:
+        hung.on_ping = hangs
+        scanner = impatient_scanner(hung.address, healthy.address, base_seconds=20)
         await scanner.start()
-        assert isinstance(await in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"), seconds=2), Clean)
+        assert isinstance(await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"), seconds=2), Clean)
         health = await scanner.health()
         assert health.state is EngineState.DEGRADED
         assert "shows no sign of life" in health.detail
 
 
-async def test_the_only_daemon_is_waited_for_although_it_shows_no_life_as_while_it_loads_signatures(seal: Seal) -> None:
+async def test_only_daemon_is_awaited_even_without_ping_response(seal: Seal) -> None:
     loaded = asyncio.Event()
 
-    async def loads(peer: Peer) -> None:
+    async def load_signatures(peer: Peer) -> None:
         await loaded.wait()
-        await take_all(peer)
-        await peer.say(OK)
+        await read_stream(peer)
+        await peer.send(OK)
 
-    async with faulty_clamd(loads) as daemon:
-        daemon.at_ping = hangs
-        scanner = hasty(daemon.address, stall_seconds=0.1, base_seconds=20)
+    async with faulty_clamd(load_signatures) as daemon:
+        daemon.on_ping = hangs
+        scanner = impatient_scanner(daemon.address, stall_seconds=0.1, base_seconds=20)
         scan = asyncio.create_task(scanner.scan(seal(SMALL), tenant_id="ten_1"))
         _, waiting = await asyncio.wait({scan}, timeout=1)
         assert waiting
@@ -198,128 +203,134 @@ async def test_the_only_daemon_is_waited_for_although_it_shows_no_life_as_while_
         assert isinstance(await scan, Clean)
 
 
-async def test_a_daemon_that_does_not_answer_version_is_slow_and_comes_back(seal: Seal) -> None:
+async def test_daemon_without_version_response_is_slow_until_it_answers(seal: Seal) -> None:
     loaded = asyncio.Event()
 
-    async with faulty_clamd(hearing_out(OK)) as loading, faulty_clamd(hearing_out(OK)) as well:
-        scanner = hasty(loading.address, well.address, look_seconds=0.05)
+    async with faulty_clamd(responds_after_bytes(OK)) as loading, faulty_clamd(responds_after_bytes(OK)) as healthy:
+        scanner = impatient_scanner(loading.address, healthy.address, check_seconds=0.05)
         await scanner.start()
 
-        async def answers_late(peer: Peer) -> None:
+        async def respond_late(peer: Peer) -> None:
             await loaded.wait()
-            loading.at_version = None
-            await peer.say(b"%d: %s\0" % (loading.commands.count("VERSION"), loading.version))
+            loading.on_version = None
+            await peer.send(b"%d: %s\0" % (loading.commands.count("VERSION"), loading.version))
 
-        loading.at_version = answers_late
-        assert await until(lambda: not scanner.is_quick(0))
+        loading.on_version = respond_late
+        assert await becomes_true(lambda: not scanner.is_responsive(0))
         assert [type(await scanner.scan(seal(SMALL), tenant_id="ten_1")) for _ in range(3)] == [Clean] * 3
         assert "INSTREAM" not in loading.commands
         loaded.set()
-        assert await until(lambda: scanner.is_quick(0))
+        assert await becomes_true(lambda: scanner.is_responsive(0))
 
 
-async def test_a_daemon_that_failed_is_out_of_service_until_it_is_well_again(seal: Seal) -> None:
-    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(hearing_out(OK)) as well:
-        scanner = hasty(failing.address, well.address)
+async def test_failed_daemon_is_out_of_service_until_it_recovers(seal: Seal) -> None:
+    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(responds_after_bytes(OK)) as healthy:
+        scanner = impatient_scanner(failing.address, healthy.address)
         assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
-        failing.fault = hearing_out(OK)
-        assert await until(lambda: scanner.is_quick(0))
+        failing.fault = responds_after_bytes(OK)
+        assert await becomes_true(lambda: scanner.is_responsive(0))
         await asyncio.gather(*(scanner.scan(seal(LARGE), tenant_id="ten_1") for _ in range(4)))
         assert failing.commands.count("INSTREAM") > 1
 
 
-async def test_a_daemon_that_keeps_failing_is_left_alone_for_longer_and_longer(seal: Seal) -> None:
-    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(hearing_out(OK)) as well:
-        scanner = hasty(failing.address, well.address)
+async def test_repeatedly_failing_daemon_is_retried_less_and_less_often(seal: Seal) -> None:
+    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(responds_after_bytes(OK)) as healthy:
+        scanner = impatient_scanner(failing.address, healthy.address)
         for _ in range(40):
             assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
-            await asyncio.sleep(0.02)  # time in which it may come back; none of it is waited for
+            await asyncio.sleep(0.02)  # gives the daemon time to come back into service
     assert failing.commands.count("INSTREAM") < 8
 
 
-async def test_a_daemon_that_was_restarted_is_probed_before_it_scans_again(seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        scanner = hasty(daemon.address)
+async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        scanner = impatient_scanner(daemon.address)
         await scanner.start()
-        daemon.finds_test_virus = False
+        daemon.finds_eicar = False
         daemon.hang_up()
-        assert await until(lambda: not scanner.is_quick(0))
+        assert await becomes_true(lambda: not scanner.is_responsive(0))
         result = await scanner.scan(seal(SMALL), tenant_id="ten_1")
-        assert isinstance(result, Unavailable)
+        assert isinstance(result, ScannerUnavailable)
         assert "does not find the EICAR test virus" in result.why
-        daemon.finds_test_virus = True
-        assert await until(lambda: scanner.is_quick(0))
+        daemon.finds_eicar = True
+        assert await becomes_true(lambda: scanner.is_responsive(0))
 
 
-@pytest.mark.parametrize("way", ["tcp", "unix"])
-async def test_a_daemon_that_does_not_find_the_test_virus_is_never_asked(way: str, tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK), socket_path=tmp_path / "clamd.sock" if way == "unix" else None) as daemon:
-        daemon.finds_test_virus = False
-        scanner = hasty(daemon.address)
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Unavailable)
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+async def test_daemon_that_misses_eicar_is_never_used(transport: str, tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(
+        responds_after_bytes(OK), socket_path=tmp_path / "clamd.sock" if transport == "unix" else None
+    ) as daemon:
+        daemon.finds_eicar = False
+        scanner = impatient_scanner(daemon.address)
+        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), ScannerUnavailable)
         health = await scanner.health()
         assert (health.state, daemon.commands.count("INSTREAM")) == (EngineState.DOWN, 0)
         assert "EICAR" in health.detail
 
 
-async def test_a_descriptor_that_cannot_be_read_is_followed_by_the_bytes(tmp_path: Path, seal: Seal) -> None:
-    async def refuses_descriptors(peer: Peer) -> None:
+async def test_bytes_are_streamed_when_descriptor_is_refused(tmp_path: Path, seal: Seal) -> None:
+    async def refuse_descriptors(peer: Peer) -> None:
         if daemon.commands[-1] == "FILDES":
-            await peer.say(b"fd[9]: Not a regular file ERROR\0")
+            await peer.send(b"fd[9]: Not a regular file ERROR\0")
             return
-        streamed.append(await take_all(peer))
-        await peer.say(OK)
+        streamed.append(await read_stream(peer))
+        await peer.send(OK)
 
     streamed: list[bytes] = []
-    async with faulty_clamd(refuses_descriptors, socket_path=tmp_path / "clamd.sock") as daemon:
-        result = await hasty(daemon.address).scan(seal(SMALL), tenant_id="ten_1")
+    async with faulty_clamd(refuse_descriptors, socket_path=tmp_path / "clamd.sock") as daemon:
+        result = await impatient_scanner(daemon.address).scan(seal(SMALL), tenant_id="ten_1")
     assert isinstance(result, Clean)
     assert streamed == [SMALL]
 
 
-async def test_a_daemon_that_finds_nothing_behind_descriptors_is_sent_the_bytes(tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK), socket_path=tmp_path / "clamd.sock") as daemon:
-        daemon.at_descriptor = answering(b"fd[9]: OK\0")  # what clamd says of a file that it may not read
-        scanner = hasty(daemon.address)
+async def test_bytes_are_streamed_when_descriptor_scan_misses_eicar(tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK), socket_path=tmp_path / "clamd.sock") as daemon:
+        daemon.on_descriptor = responds(b"fd[9]: OK\0")  # the response of clamd for a file that it may not read
+        scanner = impatient_scanner(daemon.address)
         assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
         assert "INSTREAM" in daemon.commands
 
 
-@pytest.mark.parametrize("fault", [hangs, resets_at_once, answering(b"fd[9]: OK"), answering(b"x" * 1_000_000), answering(b"")])
-async def test_a_fault_after_a_descriptor_is_unavailable(fault: Fault, tmp_path: Path, seal: Seal) -> None:
+@pytest.mark.parametrize(
+    "fault", [hangs, resets_at_once, responds(b"fd[9]: OK"), responds(b"x" * 1_000_000), responds(b"")]
+)
+async def test_fault_after_descriptor_is_unavailable(fault: Fault, tmp_path: Path, seal: Seal) -> None:
     async with faulty_clamd(fault, socket_path=tmp_path / "clamd.sock") as daemon:
-        result = await in_time(hasty(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
-    assert isinstance(result, Unavailable)
+        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+    assert isinstance(result, ScannerUnavailable)
 
 
-async def test_bytes_arrive_whole_and_in_order(seal: Seal) -> None:
+async def test_streamed_bytes_arrive_complete_and_in_order(seal: Seal) -> None:
     data = bytes(range(1, 256)) * 4000 + b"end"
     received: list[bytes] = []
 
-    async def keeps(peer: Peer) -> None:
-        received.append(await take_all(peer))
-        await peer.say(OK)
+    async def keep_bytes(peer: Peer) -> None:
+        received.append(await read_stream(peer))
+        await peer.send(OK)
 
-    async with faulty_clamd(keeps) as daemon:
-        scanner = hasty(daemon.address)
+    async with faulty_clamd(keep_bytes) as daemon:
+        scanner = impatient_scanner(daemon.address)
         for part in (data, b"", data[:65_536], data[:262_144], data[:262_145]):
             assert isinstance(await scanner.scan(seal(part), tenant_id="ten_1"), Clean)
     assert received == [data, b"", data[:65_536], data[:262_144], data[:262_145]]
 
 
-async def test_bytes_that_end_early_are_never_clean(seal: Seal) -> None:
-    whole = seal(SMALL)
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        result = await in_time(hasty(daemon.address).scan(Sealed(whole.fd, 300_000, whole.sha256), tenant_id="ten_1"))
-    assert isinstance(result, Unavailable)
+async def test_truncated_bytes_are_never_clean(seal: Seal) -> None:
+    sealed = seal(SMALL)
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        result = await assert_in_time(
+            impatient_scanner(daemon.address).scan(Sealed(sealed.fd, 300_000, sealed.sha256), tenant_id="ten_1")
+        )
+    assert isinstance(result, ScannerUnavailable)
 
 
-async def test_results_carry_engine_signatures_and_address_and_follow_a_new_database(seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        scanner = hasty(daemon.address, look_seconds=0.02)
+async def test_results_name_engine_current_signatures_and_daemon(seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        scanner = impatient_scanner(daemon.address, check_seconds=0.02)
         first = await scanner.scan(seal(SMALL), tenant_id="ten_1")
         daemon.version = b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
-        assert await until(lambda: scanner.edition == Edition("clamd 1.4.6", "27501"))
+        assert await becomes_true(lambda: scanner.engine_version == EngineVersion("clamd 1.4.6", "27501"))
         second = await scanner.scan(seal(SMALL), tenant_id="ten_1")
         assert (await scanner.health()).version == "ClamAV 1.4.6/27501"
     assert isinstance(first, Clean)
@@ -328,108 +339,116 @@ async def test_results_carry_engine_signatures_and_address_and_follow_a_new_data
     assert first.member == daemon.address
 
 
-async def test_signatures_without_a_number_leave_the_engine_and_our_rules_as_the_edition(seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as one, faulty_clamd(hearing_out(OK)) as other:
+async def test_engine_version_has_no_signatures_when_database_is_unnumbered(seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as one, faulty_clamd(responds_after_bytes(OK)) as other:
         one.version = other.version = b"ClamAV 1.4.6"
-        scanner = hasty(one.address, other.address, look_seconds=0.02)
+        scanner = impatient_scanner(one.address, other.address, check_seconds=0.02)
         await scanner.start()
         result = await scanner.scan(seal(SMALL), tenant_id="ten_1")
         assert isinstance(result, Clean)
-        assert scanner.edition == Edition(result.engine, result.signatures) == Edition("clamd 1.4.6", "")
+        assert (
+            scanner.engine_version
+            == EngineVersion(result.engine, result.signatures)
+            == EngineVersion("clamd 1.4.6", "")
+        )
         assert (await scanner.health()).limits["signatures"] == "unknown"
         other.version = b"ClamAV 1.5.0"
-        assert await until(lambda: scanner.edition is None)
+        assert await becomes_true(lambda: scanner.engine_version is None)
 
 
-async def test_a_new_database_is_probed_before_it_is_trusted(seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        scanner = hasty(daemon.address, look_seconds=0.02)
+async def test_new_database_is_probed_before_it_is_used(seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        scanner = impatient_scanner(daemon.address, check_seconds=0.02)
         await scanner.start()
-        daemon.finds_test_virus, daemon.version = False, b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
-        assert await until(lambda: not scanner.is_quick(0))
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Unavailable)
+        daemon.finds_eicar, daemon.version = False, b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
+        assert await becomes_true(lambda: not scanner.is_responsive(0))
+        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), ScannerUnavailable)
 
 
-async def test_old_signatures_are_told(seal: Seal) -> None:
-    async with faulty_clamd(hearing_out(OK)) as daemon:
+async def test_old_signatures_degrade_health(seal: Seal) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
         built = datetime(2026, 1, 5, 9, tzinfo=UTC)
-        scanner = ClamdScanner([daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=8))
+        scanner = ClamdScanner(
+            [daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=8)
+        )
         health = await scanner.health()
         assert health.state is EngineState.DEGRADED
         assert "signatures are older than 7 days" in health.detail
         assert health.limits["signature_age_hours"] == 8 * 24
-        young = ClamdScanner([daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=6))
+        young = ClamdScanner(
+            [daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=6)
+        )
         assert (await young.health()).state is EngineState.UP
 
 
-@pytest.mark.parametrize("names_limits", [True, False])
-async def test_the_largest_file_that_is_scanned_to_its_end_is_found_out(names_limits: bool) -> None:  # noqa: FBT001  (a parameter of the test)
-    async with faulty_clamd(hearing_out(OK)) as daemon:
-        daemon.names_limits, daemon.largest = names_limits, 3 * 2**20 + 5
+@pytest.mark.parametrize("reports_limits", [True, False])
+async def test_largest_fully_scanned_size_is_measured(*, reports_limits: bool) -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+        daemon.reports_limits, daemon.max_bytes = reports_limits, 3 * 2**20 + 5
         scanner = ClamdScanner([daemon.address], InProcessSandbox(), largest_bytes=9 * 2**20)
         await scanner.start()
-        await scanner.find_reach(10)
-        assert scanner.reach == 3 * 2**20
+        await scanner.find_scan_limit(10)
+        assert scanner.scan_limit == 3 * 2**20
         assert (await scanner.health()).limits["scanned_bytes"] == 3 * 2**20
 
 
-async def test_the_smallest_reach_of_all_daemons_counts() -> None:
-    async with faulty_clamd(hearing_out(OK)) as large, faulty_clamd(hearing_out(OK)) as small:
-        small.largest = 2 * 2**20
+async def test_smallest_scan_limit_of_all_daemons_counts() -> None:
+    async with faulty_clamd(responds_after_bytes(OK)) as large, faulty_clamd(responds_after_bytes(OK)) as small:
+        small.max_bytes = 2 * 2**20
         scanner = ClamdScanner([large.address, small.address], InProcessSandbox(), largest_bytes=4 * 2**20)
         await scanner.start()
-        await scanner.find_reach(10)
-        assert scanner.reach == 2 * 2**20
+        await scanner.find_scan_limit(10)
+        assert scanner.scan_limit == 2 * 2**20
 
 
-async def test_the_reach_is_unknown_while_no_daemon_is_in_service() -> None:
-    scanner = hasty(f"tcp:127.0.0.1:{free_port()}")
+async def test_scan_limit_is_unknown_while_no_daemon_is_in_service() -> None:
+    scanner = impatient_scanner(f"tcp:127.0.0.1:{free_port()}")
     await scanner.start()
-    assert (scanner.reach, scanner.edition) == (None, None)
+    assert (scanner.scan_limit, scanner.engine_version) == (None, None)
 
 
-async def test_no_more_scans_are_under_way_than_places(seal: Seal) -> None:
+async def test_concurrent_scans_do_not_exceed_slots(seal: Seal) -> None:
     under_way, most = 0, 0
     two = asyncio.Event()
 
-    async def counts(peer: Peer) -> None:
+    async def count_scans(peer: Peer) -> None:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         if under_way == 2:
             two.set()
         await two.wait()
-        await take_all(peer)
+        await read_stream(peer)
         under_way -= 1
-        await peer.say(OK)
+        await peer.send(OK)
 
-    async with faulty_clamd(counts) as daemon:
-        scanner = hasty(daemon.address, concurrency=2, base_seconds=20)
+    async with faulty_clamd(count_scans) as daemon:
+        scanner = impatient_scanner(daemon.address, concurrency=2, base_seconds=20)
         sealed = seal(SMALL)
         results = await asyncio.gather(*(scanner.scan(sealed, tenant_id="ten_1") for _ in range(8)))
     assert {type(result) for result in results} == {Clean}
     assert most == 2
 
 
-async def test_no_free_place_in_time_is_unavailable(seal: Seal) -> None:
+async def test_scan_without_free_slot_in_time_is_unavailable(seal: Seal) -> None:
     async with faulty_clamd(hangs) as daemon:
-        scanner = hasty(daemon.address, concurrency=1, base_seconds=0.3)
+        scanner = impatient_scanner(daemon.address, concurrency=1, base_seconds=0.3)
         results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(3)))
-    assert [type(result) for result in results] == [Unavailable] * 3
+    assert [type(result) for result in results] == [ScannerUnavailable] * 3
 
 
-async def test_a_cancelled_scan_gives_its_place_back(seal: Seal) -> None:
+async def test_cancelled_scan_releases_its_slot(seal: Seal) -> None:
     scanning = asyncio.Event()
 
-    async def hangs_once(peer: Peer) -> None:
+    async def hang_once(peer: Peer) -> None:
         if not scanning.is_set():
             scanning.set()
             await hangs(peer)
-        await take_all(peer)
-        await peer.say(OK)
+        await read_stream(peer)
+        await peer.send(OK)
 
-    async with faulty_clamd(hangs_once) as daemon:
-        scanner = hasty(daemon.address, concurrency=1, base_seconds=20)
+    async with faulty_clamd(hang_once) as daemon:
+        scanner = impatient_scanner(daemon.address, concurrency=1, base_seconds=20)
         scan = asyncio.create_task(scanner.scan(seal(SMALL), tenant_id="ten_1"))
         await scanning.wait()
         scan.cancel()
@@ -438,22 +457,23 @@ async def test_a_cancelled_scan_gives_its_place_back(seal: Seal) -> None:
         assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
 
 
-async def test_a_full_backlog_is_waited_for(tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(answering(b"fd[9]: OK\0"), socket_path=tmp_path / "clamd.sock") as daemon:
-        scanner = hasty(daemon.address, concurrency=300, base_seconds=20, connect_seconds=20)
+async def test_scan_waits_while_socket_backlog_is_full(tmp_path: Path, seal: Seal) -> None:
+    async with faulty_clamd(responds(b"fd[9]: OK\0"), socket_path=tmp_path / "clamd.sock") as daemon:
+        scanner = impatient_scanner(daemon.address, concurrency=300, base_seconds=20, connect_seconds=20)
         await scanner.scan(seal(SMALL), tenant_id="ten_1")
         results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(300)))
     assert {type(result) for result in results} == {Clean}
 
 
 @pytest.mark.parametrize(
-    "text", ["", "unix:", "unix:relative", "tcp:host", "tcp::3310", "tcp:host:0", "tcp:host:70000", "tcp:host:x", "/run/clamd"]
+    "text",
+    ["", "unix:", "unix:relative", "tcp:host", "tcp::3310", "tcp:host:0", "tcp:host:70000", "tcp:host:x", "/run/clamd"],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="unix:/path or tcp:host:port"):
         ClamdScanner([text], InProcessSandbox())
 
 
-def test_no_address_is_refused() -> None:
+def test_empty_address_list_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one address"):
         ClamdScanner([], InProcessSandbox())

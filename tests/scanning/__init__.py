@@ -1,1 +1,1 @@
-"""The scanner through the whole service: what is let in, what is refused, and what happens to stored files later."""
+"""Tests of the scanner through the service: accepted and rejected uploads, rescans of stored files."""

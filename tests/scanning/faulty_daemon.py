@@ -1,25 +1,25 @@
-"""A faulty clamd on a thread of its own, so that tests that ask over HTTP may change it between two requests."""
+"""A faulty clamd in its own thread, so that tests that use HTTP can change it between two requests."""
 
 import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.engines.scanner.faulty_clamd import Fault, FaultyClamd, Peer, faulty_clamd, take_all
+from tests.scanner.faulty_clamd import Fault, FaultyClamd, Peer, faulty_clamd, read_stream
 
-BAD = b"a phrase that only later signatures know"
+BAD_PHRASE = b"a phrase that only later signatures contain"
 
 
 @contextmanager
 def daemon_in_thread(fault: Fault) -> Iterator[FaultyClamd]:
-    """Listen on a free loopback port until the block ends. It scans files of at most 16 MB, and says so."""
+    """Listen on a free loopback port until the block ends. It scans at most 16 MB and reports exceeded limits."""
     started: list[FaultyClamd] = []
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
         async with faulty_clamd(fault) as daemon:
-            daemon.largest = 16 * 1024**2
+            daemon.max_bytes = 16 * 1024**2
             started.append(daemon)
             ready.set()
             await stop.wait()
@@ -36,11 +36,11 @@ def daemon_in_thread(fault: Fault) -> Iterator[FaultyClamd]:
 
 
 async def finds_nothing(peer: Peer) -> None:
-    await take_all(peer)
-    await peer.say(b"stream: OK\0")
+    await read_stream(peer)
+    await peer.send(b"stream: OK\0")
 
 
-async def finds_bad(peer: Peer) -> None:
-    """Answer as one whose signatures know `BAD`."""
-    found = BAD in await take_all(peer)
-    await peer.say(b"stream: Bad.Phrase FOUND\0" if found else b"stream: OK\0")
+async def finds_bad_phrase(peer: Peer) -> None:
+    """Respond like a clamd whose signatures contain `BAD_PHRASE`."""
+    found = BAD_PHRASE in await read_stream(peer)
+    await peer.send(b"stream: Bad.Phrase FOUND\0" if found else b"stream: OK\0")

@@ -1,4 +1,4 @@
-"""Several real clamds that a test ends and starts again, each always at the same address."""
+"""Several real clamds that a test can stop and start again, each always at the same address."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.servers.clamd import Clamd, running_clamd
 
 
 class Member:
-    """One clamd; the first `start` sets it up."""
+    """A clamd, which is created by the first `start`."""
 
     def __init__(self, folder: Path, options: Mapping[str, str] | None = None) -> None:
         self._folder = folder
@@ -30,35 +30,35 @@ class Member:
         return (self._folder / "clamd.log").read_text(errors="replace")
 
     def start(self) -> None:
-        """Return when it answers. A no-op while it runs."""
+        """Start it and wait until it responds. A no-op while it runs."""
         if self._clamd is None:
             self._clamd = self._running.enter_context(running_clamd(self._folder, self._options, port=self._port))
 
     def kill(self) -> None:
-        """End it as a crash does: its socket stays behind. A no-op while it is away."""
+        """Kill it like a crash, so that its socket file stays. A no-op while it is stopped."""
         if self._clamd is not None:
             os.kill(self._clamd.pid, signal.SIGKILL)
-            self._gone()
+            self._clean_up()
 
-    def end(self) -> None:
-        """Ask it to end. A no-op while it is away."""
-        self._gone()
+    def stop(self) -> None:
+        """Stop it. A no-op while it is stopped."""
+        self._clean_up()
 
-    def say(self, command: str) -> bytes:
-        """Answer what it says to a short command, such as `RELOAD`."""
+    def send(self, command: str) -> bytes:
+        """Send a short command, such as `RELOAD`, and return the response."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self._folder / "clamd.sock"))
             connection.sendall(f"z{command}\0".encode())
             return connection.recv(100)
 
-    def _gone(self) -> None:
+    def _clean_up(self) -> None:
         self._running.close()
         self._clamd = None
 
 
 @contextmanager
 def running_members(folder: Path, count: int, options: Mapping[str, str] | None = None) -> Iterator[list[Member]]:
-    """Run that many until the block ends."""
+    """Run `count` clamds until the block ends."""
     members = [Member(folder / f"clamd-{number}", options) for number in range(count)]
     try:
         for member in members:
@@ -66,4 +66,4 @@ def running_members(folder: Path, count: int, options: Mapping[str, str] | None 
         yield members
     finally:
         for member in members:
-            member.end()
+            member.stop()

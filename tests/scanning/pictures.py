@@ -1,18 +1,18 @@
-"""Pictures of noise: each is another, none is blank, and some carry the test virus in a comment that no reader shows."""
+"""PNG images of noise: all are different, none is blank, and some have the EICAR virus in a comment chunk."""
 
 import random
 import struct
 import zlib
 
-from tests.threats.packing import EICAR
+from tests.inspection.threats.packed_files import EICAR
 
 _SIDE = 58  # 58 x 58 pixels of noise are 10 KB
 
 
-def noise(seed: int, *, infected: bool = False) -> bytes:
-    """Answer a PNG of 10 KB."""
-    dice = random.Random(seed)
-    rows = b"".join(b"\0" + dice.randbytes(_SIDE * 3) for _ in range(_SIDE))
+def noise_png(seed: int, *, infected: bool = False) -> bytes:
+    """Return a PNG of 10 KB."""
+    rng = random.Random(seed)
+    rows = b"".join(b"\0" + rng.randbytes(_SIDE * 3) for _ in range(_SIDE))
     comment = b"Comment\0" + (EICAR if infected else b"noise %d" % seed)
     return b"".join(
         (

@@ -1,50 +1,50 @@
-"""The clamd.conf that is handed out, in a real clamd: the service takes contexts of 500 MB with it and has nothing to complain of."""
+"""The deployed clamd.conf in a real clamd: contexts of 500 MB are accepted and doctor reports no problem."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.api.answers import rejected
-from tests.api.places import Places
+from tests.api.responses import assert_rejected
 from tests.cli.commands import Sluice
-from tests.gate import Gate, running_service
+from tests.deployments import Deployments
+from tests.inspection.threats.packed_files import EICAR
 from tests.servers.clamd import running_clamd
-from tests.threats.packing import EICAR
+from tests.service import ApiClient, running_service
 
 CONF = Path(__file__).parents[2] / "deploy" / "clamd.conf"
-OF_A_MACHINE = {"User", "LogSyslog", "LocalSocketGroup", "DatabaseDirectory", "LocalSocket"}
+MACHINE_OPTIONS = {"User", "LogSyslog", "LocalSocketGroup", "DatabaseDirectory", "LocalSocket"}
 LARGEST_MB = 500
 
 
-def deployed() -> dict[str, str]:
-    """Answer what the file sets, without what belongs to a machine."""
+def deployed_options() -> dict[str, str]:
+    """Return the options of the file, without those that depend on the machine."""
     lines = (line.strip() for line in CONF.read_text(encoding="utf-8").splitlines())
     options = dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
-    assert set(options) > OF_A_MACHINE
-    return {name: value for name, value in options.items() if name not in OF_A_MACHINE}
+    assert set(options) > MACHINE_OPTIONS
+    return {name: value for name, value in options.items() if name not in MACHINE_OPTIONS}
 
 
 @pytest.fixture(scope="module")
-def at_deployed(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def deployed_gate(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     with (
-        running_clamd(tmp_path_factory.mktemp("clamd"), {"TCPAddr": "127.0.0.1"}, base=deployed()) as clamd,
-        running_service(places.fresh("sqlite-local"), SCANNER="clamd", CLAMD=clamd.address) as service,
+        running_clamd(tmp_path_factory.mktemp("clamd"), {"TCPAddr": "127.0.0.1"}, base=deployed_options()) as clamd,
+        running_service(deployments.fresh("sqlite-local"), SCANNER="clamd", CLAMD=clamd.address) as service,
     ):
-        yield service.new_gate()
+        yield service.new_client()
 
 
-def test_doctor_finds_all_of_500_mb_scanned_and_nothing_to_complain_of(at_deployed: Gate) -> None:
-    at_deployed.context(max_file_size_mb=LARGEST_MB)
-    service = at_deployed.service
+def test_doctor_reports_no_problem_and_a_500_mb_scan_limit(deployed_gate: ApiClient) -> None:
+    deployed_gate.create_context(max_file_size_mb=LARGEST_MB)
+    service = deployed_gate.service
     settings = {name.removeprefix("SLUICE_"): value for name, value in service.environment.items() if "SLUICE_" in name}
-    said = Sluice(service.place.folder, settings)("doctor", "--json").json
-    scanner = next(engine for engine in said["engines"] if engine["kind"] == "scanner")
+    report = Sluice(service.deployment.folder, settings)("doctor", "--json").json
+    scanner = next(engine for engine in report["engines"] if engine["kind"] == "scanner")
     assert (scanner["name"], scanner["state"], scanner["detail"]) == ("clamd", "up", "")
     assert scanner["limits"]["scanned_bytes"] == LARGEST_MB * 2**20
 
 
-def test_what_it_scans_is_taken_and_what_it_finds_is_not(at_deployed: Gate) -> None:
-    context = at_deployed.context(max_file_size_mb=LARGEST_MB, reject_corrupt_files=False)
-    at_deployed.store(context=context)
-    rejected(at_deployed.upload("a.bin", bytes(20 * 2**20) + EICAR, context=context), "virus_detected")
+def test_clean_file_is_stored_and_virus_is_rejected(deployed_gate: ApiClient) -> None:
+    context = deployed_gate.create_context(max_file_size_mb=LARGEST_MB, reject_corrupt_files=False)
+    deployed_gate.store(context=context)
+    assert_rejected(deployed_gate.upload("a.bin", bytes(20 * 2**20) + EICAR, context=context), "virus_detected")

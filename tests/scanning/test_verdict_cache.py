@@ -1,4 +1,4 @@
-"""The cache of clean verdicts as the service uses it: what the decision log says of a hit, across processes, and with its Redis away."""
+"""The verdict cache in the service: cache hits in the decision log, sharing between processes, Redis outages."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from tests.api.answers import rejected
-from tests.api.places import Places
+from tests.api.responses import assert_rejected
 from tests.api.samples import TEXT
-from tests.gate import Gate, running_service
+from tests.deployments import Deployments
+from tests.inspection.threats.packed_files import EICAR
 from tests.servers.redis import running_redis
-from tests.threats.packing import EICAR
+from tests.service import ApiClient, running_service
 
 
-def scans(gate: Gate) -> list[dict[str, Any]]:
-    """Answer the scan of each decision."""
-    return [decision["facts"]["scanned"] for decision in gate.decisions()]
+def scans(client: ApiClient) -> list[dict[str, Any]]:
+    """Return the scan of each decision."""
+    return [decision["facts"]["scanned"] for decision in client.decisions()]
 
 
-def test_a_second_upload_of_the_same_bytes_is_recorded_as_answered_from_the_cache(gate: Gate) -> None:
-    context = gate.context()
-    content = TEXT + gate.tenant_id.encode()
+def test_second_upload_of_same_bytes_is_recorded_as_cached(client: ApiClient) -> None:
+    context = client.create_context()
+    content = TEXT + client.tenant_id.encode()
     for name in ("a.txt", "b.txt"):
-        gate.store(name, content, context=context)
-    first, second = scans(gate)
-    if first["signatures"]:  # the production setup's clamd has a database without a number: nothing may be kept of it
+        client.store(name, content, context=context)
+    first, second = scans(client)
+    if first["signatures"]:  # the clamd of the production setup has an unnumbered database: nothing is cached
         assert [scan["cached"] for scan in (first, second)] == [False, True]
     else:
         assert [scan["cached"] for scan in (first, second)] == [False, False]
@@ -33,11 +33,11 @@ def test_a_second_upload_of_the_same_bytes_is_recorded_as_answered_from_the_cach
         assert first[field] == second[field]
 
 
-def test_a_virus_is_found_again_and_again(gate: Gate) -> None:
-    context = gate.context(reject_corrupt_files=False)
-    for _ in range(3):
-        rejected(gate.upload("a.txt", EICAR, context=context), "virus_detected")
-    assert [(scan["outcome"], scan["cached"]) for scan in scans(gate)] == [("infected", False)] * 3
+def test_virus_verdict_is_never_cached(client: ApiClient) -> None:
+    context = client.create_context(reject_corrupt_files=False)
+    for name in ("a.txt", "b.txt", "c.txt"):  # under the same name, the rejection itself would be repeated
+        assert_rejected(client.upload(name, EICAR, context=context), "virus_detected")
+    assert [(scan["outcome"], scan["cached"]) for scan in scans(client)] == [("infected", False)] * 3
 
 
 @pytest.fixture
@@ -51,19 +51,24 @@ def ends() -> Any:
         yield stack
 
 
-def test_two_processes_share_their_verdicts_and_do_without_when_redis_ends(places: Places, redis_url: str, ends: ExitStack) -> None:
-    place = places.fresh("sqlite-local")
-    with running_service(place, REDIS_URL=redis_url) as one, running_service(place, REDIS_URL=redis_url) as other:
-        gate = one.new_gate()
-        context = gate.context()
-        gate.store("a.txt", TEXT, context=context)
-        elsewhere = Gate(other, gate.tenant_id, gate.authorization)
-        elsewhere.store("b.txt", TEXT, context=context)
+def test_processes_share_verdicts_and_continue_without_redis(
+    deployments: Deployments, redis_url: str, ends: ExitStack
+) -> None:
+    deployment = deployments.fresh("sqlite-local")
+    with (
+        running_service(deployment, REDIS_URL=redis_url) as one,
+        running_service(deployment, REDIS_URL=redis_url) as other,
+    ):
+        client = one.new_client()
+        context = client.create_context()
+        client.store("a.txt", TEXT, context=context)
+        other_gate = ApiClient(other, client.tenant_id, client.authorization)
+        other_gate.store("b.txt", TEXT, context=context)
         ends.close()
         for number in range(3):
-            elsewhere.store(f"c{number}.txt", TEXT, context=context)
-        assert [scan["cached"] for scan in scans(gate)] == [False, True, False, False, False]
-        ready = other.http.get("/health/ready")
+            other_gate.store(f"c{number}.txt", TEXT, context=context)
+        assert [scan["cached"] for scan in scans(client)] == [False, True, False, False, False]
+        ready = other.ready()
         scanner = next(engine for engine in ready.json()["engines"] if engine["kind"] == "scanner")
         assert (ready.status_code, scanner["state"]) == (200, "degraded")
-        assert "the cache of verdicts is away" in scanner["detail"]
+        assert "the verdict cache is unavailable" in scanner["detail"]

@@ -1,4 +1,4 @@
-"""The test virus in every wrapping through the whole service, with a real clamd and with Sluice's own rules alone; and ClamAV's own test files."""
+"""The EICAR virus in every wrapping and the ClamAV test files, through the service with each scanner."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.answers import rejected
-from tests.api.places import Places
-from tests.gate import Gate, Service, running_service
+from tests.api.responses import assert_rejected
+from tests.deployments import Deployments
+from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS
+from tests.inspection.threats.packed_files import EICAR
 from tests.servers import missing
 from tests.servers.clamd import running_clamd
-from tests.threats.packing import EICAR
-from tests.threats.wrappings import TWELVE, UNSEEN
+from tests.service import ApiClient, Service, running_service
 
 TESTFILES = Path("/usr/share/clamav-testfiles")
 
@@ -24,45 +24,51 @@ def scanner(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def scanning(scanner: str, places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    place = places.fresh("sqlite-local")
+def scanning_service(
+    scanner: str, deployments: Deployments, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    deployment = deployments.fresh("sqlite-local")
     with ExitStack() as ends:
         settings = {"SCANNER": scanner}
         if scanner == "clamd":
             settings["CLAMD"] = ends.enter_context(running_clamd(tmp_path_factory.mktemp("scanning"))).address
-        yield ends.enter_context(running_service(place, **settings))
+        yield ends.enter_context(running_service(deployment, **settings))
 
 
 @pytest.fixture
-def gate(scanning: Service) -> Gate:
-    return scanning.new_gate()
+def client(scanning_service: Service) -> ApiClient:
+    return scanning_service.new_client()
 
 
-def open_context(gate: Gate) -> str:
-    """Make a context that takes any file to which no scanner objects."""
-    return gate.context(reject_corrupt_files=False, reject_blank_files=False)
+def lenient_context(client: ApiClient) -> str:
+    """Create a context that accepts any file in which the scanner finds nothing."""
+    return client.create_context(reject_corrupt_files=False, reject_blank_files=False)
 
 
-@pytest.mark.parametrize("name", TWELVE)
-def test_the_test_virus_is_found_in_every_wrapping(gate: Gate, name: str) -> None:
-    filename, wrap = TWELVE[name]
-    rejected(gate.upload(filename, wrap(EICAR), context=open_context(gate)), "virus_detected")
+@pytest.mark.parametrize("name", REQUIRED_CONTAINERS)
+def test_virus_is_rejected_in_every_wrapping(client: ApiClient, name: str) -> None:
+    filename, wrap = REQUIRED_CONTAINERS[name]
+    assert_rejected(client.upload(filename, wrap(EICAR), context=lenient_context(client)), "virus_detected")
 
 
-@pytest.mark.parametrize("name", UNSEEN)
-def test_the_test_virus_is_found_where_clamd_alone_sees_nothing(gate: Gate, name: str) -> None:
-    rejected(gate.upload("file.bin", UNSEEN[name](EICAR), context=open_context(gate)), "virus_detected")
+@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+def test_virus_is_rejected_in_wrappings_that_clamd_does_not_open(client: ApiClient, name: str) -> None:
+    assert_rejected(
+        client.upload("file.bin", MISSED_BY_CLAMD[name](EICAR), context=lenient_context(client)), "virus_detected"
+    )
 
 
-@pytest.mark.parametrize("path", sorted(TESTFILES.glob("clam*")) or [TESTFILES / "clam.zip"], ids=lambda path: path.name)
-def test_every_test_file_of_clamav_is_judged(gate: Gate, scanner: str, path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted(TESTFILES.glob("clam*")) or [TESTFILES / "clam.zip"], ids=lambda path: path.name
+)
+def test_clamav_test_file_is_judged(client: ApiClient, scanner: str, path: Path) -> None:
     if not path.is_file():
         missing(path.name, apt="clamav-testfiles")
-    answer = gate.upload(path.name, path.read_bytes(), context=open_context(gate))
-    if path.name == "clam_cache_emax.tgz":  # packed more often than anybody looks into
-        rejected(answer, "scan_incomplete")
+    response = client.upload(path.name, path.read_bytes(), context=lenient_context(client))
+    if path.name == "clam_cache_emax.tgz":  # nested deeper than either scanner unpacks
+        assert_rejected(response, "scan_incomplete")
     elif scanner == "clamd":
-        rejected(answer, "virus_detected")
+        assert_rejected(response, "virus_detected")
     else:
-        assert answer.status_code in {201, 400}
-    assert gate.decisions()[-1]["facts"]["scanned"]["engine"].startswith(scanner)
+        assert response.status_code in {201, 400}
+    assert client.decisions()[-1]["facts"]["scanned"]["engine"].startswith(scanner)

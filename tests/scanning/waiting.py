@@ -1,11 +1,11 @@
-"""Waiting for what a service does in its background, and says only when asked."""
+"""Waiting for background work of a service."""
 
 import time
 from collections.abc import Callable
 
 
 def until(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
-    """Answer whether `holds` becomes true in time."""
+    """Return whether `holds` becomes true in time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

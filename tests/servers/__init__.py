@@ -1,6 +1,6 @@
-"""Real servers for tests: what all of them need to start, to be waited for and to end. Each server has a module of its own.
+"""Real servers for tests: how to start, await and stop them. Each server has a module of its own.
 
-Every server listens on a free loopback port, keeps its data in a folder, is ended by its pid, and dies with the test process.
+Every server listens on a free loopback port, keeps its data in a folder and dies with the test process.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Protocol
 import pytest
 
 UNDER_CI = os.environ.get("CI") == "true"
-"""A test that is skipped where something is missing runs there all the same, and fails."""
+"""Under CI a test whose requirements are missing fails instead of being skipped."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.02
 
 
 class Process(Protocol):
-    """What is asked of a running server, however it was started."""
+    """The part of `subprocess.Popen` that these helpers need."""
 
     @property
     def pid(self) -> int: ...
@@ -38,22 +38,22 @@ class Process(Protocol):
 
 
 def require(server: str, *programs: str, apt: str) -> None:
-    """Skip the test when one of `programs` is not on PATH, or fail it under CI, where a skip would hide a hole."""
+    """Skip the test when one of `programs` is not on PATH; fail it under CI, where a skip would hide a gap."""
     if all(shutil.which(program) for program in programs):
         return
     missing(server, apt=apt)
 
 
 def missing(server: str, *, apt: str) -> None:
-    """Say that `server` is not installed and which Debian packages bring it: a skip, or a failure where the variable CI is `true`."""
-    sentence = f"{server} is not installed: apt-get install {apt}"
+    """Skip the test because `server` is not installed, naming its Debian packages; fail it when `CI` is `true`."""
+    message = f"{server} is not installed: apt-get install {apt}"
     if os.environ.get("CI") == "true":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 def free_port() -> int:
-    """Answer a loopback TCP port that nobody listens on at this moment."""
+    """Return a loopback TCP port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Answer whether somebody accepts connections on the loopback `port`."""
+    """Return whether a server accepts connections on the loopback `port`."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -70,9 +70,15 @@ def listens(port: int) -> bool:
 
 
 def run(command: Sequence[str], *, environment: dict[str, str] | None = None, cwd: Path | None = None) -> str:
-    """Run a short program to its end and answer its output; its own words are in the error when it fails."""
+    """Run a short program and return its output. Raises `RuntimeError` with its error output when it fails."""
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=START_SECONDS, env=environment, cwd=cwd or Path("/")
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        env=environment,
+        cwd=cwd or Path("/"),
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} answered {done.returncode}: {done.stderr.strip()[-2000:]}")
@@ -91,8 +97,9 @@ def daemon(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `command` in the foreground of its own process until the block ends; its output goes to `log`.
 
-    The block begins when `ready()` first answers true, and a server that dies before is an error with the end of its log.
-    `setpriv` has the kernel send `stop_with` to the server when the test process dies, however it dies.
+    The block begins when `ready()` first returns true. Raises `RuntimeError` with the end of the log when the
+    server dies before.
+    Through `setpriv` the kernel sends `stop_with` to the server when the test process dies for any reason.
     """
     user = [f"--reuid={as_user}", f"--regid={as_user}", "--init-groups"] if as_user else []
     with log.open("ab") as output:
@@ -103,7 +110,7 @@ def daemon(
             stderr=subprocess.STDOUT,
             env=environment,
             cwd="/",
-            start_new_session=True,  # Ctrl-C reaches pytest only, which then ends the servers in order
+            start_new_session=True,  # Ctrl-C reaches only pytest, which then stops the servers in order
         )
     try:
         wait_until(ready, process, log)
@@ -113,7 +120,7 @@ def daemon(
 
 
 def wait_until(ready: Callable[[], bool], process: Process, log: Path) -> None:
-    """Wait for `ready()`, at most `START_SECONDS`, and not at all for a process that has died."""
+    """Wait until `ready()` is true. Raises `RuntimeError` after `START_SECONDS`, or when the process has died."""
     deadline = time.monotonic() + START_SECONDS
     while not ready():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -123,7 +130,7 @@ def wait_until(ready: Callable[[], bool], process: Process, log: Path) -> None:
 
 
 def end(process: Process, stop_with: signal.Signals = signal.SIGTERM) -> None:
-    """Ask the process to end, and kill it when it does not within `STOP_SECONDS`."""
+    """Send `stop_with` to the process, and kill it when it is still running after `STOP_SECONDS`."""
     if process.poll() is None:
         process.send_signal(stop_with)
     try:

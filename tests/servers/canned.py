@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that gives every request the same answer, for what no real server can be brought to say."""
+"""A loopback HTTP server that sends one fixed response, for responses that no real server can be made to send."""
 
 import asyncio
 import ssl
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Canned:
-    """A running server: its address, and the head of every request it was sent."""
+    """A running server: its address, and the head of every request it received."""
 
     url: str
     seen: list[str] = field(default_factory=list)
@@ -19,9 +19,9 @@ class Canned:
 async def answering(
     head: str, body: str = "", *, held_back: int = 0, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Canned]:
-    """Answer `head` (status and reason, then any header lines) and `body`, once per connection, until the block ends.
+    """Respond once per connection with `head` (status, reason and header lines) and `body` until the block ends.
 
-    Content-Length promises `held_back` bytes more than ever come.
+    Content-Length announces `held_back` more bytes than are sent.
     """
     served: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     canned = Canned("")
@@ -32,13 +32,14 @@ async def answering(
         served[task] = writer
         try:
             canned.seen.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
-            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {len(body) + held_back}\r\nConnection: close\r\n\r\n{body}".encode())
+            length = len(body) + held_back
+            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}".encode())
             await writer.drain()
             writer.write_eof()
-            while await reader.read(65536):  # a reset would take the answer away while the client still sends
+            while await reader.read(65536):  # a reset while the client still sends would discard the response
                 pass
         except (OSError, EOFError):
-            pass  # the client went away
+            pass  # the client disconnected
         finally:
             writer.close()
             del served[task]

@@ -1,4 +1,4 @@
-"""A throwaway clamd for tests, with a tiny signature database of its own: the EICAR test virus and Debian's ClamAV test file."""
+"""A temporary clamd for tests with a tiny signature database: the EICAR test virus and Debian's ClamAV test file."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.servers import daemon, free_port, require
 
-# A body signature at any offset of any kind of file, kept in hex so that this file is no test virus itself.
+# A signature that matches at any offset of any file; in hex, so that this file is not a test virus itself.
 _EICAR_HEX = (
     "58354f2150254041505b345c505a58353428505e2937434329377d24"
     "45494341522d5354414e444152442d414e544956495255532d544553542d46494c452124482b482a"
@@ -41,12 +41,12 @@ _OPTIONS = {
 }
 
 LARGEST = {"StreamMaxLength": "600M", "MaxFileSize": "600M"}
-"""Options of one that scans the largest files. Each service looks how much is scanned, which costs clamd seconds then."""
+"""Options for the largest files. Each service then probes how much is scanned, which takes clamd seconds."""
 
 
 @dataclass(frozen=True)
 class Clamd:
-    """A running daemon: `address` is its unix socket and `tcp_address` its port, as the setting `SLUICE_CLAMD` names them."""
+    """A running daemon: its addresses have the form of the setting `SLUICE_CLAMD`."""
 
     socket: Path
     port: int
@@ -70,10 +70,10 @@ def running_clamd(
     signatures: Mapping[str, str] | None = None,
     base: Mapping[str, str] = _OPTIONS,
 ) -> Iterator[Clamd]:
-    """Run a daemon in `folder` until the block ends; 0.8 s to start. Skips the test where clamd is not installed.
+    """Run a daemon in `folder` until the block ends; 0.8 s to start. Skips the test when clamd is not installed.
 
-    `options` replace those of clamd.conf, say `{"StreamMaxLength": "1M"}` or `LARGEST`; `signatures` are further files of the database. `base` is all
-    else that stands in clamd.conf.
+    `options` override those of `base`, for example `{"StreamMaxLength": "1M"}` or `LARGEST`; `signatures` are further
+    files of the database.
     """
     require("ClamAV", "clamd", apt="clamav-daemon")
     for part in ("db", "tmp"):

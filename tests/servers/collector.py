@@ -1,4 +1,4 @@
-"""A small OpenTelemetry collector on loopback: it takes spans by OTLP over HTTP and keeps them. What they should say stands in the tests."""
+"""A small OpenTelemetry collector on loopback that receives spans by OTLP over HTTP and keeps them."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True)
 class Span:
-    """One span as it was sent."""
+    """One span as it was received."""
 
     name: str
     trace_id: str
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass
 class Collector:
-    """A running collector: its endpoint, all spans so far, and every byte that it was sent."""
+    """A running collector: its endpoint, all spans so far, and every byte that it received."""
 
     endpoint: str
     spans: list[Span] = field(default_factory=list)
@@ -34,13 +34,13 @@ class Collector:
     paths: set[str] = field(default_factory=set)
 
     def trace_of(self, request_id: str) -> list[Span]:
-        """Answer the spans of one request."""
+        """Return the spans of one request."""
         return [span for span in list(self.spans) if span.attributes.get("sluice.request_id") == request_id]
 
 
 @contextmanager
 def running_collector() -> Iterator[Collector]:
-    """Take spans until the block ends."""
+    """Run a collector until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -52,7 +52,7 @@ def running_collector() -> Iterator[Collector]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_words: object) -> None:  # nobody reads it
+        def log_message(self, *_words: object) -> None:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that loses what it is told to lose. It stands between a client under test and a real server."""
+"""A loopback TCP proxy that injects faults between a client under test and a real server."""
 
 import asyncio
 import contextlib
@@ -11,32 +11,32 @@ from functools import partial
 from socket import SO_LINGER, SOL_SOCKET
 
 _PIECE = 64 * 1024
-_LATE_SECONDS = 0.2
+_DELAY_SECONDS = 0.2
 
 
 class Fault(Enum):
-    """What happens to bytes from now on, on open connections too."""
+    """What the proxy does to bytes from now on, on open connections too."""
 
     NONE = "bytes pass both ways"
-    BLACK_HOLE = "bytes are taken and go nowhere"
+    BLACK_HOLE = "bytes are read and discarded"
     RESET = "the connection is reset at its first byte"
-    LOST_ANSWER = "requests arrive; instead of an answer the connection is reset"
-    SLOW = "every piece is passed on, each 0.2 s late"
-    CUT = "the first half of an answer arrives, then the connection is reset"
-    NO_END = "bytes pass both ways; that the server has closed a connection is not told"
+    LOST_ANSWER = "requests arrive; the connection is reset instead of a response"
+    SLOW = "every piece is forwarded 0.2 s late"
+    CUT = "the first half of a response arrives, then the connection is reset"
+    NO_END = "bytes pass both ways, but the client never sees the server close a connection"
     DOWN = "connections are reset as soon as they are made, open ones at their next byte"
 
 
 @dataclass
 class FaultProxy:
-    """A running proxy: set `fault` to change what it does to its first `faulty` connections (None: to all)."""
+    """A running proxy. `fault` applies to its first `faulty` connections, or to all when that is None."""
 
     port: int = 0
     fault: Fault = Fault.NONE
     faulty: int | None = None
     connections: int = 0
     answered: int = 0
-    """How many pieces have been passed on to clients."""
+    """How many pieces have been forwarded to clients."""
 
     @property
     def endpoint(self) -> str:
@@ -44,13 +44,13 @@ class FaultProxy:
         return f"http://127.0.0.1:{self.port}"
 
     def fault_on(self, connection: int) -> Fault:
-        """Answer what happens to the connection of that number, which begins at 1."""
+        """Return the fault of the connection with that number; the first is 1."""
         return self.fault if self.faulty is None or connection <= self.faulty else Fault.NONE
 
 
 @asynccontextmanager
 async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[FaultProxy]:
-    """Stand before `http://127.0.0.1:PORT`, at an address of this machine, until the block ends."""
+    """Run a proxy on `host` in front of `endpoint`, `http://127.0.0.1:PORT`, until the block ends."""
     proxy = FaultProxy()
     target = int(endpoint.rpartition(":")[2])
     served: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
@@ -61,18 +61,18 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
         if fault() is Fault.DOWN:
             _reset(writer)
             return
-        behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", target)
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", target)
         task = asyncio.current_task()
         assert task is not None
-        served[task] = (writer, behind_writer)
+        served[task] = (writer, server_writer)
         try:
-            async with asyncio.TaskGroup() as ways:
-                ways.create_task(_up(fault, reader, behind_writer))
-                ways.create_task(_down(proxy, fault, behind_reader, writer))
+            async with asyncio.TaskGroup() as directions:
+                directions.create_task(_to_server(fault, reader, server_writer))
+                directions.create_task(_to_client(proxy, fault, server_reader, writer))
         except* OSError:
             _reset(writer)
         finally:
-            behind_writer.close()
+            server_writer.close()
             writer.close()
             del served[task]
 
@@ -82,28 +82,30 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
         yield proxy
     finally:
         server.close()
-        for both in served.values():
-            for writer in both:
+        for writers in served.values():
+            for writer in writers:
                 writer.transport.abort()
         await asyncio.gather(*served)
         await server.wait_closed()
 
 
-async def _up(fault: Callable[[], Fault], reader: asyncio.StreamReader, behind: asyncio.StreamWriter) -> None:
+async def _to_server(fault: Callable[[], Fault], reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
     while piece := await reader.read(_PIECE):
         if fault() in {Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
         if fault() is Fault.SLOW:
-            await asyncio.sleep(_LATE_SECONDS)
+            await asyncio.sleep(_DELAY_SECONDS)
         if fault() is not Fault.BLACK_HOLE:
-            behind.write(piece)
-            await behind.drain()
+            server.write(piece)
+            await server.drain()
     with contextlib.suppress(OSError):
-        behind.write_eof()
+        server.write_eof()
 
 
-async def _down(proxy: FaultProxy, fault: Callable[[], Fault], behind: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-    while piece := await behind.read(_PIECE):
+async def _to_client(
+    proxy: FaultProxy, fault: Callable[[], Fault], server: asyncio.StreamReader, client: asyncio.StreamWriter
+) -> None:
+    while piece := await server.read(_PIECE):
         if fault() in {Fault.LOST_ANSWER, Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
         if fault() is Fault.CUT:
@@ -120,6 +122,6 @@ async def _down(proxy: FaultProxy, fault: Callable[[], Fault], behind: asyncio.S
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     connection = writer.get_extra_info("socket")
-    with contextlib.suppress(OSError):  # the other side was faster
+    with contextlib.suppress(OSError):  # already closed by the peer
         connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

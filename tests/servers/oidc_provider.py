@@ -1,4 +1,4 @@
-"""A real OIDC issuer (npm's `oidc-provider`) for tests. Its packages are installed by `make servers`, where node and npm are."""
+"""A real OIDC issuer for tests, npm's `oidc-provider`. `make servers` installs its packages when node and npm exist."""
 
 import shutil
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ AUDIENCE = "urn:sluice:api"
 
 @dataclass(frozen=True)
 class OidcProvider:
-    """A running issuer. Its two clients, `first` and `second`, are of the tenants `ten_of_first` and `ten_of_second`."""
+    """A running issuer. Its clients `first` and `second` belong to the tenants `ten_of_first` and `ten_of_second`."""
 
     port: int
     log: Path
@@ -28,7 +28,7 @@ class OidcProvider:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of a service that believes it."""
+        """The settings of a service that trusts this issuer."""
         return {
             "OIDC_ISSUER": self.issuer,
             "OIDC_JWKS_URL": f"{self.issuer}/jwks",
@@ -39,17 +39,21 @@ class OidcProvider:
 
     @property
     def times_asked(self) -> int:
-        return self.log.read_text().count("keys asked for")
+        """How often its keys were requested."""
+        return self.log.read_text().count("keys requested")
 
     def token(self, client: str, scope: str) -> str:
+        """Return an access token for one of the two clients."""
         form = {"grant_type": "client_credentials", "scope": scope}
-        answer = httpx.post(f"{self.issuer}/token", data=form, auth=(client, f"{client}-secret-0123456789"), timeout=20)
-        return str(answer.raise_for_status().json()["access_token"])
+        response = httpx.post(
+            f"{self.issuer}/token", data=form, auth=(client, f"{client}-secret-0123456789"), timeout=20
+        )
+        return str(response.raise_for_status().json()["access_token"])
 
 
 @contextmanager
 def running_oidc_provider(folder: Path, port: int | None = None) -> Iterator[OidcProvider]:
-    """Run the issuer, with new keys, until the block ends; skips where it cannot be run."""
+    """Run the issuer with new keys until the block ends. Skips the test when its packages are missing."""
     if shutil.which("node") is None or not (_FOLDER / "node_modules").exists():
         pytest.skip("this setup has no oidc-provider: `make servers` installs it where node and npm are")
     provider = OidcProvider(port or free_port(), folder / "issuer.log")

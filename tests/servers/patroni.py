@@ -1,4 +1,7 @@
-"""Three PostgreSQL nodes under Patroni, with one etcd, for tests of a failover: replication is synchronous, so no commit is lost with a primary."""
+"""Three PostgreSQL nodes under Patroni with one etcd, for failover tests.
+
+Replication is synchronous, so no commit is lost with a primary.
+"""
 
 import contextlib
 import json
@@ -21,23 +24,23 @@ from tests.servers.postgres import programs_of
 
 NODES = 3
 LEASE_SECONDS = 20
-"""So long Patroni believes in a primary that says nothing: it is the least that Patroni takes."""
+"""How long Patroni trusts a silent primary; the smallest value that it accepts."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One PostgreSQL and the Patroni that watches it, which also answers questions over HTTP."""
+    """One PostgreSQL and the Patroni that manages it, with its REST port."""
 
     name: str
     port: int
     rest: int
     data: Path
-    watcher: Popen[bytes]
+    patroni: Popen[bytes]
 
     def kill(self) -> None:
-        """End both at once, as a machine does that loses its power."""
+        """Kill both at once, like a power failure."""
         postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
-        self.watcher.kill()
+        self.patroni.kill()
         os.kill(postmaster, signal.SIGKILL)
 
 
@@ -48,25 +51,29 @@ class Cluster:
     nodes: Sequence[Node]
 
     def url(self, database: str) -> str:
-        """Answer the URL that finds the primary, whichever node that is."""
+        """Return a URL with all nodes that connects to the current primary."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         return f"postgresql://postgres@{hosts}/{database}?target_session_attrs=read-write"
 
     def members(self) -> list[dict[str, Any]]:
-        """Answer what the nodes say of each other, as the first of them that answers has it."""
+        """Return the cluster's members as the first responding node reports them."""
         for node in self.nodes:
             with contextlib.suppress(httpx.TransportError, json.JSONDecodeError):
-                answer: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{node.rest}/cluster", timeout=3).json()["members"]
-                return answer
+                members: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{node.rest}/cluster", timeout=3).json()[
+                    "members"
+                ]
+                return members
         return []
 
     def primary(self) -> Node | None:
-        """Answer the node that takes writes, None while there is none."""
-        leading = {member["name"] for member in self.members() if member["role"] == "leader" and member["state"] == "running"}
+        """Return the node that accepts writes, or None while there is none."""
+        leading = {
+            member["name"] for member in self.members() if member["role"] == "leader" and member["state"] == "running"
+        }
         return next((node for node in self.nodes if node.name in leading), None)
 
     def is_whole(self) -> bool:
-        """Say whether there is a primary, a standby that confirms each commit, and a third."""
+        """Return whether there are a primary, a synchronous standby and a replica."""
         members = self.members()
         roles = sorted(member["role"] for member in members if member["state"] in {"running", "streaming"})
         return roles == ["leader", "replica", "sync_standby"]
@@ -74,7 +81,7 @@ class Cluster:
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """Run all of it until the block ends; about 10 s to start. Skips the test where Patroni or etcd is not installed."""
+    """Run the cluster until the block ends; 10 s to start. Skips the test when Patroni or etcd is not installed."""
     require("Patroni", "patroni", "etcd", apt="patroni etcd-server python3-psycopg2 postgresql")
     folder.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="sluice-test-patroni-"))  # the user `postgres` cannot enter pytest's folders
@@ -85,7 +92,10 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
         with ExitStack() as stack:
             etcd = stack.enter_context(_running_etcd(home, folder, as_user))
             yield Cluster(
-                [stack.enter_context(_running_node(f"n{number}", etcd, home, folder, as_user)) for number in range(1, NODES + 1)]
+                [
+                    stack.enter_context(_running_node(f"n{number}", etcd, home, folder, as_user))
+                    for number in range(1, NODES + 1)
+                ]
             )
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -94,7 +104,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 @contextmanager
 def _running_etcd(home: Path, folder: Path, as_user: str | None) -> Iterator[int]:
     port, peer = free_port(), free_port()
-    words = {
+    options = {
         "name": "e",
         "data-dir": f"{home}/etcd",
         "listen-client-urls": f"http://127.0.0.1:{port}",
@@ -104,8 +114,10 @@ def _running_etcd(home: Path, folder: Path, as_user: str | None) -> Iterator[int
         "initial-cluster": f"e=http://127.0.0.1:{peer}",
         "log-level": "error",
     }
-    command = ["etcd", *(part for name, value in words.items() for part in (f"--{name}", value))]
-    with daemon(command, folder / "etcd.log", ready=lambda: _answers(f"http://127.0.0.1:{port}/health"), as_user=as_user):
+    command = ["etcd", *(part for name, value in options.items() for part in (f"--{name}", value))]
+    with daemon(
+        command, folder / "etcd.log", ready=lambda: _answers(f"http://127.0.0.1:{port}/health"), as_user=as_user
+    ):
         yield port
 
 
@@ -117,9 +129,11 @@ def _running_node(name: str, etcd: int, home: Path, folder: Path, as_user: str |
     if as_user:
         os.chown(config, pwd.getpwnam(as_user).pw_uid, -1)
     ready = f"http://127.0.0.1:{rest}/health"
-    with daemon(["patroni", str(config)], folder / f"{name}.log", ready=lambda: _answers(ready), as_user=as_user) as watcher:
+    with daemon(
+        ["patroni", str(config)], folder / f"{name}.log", ready=lambda: _answers(ready), as_user=as_user
+    ) as patroni:
         try:
-            yield Node(name, port, rest, data, watcher)
+            yield Node(name, port, rest, data, patroni)
         finally:
             _stop(data, as_user)
 
@@ -132,7 +146,7 @@ def _config(name: str, etcd: int, port: int, rest: int, home: Path) -> dict[str,
         "synchronous_mode": True,
         "postgresql": {"use_pg_rewind": True, "parameters": {"max_connections": 100, "fsync": "off"}},
     }
-    who = {"username": "postgres"}
+    login = {"username": "postgres"}
     return {
         "scope": "sluice",
         "name": name,
@@ -141,7 +155,11 @@ def _config(name: str, etcd: int, port: int, rest: int, home: Path) -> dict[str,
         "bootstrap": {
             "dcs": shared,
             "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "no-sync", {"auth": "trust"}],
-            "pg_hba": ["host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust", "local all all trust"],
+            "pg_hba": [
+                "host all all 127.0.0.1/32 trust",
+                "host replication all 127.0.0.1/32 trust",
+                "local all all trust",
+            ],
         },
         "postgresql": {
             "listen": f"127.0.0.1:{port}",
@@ -149,14 +167,14 @@ def _config(name: str, etcd: int, port: int, rest: int, home: Path) -> dict[str,
             "data_dir": str(home / name),
             "bin_dir": str(programs_of()),
             "pgpass": str(home / f"pgpass-{name}"),
-            "authentication": {"superuser": who, "replication": who, "rewind": who},
+            "authentication": {"superuser": login, "replication": login, "rewind": login},
             "parameters": {"unix_socket_directories": str(home)},
         },
     }
 
 
 def _stop(data: Path, as_user: str | None) -> None:
-    """End the server too, where its watcher was killed or could not."""
+    """Stop PostgreSQL when its Patroni was killed or failed to."""
     with contextlib.suppress(OSError, RuntimeError):
         drop = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--init-groups"] if as_user else []
         if (data / "postmaster.pid").exists():

@@ -1,4 +1,4 @@
-"""A throwaway pgbouncer for tests, in transaction mode, before a throwaway PostgreSQL."""
+"""A temporary PgBouncer for tests, in transaction mode, in front of a temporary PostgreSQL."""
 
 import os
 import pwd
@@ -28,15 +28,20 @@ max_client_conn = 500
 
 @contextmanager
 def running_pgbouncer(folder: Path, postgres: Postgres, *, servers: int) -> Iterator[int]:
-    """Run one with `servers` connections to each database until the block ends, and answer its port. Skips where there is none."""
+    """Run one until the block ends and yield its port; skip the test when it is not installed.
+
+    `servers` is the number of its connections to each database.
+    """
     require("PgBouncer", "pgbouncer", apt="pgbouncer")
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     home = Path(tempfile.mkdtemp(prefix="sluice-test-pgbouncer-"))  # the user `postgres` cannot enter pytest's folders
     try:
-        (home / "pgbouncer.ini").write_text(_CONFIG.format(server_port=postgres.port, port=port, folder=home, servers=servers))
+        (home / "pgbouncer.ini").write_text(
+            _CONFIG.format(server_port=postgres.port, port=port, folder=home, servers=servers)
+        )
         (home / "users").write_text(f'"postgres" ""\n"{ROLE}" ""\n')
-        as_user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
+        as_user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
         if as_user:
             owner = pwd.getpwnam(as_user)
             for path in (home, *home.iterdir()):

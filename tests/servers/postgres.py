@@ -1,4 +1,4 @@
-"""A throwaway PostgreSQL server for tests. The schema comes from the migrations, not from here."""
+"""A temporary PostgreSQL server for tests, without a schema."""
 
 import os
 import pwd
@@ -15,9 +15,9 @@ from typing import Final
 from tests.servers import daemon, free_port, listens, missing, run
 
 ROLE: Final = "sluice_service"
-"""Whom a service of two roles works as: nothing is granted to it but by migrations."""
+"""The role of a service with two roles; only migrations grant anything to it."""
 
-# fast, not durable: the data lives as long as one test run
+# Fast and not durable: the data lives as long as one test run.
 _OPTIONS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -32,7 +32,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Postgres:
-    """A running server, reached as its superuser `postgres` without a password."""
+    """A running server; its superuser `postgres` has no password."""
 
     port: int
     programs: Path
@@ -40,46 +40,52 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """The maintenance database, as SQLAlchemy names it. Tests work in a database of their own: `createdb()`."""
+        """The SQLAlchemy URL of the maintenance database. Tests create a database of their own with `createdb()`."""
         return self.url_of("postgres")
 
     def url_of(self, database: str) -> str:
-        """Answer the SQLAlchemy URL of one database."""
+        """Return the SQLAlchemy URL of one database."""
         return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
 
     def createdb(self, *, template: str = "template0") -> str:
-        """Make a fresh database, a copy of `template` (about 75 ms), and answer its URL.
+        """Create a database, a copy of `template` (about 75 ms), and return its URL.
 
-        The name of the database is the last part of the URL; nobody may be connected to a template while it is copied.
+        Its name is the last part of the URL. Nothing may be connected to the template while it is copied.
         """
         name = f"test_{next(self._numbers)}"
         self.psql(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url_of(name)
 
     def for_service(self, url: str) -> str:
-        """Answer the URL of the same database for a role that owns nothing in it; the role is made where there is none."""
-        made = f"IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN CREATE ROLE {ROLE} LOGIN; END IF"
-        self.psql(f"DO $$ BEGIN {made}; END $$")
+        """Return the URL of the same database for `ROLE`, which owns nothing in it and is created if missing."""
+        create = f"IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN CREATE ROLE {ROLE} LOGIN; END IF"
+        self.psql(f"DO $$ BEGIN {create}; END $$")
         return url.replace("//postgres@", f"//{ROLE}@")
 
     def dump(self, url: str) -> bytes:
-        """Answer what `pg_dump` writes of one database, as its owner's backup would have it."""
+        """Return the output of `pg_dump` for one database, run as its owner."""
         name = url.rpartition("/")[2]
-        return run([str(self.programs / "pg_dump"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name]).encode()
+        return run(
+            [str(self.programs / "pg_dump"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name]
+        ).encode()
 
     def psql(self, statement: str, *, database: str = "postgres") -> str:
-        """Run one statement and answer its rows as text, a line each, columns parted by `|`."""
+        """Run one statement and return its rows as text, one per line, with columns separated by `|`."""
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]
-        return run([str(self.programs / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", statement])
+        return run(
+            [str(self.programs / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", statement]
+        )
 
 
 @contextmanager
 def running_postgres(
     folder: Path, *, port: int | None = None, identity: tuple[bytes, bytes] | None = None, trusted: bytes | None = None
 ) -> Iterator[Postgres]:
-    """Run a server with its log in `folder` until the block ends; skip the test where PostgreSQL is not installed.
+    """Run a server with its log in `folder` until the block ends; skip the test when PostgreSQL is not installed.
 
-    With an `identity` (certificate and private key, PEM) it speaks TLS to those who ask for it. With a `trusted` certificate besides, `ROLE` is let in by it or one that it signed, and by nothing else. Its data live in `folder` too, except under root: initdb refuses root, and the user `postgres` cannot enter pytest's folders.
+    With an `identity` (certificate and private key, PEM) it offers TLS. With a `trusted` certificate, `ROLE` can log in
+    only with that certificate or one signed by it. The data are in `folder` too, except under root: initdb refuses
+    root, and the user `postgres` cannot enter pytest's folders.
     """
     programs = programs_of()
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,8 +100,10 @@ def running_postgres(
             settings |= _certificates(data, trusted)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(server.port), *options]
-        # SIGQUIT is the immediate shutdown: nothing here is worth a checkpoint
-        with daemon(command, folder / "postgres.log", ready=lambda: _answers(server), as_user=as_user, stop_with=signal.SIGQUIT):
+        # SIGQUIT is the immediate shutdown, without a checkpoint.
+        with daemon(
+            command, folder / "postgres.log", ready=lambda: _answers(server), as_user=as_user, stop_with=signal.SIGQUIT
+        ):
             yield server
 
 
@@ -103,7 +111,7 @@ def _tls(data: Path, identity: tuple[bytes, bytes], as_user: str | None) -> dict
     paths = {"ssl_cert_file": data / "server.crt", "ssl_key_file": data / "server.key"}
     for path, content in zip(paths.values(), identity, strict=True):
         path.write_bytes(content)
-        path.chmod(0o600)  # it refuses a key that others can read
+        path.chmod(0o600)  # PostgreSQL refuses a key that others can read
         if as_user:
             os.chown(path, pwd.getpwnam(as_user).pw_uid, -1)
     return {"ssl": "on", **{name: str(path) for name, path in paths.items()}}
@@ -117,7 +125,7 @@ def _certificates(data: Path, trusted: bytes) -> dict[str, str]:
 
 
 def programs_of() -> Path:
-    """Answer the folder of the newest installed server's programs; Debian keeps them off PATH."""
+    """Return the folder with the programs of the newest installed server; Debian keeps them off PATH."""
     versions = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if versions:
         return max(versions, key=lambda path: float(path.parent.name))
@@ -142,7 +150,7 @@ def _data_folder(folder: Path) -> Iterator[Path]:
 
 
 def _answers(server: Postgres) -> bool:
-    if not listens(server.port):  # cheaper than a program that finds out
+    if not listens(server.port):  # cheaper than starting psql
         return False
     try:
         return server.psql("SELECT 1").strip() == "1"

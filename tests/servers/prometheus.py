@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback that scrapes what it is told to, every half second. What is asked of it stands in the tests."""
+"""A real Prometheus on loopback that scrapes its targets every half second."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,21 +19,21 @@ class Prometheus:
     url: str
 
     def ask(self, path: str, **query: str) -> Any:
-        """Answer the data of one question to its HTTP API, which must be understood."""
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
-        body = answer.json()
+        """Return the data of a successful request to its HTTP API."""
+        response = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
+        body = response.json()
         assert body["status"] == "success", f"{query}: {body}"
         return body["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Answer the series that an expression finds now."""
+        """Return the series that an expression yields now."""
         result: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
         return result
 
 
 @contextmanager
 def running_prometheus(folder: Path, shipped: Path, targets: Mapping[str, str], token: str) -> Iterator[Prometheus]:
-    """Run it on a copy of the configuration in `shipped`, with its example targets replaced, until the block ends."""
+    """Run it with a copy of the configuration in `shipped`, its example targets replaced, until the block ends."""
     require("Prometheus", "prometheus", "promtool", apt="prometheus")
     shutil.copytree(shipped, folder / "conf")
     config = folder / "conf" / "prometheus.yml"

@@ -1,4 +1,4 @@
-"""HAProxy and nginx for tests, each with its own file of `deploy/`, before servers on loopback."""
+"""HAProxy and nginx for tests, each with its configuration from `deploy/`, in front of servers on loopback."""
 
 import os
 import re
@@ -28,9 +28,9 @@ http {{
 
 @contextmanager
 def running_haproxy(folder: Path, ports: Sequence[int], port: int, *, identity: Path | None = None) -> Iterator[None]:
-    """Run one before three servers on `port` until the block ends. Skips the test where there is none.
+    """Run one on `port` in front of three servers until the block ends. Skips the test when it is not installed.
 
-    With an `identity` (a file with certificate and key, PEM) it speaks TLS, as it is meant to.
+    With an `identity` (a file with certificate and key, PEM) it serves TLS.
     """
     require("HAProxy", "haproxy", apt="haproxy")
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,21 +47,24 @@ def running_haproxy(folder: Path, ports: Sequence[int], port: int, *, identity: 
 
 @contextmanager
 def running_nginx(folder: Path, ports: Sequence[int], port: int, *, identity: Path | None = None) -> Iterator[None]:
-    """Run one before three servers on `port` until the block ends. Skips the test where there is none.
+    """Run one on `port` in front of three servers until the block ends. Skips the test when it is not installed.
 
-    With an `identity` (a file with certificate and key, PEM) it speaks TLS, as it is meant to; without, its lines on TLS are left out.
+    With an `identity` (a file with certificate and key, PEM) it serves TLS; without one, its TLS directives are
+    removed.
     """
     require("nginx", "nginx", apt="nginx-light")
     folder.mkdir(parents=True, exist_ok=True)
-    words = (DEPLOY / "nginx.conf").read_text()
+    text = (DEPLOY / "nginx.conf").read_text()
     for number, server in enumerate(ports, start=1):
-        words = words.replace(f"127.0.0.1:800{number} ", f"127.0.0.1:{server} ")
+        text = text.replace(f"127.0.0.1:800{number} ", f"127.0.0.1:{server} ")
     if identity is None:
-        words = re.sub(r"^ +ssl_.*\n", "", words, flags=re.MULTILINE).replace("listen 443 ssl http2;", f"listen 127.0.0.1:{port};")
+        text = re.sub(r"^ +ssl_.*\n", "", text, flags=re.MULTILINE).replace(
+            "listen 443 ssl http2;", f"listen 127.0.0.1:{port};"
+        )
     else:
-        words = words.replace("listen 443 ", f"listen 127.0.0.1:{port} ")
-        words = re.sub(r"/etc/nginx/sluice\.(crt|key)", str(identity), words)
-    (folder / "sluice.conf").write_text(words)
+        text = text.replace("listen 443 ", f"listen 127.0.0.1:{port} ")
+        text = re.sub(r"/etc/nginx/sluice\.(crt|key)", str(identity), text)
+    (folder / "sluice.conf").write_text(text)
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder))
     command = ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
     with daemon(command, folder / "nginx.log", ready=lambda: listens(port)):

@@ -1,4 +1,4 @@
-"""A one-machine Ceph Object Gateway for tests: a real S3 with signatures, conditional puts and multipart uploads. Buckets start empty."""
+"""A Ceph Object Gateway on one machine for tests: a real S3 with signatures, conditional puts and multipart uploads."""
 
 import os
 import secrets
@@ -79,23 +79,23 @@ class RadosGateway:
     access_key: str
     secret_key: str
     region: str = "us-east-1"
-    client: Any = field(default=None, repr=False)  # botocore's S3 client is untyped; tests look into the store with it
+    client: Any = field(default=None, repr=False)  # botocore's S3 client, which is untyped
 
     def create_bucket(self, name: str) -> str:
-        """Make a bucket (3 to 63 characters) and answer its name."""
+        """Create a bucket with a name of 3 to 63 characters and return the name."""
         self.client.create_bucket(Bucket=name)
         return name
 
     def fresh_bucket(self) -> str:
-        """Make a bucket that no other test uses and answer its name."""
+        """Create a bucket that no other test uses and return its name."""
         return self.create_bucket(f"test-{secrets.token_hex(8)}")
 
     def keys(self, bucket: str) -> list[str]:
-        """Answer the keys of all objects of a bucket (at most 1,000), in order."""
+        """Return the keys of the objects in a bucket (at most 1,000), in order."""
         return [found["Key"] for found in self.client.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
     def unfinished_uploads(self, bucket: str) -> list[str]:
-        """Answer the keys of all multipart uploads that were neither completed nor aborted."""
+        """Return the keys of all multipart uploads that were neither completed nor aborted."""
         return [found["Key"] for found in self.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])]
 
 
@@ -103,7 +103,7 @@ class RadosGateway:
 def running_radosgw(folder: Path) -> Iterator[RadosGateway]:
     """Run monitor, storage daemon (objects in memory) and gateway until the block ends; 2 to 6 s to start.
 
-    Skips the test where they are not installed.
+    Skips the test when they are not installed.
     """
     programs = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "radosgw", "radosgw-admin", "setpriv")
     require("Ceph Object Gateway", *programs, apt="radosgw ceph-mon ceph-osd ceph-common")
@@ -144,7 +144,9 @@ def _start_monitor(daemons: ExitStack, folder: Path, environment: dict[str, str]
     def in_quorum() -> bool:
         return _succeeds(["ceph", "-s", "--connect-timeout", "5"], environment) is not None
 
-    daemons.enter_context(daemon(["ceph-mon", "-i", "a", "-f"], folder / "mon.log", ready=in_quorum, environment=environment))
+    daemons.enter_context(
+        daemon(["ceph-mon", "-i", "a", "-f"], folder / "mon.log", ready=in_quorum, environment=environment)
+    )
 
 
 def _start_osd(daemons: ExitStack, folder: Path, environment: dict[str, str]) -> None:
@@ -156,13 +158,15 @@ def _start_osd(daemons: ExitStack, folder: Path, environment: dict[str, str]) ->
     def is_up() -> bool:
         return "1 up" in (_succeeds(["ceph", "osd", "stat"], environment) or "")
 
-    daemons.enter_context(daemon(["ceph-osd", "-i", "0", "-f"], folder / "osd.log", ready=is_up, environment=environment))
+    daemons.enter_context(
+        daemon(["ceph-osd", "-i", "0", "-f"], folder / "osd.log", ready=is_up, environment=environment)
+    )
 
 
 def _with_user(endpoint: str, environment: dict[str, str]) -> RadosGateway:
     access_key, secret_key = f"TEST{secrets.token_hex(8).upper()}", secrets.token_hex(20)
-    who = ["--uid=test", "--display-name=test", f"--access-key={access_key}", f"--secret-key={secret_key}"]
-    run(["radosgw-admin", "-n", "client.rgw", "user", "create", *who], environment=environment)
+    options = ["--uid=test", "--display-name=test", f"--access-key={access_key}", f"--secret-key={secret_key}"]
+    run(["radosgw-admin", "-n", "client.rgw", "user", "create", *options], environment=environment)
     client = botocore.session.Session().create_client(
         "s3",
         region_name="us-east-1",

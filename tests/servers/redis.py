@@ -1,4 +1,4 @@
-"""A throwaway Redis server for tests, with its data in memory only."""
+"""A temporary Redis server for tests, with its data in memory only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,16 +17,18 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Its address, as the setting `SLUICE_REDIS_URL` names it."""
+        """Its address in the form of the setting `SLUICE_REDIS_URL`."""
         return f"redis://127.0.0.1:{self.port}/0"
 
 
 @contextmanager
 def running_redis(folder: Path, *, port: int | None = None, options: tuple[str, ...] = ()) -> Iterator[RedisServer]:
-    """Run a server with its log in `folder` until the block ends; 0.2 s to start. Skips the test where Redis is not installed."""
+    """Run a server with its log in `folder` until the block ends. Skips the test when Redis is not installed."""
     require("Redis", "redis-server", apt="redis-server")
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with daemon([*command, "--dir", str(folder), *options], folder / "redis.log", ready=lambda: listens(port)) as process:
+    with daemon(
+        [*command, "--dir", str(folder), *options], folder / "redis.log", ready=lambda: listens(port)
+    ) as process:
         yield RedisServer(port, process.pid)

@@ -1,4 +1,4 @@
-"""The test servers themselves: they start, answer, and are gone afterwards, also after a failure."""
+"""The test servers themselves: they start, respond, and are stopped afterwards, also after a failure."""
 
 import os
 import select
@@ -15,7 +15,7 @@ from tests.servers.postgres import running_postgres
 from tests.servers.radosgw import running_radosgw
 
 
-async def test_each_created_database_is_fresh(tmp_path: Path) -> None:
+async def test_created_databases_are_empty(tmp_path: Path) -> None:
     with running_postgres(tmp_path) as server:
         first, second = server.createdb(), server.createdb()
         connection = await asyncpg.connect(first.replace("+asyncpg", ""))
@@ -25,7 +25,7 @@ async def test_each_created_database_is_fresh(tmp_path: Path) -> None:
     assert not listens(server.port)
 
 
-async def test_a_database_copies_its_template(tmp_path: Path) -> None:
+async def test_createdb_copies_its_template(tmp_path: Path) -> None:
     with running_postgres(tmp_path) as server:
         template = server.createdb().rpartition("/")[2]
         server.psql("CREATE TABLE copied (n int)", database=template)
@@ -33,7 +33,7 @@ async def test_a_database_copies_its_template(tmp_path: Path) -> None:
         assert server.psql("SELECT count(*) FROM copied", database=copy).strip() == "0"
 
 
-def test_the_gateway_keeps_an_object_and_ends_with_the_block(tmp_path: Path) -> None:
+def test_radosgw_stores_an_object_and_stops_with_the_block(tmp_path: Path) -> None:
     with running_radosgw(tmp_path) as gateway:
         bucket = gateway.fresh_bucket()
         gateway.client.put_object(Bucket=bucket, Key="a", Body=b"x")
@@ -41,7 +41,7 @@ def test_the_gateway_keeps_an_object_and_ends_with_the_block(tmp_path: Path) -> 
     assert not listens(int(gateway.endpoint.rpartition(":")[2]))
 
 
-def test_a_server_that_dies_at_its_start_is_reported_with_its_last_words(tmp_path: Path) -> None:
+def test_reports_the_log_of_a_server_that_dies_at_start(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo no room; exit 3"]
     with (
         pytest.raises(RuntimeError, match=r"ended with 3: no room"),
@@ -50,11 +50,15 @@ def test_a_server_that_dies_at_its_start_is_reported_with_its_last_words(tmp_pat
         pass
 
 
-def test_a_server_whose_start_check_fails_is_ended(tmp_path: Path) -> None:
+def test_stops_a_server_whose_ready_check_raises(tmp_path: Path) -> None:
     def fails() -> bool:
         raise LookupError
 
-    command = [sys.executable, "-c", f"import os, time; open('{tmp_path}/pid', 'w').write(str(os.getpid())); time.sleep(600)"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import os, time; open('{tmp_path}/pid', 'w').write(str(os.getpid())); time.sleep(600)",
+    ]
 
     def fails_when_started() -> bool:
         return (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "" and fails()
@@ -65,7 +69,7 @@ def test_a_server_whose_start_check_fails_is_ended(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     port = free_port()
     program = f"""
 import sys
@@ -77,7 +81,9 @@ with daemon(command, Path({str(tmp_path / "log")!r}), ready=lambda: listens({por
     sys.stdin.read()
 """
     root = Path(__file__).parents[2]
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as parent:
         assert parent.stdout is not None
         server = os.pidfd_open(int(parent.stdout.readline()))
         end(parent, signal.SIGKILL)
@@ -88,17 +94,17 @@ with daemon(command, Path({str(tmp_path / "log")!r}), ready=lambda: listens({por
 
 
 def _ends(pidfd: int) -> bool:
-    """Answer whether the process behind `pidfd` ends within ten seconds: its descriptor then becomes readable."""
+    """Return whether the process behind `pidfd` ends within ten seconds; its descriptor then becomes readable."""
     return bool(select.select([pidfd], [], [], 10)[0])
 
 
-def test_a_missing_program_skips_the_test_and_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_skips_and_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="Nowhere is not installed: apt-get install nowhere"):
         require("Nowhere", "no-such-program", apt="nowhere")
 
 
-def test_a_missing_program_fails_under_continuous_integration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="Nowhere is not installed"):
         require("Nowhere", "no-such-program", apt="nowhere")

@@ -1,4 +1,4 @@
-"""A loopback server of asyncio for tests that are not: it runs on a loop and a thread of its own. The servers have modules of their own."""
+"""Run an asyncio server in a thread with its own event loop, for tests that are not async."""
 
 import asyncio
 import queue
@@ -13,7 +13,7 @@ _START_SECONDS = 30
 
 @contextmanager
 def in_a_thread(server: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """Run `server` until the block ends, and answer what it answers."""
+    """Run `server` until the block ends, and yield what it yields."""
     loop, running, stop = asyncio.new_event_loop(), queue.Queue[T](), asyncio.Event()
 
     async def serve() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of both stores use: each store, fresh, and sealed bytes to put into it."""
+"""Fixtures of the storage tests: a new store of each kind, and sealed bytes to put into it."""
 
 import hashlib
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.storage import ObjectStore
-from sluice.engines.storage.local import LocalStore
-from sluice.engines.storage.s3 import S3Store
 from sluice.kit.sealed import Sealed
+from sluice.storage import ObjectStore
+from sluice.storage.local.store import LocalStore
+from sluice.storage.s3.store import S3Store
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]
@@ -19,16 +19,16 @@ MakeS3 = Callable[..., S3Store]
 
 @pytest.fixture
 def seal() -> Iterator[Seal]:
-    """Seals bytes the way the spool does; the descriptors are closed at the end of the test."""
+    """Make sealed bytes like the spool; close their descriptors when the test ends."""
     made: list[int] = []
 
-    def sealed(content: bytes) -> Sealed:
+    def sealed(data: bytes) -> Sealed:
         fd = os.memfd_create("sealed", os.MFD_CLOEXEC)
         made.append(fd)
-        left = memoryview(content)
+        left = memoryview(data)
         while left:
             left = left[os.write(fd, left) :]
-        return Sealed(fd, len(content), hashlib.sha256(content).digest())
+        return Sealed(fd, len(data), hashlib.sha256(data).digest())
 
     yield sealed
     for fd in made:
@@ -48,8 +48,9 @@ def bucket(gateway: RadosGateway) -> str:
 
 
 @pytest.fixture
-def make_s3(gateway: RadosGateway, bucket: str) -> MakeS3:
-    """Makes a store in the test's bucket; named arguments replace single settings."""
+async def make_s3(gateway: RadosGateway, bucket: str) -> AsyncIterator[MakeS3]:
+    """Make a store in the bucket of the test; named arguments replace single settings. Closed when the test ends."""
+    stores: list[S3Store] = []
 
     def made(**changed: object) -> S3Store:
         settings: dict[str, object] = {
@@ -59,9 +60,12 @@ def make_s3(gateway: RadosGateway, bucket: str) -> MakeS3:
             "secret_access_key": gateway.secret_key,
             "endpoint_url": gateway.endpoint,
         }
-        return S3Store(**(settings | changed))  # type: ignore[arg-type]  # the settings of each test differ in kind
+        stores.append(S3Store(**(settings | changed)))  # type: ignore[arg-type]  # the settings have different types
+        return stores[-1]
 
-    return made
+    yield made
+    for store in stores:
+        await store.aclose()
 
 
 @pytest.fixture
@@ -71,11 +75,11 @@ def s3_store(make_s3: MakeS3) -> S3Store:
 
 @pytest.fixture(params=["local", "s3_store"])
 def store(request: pytest.FixtureRequest) -> ObjectStore:
-    """Either store in turn: what holds for one holds for the other."""
+    """Each store in turn: both fulfil the contract."""
     found: ObjectStore = request.getfixturevalue(request.param)
     return found
 
 
-async def content(store: ObjectStore, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-    """Read an object as a whole."""
+async def read_object(store: ObjectStore, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    """Return the bytes of an object, or of a range of it."""
     return b"".join([chunk async for chunk in store.read(key, start=start, length=length)])

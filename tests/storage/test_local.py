@@ -1,4 +1,4 @@
-"""What only the local store promises: where files lie, and in which order they become durable."""
+"""The local store: where its files are, and in which order they become durable."""
 
 import asyncio
 import errno
@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.storage import StoreFault, disk
-from sluice.engines.storage.local import LocalStore
 from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
-from tests.engines.storage.conftest import Seal, content
+from sluice.storage import StoreError
+from sluice.storage.local import disk
+from sluice.storage.local.store import LocalStore
+from tests.storage.conftest import Seal, read_object
 
 
 def open_files() -> int:
@@ -25,20 +26,22 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def spied_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Answer a list that every folder is added to when it is flushed."""
+def record_synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list to which every synced folder is added."""
     synced: list[Path] = []
     sync_folder = disk.sync_folder
 
-    def spied(folder: Path) -> None:
+    def recording_sync(folder: Path) -> None:
         synced.append(folder)
         sync_folder(folder)
 
-    monkeypatch.setattr(disk, "sync_folder", spied)
+    monkeypatch.setattr(disk, "sync_folder", recording_sync)
     return synced
 
 
-async def test_the_object_lies_under_its_key_and_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_object_is_stored_under_its_key_with_owner_only_mode(
+    local: LocalStore, tmp_path: Path, seal: Seal
+) -> None:
     await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
     root = tmp_path / "store"
     assert (root / "objects/t/c/file.png").read_bytes() == b"x"
@@ -46,101 +49,103 @@ async def test_the_object_lies_under_its_key_and_for_its_owner_only(local: Local
     assert {mode(folder) for folder in (root, root / "objects", root / "objects/t", root / ".tmp")} == {0o700}
 
 
-async def test_no_draft_is_left_after_a_put(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_put_leaves_no_draft(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("a", seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreFault):
+    with pytest.raises(StoreError):
         await local.put("a", seal(b"y"), content_type="text/plain")
     assert list((tmp_path / "store/.tmp").iterdir()) == []
 
 
-async def test_a_symbolic_link_is_no_object(local: LocalStore, tmp_path: Path) -> None:
+async def test_symbolic_link_is_not_an_object(local: LocalStore, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "store/objects/link").symlink_to(tmp_path / "secret")
     assert await local.size("link") is None
-    with pytest.raises(StoreFault):
-        await content(local, "link")
+    with pytest.raises(StoreError):
+        await read_object(local, "link")
 
 
-async def test_two_stores_may_share_a_folder(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_two_stores_can_share_a_folder(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     second = LocalStore(tmp_path / "store")
     await second.put("t/a", seal(b"second"), content_type="text/plain")
-    assert await content(local, "t/a") == b"second"
+    assert await read_object(local, "t/a") == b"second"
     await second.aclose()
 
 
-async def test_of_many_puts_under_one_key_one_wins(local: LocalStore, seal: Seal) -> None:
+async def test_one_of_many_concurrent_puts_to_same_key_wins(local: LocalStore, seal: Seal) -> None:
     puts = [local.put("t/one", seal(bytes([n]) * 1000), content_type="text/plain") for n in range(20)]
     outcomes = await asyncio.gather(*puts, return_exceptions=True)
     [winner] = [n for n, outcome in enumerate(outcomes) if outcome is None]
-    assert await content(local, "t/one") == bytes([winner]) * 1000
+    assert await read_object(local, "t/one") == bytes([winner]) * 1000
 
 
 @pytest.mark.parametrize("shared_extents", [True, False])
-async def test_copying_goes_on_where_the_last_step_ended(
+async def test_copy_continues_where_last_step_ended(
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, *, shared_extents: bool
 ) -> None:
     monkeypatch.setattr(disk, "_COPY_BYTES", 1000)
     monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     body = os.urandom(10_500)
-    sealed = seal(body)  # memory and disk are two file systems: `sendfile`
+    sealed = seal(body)  # memory and disk are different file systems, so the store uses `sendfile`
     if shared_extents:
         (tmp_path / "spool").write_bytes(body)
         with (tmp_path / "spool").open("rb") as spool:
             await local.put("a", Sealed(spool.fileno(), len(body), sealed.sha256), content_type="text/plain")
     else:
         await local.put("a", sealed, content_type="text/plain")
-    assert await content(local, "a") == body
+    assert await read_object(local, "a") == body
 
 
-async def test_a_file_system_that_copies_nothing_is_copied_from_all_the_same(
+async def test_put_falls_back_when_copy_file_range_copies_nothing(
     local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
     monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     await local.put("a", seal(b"x" * 100), content_type="text/plain")
-    assert await content(local, "a") == b"x" * 100
+    assert await read_object(local, "a") == b"x" * 100
 
 
-async def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
+async def test_put_syncs_bytes_before_linking_and_folder_before_returning(
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
     fsync, link = os.fsync, os.link
     root = tmp_path / "store"
 
-    def spied_fsync(fd: int) -> None:
+    def recording_fsync(fd: int) -> None:
         path = Path(f"/proc/self/fd/{fd}").readlink().relative_to(root)
         steps.append("fsync draft" if path.parts[0] == ".tmp" else f"fsync {path}")
         fsync(fd)
 
-    def spied_link(draft: str, target: Path, *, src_dir_fd: int, follow_symlinks: bool) -> None:
+    def recording_link(draft: str, target: Path, *, src_dir_fd: int, follow_symlinks: bool) -> None:
         steps.append(f"link {target.relative_to(root)}")
         link(draft, target, src_dir_fd=src_dir_fd, follow_symlinks=follow_symlinks)
 
-    monkeypatch.setattr(os, "fsync", spied_fsync)
-    monkeypatch.setattr(os, "link", spied_link)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "link", recording_link)
     await local.put("t/c/a", seal(b"x"), content_type="text/plain")
     await local.put("t/c/b", seal(b"x"), content_type="text/plain")
     first = ["fsync draft", "fsync objects", "fsync objects/t", "link objects/t/c/a", "fsync objects/t/c"]
     assert steps == [*first, "fsync draft", "link objects/t/c/b", "fsync objects/t/c"]
 
 
-async def test_what_waits_together_flushes_its_folder_once_and_each_gets_its_own_answer(
+async def test_concurrent_puts_share_one_folder_sync_with_own_results(
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await local.put("t/taken", seal(b"first"), content_type="text/plain")
-    synced = spied_folders(monkeypatch)
+    synced = record_synced_folders(monkeypatch)
     keys = ["t/head", *(f"t/{number}" for number in range(10)), "t/taken", "u/other"]
     outcomes = await asyncio.gather(
         *(local.put(key, seal(key.encode()), content_type="text/plain") for key in keys), return_exceptions=True
     )
     assert [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is not None] == ["t/taken"]
-    assert [await content(local, key) for key in keys] == [b"first" if key == "t/taken" else key.encode() for key in keys]
-    # the first three are stored by themselves, all that came meanwhile together
+    assert [await read_object(local, key) for key in keys] == [
+        b"first" if key == "t/taken" else key.encode() for key in keys
+    ]
+    # the first three puts are stored alone, all that arrived meanwhile together
     assert synced.count(tmp_path / "store/objects/t") == 4
 
 
-async def test_a_nameless_file_of_the_same_file_system_becomes_the_object_and_nothing_is_copied(
+async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
     local: LocalStore, tmp_path: Path, seal: Seal
 ) -> None:
     body = os.urandom(300_000)
@@ -153,123 +158,121 @@ async def test_a_nameless_file_of_the_same_file_system_becomes_the_object_and_no
     assert first.stat().st_ino == os.fstat(spool).st_ino
     assert mode(first) == 0o600
     os.close(spool)
-    assert second.stat().st_ino != first.stat().st_ino  # it has a name by now: a second object is one of its own
+    assert second.stat().st_ino != first.stat().st_ino  # the file has a name by now, so the second object is a copy
     assert first.read_bytes() == second.read_bytes() == body
 
 
-async def test_a_file_that_lost_its_name_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_unlinked_file_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     with (tmp_path / "once").open("w+b") as spool:
         spool.write(b"x")
         spool.flush()
         (tmp_path / "once").unlink()
         await local.put("t/a", Sealed(spool.fileno(), 1, seal(b"x").sha256), content_type="text/plain")
-    assert await content(local, "t/a") == b"x"
+    assert await read_object(local, "t/a") == b"x"
 
 
-async def test_a_file_without_a_name_that_holds_more_than_the_bytes_is_copied(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_unnamed_file_with_extra_bytes_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
     os.write(spool, b"the bytes and more")
     await local.put("t/a", Sealed(spool, 9, seal(b"the bytes").sha256), content_type="text/plain")
     os.close(spool)
-    assert await content(local, "t/a") == b"the bytes"
+    assert await read_object(local, "t/a") == b"the bytes"
 
 
-async def test_a_file_system_without_nameless_files_keeps_drafts_under_names(
+async def test_drafts_get_names_without_o_tmpfile_support(
     tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, drafts = os.open, []
+    original_open, drafts = os.open, []
 
-    def without_nameless(path: Path, flags: int, mode: int = 0o777) -> int:
+    def without_tmpfile(path: Path, flags: int, mode: int = 0o777) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise OSError(errno.EOPNOTSUPP, "no nameless files here")
+            raise OSError(errno.EOPNOTSUPP, "no unnamed files here")
         if path.parent == tmp_path / "store/.tmp":
             drafts.append(path)
-        return kept(path, flags, mode)
+        return original_open(path, flags, mode)
 
-    monkeypatch.setattr(os, "open", without_nameless)
+    monkeypatch.setattr(os, "open", without_tmpfile)
     local = LocalStore(tmp_path / "store")
     await local.put("t/a", seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreFault, match="already"):
+    with pytest.raises(StoreError, match="already"):
         await local.put("t/a", seal(b"y"), content_type="text/plain")
     assert len(drafts) == 2
     assert list((tmp_path / "store/.tmp").iterdir()) == []
-    assert await content(local, "t/a") == b"x"
+    assert await read_object(local, "t/a") == b"x"
     await local.aclose()
 
 
-async def test_a_closed_store_says_so(local: LocalStore, seal: Seal) -> None:
+async def test_put_on_closed_store_raises_error(local: LocalStore, seal: Seal) -> None:
     await local.aclose()
     for size in (1, 300 * 1024):
-        with pytest.raises(StoreFault, match="closed"):
+        with pytest.raises(StoreError, match="closed"):
             await local.put("a", seal(bytes(size)), content_type="text/plain")
 
 
-async def test_a_folder_made_by_another_process_is_made_durable_too(
+async def test_folder_made_by_another_process_is_synced(
     tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store/objects/t").mkdir()
-    synced = spied_folders(monkeypatch)
+    synced = record_synced_folders(monkeypatch)
     await local.put("t/a", seal(b"x"), content_type="text/plain")
     assert tmp_path / "store/objects" in synced
 
 
-async def test_a_folder_removed_by_hand_is_made_again(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_removed_folder_is_created_again(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("t/c/a", seal(b"x"), content_type="text/plain")
     shutil.rmtree(tmp_path / "store/objects/t")
     await local.put("t/c/b", seal(b"y"), content_type="text/plain")
-    assert await content(local, "t/c/b") == b"y"
+    assert await read_object(local, "t/c/b") == b"y"
 
 
-async def test_a_cancelled_put_ends_its_work_and_closes_what_it_opened(
+async def test_cancelled_put_completes_and_closes_its_files(
     local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, go_on = threading.Event(), threading.Event()
+    entered, proceed = threading.Event(), threading.Event()
     fsync = os.fsync
 
-    def slow(fd: int) -> None:
+    def slow_call(fd: int) -> None:
         entered.set()
-        go_on.wait(10)
+        proceed.wait(10)
         fsync(fd)
 
     sealed = seal(b"x")
     before = open_files()
-    monkeypatch.setattr(os, "fsync", slow)
+    monkeypatch.setattr(os, "fsync", slow_call)
     put = asyncio.create_task(local.put("a", sealed, content_type="text/plain"))
     await asyncio.to_thread(entered.wait, 10)
     put.cancel()
     await asyncio.wait({put}, timeout=0.05)
     assert not put.done()
-    go_on.set()
+    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await put
     assert await local.size("a") == 1
     assert open_files() == before
 
 
-async def test_a_cancelled_read_closes_its_file(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelled_read_closes_its_file(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     await local.put("a", seal(b"x"), content_type="text/plain")
-    entered, go_on = threading.Event(), threading.Event()
+    entered, proceed = threading.Event(), threading.Event()
     fstat = os.fstat
 
-    def slow(fd: int) -> os.stat_result:
+    def slow_call(fd: int) -> os.stat_result:
         entered.set()
-        go_on.wait(10)
+        proceed.wait(10)
         return fstat(fd)
 
-    monkeypatch.setattr(os, "fstat", slow)
+    monkeypatch.setattr(os, "fstat", slow_call)
     before = open_files()
-    reading = asyncio.create_task(content(local, "a"))
+    reading = asyncio.create_task(read_object(local, "a"))
     await asyncio.to_thread(entered.wait, 10)
     reading.cancel()
-    go_on.set()
+    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert open_files() == before
 
 
-async def test_health_warns_before_the_disk_is_full(tmp_path: Path) -> None:
+async def test_health_is_degraded_when_disk_space_is_low(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store", low_space_bytes=1 << 62)
     health = await store.health()
     assert health.state is EngineState.DEGRADED
@@ -277,18 +280,18 @@ async def test_health_warns_before_the_disk_is_full(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_store_whose_folder_went_away_is_down(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_store_without_its_folder_is_down(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     shutil.rmtree(tmp_path / "store")
     health = await local.health()
     assert (health.state, health.detail) == (
         EngineState.DOWN,
         "The object store cannot look at its disk: No such file or directory.",
     )
-    with pytest.raises(StoreFault, match="cannot write the object"):
+    with pytest.raises(StoreError, match="cannot write the object"):
         await local.put("a", seal(b"x"), content_type="text/plain")
 
 
-async def test_a_store_in_place_of_a_file_is_a_fault_from_the_start(tmp_path: Path) -> None:
+async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreFault, match="cannot make its folders"):
+    with pytest.raises(StoreError, match="cannot make its folders"):
         LocalStore(tmp_path / "file")

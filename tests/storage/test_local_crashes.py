@@ -1,4 +1,4 @@
-"""What a crash, a full disk or a broken one leaves of the local store: whole objects or none."""
+"""The local store after a crash, a full disk or a failing disk: complete objects or none."""
 
 import os
 import signal
@@ -9,32 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.storage import StoreFault, StoreFull, disk
-from sluice.engines.storage.local import LocalStore
-from tests.engines.storage.conftest import Seal, content
+from sluice.storage import StoreError, StoreFull
+from sluice.storage.local import disk
+from sluice.storage.local.store import LocalStore
+from tests.storage.conftest import Seal, read_object
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 
 
-async def test_an_answer_that_could_not_be_made_durable_leaves_no_object(
+async def test_failed_folder_sync_leaves_no_object(
     local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await local.put("t/first", seal(b"x"), content_type="text/plain")
 
-    def broken(_folder: Path) -> None:
+    def failing_sync(_folder: Path) -> None:
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(disk, "sync_folder", broken)
-        with pytest.raises(StoreFault, match="cannot write the object: Input/output error"):
+        patched.setattr(disk, "sync_folder", failing_sync)
+        with pytest.raises(StoreError, match="cannot write the object: Input/output error"):
             await local.put("t/a", seal(b"x"), content_type="text/plain")
     assert await local.size("t/a") is None
 
 
-CRASHING = """
+CRASHING_PUT = """
 import asyncio, hashlib, os, signal, sys
 from pathlib import Path
-from sluice.engines.storage.local import LocalStore
+from sluice.storage.local.store import LocalStore
 from sluice.kit.sealed import Sealed
 
 async def main(root, step, number):
@@ -56,28 +57,37 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def crash(root: Path, step: str, number: int) -> int:
-    """Have a process killed at the given call of `os.<step>` during its put; answer how it ended."""
-    command = [sys.executable, "-c", CRASHING, str(root), step, str(number)]
+    """Kill a process at the given call of `os.<step>` during a put. Return its exit code."""
+    command = [sys.executable, "-c", CRASHING_PUT, str(root), step, str(number)]
     return subprocess.run(command, env={"PYTHONPATH": "src"}, cwd=REPOSITORY, check=False).returncode
 
 
-STEPS = [("sendfile", 1), ("fsync", 1), ("mkdir", 1), ("fsync", 2), ("fsync", 3), ("link", 1), ("close", 1), ("fsync", 4)]
+STEPS = [
+    ("sendfile", 1),
+    ("fsync", 1),
+    ("mkdir", 1),
+    ("fsync", 2),
+    ("fsync", 3),
+    ("link", 1),
+    ("close", 1),
+    ("fsync", 4),
+]
 
 
 @pytest.mark.parametrize(("step", "number"), STEPS)
-async def test_a_crash_at_any_step_leaves_the_whole_object_or_none(tmp_path: Path, step: str, number: int) -> None:
+async def test_crash_at_any_step_leaves_complete_object_or_none(tmp_path: Path, step: str, number: int) -> None:
     root = tmp_path / "store"
     assert crash(root, step, number) == -signal.SIGKILL
     store = LocalStore(root)
     assert await store.size("t/c/a") in {None, 5000}
     if await store.size("t/c/a"):
-        assert await content(store, "t/c/a") == b"whole" * 1000
+        assert await read_object(store, "t/c/a") == b"whole" * 1000
     await store.sweep(older_than_seconds=-1)
     assert list((root / ".tmp").iterdir()) == []
     await store.aclose()
 
 
-async def test_the_sweep_takes_old_drafts_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_sweep_removes_only_old_drafts(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("kept", seal(b"x"), content_type="text/plain")
     drafts = tmp_path / "store/.tmp"
     for name, age in (("old", 7200), ("young", 60)):
@@ -86,33 +96,35 @@ async def test_the_sweep_takes_old_drafts_only(local: LocalStore, tmp_path: Path
         os.utime(drafts / name, (moment, moment))
     assert await local.sweep(older_than_seconds=3600) == 1
     assert [draft.name for draft in drafts.iterdir()] == ["young"]
-    assert await content(local, "kept") == b"x"
+    assert await read_object(local, "kept") == b"x"
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB, which takes root to mount."""
+    """A file system of 1 MiB; mounting it needs root."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=False, capture_output=True
+    )
     if mounted.returncode != 0:
-        pytest.skip("mounting a small disk takes root")
+        pytest.skip("mounting a small disk needs root")
     yield folder
     subprocess.run(["umount", folder], check=True)
 
 
-async def test_a_full_disk_is_store_full_and_takes_the_next_object_that_fits(small_disk: Path, seal: Seal) -> None:
+async def test_full_disk_raises_store_full_and_accepts_smaller_object(small_disk: Path, seal: Seal) -> None:
     store = LocalStore(small_disk)
     with pytest.raises(StoreFull, match="full"):
         await store.put("t/large", seal(bytes(2 * 1024 * 1024)), content_type="text/plain")
     assert await store.size("t/large") is None
     await store.put("t/small", seal(b"x"), content_type="text/plain")
-    assert await content(store, "t/small") == b"x"
+    assert await read_object(store, "t/small") == b"x"
     await store.aclose()
 
 
 @pytest.mark.parametrize("number", [28, 122])
-async def test_no_space_and_no_quota_are_store_full(
+async def test_enospc_and_edquot_raise_store_full(
     local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def full(_fd: int) -> None:

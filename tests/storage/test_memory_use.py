@@ -1,4 +1,4 @@
-"""Large objects pass through in pieces: the process grows by a few parts, whatever the size of the object."""
+"""The memory of puts and reads: large objects are handled in pieces."""
 
 import hashlib
 import os
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engines.storage import ObjectStore
 from sluice.kit.sealed import Sealed
+from sluice.storage import ObjectStore
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Iterator[Sealed]:
-    """64 MiB in a file without a name, as the spool keeps what is large."""
+    """64 MiB in an unlinked file, like a large upload in the spool."""
     path = tmp_path / "spool"
     digest = hashlib.sha256()
     with path.open("w+b") as spool:
@@ -29,19 +29,21 @@ def sealed(tmp_path: Path) -> Iterator[Sealed]:
 
 
 def peak() -> int:
-    """Answer the most memory that the process has held since `reset_peak`, in bytes."""
+    """Return the peak memory of the process since `reset_peak`, in bytes."""
     return next(
-        int(line.split()[1]) * 1024 for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
     )
 
 
 def reset_peak() -> int:
-    """Let the kernel count the peak anew, and answer it: what is held now (proc(5), clear_refs)."""
+    """Reset the peak that the kernel counts (proc(5), clear_refs) and return the memory in use."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak()
 
 
-async def test_a_large_object_goes_in_and_out_in_bounded_memory(store: ObjectStore, sealed: Sealed) -> None:
+async def test_large_object_is_stored_and_read_in_bounded_memory(store: ObjectStore, sealed: Sealed) -> None:
     before = reset_peak()
     await store.put("large", sealed, content_type="application/octet-stream")
     after_put = peak() - before

@@ -1,77 +1,79 @@
-"""Work that is brought to its end although its caller was cancelled."""
+"""`run_to_completion`: work that completes although its caller is cancelled."""
 
 import asyncio
 
 import pytest
 
-from sluice.engines.storage.settled import settled
+from sluice.storage.common import run_to_completion
 
 
 class Work:
-    """Work that ends when it is told, and says how it stands."""
+    """Work that ends when `proceed` is set, and records its progress."""
 
     def __init__(self) -> None:
-        self.go_on = asyncio.Event()
+        self.proceed = asyncio.Event()
         self.ended = False
-        self.hastened = False
+        self.was_finished_early = False
         self.discarded: list[str] = []
 
     async def run(self) -> str:
-        await self.go_on.wait()
+        await self.proceed.wait()
         self.ended = True
         return "result"
 
     async def fail(self) -> str:
-        await self.go_on.wait()
+        await self.proceed.wait()
         self.ended = True
         raise LookupError
 
-    def hasten(self) -> None:
-        self.hastened = True
-        self.go_on.set()
+    def finish_early(self) -> None:
+        self.was_finished_early = True
+        self.proceed.set()
 
 
-async def test_the_result_is_passed_on() -> None:
+async def test_result_is_returned() -> None:
     work = Work()
-    work.go_on.set()
-    assert await settled(work.run()) == "result"
+    work.proceed.set()
+    assert await run_to_completion(work.run()) == "result"
 
 
-async def test_the_error_is_passed_on() -> None:
+async def test_error_is_raised() -> None:
     work = Work()
-    work.go_on.set()
+    work.proceed.set()
     with pytest.raises(LookupError):
-        await settled(work.fail())
+        await run_to_completion(work.fail())
 
 
-async def test_a_cancelled_caller_waits_for_the_end_however_often_it_is_cancelled() -> None:
+async def test_repeatedly_cancelled_caller_waits_for_completion() -> None:
     work = Work()
-    task = asyncio.create_task(settled(work.run(), discard=work.discarded.append))
+    task = asyncio.create_task(run_to_completion(work.run(), discard=work.discarded.append))
     for _ in range(3):
         await asyncio.sleep(0)
         task.cancel()
     await asyncio.sleep(0)
     assert not task.done()
-    work.go_on.set()
+    work.proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert work.ended
     assert work.discarded == ["result"]
 
 
-async def test_a_cancelled_caller_may_hasten_the_end() -> None:
+async def test_cancellation_calls_on_cancel() -> None:
     work = Work()
-    task = asyncio.create_task(settled(work.run(), on_cancel=work.hasten))
+    task = asyncio.create_task(run_to_completion(work.run(), on_cancel=work.finish_early))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert work.hastened
+    assert work.was_finished_early
 
 
-async def test_an_error_that_nobody_waits_for_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_after_cancellation_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     work = Work()
-    task = asyncio.create_task(settled(work.fail(), on_cancel=work.hasten, discard=work.discarded.append))
+    task = asyncio.create_task(
+        run_to_completion(work.fail(), on_cancel=work.finish_early, discard=work.discarded.append)
+    )
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,33 +1,38 @@
-"""What only the S3 store promises: a sentence for each answer, aborted uploads, and nothing from outside its arguments."""
+"""The S3 store: an error sentence for each response, aborted uploads, and no settings from the environment."""
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import traceback
 
 import pytest
 
-from sluice.engines.storage import ObjectStore, PresignsDownloads, StoreFault, StoreFull, s3_parts
-from sluice.engines.storage.s3 import S3Store
-from sluice.engines.storage.s3_client import Patience
 from sluice.kit.health import EngineState
-from tests.engines.storage.conftest import MakeS3, Seal, content
+from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull
+from sluice.storage.s3 import puts
+from sluice.storage.s3.client import S3Timeouts
+from sluice.storage.s3.store import S3Store
 from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.radosgw import RadosGateway
+from tests.storage.conftest import MakeS3, Seal, read_object
 
 MIB = 1024 * 1024
-HASTY = Patience(connect_seconds=0.5, request_seconds=1.0, retries=2)
-ONCE = Patience(connect_seconds=0.5, request_seconds=1.0, retries=0)
+SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
+NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
 
 
-async def test_it_presigns_and_the_local_store_does_not(s3_store: S3Store, local: ObjectStore) -> None:
+async def test_only_s3_store_presigns_downloads(s3_store: S3Store, local: ObjectStore) -> None:
     assert isinstance(s3_store, PresignsDownloads)
     assert not isinstance(local, PresignsDownloads)
 
 
 @pytest.mark.parametrize("size", [10, 9 * MIB])
-async def test_the_object_says_what_it_is(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal, size: int) -> None:
+async def test_object_has_content_type_and_digest_metadata(
+    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal, size: int
+) -> None:
     sealed = seal(os.urandom(size))
     await s3_store.put("a", sealed, content_type="image/png")
     head = gateway.client.head_object(Bucket=bucket, Key="a")
@@ -35,13 +40,13 @@ async def test_the_object_says_what_it_is(s3_store: S3Store, gateway: RadosGatew
     assert head["Metadata"]["sha256"] == sealed.sha256.hex()
 
 
-async def test_neither_name_nor_fault_holds_a_secret(make_s3: MakeS3, seal: Seal) -> None:
+async def test_repr_and_errors_contain_no_secret(make_s3: MakeS3, seal: Seal) -> None:
     store = make_s3(secret_access_key="canary-secret-0123456789", access_key_id="CANARYKEYID0123456789")
     try:
         await store.put("a", seal(b"x"), content_type="text/plain")
-    except StoreFault as fault:
-        told = repr(store) + repr(fault) + "".join(traceback.format_exception(fault))
-    assert "canary" not in told.lower()
+    except StoreError as fault:
+        text = repr(store) + repr(fault) + "".join(traceback.format_exception(fault))
+    assert "canary" not in text.lower()
 
 
 @pytest.mark.parametrize(
@@ -52,19 +57,21 @@ async def test_neither_name_nor_fault_holds_a_secret(make_s3: MakeS3, seal: Seal
         ({"bucket": "no-such-bucket"}, r"^There is no bucket of this name\.$"),
     ],
 )
-async def test_what_is_wrong_is_said_in_one_sentence(make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str) -> None:
+async def test_wrong_setting_is_named_in_one_sentence(
+    make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str
+) -> None:
     store = make_s3(**changed)
-    with pytest.raises(StoreFault, match=sentence):
+    with pytest.raises(StoreError, match=sentence):
         await store.put("a", seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreFault, match=sentence):
-        await content(store, "a")
-    with pytest.raises(StoreFault, match=sentence):
+    with pytest.raises(StoreError, match=sentence):
+        await read_object(store, "a")
+    with pytest.raises(StoreError, match=sentence):
         await store.delete("a")
-    with pytest.raises(StoreFault):
+    with pytest.raises(StoreError):
         await store.size("a")
-    with pytest.raises(StoreFault):
+    with pytest.raises(StoreError):
         await store.put("large", seal(bytes(9 * MIB)), content_type="text/plain")
-    with pytest.raises(StoreFault):
+    with pytest.raises(StoreError):
         await store.probe()
     assert (await store.health()).state is EngineState.DOWN
 
@@ -77,21 +84,21 @@ async def test_what_is_wrong_is_said_in_one_sentence(make_s3: MakeS3, seal: Seal
         ("s3:DeleteObject", "may not delete objects"),
     ],
 )
-async def test_the_probe_names_the_permission_that_is_missing(
+async def test_probe_names_the_missing_permission(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, action: str, sentence: str
 ) -> None:
     everything = f"arn:aws:s3:::{bucket}/*"
     statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "{action}", "Resource": "{everything}"}}'
     gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
-    with pytest.raises(StoreFault, match=sentence):
+    with pytest.raises(StoreError, match=sentence):
         await s3_store.probe()
 
 
-async def test_the_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway, bucket: str) -> None:
+async def test_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway, bucket: str) -> None:
     everything_but = f'"arn:aws:s3:::{bucket}/base/path/*"'
     statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "NotResource": {everything_but}}}'
     gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
-    with pytest.raises(StoreFault, match="may not write objects"):
+    with pytest.raises(StoreError, match="may not write objects"):
         await make_s3().probe()
     await make_s3(probe_folder="base/path/.sluice-probe").probe()
     assert gateway.keys(bucket) == []
@@ -104,79 +111,88 @@ async def test_the_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGate
         ("500 Internal Server Error", "InternalError", r"^The store answered 500 InternalError\.$"),
         ("507 Insufficient Storage", "", r"^The store has no room left\.$"),
         ("403 Forbidden", "QuotaExceeded", r"^The store has no room left\.$"),
-        ("403 Forbidden", "RequestTimeTooSkewed", r"^The clock of this machine differs too much from the store's clock\.$"),
+        (
+            "403 Forbidden",
+            "RequestTimeTooSkewed",
+            r"^The clock of this machine differs too much from the store's clock\.$",
+        ),
         ("400 Bad Request", "AuthorizationHeaderMalformed", r"^The bucket is in another region than the one given\.$"),
         ("301 Moved Permanently", "PermanentRedirect", r"^The bucket is in another region than the one given\.$"),
         ("418 Teapot", "Very{doing}Odd!", r"^The store answered 418\.$"),
     ],
 )
-async def test_each_answer_has_its_sentence(make_s3: MakeS3, seal: Seal, head: str, code: str, sentence: str) -> None:
+async def test_each_error_response_has_its_sentence(
+    make_s3: MakeS3, seal: Seal, head: str, code: str, sentence: str
+) -> None:
     async with answering(head, f"<Error><Code>{code}</Code><AWSAccessKeyId>canary</AWSAccessKeyId></Error>") as server:
-        store = make_s3(endpoint_url=server.url, patience=HASTY)
-        with pytest.raises(StoreFault, match=sentence) as caught:
+        store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
+        with pytest.raises(StoreError, match=sentence) as caught:
             await store.put("a", seal(b"x"), content_type="text/plain")
         assert isinstance(caught.value, StoreFull) == ("no room" in str(caught.value))
         assert "canary" not in "".join(traceback.format_exception(caught.value))
 
 
-async def test_an_answer_that_is_no_s3_answer_is_called_so(make_s3: MakeS3, seal: Seal) -> None:
+async def test_non_s3_response_is_an_error(make_s3: MakeS3, seal: Seal) -> None:
     async with answering("200 OK", "<html>") as server:
-        with pytest.raises(StoreFault, match=r"^The store's answer is not one that S3 gives\.$"):
-            await make_s3(endpoint_url=server.url, patience=HASTY).put("a", seal(b"x"), content_type="text/plain")
+        with pytest.raises(StoreError, match=r"^The store's answer is not one that S3 gives\.$"):
+            await make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS).put(
+                "a", seal(b"x"), content_type="text/plain"
+            )
 
 
 @pytest.mark.parametrize(
-    "key", ["dns error/kind: Timeout", "certificates/a", "<Code>AccessDenied</Code>", "status: 403", "inner: BareRedirect"]
+    "key",
+    ["dns error/kind: Timeout", "certificates/a", "<Code>AccessDenied</Code>", "status: 403", "inner: BareRedirect"],
 )
-async def test_words_in_a_key_are_not_taken_for_the_stores_words(make_s3: MakeS3, seal: Seal, key: str) -> None:
-    store = make_s3(endpoint_url=f"http://127.0.0.1:{free_port()}", patience=ONCE)
-    with pytest.raises(StoreFault, match=r"^The store cannot be reached\.$"):
+async def test_words_in_key_are_not_mistaken_for_error_text(make_s3: MakeS3, seal: Seal, key: str) -> None:
+    store = make_s3(endpoint_url=f"http://127.0.0.1:{free_port()}", timeouts=NO_RETRIES)
+    with pytest.raises(StoreError, match=r"^The store cannot be reached\.$"):
         await store.put(key, seal(b"x"), content_type="text/plain")
     there = make_s3()
     with pytest.raises(KeyError):
-        await content(there, key)
+        await read_object(there, key)
     await there.put(key, seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreFault, match="already"):
+    with pytest.raises(StoreError, match="already"):
         await there.put(key, seal(b"x"), content_type="text/plain")
 
 
-async def test_an_upload_is_aborted_when_its_bytes_end_early(
+async def test_upload_is_aborted_when_its_bytes_end_early(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
 ) -> None:
     sealed = seal(bytes(20 * MIB))
     os.ftruncate(sealed.fd, 18 * MIB)
-    with pytest.raises(StoreFault, match="received bytes ended"):
+    with pytest.raises(StoreError, match="received bytes ended"):
         await s3_store.put("a", sealed, content_type="text/plain")
     assert gateway.unfinished_uploads(bucket) == []
     assert gateway.keys(bucket) == []
 
 
-async def test_an_upload_is_aborted_when_it_is_cancelled(
+async def test_upload_is_aborted_when_it_is_cancelled(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, go_on = threading.Event(), threading.Event()
-    read_exactly = s3_parts.read_exactly
+    entered, proceed = threading.Event(), threading.Event()
+    read_exactly = puts.read_exactly
 
     def slow(fd: int, count: int, offset: int) -> bytes:
         if offset > 8 * MIB:
             entered.set()
-            go_on.wait(10)
+            proceed.wait(10)
         return read_exactly(fd, count, offset)
 
-    monkeypatch.setattr(s3_parts, "read_exactly", slow)
+    monkeypatch.setattr(puts, "read_exactly", slow)
     put = asyncio.create_task(s3_store.put("a", seal(bytes(30 * MIB)), content_type="text/plain"))
     await asyncio.to_thread(entered.wait, 10)
     assert gateway.unfinished_uploads(bucket) == ["a"]
     put.cancel()
     await asyncio.sleep(0)
-    go_on.set()
+    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await put
     assert gateway.unfinished_uploads(bucket) == []
     assert gateway.keys(bucket) == []
 
 
-async def test_a_cancelled_small_put_is_not_under_way_any_longer(
+async def test_cancelled_small_put_completes_before_it_raises(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
 ) -> None:
     put = asyncio.create_task(s3_store.put("a", seal(b"x"), content_type="text/plain"))
@@ -190,34 +206,182 @@ async def test_a_cancelled_small_put_is_not_under_way_any_longer(
     assert gateway.keys(bucket) == []
 
 
-async def test_the_environment_does_not_matter(make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
-    evil = f"http://127.0.0.1:{free_port()}"
-    ambient = {
-        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SESSION_TOKEN": "token",
-        "AWS_ENDPOINT_URL": evil,
-        "AWS_ENDPOINT_URL_S3": evil,
-        "AWS_SKIP_SIGNATURE": "true",
-        "AWS_SERVER_SIDE_ENCRYPTION": "aws:kms",
-        "AWS_PROFILE": "nobody",
-        "AWS_PROXY_URL": evil,
-        "HTTP_PROXY": evil,
-        "http_proxy": evil,
-        "ALL_PROXY": evil,
-    }
-    for name, value in ambient.items():
+async def test_store_ignores_environment_variables(
+    make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = hostile_environment()
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     store = make_s3()
     await store.put("a", seal(b"x"), content_type="text/plain")
-    assert await content(store, "a") == b"x"
-    assert {name: os.environ.get(name) for name in ambient} == ambient
+    assert await read_object(store, "a") == b"x"
+    assert {name: os.environ.get(name) for name in environment} == environment
+
+
+def test_store_ignores_environment_of_new_process(gateway: RadosGateway, bucket: str) -> None:
+    environment = hostile_environment() | {
+        "AWS_CHECKSUM_ALGORITHM": "no such algorithm",
+        "AWS_SERVER_SIDE_ENCRYPTION": "aws:kms",
+        "AWS_SSE_BUCKET_KEY_ENABLED": "no such flag",
+        "AWS_SSE_CUSTOMER_KEY_BASE64": "no such key",
+        "AWS_SSE_KMS_KEY_ID": "no such key",
+    }
+    arguments = (bucket, gateway.region, gateway.access_key, gateway.secret_key, gateway.endpoint)
+    ended = subprocess.run(
+        [sys.executable, "-c", _EVERY_REQUEST, *arguments],
+        env=dict(os.environ) | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+    assert gateway.keys(bucket) == ["kept"]
+    assert "ServerSideEncryption" not in gateway.client.head_object(Bucket=bucket, Key="kept")
+
+
+def hostile_environment() -> dict[str, str]:
+    """Return a variable for every option that obstore or botocore would read, each of which breaks requests."""
+    evil = f"http://127.0.0.1:{free_port()}"
+    options = {
+        "ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+        "ALLOW_HTTP": "no such flag",
+        "BUCKET": "elsewhere",
+        "BUCKET_NAME": "elsewhere",
+        "CA_BUNDLE": "/nowhere",
+        "CONDITIONAL_PUT": "disabled",
+        "CONFIG_FILE": "/nowhere",
+        "CONNECT_TIMEOUT": "1ns",
+        "CONTAINER_AUTHORIZATION_TOKEN_FILE": "/nowhere",
+        "CONTAINER_CREDENTIALS_FULL_URI": evil,
+        "CONTAINER_CREDENTIALS_RELATIVE_URI": "/evil",
+        "COPY_IF_NOT_EXISTS": "no such way",
+        "DEFAULT_REGION": "elsewhere",
+        "DISABLE_BULK_DELETE": "no such flag",
+        "DISABLE_TAGGING": "no such flag",
+        "EC2_METADATA_SERVICE_ENDPOINT": evil,
+        "ENDPOINT": evil,
+        "ENDPOINT_URL": evil,
+        "ENDPOINT_URL_S3": evil,
+        "ENDPOINT_URL_STS": evil,
+        "HTTP2_ONLY": "true",
+        "IMDSV1_FALLBACK": "no such flag",
+        "METADATA_ENDPOINT": evil,
+        "PROFILE": "nobody",
+        "PROXY_CA_CERTIFICATE": "no such certificate",
+        "PROXY_EXCLUDES": "",
+        "PROXY_URL": evil,
+        "REGION": "elsewhere",
+        "REQUEST_PAYER": "no such payer",
+        "ROLE_ARN": "arn:aws:iam::1:role/evil",
+        "S3_EXPRESS": "true",
+        "SECRET_ACCESS_KEY": "evil",
+        "SESSION_TOKEN": "token",
+        "SHARED_CREDENTIALS_FILE": "/nowhere",
+        "SKIP_SIGNATURE": "true",
+        "TIMEOUT": "1ns",
+        "TOKEN": "token",
+        "UNSIGNED_PAYLOAD": "no such flag",
+        "USER_AGENT": "evil",
+        "VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "WEB_IDENTITY_TOKEN_FILE": "/nowhere",
+    }
+    proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), evil)
+    return {f"AWS_{name}": value for name, value in options.items()} | proxies
+
+
+_EVERY_REQUEST = """
+import asyncio, hashlib, os, sys
+from datetime import timedelta
+import httpx
+from sluice.kit.sealed import Sealed
+from sluice.storage import StoreError
+from sluice.storage.s3.store import S3Store
+
+def sealed(body):
+    fd = os.memfd_create("sealed")
+    os.write(fd, body)
+    return Sealed(fd, len(body), hashlib.sha256(body).digest())
+
+async def main(bucket, region, key_id, secret, endpoint):
+    store = S3Store(bucket, region, key_id, secret, endpoint_url=endpoint)
+    large = bytes(9 * 1024**2)
+    for key, body in (("kept", b"body"), ("large", large), ("other", b"")):
+        await store.put(key, sealed(body), content_type="text/plain")
+        assert b"".join([chunk async for chunk in store.read(key)]) == body
+    try:
+        await store.put("kept", sealed(b"new"), content_type="text/plain")
+    except StoreError as error:
+        assert "already" in str(error)
+    else:
+        raise AssertionError("replaced")
+    await store.probe()
+    assert [found.key async for batch in store.list_objects("") for found in batch] == ["kept", "large", "other"]
+    url = await store.presign("kept", expires_in=60, filename="a", content_type="text/plain")
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(url)).content == b"body"
+    assert await store.abort_stale_parts("", timedelta(0), lambda key: True) == 0
+    await store.delete("other")
+    assert await store.delete_many(["large", "missing"]) == {}
+    print("done")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
 
 
 @pytest.mark.parametrize("sign_payload", [True, False])
-async def test_a_changed_body_is_noticed_where_payloads_are_signed(make_s3: MakeS3, seal: Seal, *, sign_payload: bool) -> None:
+async def test_payload_digest_is_sent_only_when_payloads_are_signed(
+    make_s3: MakeS3, seal: Seal, *, sign_payload: bool
+) -> None:
     async with answering("200 OK\r\nETag: x") as server:
-        await make_s3(endpoint_url=server.url, sign_payload=sign_payload).put("a", seal(b"body"), content_type="text/plain")
+        await make_s3(endpoint_url=server.url, sign_payload=sign_payload).put(
+            "a", seal(b"body"), content_type="text/plain"
+        )
         sent = server.seen[0].lower()
     digest = "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"
     assert (f"x-amz-content-sha256: {digest}" in sent) == sign_payload
     assert "if-none-match: *" in sent
+
+
+async def test_many_objects_are_deleted_with_one_request(make_s3: MakeS3) -> None:
+    keys = [f"a/{number}" for number in range(1000)]
+    deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+    async with answering("200 OK", f"<DeleteResult>{deleted}</DeleteResult>") as server:
+        assert await make_s3(endpoint_url=server.url).delete_many(keys) == {}
+        assert len(server.seen) == 1
+        assert server.seen[0].startswith("POST ")
+        assert "?delete HTTP/1.1" in server.seen[0]
+
+
+async def test_delete_many_names_keys_that_are_denied(
+    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
+) -> None:
+    for key in ("a", "b", "c"):
+        await s3_store.put(key, seal(b"x"), content_type="text/plain")
+    one = f"arn:aws:s3:::{bucket}/b"
+    statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "{one}"}}'
+    gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
+    assert await s3_store.delete_many(["a", "b", "c"]) == {"b": "The credentials may not delete objects."}
+    assert gateway.keys(bucket) == ["b"]
+
+
+async def test_delete_many_falls_back_to_single_deletes(make_s3: MakeS3) -> None:
+    async with answering("501 Not Implemented", "<Error><Code>NotImplemented</Code></Error>") as server:
+        failed = await make_s3(endpoint_url=server.url, timeouts=NO_RETRIES).delete_many(["a", "b"])
+        assert failed == dict.fromkeys("ab", "The store answered 501 NotImplemented.")
+        assert sorted(seen.partition(" ")[0] for seen in server.seen) == ["DELETE", "DELETE", "POST"]
+
+
+@pytest.mark.parametrize("head", ["500 Internal Server Error", "503 Slow Down"])
+async def test_delete_many_does_not_fall_back_on_store_failure(make_s3: MakeS3, head: str) -> None:
+    async with answering(head) as server:
+        with pytest.raises(StoreError, match=f"answered {head[:3]}"):
+            await make_s3(endpoint_url=server.url, timeouts=NO_RETRIES).delete_many(["a", "b"])
+        assert len(server.seen) == 1
+
+
+async def test_delete_many_reports_missing_bucket_and_unreachable_store(make_s3: MakeS3) -> None:
+    missing = await make_s3(bucket="no-such-bucket").delete_many(["a", "b"])
+    assert missing == dict.fromkeys("ab", "There is no bucket of this name.")
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await make_s3(endpoint_url=f"http://127.0.0.1:{free_port()}", timeouts=NO_RETRIES).delete_many(["a"])

@@ -1,4 +1,4 @@
-"""Download links: they work with no credentials, for as long as they say, and for exactly what was signed."""
+"""Download links: they work without credentials, until they expire, and only as signed."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -10,9 +10,9 @@ import botocore.session
 import httpx
 import pytest
 
-from sluice.engines.storage import StoreFault
-from sluice.engines.storage.s3 import S3Store
-from tests.engines.storage.conftest import MakeS3, Seal
+from sluice.storage import StoreError
+from sluice.storage.s3.store import S3Store
+from tests.storage.conftest import MakeS3, Seal
 
 TRICKY = "t/Übersicht +%20&=#?/a b*~'.pdf"
 
@@ -23,40 +23,47 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
-    """Hold the clock that links are signed by."""
-    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda remove_tzinfo=True: moment.replace(tzinfo=None))  # noqa: ARG005 - botocore's signature
+def set_clock(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
+    """Set the clock of the link signatures."""
+
+    def fixed(remove_tzinfo: bool = True) -> datetime:  # noqa: FBT001, FBT002  (signature of botocore)
+        return moment.replace(tzinfo=None)
+
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", fixed)
 
 
 @pytest.mark.parametrize("key", ["t/c/file.pdf", TRICKY, "k" * 1000])
-async def test_a_link_downloads_the_object_under_its_name(
+async def test_link_downloads_object_under_its_filename(
     s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, key: str
 ) -> None:
     await s3_store.put(key, seal(b"content"), content_type="application/octet-stream")
     url = await s3_store.presign(key, expires_in=60, filename="Übersicht.pdf", content_type="application/pdf")
-    answer = await client.get(url)
-    assert (answer.status_code, answer.content) == (200, b"content")
-    assert answer.headers["content-type"] == "application/pdf"
-    assert answer.headers["content-disposition"] == "attachment; filename=\"_bersicht.pdf\"; filename*=UTF-8''%C3%9Cbersicht.pdf"
+    response = await client.get(url)
+    assert (response.status_code, response.content) == (200, b"content")
+    assert response.headers["content-type"] == "application/pdf"
+    assert (
+        response.headers["content-disposition"]
+        == "attachment; filename=\"_bersicht.pdf\"; filename*=UTF-8''%C3%9Cbersicht.pdf"
+    )
 
 
-async def test_a_name_that_tries_to_break_the_header_is_only_a_name(
+async def test_filename_cannot_inject_response_headers(
     s3_store: S3Store, client: httpx.AsyncClient, seal: Seal
 ) -> None:
     await s3_store.put("a", seal(b"x"), content_type="text/plain")
     url = await s3_store.presign("a", expires_in=60, filename='x"\r\nSet-Cookie: a=b', content_type="text/plain")
-    answer = await client.get(url)
-    assert answer.status_code == 200
-    assert "set-cookie" not in answer.headers
+    response = await client.get(url)
+    assert response.status_code == 200
+    assert "set-cookie" not in response.headers
 
 
-async def test_a_link_ends_when_it_says(
+async def test_link_expires_after_its_lifetime(
     s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await s3_store.put("a", seal(b"x"), content_type="text/plain")
     signed = []
     for age in (50, 70):
-        at(monkeypatch, datetime.now(UTC) - timedelta(seconds=age))
+        set_clock(monkeypatch, datetime.now(UTC) - timedelta(seconds=age))
         signed.append(await s3_store.presign("a", expires_in=60, filename="a", content_type="text/plain"))
     assert [(await client.get(url)).status_code for url in signed] == [200, 403]
 
@@ -70,7 +77,7 @@ async def test_a_link_ends_when_it_says(
         ("text%2Fplain", "text%2Fhtml"),
     ],
 )
-async def test_a_changed_link_is_refused(
+async def test_modified_link_is_refused(
     s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, signed: str, changed: str
 ) -> None:
     for key in "ab":
@@ -81,13 +88,13 @@ async def test_a_changed_link_is_refused(
     assert (await client.get(url.replace(signed, changed))).status_code == 403
 
 
-async def test_a_link_holds_no_secret(s3_store: S3Store, make_s3: MakeS3) -> None:
+async def test_link_contains_no_secret(s3_store: S3Store, make_s3: MakeS3) -> None:
     store = make_s3(secret_access_key="canary-secret")
     assert "canary" not in await store.presign("a", expires_in=60, filename="a", content_type="text/plain")
 
 
-async def test_a_link_needs_a_key(s3_store: S3Store) -> None:
-    with pytest.raises(StoreFault, match="A key"):
+async def test_presign_refuses_invalid_key(s3_store: S3Store) -> None:
+    with pytest.raises(StoreError, match="A key"):
         await s3_store.presign("../a", expires_in=60, filename="a", content_type="text/plain")
 
 
@@ -101,12 +108,12 @@ async def test_a_link_needs_a_key(s3_store: S3Store) -> None:
         ("my-bucket", "us-east-1", "http://[::1]:9000", "http://[::1]:9000/my-bucket/"),
     ],
 )
-async def test_links_are_those_of_the_official_client(
+async def test_links_match_those_of_botocore(
     monkeypatch: pytest.MonkeyPatch, bucket: str, region: str, endpoint_url: str | None, begin: str
 ) -> None:
-    at(monkeypatch, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    set_clock(monkeypatch, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     store = S3Store(bucket, region, "AKIAIOSFODNN7EXAMPLE", "secret", endpoint_url=endpoint_url)
-    ours = await store.presign(TRICKY, expires_in=300, filename="a b.pdf", content_type="application/pdf")
+    own_link = await store.presign(TRICKY, expires_in=300, filename="a b.pdf", content_type="application/pdf")
     style = "path" if endpoint_url or "." in bucket else "virtual"
     official = botocore.session.Session().create_client(
         "s3",
@@ -117,21 +124,27 @@ async def test_links_are_those_of_the_official_client(
         config=botocore.config.Config(signature_version="s3v4", s3={"addressing_style": style}),
     )
     headers = {"ResponseContentDisposition": 'attachment; filename="a b.pdf"', "ResponseContentType": "application/pdf"}
-    theirs = official.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": TRICKY, **headers}, ExpiresIn=300)
-    assert ours.startswith(begin)
-    assert urlsplit(ours)[:3] == urlsplit(theirs)[:3]
-    assert parse_qs(urlsplit(ours).query, strict_parsing=True) == parse_qs(urlsplit(theirs).query, strict_parsing=True)
+    botocore_link = official.generate_presigned_url(
+        "get_object", Params={"Bucket": bucket, "Key": TRICKY, **headers}, ExpiresIn=300
+    )
+    assert own_link.startswith(begin)
+    assert urlsplit(own_link)[:3] == urlsplit(botocore_link)[:3]
+    assert parse_qs(urlsplit(own_link).query, strict_parsing=True) == parse_qs(
+        urlsplit(botocore_link).query, strict_parsing=True
+    )
 
 
 @pytest.mark.parametrize("region", ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n"])
-def test_a_region_that_could_change_the_host_is_refused(region: str) -> None:
-    with pytest.raises(StoreFault, match="region"):
+def test_region_that_could_change_the_host_is_refused(region: str) -> None:
+    with pytest.raises(StoreError, match="region"):
         S3Store("my-bucket", region, "AKIAIOSFODNN7EXAMPLE", "secret")
 
 
-@pytest.mark.parametrize("bucket", ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"])
-def test_a_bucket_name_that_could_change_the_address_is_refused(bucket: str) -> None:
-    with pytest.raises(StoreFault, match="bucket name"):
+@pytest.mark.parametrize(
+    "bucket", ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"]
+)
+def test_bucket_name_that_could_change_the_address_is_refused(bucket: str) -> None:
+    with pytest.raises(StoreError, match="bucket name"):
         S3Store(bucket, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "secret")
 
 
@@ -155,6 +168,6 @@ def test_a_bucket_name_that_could_change_the_address_is_refused(bucket: str) -> 
         "http://[fe80::1%25eth0]",
     ],
 )
-def test_an_endpoint_is_scheme_host_and_port_only(endpoint_url: str) -> None:
-    with pytest.raises(StoreFault, match="endpoint"):
+def test_endpoint_with_more_than_scheme_host_and_port_is_refused(endpoint_url: str) -> None:
+    with pytest.raises(StoreError, match="endpoint"):
         S3Store("my-bucket", "us-east-1", "AKIAIOSFODNN7EXAMPLE", "secret", endpoint_url=endpoint_url)

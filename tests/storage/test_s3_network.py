@@ -1,4 +1,4 @@
-"""The S3 store on a network that fails or misleads: bounded waiting, answers that got lost, redirects, certificates."""
+"""The S3 store on a faulty network: timeouts, lost responses, redirects, certificates."""
 
 import os
 import ssl
@@ -14,22 +14,23 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sluice.engines.storage import StoreFault, s3
-from sluice.engines.storage.s3_client import Patience
 from sluice.kit.health import EngineState
-from tests.engines.storage.conftest import MakeS3, Seal, content
+from sluice.storage import StoreError
+from sluice.storage.s3 import store
+from sluice.storage.s3.client import S3Timeouts
 from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.radosgw import RadosGateway
+from tests.storage.conftest import MakeS3, Seal, read_object
 
 MIB = 1024 * 1024
-HASTY = Patience(connect_seconds=0.5, request_seconds=1.0, retries=2)
-ONCE = Patience(connect_seconds=0.5, request_seconds=1.0, retries=0)
+SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
+NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
 
 
-def own_certificate(folder: Path) -> ssl.SSLContext:
-    """Answer a server's TLS context with a certificate for 127.0.0.1 that it has signed itself."""
+def self_signed_tls(folder: Path) -> ssl.SSLContext:
+    """Return a TLS context of a server with a self-signed certificate for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
@@ -55,117 +56,125 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
     ("host", "sentence"),
     [("127.0.0.1", "The store cannot be reached."), ("nowhere.invalid", "The host name of the store is not known.")],
 )
-async def test_an_endpoint_that_is_not_there_is_known_soon(make_s3: MakeS3, seal: Seal, host: str, sentence: str) -> None:
-    store = make_s3(endpoint_url=f"http://{host}:{free_port()}", patience=HASTY)
+async def test_unreachable_endpoint_fails_quickly(make_s3: MakeS3, seal: Seal, host: str, sentence: str) -> None:
+    store = make_s3(endpoint_url=f"http://{host}:{free_port()}", timeouts=SHORT_TIMEOUTS)
     begin = time.monotonic()
-    with pytest.raises(StoreFault, match=sentence):
+    with pytest.raises(StoreError, match=sentence):
         await store.put("a", seal(b"x"), content_type="text/plain")
     assert (await store.health()).detail == sentence
     assert time.monotonic() - begin < 4
 
 
-async def test_a_store_that_never_answers_is_given_up_within_the_bound(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
+async def test_unresponsive_store_times_out(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault = Fault.BLACK_HOLE
-        store = make_s3(endpoint_url=proxy.endpoint, patience=HASTY)
+        store = make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
         for call in (
             store.put("a", seal(b"x"), content_type="text/plain"),
             store.put("large", seal(bytes(9 * MIB)), content_type="text/plain"),
             store.size("a"),
             store.delete("a"),
-            content(store, "a"),
+            read_object(store, "a"),
         ):
             begin = time.monotonic()
-            with pytest.raises(StoreFault, match="did not answer in time"):
+            with pytest.raises(StoreError, match="did not answer in time"):
                 await call
             assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_a_put_whose_answers_are_lost_is_looked_up(
+async def test_put_with_lost_responses_is_verified(
     make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal, lost: int
 ) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.LOST_ANSWER, lost
-        store = make_s3(endpoint_url=proxy.endpoint, patience=HASTY)
+        store = make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
         await store.put("a", seal(b"x"), content_type="text/plain")
         assert proxy.connections > lost
-        with pytest.raises(StoreFault, match="already"):
+        with pytest.raises(StoreError, match="already"):
             await store.put("a", seal(b"x"), content_type="text/plain")
     assert gateway.keys(bucket) == ["a"]
 
 
-async def test_a_large_put_whose_answers_are_lost_is_whole_or_failed(
+async def test_large_put_with_lost_response_stores_complete_object(
     make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal
 ) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.LOST_ANSWER, 1
         body = os.urandom(12 * MIB)
-        await make_s3(endpoint_url=proxy.endpoint, patience=HASTY).put("a", seal(body), content_type="text/plain")
-    assert await content(make_s3(), "a") == body
+        await make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS).put(
+            "a", seal(body), content_type="text/plain"
+        )
+    assert await read_object(make_s3(), "a") == body
 
 
-async def test_a_put_that_never_arrived_is_a_fault(make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
+async def test_put_over_reset_connection_raises_error(
+    make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal
+) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.RESET, 2
-        with pytest.raises(StoreFault, match="The connection to the store broke"):
-            await make_s3(endpoint_url=proxy.endpoint, patience=ONCE).put("a", seal(b"x"), content_type="text/plain")
+        with pytest.raises(StoreError, match="The connection to the store broke"):
+            await make_s3(endpoint_url=proxy.endpoint, timeouts=NO_RETRIES).put(
+                "a", seal(b"x"), content_type="text/plain"
+            )
     assert gateway.keys(bucket) == []
 
 
-async def test_a_short_break_is_bridged(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
+async def test_short_outage_is_retried(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.RESET, 1
-        store = make_s3(endpoint_url=proxy.endpoint, patience=HASTY)
+        store = make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
         await store.put("a", seal(b"x"), content_type="text/plain")
-        assert await content(store, "a") == b"x"
+        assert await read_object(store, "a") == b"x"
 
 
-async def test_a_read_that_is_cut_off_is_a_fault(make_s3: MakeS3) -> None:
-    head = "206 Partial Content\r\nETag: a\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Range: bytes 0-9/10"
+async def test_truncated_read_raises_error(make_s3: MakeS3) -> None:
+    head = (
+        "206 Partial Content\r\nETag: a\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Range: bytes 0-9/10"
+    )
     async with answering(head, "only") as server:
-        with pytest.raises(StoreFault, match="fewer bytes"):
-            await content(make_s3(endpoint_url=server.url, patience=HASTY), "a")
+        with pytest.raises(StoreError, match="fewer bytes"):
+            await read_object(make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS), "a")
     async with answering(head, "only", held_back=6) as server:
-        with pytest.raises(StoreFault, match=r"^The connection to the store broke\.$"):
-            await content(make_s3(endpoint_url=server.url, patience=HASTY), "a")
+        with pytest.raises(StoreError, match=r"^The connection to the store broke\.$"):
+            await read_object(make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS), "a")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.asvs("15.3.2", "1.3.6")
-async def test_a_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: int) -> None:
+async def test_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: int) -> None:
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         head = f"{status} Elsewhere\r\nLocation: {inside.url}/secret"
         async with answering(head) as server:
-            store = make_s3(endpoint_url=server.url, patience=HASTY)
+            store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
             for call in (
                 store.put("a", seal(b"x"), content_type="text/plain"),
                 store.put("large", seal(bytes(9 * MIB)), content_type="text/plain"),
-                content(store, "a"),
+                read_object(store, "a"),
                 store.size("a"),
                 store.delete("a"),
             ):
-                with pytest.raises(StoreFault):
+                with pytest.raises(StoreError):
                     await call
         assert inside.seen == []
 
 
 @pytest.mark.asvs("12.3.2")
-async def test_a_certificate_that_nobody_vouches_for_is_refused(
+async def test_untrusted_certificate_is_refused(
     make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AWS_ALLOW_INVALID_CERTIFICATES", "true")
-    async with answering("200 OK", "", tls=own_certificate(tmp_path)) as server:
-        store = make_s3(endpoint_url=server.url, patience=HASTY)
-        with pytest.raises(StoreFault, match=r"^The store's TLS certificate is not trusted\.$"):
+    async with answering("200 OK", "", tls=self_signed_tls(tmp_path)) as server:
+        store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
+        with pytest.raises(StoreError, match=r"^The store's TLS certificate is not trusted\.$"):
             await store.put("a", seal(b"x"), content_type="text/plain")
         assert server.seen == []
 
 
-async def test_health_gives_up_before_the_patience_of_a_put(
+async def test_health_check_has_shorter_timeout_than_put(
     make_s3: MakeS3, gateway: RadosGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3, "_HEALTH_SECONDS", 0.3)
+    monkeypatch.setattr(store, "_HEALTH_SECONDS", 0.3)
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault = Fault.BLACK_HOLE
         health = await make_s3(endpoint_url=proxy.endpoint).health()

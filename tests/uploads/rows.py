@@ -1,4 +1,4 @@
-"""A tenant with a context, and a file that is about to be stored there: what tests of the commit protocol begin with."""
+"""A tenant with a context and a pending file: the rows that tests of reservations start from."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,31 +7,38 @@ from sqlalchemy import insert
 from sluice.access import Principal, Scope
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import contexts, tenants
-from sluice.db.whose import EVERYBODY
 from sluice.uploads.names import read_name
-from sluice.uploads.values import PendingFile, Seen
+from sluice.uploads.reservation import reserve_at_once, reserve_step_by_step
+from sluice.uploads.values import PendingFile, Versions
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 async def prepare(database: Database) -> None:
-    """Migrate it and add the tenant and the context."""
+    """Migrate the database and add the tenant and the context."""
     await upgrade(database)
     rules = dict.fromkeys(("reject_blank_files", "reject_corrupt_files", "scan_for_viruses"), False)
-    words = {"context_key": "papers", "display_name": "Papers", "storage_path_template": "{file_id}", "status": "active"}
-    figures = {"max_file_size_mb": 1, "storage_used_bytes": 0, "rules_version": 1}
+    texts = {
+        "context_key": "papers",
+        "display_name": "Papers",
+        "storage_path_template": "{file_id}",
+        "status": "active",
+    }
+    numbers = {"max_file_size_mb": 1, "storage_used_bytes": 0, "rules_version": 1}
     ids = {"context_id": "ctx_1", "tenant_id": "ten_1", "created_at": LONG_AGO}
     tenant = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": LONG_AGO}
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(insert(tenants).values(tenant))
         await connection.execute(
-            insert(contexts).values({**rules, **words, **figures, **ids, "allowed_extensions": [], "metadata": {}})
+            insert(contexts).values({**rules, **texts, **numbers, **ids, "allowed_extensions": [], "metadata": {}})
         )
 
 
 def pending(number: int, lease: timedelta, *, counts: bool = False) -> PendingFile:
     return PendingFile(
+        is_unique=False,
         file_id=f"file_{number}",
         tenant_id="ten_1",
         context_id="ctx_1",
@@ -49,5 +56,11 @@ def pending(number: int, lease: timedelta, *, counts: bool = False) -> PendingFi
         created_at=LONG_AGO,
         lease=lease,
         scanned_with=None,
-        seen=Seen("free", rules_version=1, bucket_changed_at=None, key_changed_at=None, remembered=False),
+        versions=Versions("free", rules_version=1, bucket_changed_at=None, key_changed_at=None),
     )
+
+
+async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
+    """Reserve room for the file in the same way as an upload."""
+    if not await reserve_at_once(file, database):
+        await reserve_step_by_step(file, database, free_limit)

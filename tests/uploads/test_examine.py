@@ -1,36 +1,46 @@
-"""The check of a file that is scanned as well: one child does both for a small one, and what goes wrong there is found out part by part."""
+"""The examination of a file that is also scanned.
 
+A small file is checked and unpacked by one child process. If that fails, the check is repeated alone.
+"""
+
+import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
-from sluice.engines.sandbox import Away, Died, Overran, Ran, RunResult
-from sluice.engines.sandbox.jobs import JOBS
-from sluice.engines.sandbox.protocol import Job
-from sluice.engines.sandbox.tray import Tray
-from sluice.engines.scanner import Glance
-from sluice.errors import Unavailable
-from sluice.formats.verdict import Outcome
+from sluice.errors import ServiceUnavailable
 from sluice.kit.sealed import Sealed
-from sluice.uploads.stages.examine import examine
-from tests.engines.scanner.twin import InProcessSandbox
+from sluice.sandbox import Completed, Crashed, NoWorker, OverLimit, RunResult
+from sluice.sandbox.protocol import Job
+from sluice.scanner import UnpackReport
+from sluice.uploads.inspection import examine
+from sluice_inspect.child.jobs import JOBS
+from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.report import Outcome
+from tests.scanner.in_process_sandbox import InProcessSandbox
 
-LIE = {"check": {"format": "png"}, "scan": {}}
+INVALID_REPORT = {"check": {"format": "png"}, "scan": {}}
 
 
-class Children(InProcessSandbox):
-    """Does every job here but those whose answers are given."""
+class FakeSandbox(InProcessSandbox):
+    """Runs each job in this process, except those whose result is given."""
 
     def __init__(self, given: Mapping[Job, RunResult] | None = None) -> None:
         super().__init__()
         self._given = given or {}
 
-    async def run(self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, tray: Tray | None = None) -> RunResult:
-        assert tray is None
+    async def run(
+        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+    ) -> RunResult:
+        assert buffer is None
         self.asked.append((job, filename, tenant_id))
-        return self._given.get(job) or Ran(JOBS[job](sealed.fd, filename), 1.0)
+        return self._given.get(job) or Completed(JOBS[job](sealed.fd, filename), 1.0)
+
+
+def pending() -> "asyncio.Future[UnpackReport | None]":
+    return asyncio.get_running_loop().create_future()
 
 
 @contextmanager
@@ -43,60 +53,70 @@ def sealed(content: bytes) -> Iterator[Sealed]:
         os.close(fd)
 
 
-async def test_a_small_file_is_checked_and_looked_through_by_one_child_in_one_go() -> None:
-    children, glance = Children(), Glance()
+async def test_a_small_file_is_checked_and_unpacked_by_one_child() -> None:
+    sandbox, unpack_report = FakeSandbox(), pending()
     with sealed(b"a line of text\n") as file:
-        fact = await examine(file, "a.txt", "ten_1", children, glance)
-    look = await glance.had()
-    assert (fact.report and fact.report.format, look and look.why) == ("text", "")
-    assert children.asked == [("inspect", "a.txt", "ten_1")]
+        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    unpacked = unpack_report.result()
+    assert (fact.report and fact.report.format, unpacked and unpacked.why) == ("text", "")
+    assert sandbox.asked == [("check_and_scan", "a.txt", "ten_1")]
 
 
-async def test_where_the_check_finds_fault_the_look_is_left_to_the_scanner() -> None:
-    children, glance = Children(), Glance()
+async def test_a_rejected_file_is_not_unpacked_by_the_check() -> None:
+    sandbox, unpack_report = FakeSandbox(), pending()
     with sealed(b"%PDF-1.4\n" + b"\xff\x00" * 50) as file:
-        fact = await examine(file, "a.pdf", "ten_1", children, glance)
-    assert (fact.report and fact.report.integrity, await glance.had()) == (Outcome.CORRUPT, None)
-    assert [job for job, *_ in children.asked] == ["inspect"]
+        fact = await examine(file, "a.pdf", "ten_1", sandbox, unpack_report)
+    assert (fact.report and fact.report.integrity, unpack_report.result()) == (Outcome.CORRUPT, None)
+    assert [job for job, *_ in sandbox.asked] == ["check_and_scan"]
 
 
-async def test_a_large_file_is_checked_alone_while_the_scanner_looks_for_itself() -> None:
-    children, glance = Children(), Glance()
+async def test_a_large_file_is_checked_without_unpacking() -> None:
+    sandbox, unpack_report = FakeSandbox(), pending()
     with sealed(b"a line of text\n" * 100_000) as file:
-        fact = await examine(file, "a.txt", "ten_1", children, glance)
-    assert (fact.report and fact.report.format, glance.is_left, await glance.had()) == ("text", True, None)
-    assert children.asked == [("check", "a.txt", "ten_1")]
+        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    assert (fact.report and fact.report.format, unpack_report.result()) == ("text", None)
+    assert sandbox.asked == [("check", "a.txt", "ten_1")]
 
 
-async def test_where_no_child_is_to_be_had_for_a_large_file_a_look_is_no_longer_waited_for() -> None:
-    glance = Glance()
-    with sealed(b"a line of text\n" * 100_000) as file, pytest.raises(Unavailable):
-        await examine(file, "a.txt", "ten_1", Children({"check": Away("none")}), glance)
-    assert await glance.had() is None
+async def test_no_free_child_for_a_large_file_ends_the_wait_for_an_unpack_report() -> None:
+    unpack_report = pending()
+    with sealed(b"a line of text\n" * 100_000) as file, pytest.raises(ServiceUnavailable):
+        await examine(file, "a.txt", "ten_1", FakeSandbox({"check": NoWorker("none")}), unpack_report)
+    assert unpack_report.result() is None
 
 
 @pytest.mark.parametrize(
-    "ended", [Died("by signal 11", 1.0), Overran("cpu", 1.0), Overran("memory", 1.0), Ran(LIE, 1.0), Ran({}, 1.0)]
+    "result",
+    [
+        Crashed("by signal 11", 1.0),
+        OverLimit("cpu", 1.0),
+        OverLimit("memory", 1.0),
+        Completed(INVALID_REPORT, 1.0),
+        Completed({}, 1.0),
+    ],
 )
-async def test_where_one_go_does_not_succeed_each_part_is_asked_for_by_itself(ended: RunResult) -> None:
-    children, glance = Children({"inspect": ended}), Glance()
+async def test_a_failed_combined_job_is_repeated_as_a_check_alone(result: RunResult) -> None:
+    sandbox, unpack_report = FakeSandbox({"check_and_scan": result}), pending()
     with sealed(b"a line of text\n") as file:
-        fact = await examine(file, "a.txt", "ten_1", children, glance)
-    assert (fact.report and fact.report.format, await glance.had()) == ("text", None)
-    assert [job for job, *_ in children.asked] == ["inspect", "check"]
+        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    assert (fact.report and fact.report.format, unpack_report.result()) == ("text", None)
+    assert [job for job, *_ in sandbox.asked] == ["check_and_scan", "check"]
 
 
-async def test_a_look_that_says_what_no_child_says_is_not_believed_and_the_check_beside_it_neither() -> None:
+async def test_an_invalid_unpack_report_also_discards_the_check_beside_it() -> None:
     with sealed(b"a line of text\n") as file:
-        honest = JOBS["inspect"](file.fd, "a.txt")
-        children, glance = Children({"inspect": Ran({**honest, "scan": {**LIE}}, 1.0)}), Glance()
-        await examine(file, "a.txt", "ten_1", children, glance)
-    assert await glance.had() is None
-    assert [job for job, *_ in children.asked] == ["inspect", "check"]
+        valid = JOBS["check_and_scan"](file.fd, "a.txt")
+        sandbox, unpack_report = (
+            FakeSandbox({"check_and_scan": Completed({**valid, "scan": {**INVALID_REPORT}}, 1.0)}),
+            pending(),
+        )
+        await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    assert unpack_report.result() is None
+    assert [job for job, *_ in sandbox.asked] == ["check_and_scan", "check"]
 
 
-async def test_without_a_child_there_is_no_answer_and_none_is_waited_for_twice() -> None:
-    children = Children({"inspect": Away("none was free")})
-    with sealed(b"x") as file, pytest.raises(Unavailable):
-        await examine(file, "a.txt", "ten_1", children, Glance())
-    assert len(children.asked) == 1
+async def test_a_small_file_without_a_free_child_is_unavailable_after_one_attempt() -> None:
+    sandbox, unpack_report = FakeSandbox({"check_and_scan": NoWorker("none was free")}), pending()
+    with sealed(b"x") as file, pytest.raises(ServiceUnavailable):
+        await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    assert (len(sandbox.asked), unpack_report.result()) == (1, None)

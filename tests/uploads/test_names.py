@@ -1,4 +1,4 @@
-"""File names from strangers: what is kept, and which extension counts."""
+"""File names in uploads: what is kept, and which extension counts."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ from sluice.uploads.names import MAX_BYTES, read_name
         ("a b;c'd.txt", "a b;c'd.txt", "txt"),
     ],
 )
-def test_the_last_path_part_is_kept_and_the_last_extension_counts(sent: str, kept: str, extension: str) -> None:
+def test_keeps_the_last_path_part_and_the_last_extension(sent: str, kept: str, extension: str) -> None:
     name = read_name(sent)
     assert (name.original, name.extension) == (kept, extension)
 
@@ -34,14 +34,14 @@ def test_the_last_path_part_is_kept_and_the_last_extension_counts(sent: str, kep
 @pytest.mark.parametrize(
     "sent", ["", ".", "..", " ", "a/", "a\\", "a\0.pdf", "a\n.pdf", "\x7f.pdf", "a\x85b", "x" * 256, "é" * 128]
 )
-def test_what_is_no_name_is_refused(sent: str) -> None:
+def test_refuses_an_invalid_file_name(sent: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_name(sent)
     assert refused.value.errors[0].startswith("file: ")
 
 
 @given(st.text())
-def test_a_name_that_is_kept_has_no_path_no_controls_and_a_bounded_size(sent: str) -> None:
+def test_an_accepted_name_has_no_path_no_controls_and_a_bounded_size(sent: str) -> None:
     try:
         name = read_name(sent)
     except Invalid:

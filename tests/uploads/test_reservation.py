@@ -1,4 +1,7 @@
-"""What an upload is told when the database goes away at its last step: `unknown` only where it may have been recorded."""
+"""Reservations and records while the database fails, and concurrent claims on a quota.
+
+`OutcomeUnknown` is raised only if the file may have been recorded.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -9,19 +12,19 @@ import pytest
 from sqlalchemy import func, select, update
 
 from sluice.access import Principal, Scope
-from sluice.db.database import Database, DatabaseUnreached
-from sluice.db.postgres import PostgresTerms
+from sluice.db.database import Database, DatabaseNotReached
+from sluice.db.postgres import PostgresOptions
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import contexts, files
-from sluice.db.whose import EVERYBODY
-from sluice.engines.storage.local import LocalStore
 from sluice.errors import OutcomeUnknown
-from sluice.uploads.stages.commit import ClaimLost, record, reserve
+from sluice.storage.local.store import LocalStore
+from sluice.uploads.reservation import ClaimLost, record
 from sluice.uploads.values import Decision, Facts, Rules
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.postgres import Postgres
-from tests.uploads.rows import LONG_AGO, pending, prepare
+from tests.uploads.rows import LONG_AGO, pending, prepare, reserve
 
-HASTY = PostgresTerms(pool_size=1, wait_seconds=4.0, connect_seconds=4.0, statement_seconds=2.0)
+HASTY = PostgresOptions(pool_size=1, wait_seconds=4.0, connect_seconds=4.0, statement_seconds=2.0)
 
 
 def _decision() -> Decision:
@@ -30,48 +33,58 @@ def _decision() -> Decision:
         tenant_id="ten_1",
         file_id="file_1",
         context_key="papers",
-        mode="store",
         rules=Rules(1, (), 1, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None),
         facts=Facts("a.txt", "txt", 3, "0" * 64),
+        outcome="accepted",
         rejection=None,
+        detail="",
         actor=Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt"),
         created_at=LONG_AGO,
+        duration_ms=1,
+        all_checks=False,
     )
 
 
-async def _recorded(database: Database, folder: Path) -> None:
+async def _record(database: Database, folder: Path) -> None:
     await record(_decision(), pending(1, timedelta(hours=1)), LocalStore(folder), database, life=None)
 
 
-async def test_it_is_simply_away_when_it_could_not_even_be_asked(postgres: Postgres, tmp_path: Path) -> None:
+async def test_record_raises_not_reached_when_no_statement_was_sent(postgres: Postgres, tmp_path: Path) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         database = Database(postgres.createdb().replace(f":{postgres.port}/", f":{proxy.port}/"), postgres=HASTY)
         proxy.fault = Fault.BLACK_HOLE
-        with pytest.raises(DatabaseUnreached):
-            await _recorded(database, tmp_path)
+        with pytest.raises(DatabaseNotReached):
+            await _record(database, tmp_path)
         await database.aclose()
 
 
-async def test_its_word_is_unknown_when_only_its_answer_got_lost(postgres: Postgres, tmp_path: Path) -> None:
+async def test_record_raises_outcome_unknown_when_the_answer_is_lost(postgres: Postgres, tmp_path: Path) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         database = Database(postgres.createdb().replace(f":{postgres.port}/", f":{proxy.port}/"), postgres=HASTY)
         await prepare(database)
         await reserve(pending(1, timedelta(hours=1)), database, free_limit=5)
         proxy.fault = Fault.LOST_ANSWER
         with pytest.raises(OutcomeUnknown):
-            await _recorded(database, tmp_path)
+            await _record(database, tmp_path)
         await database.aclose()
 
 
-async def test_of_many_claims_at_once_exactly_those_that_fit_into_the_quota_are_had(postgres: Postgres) -> None:
+async def test_concurrent_claims_fill_the_quota_exactly(postgres: Postgres) -> None:
     database = Database(postgres.createdb())
     await prepare(database)
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(contexts).values(storage_quota_mb=1))
-    third_of_it = [replace(pending(number, timedelta(hours=1)), size_bytes=340_000) for number in range(12)]
-    claims = await asyncio.gather(*(reserve(file, database, free_limit=5) for file in third_of_it), return_exceptions=True)
-    async with database.reading(EVERYBODY) as connection:
+    third_of_quota = [replace(pending(number, timedelta(hours=1)), size_bytes=340_000) for number in range(12)]
+    claims = await asyncio.gather(
+        *(reserve(file, database, free_limit=5) for file in third_of_quota), return_exceptions=True
+    )
+    async with database.reading(ALL_TENANTS) as connection:
         used = (await connection.execute(select(contexts.c.storage_used_bytes))).scalar_one()
         rows = (await connection.execute(select(func.count()).select_from(files))).scalar_one()
     await database.aclose()
-    assert (claims.count(None), sum(isinstance(claim, ClaimLost) for claim in claims), used, rows) == (3, 9, 3 * 340_000, 3)
+    assert (claims.count(None), sum(isinstance(claim, ClaimLost) for claim in claims), used, rows) == (
+        3,
+        9,
+        3 * 340_000,
+        3,
+    )

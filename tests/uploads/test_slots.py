@@ -1,4 +1,4 @@
-"""Turns of one tenant."""
+"""`UploadSlots`: the slots of one tenant, and how slow uploads shrink the share of a busy one."""
 
 import asyncio
 import os
@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sluice.errors import TooManyRequests
-from sluice.uploads.slots import TenantSlots
+from sluice.uploads.slots import UploadSlots
 
 
-async def test_a_tenant_beyond_its_slots_waits_until_one_falls_free() -> None:
-    slots = TenantSlots(1, wait_seconds=5)
+async def test_a_tenant_without_a_free_slot_waits_for_one() -> None:
+    slots = UploadSlots(1, wait_seconds=5)
     order: list[str] = []
 
     async def second() -> None:
@@ -27,32 +27,46 @@ async def test_a_tenant_beyond_its_slots_waits_until_one_falls_free() -> None:
     assert order == ["first", "second"]
 
 
-async def test_a_wait_that_is_too_long_ends_in_429() -> None:
-    slots = TenantSlots(1, wait_seconds=0.01)
+async def test_raises_too_many_requests_when_the_wait_is_too_long() -> None:
+    slots = UploadSlots(1, wait_seconds=0.01)
     async with slots.hold("a"):
         with pytest.raises(TooManyRequests):
             async with slots.hold("a"):
                 pytest.fail("two uploads in one slot")
 
 
+async def test_a_tenant_whose_uploads_wait_in_a_long_line_is_refused_at_once() -> None:
+    slots = UploadSlots(2, wait_seconds=60)
+    async with AsyncExitStack() as holding, slots.hold("a"), slots.hold("a"):
+        waiting = [asyncio.create_task(holding.enter_async_context(slots.hold("a"))) for _ in range(8)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5), slots.hold("b"):
+            with pytest.raises(TooManyRequests) as refused:
+                await holding.enter_async_context(slots.hold("a"))
+        assert refused.value.retry_after
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+
+
 async def test_another_tenant_does_not_wait() -> None:
-    slots = TenantSlots(1, wait_seconds=0.01)
+    slots = UploadSlots(1, wait_seconds=0.01)
     async with slots.hold("a"), slots.hold("b"):
         pass
 
 
-class _Crowd:
-    """Forty uploads of the tenant `flood` and one of `quiet`, and small uploads that take as long as a test says."""
+class _BusyTenant:
+    """Forty uploads of the tenant `busy` and one of `quiet`; a test sets how long a small upload takes."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.slots = TenantSlots(40, wait_seconds=5, monotonic=lambda: self.now)
-        self.flood, self.quiet = AsyncExitStack(), AsyncExitStack()
+        self.slots = UploadSlots(40, wait_seconds=5, monotonic=lambda: self.now)
+        self.busy, self.quiet = AsyncExitStack(), AsyncExitStack()
 
     async def begin(self) -> None:
         await self.quiet.enter_async_context(self.slots.hold("quiet"))
         for _ in range(40):
-            await self.flood.enter_async_context(self.slots.hold("flood"))
+            await self.busy.enter_async_context(self.slots.hold("busy"))
         self.take(1e-6)
 
     def take(self, seconds: float) -> None:
@@ -60,66 +74,68 @@ class _Crowd:
             self.now += seconds
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Let the slots look at the time that uploads take until something is so; the test's own time limit ends what never comes."""
+        """Report slow uploads until `reached` returns true; the timeout of the test ends the loop otherwise."""
         while not reached():
             self.take(5e-6)
             await asyncio.sleep(0)
 
 
 @pytest.fixture
-async def crowd() -> AsyncIterator[_Crowd]:
-    crowd = _Crowd()
-    await crowd.begin()
-    async with crowd.flood, crowd.quiet:
-        yield crowd
+async def busy_tenant() -> AsyncIterator[_BusyTenant]:
+    busy_tenant = _BusyTenant()
+    await busy_tenant.begin()
+    async with busy_tenant.busy, busy_tenant.quiet:
+        yield busy_tenant
 
 
-async def test_while_uploads_take_long_a_flood_waits_in_its_own_line(crowd: _Crowd) -> None:
-    await crowd.until(lambda: crowd.slots.share < 40)
-    one_more = asyncio.create_task(crowd.flood.enter_async_context(crowd.slots.hold("flood")))
-    async with crowd.slots.hold("quiet"):
+async def test_during_slow_uploads_one_busy_tenant_waits_behind_itself(busy_tenant: _BusyTenant) -> None:
+    await busy_tenant.until(lambda: busy_tenant.slots.share < 40)
+    one_more = asyncio.create_task(busy_tenant.busy.enter_async_context(busy_tenant.slots.hold("busy")))
+    async with busy_tenant.slots.hold("quiet"):
         assert not one_more.done()
     one_more.cancel()
     await asyncio.wait([one_more])
 
 
-async def test_who_waits_in_a_flood_goes_on_when_the_others_are_done(crowd: _Crowd) -> None:
-    await crowd.until(lambda: crowd.slots.share < 40)
-    await crowd.flood.aclose()
-    waiting = [asyncio.create_task(crowd.flood.enter_async_context(crowd.slots.hold("flood"))) for _ in range(40)]
+async def test_a_waiting_upload_continues_when_the_other_tenants_finish(busy_tenant: _BusyTenant) -> None:
+    await busy_tenant.until(lambda: busy_tenant.slots.share < 40)
+    await busy_tenant.busy.aclose()
+    waiting = [
+        asyncio.create_task(busy_tenant.busy.enter_async_context(busy_tenant.slots.hold("busy"))) for _ in range(40)
+    ]
     await asyncio.sleep(0)
     assert 0 < sum(task.done() for task in waiting) < 40
-    await crowd.quiet.aclose()
+    await busy_tenant.quiet.aclose()
     await asyncio.gather(*waiting)
 
 
-async def test_the_share_is_never_less_than_keeps_every_core_busy(crowd: _Crowd) -> None:
-    least = 2 * (os.cpu_count() or 2)
-    await crowd.until(lambda: crowd.slots.share <= least)
-    assert crowd.slots.share == least
+async def test_the_share_is_at_least_two_slots_per_core(busy_tenant: _BusyTenant) -> None:
+    minimum = 2 * (os.cpu_count() or 2)
+    await busy_tenant.until(lambda: busy_tenant.slots.share <= minimum)
+    assert busy_tenant.slots.share == minimum
 
 
-async def test_the_share_grows_again_when_uploads_are_quick(crowd: _Crowd) -> None:
-    await crowd.until(lambda: crowd.slots.share < 40)
-    shrunk = crowd.slots.share
-    while crowd.slots.share <= shrunk:
-        crowd.take(1e-6)
+async def test_the_share_grows_again_when_uploads_are_fast(busy_tenant: _BusyTenant) -> None:
+    await busy_tenant.until(lambda: busy_tenant.slots.share < 40)
+    shrunk = busy_tenant.slots.share
+    while busy_tenant.slots.share <= shrunk:
+        busy_tenant.take(1e-6)
         await asyncio.sleep(0)
 
 
-async def test_a_tenant_alone_is_held_back_by_its_bound_only() -> None:
-    crowd = _Crowd()
+async def test_a_tenant_alone_is_limited_only_by_its_own_slots() -> None:
+    busy_tenant = _BusyTenant()
     async with AsyncExitStack() as alone:
-        crowd.take(1e-6)
+        busy_tenant.take(1e-6)
         for _ in range(39):
-            await alone.enter_async_context(crowd.slots.hold("flood"))
-        await crowd.until(lambda: crowd.slots.share < 20)
-        async with asyncio.timeout(1), crowd.slots.hold("flood"):
+            await alone.enter_async_context(busy_tenant.slots.hold("busy"))
+        await busy_tenant.until(lambda: busy_tenant.slots.share < 20)
+        async with asyncio.timeout(1), busy_tenant.slots.hold("busy"):
             pass
 
 
-async def test_who_gives_up_at_the_moment_at_which_a_slot_falls_free_has_simply_given_up() -> None:
-    slots = TenantSlots(1, wait_seconds=5)
+async def test_cancellation_at_the_moment_of_a_grant_leaks_no_slot() -> None:
+    slots = UploadSlots(1, wait_seconds=5)
     async with AsyncExitStack() as holding:
         await holding.enter_async_context(slots.hold("a"))
         waiting = [asyncio.create_task(holding.enter_async_context(slots.hold("a"))) for _ in range(2)]
@@ -129,19 +145,19 @@ async def test_who_gives_up_at_the_moment_at_which_a_slot_falls_free_has_simply_
         await holding.aclose()
         await asyncio.wait(waiting)
     assert [task.cancelled() for task in waiting] == [True, True]
-    assert not slots._running
+    assert not slots._queue.held
 
 
-async def test_uploads_into_a_slow_context_are_no_crowd(crowd: _Crowd) -> None:
+async def test_slow_uploads_into_another_context_do_not_shrink_the_share(busy_tenant: _BusyTenant) -> None:
     for _ in range(200):
-        with crowd.slots.learning("another", 1000):
-            crowd.now += 1e-3
+        with busy_tenant.slots.learning("another", 1000):
+            busy_tenant.now += 1e-3
         await asyncio.sleep(0.001)
-    assert crowd.slots.share == 40
+    assert busy_tenant.slots.share == 40
 
 
-async def test_nothing_is_remembered_of_tenants_that_are_done() -> None:
-    slots = TenantSlots(2, wait_seconds=1)
+async def test_a_finished_tenant_leaves_no_entry() -> None:
+    slots = UploadSlots(2, wait_seconds=1)
     async with slots.hold("a"):
         pass
-    assert not slots._running
+    assert not slots._queue.held

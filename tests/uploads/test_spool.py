@@ -1,4 +1,4 @@
-"""The spool: bytes in, sealed bytes out, nothing left behind."""
+"""The spool: it keeps the bytes of an upload, seals them, and leaves nothing behind."""
 
 import asyncio
 import fcntl
@@ -20,7 +20,9 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-async def spooled(folder: Path, chunks: list[bytes], memory: int, *, kept_here: bool = False) -> tuple[bytes, int, bytes]:
+async def spooled(
+    folder: Path, chunks: list[bytes], memory: int, *, kept_here: bool = False
+) -> tuple[bytes, int, bytes]:
     spool = Spool(memory, folder, kept_here=kept_here)
     for chunk in chunks:
         await spool.write(chunk)
@@ -34,25 +36,25 @@ async def spooled(folder: Path, chunks: list[bytes], memory: int, *, kept_here: 
 
 @given(chunks=st.lists(st.binary(max_size=200)), memory=st.integers(0, 400), kept_here=st.booleans())
 @settings(deadline=None)
-async def test_what_went_in_comes_out_with_its_size_and_digest(
+async def test_returns_the_written_bytes_with_size_and_digest(
     tmp_path_factory: pytest.TempPathFactory,
     chunks: list[bytes],
     memory: int,
-    kept_here: bool,  # noqa: FBT001  (hypothesis names them)
+    kept_here: bool,  # noqa: FBT001  (hypothesis passes it by name)
 ) -> None:
-    whole, folder = b"".join(chunks), tmp_path_factory.getbasetemp()
+    expected, folder = b"".join(chunks), tmp_path_factory.getbasetemp()
     out = await spooled(folder, chunks, memory, kept_here=kept_here)
-    assert out == (whole, len(whole), hashlib.sha256(whole).digest())
+    assert out == (expected, len(expected), hashlib.sha256(expected).digest())
 
 
 @pytest.mark.parametrize("memory", [0, 4 * 1024 * 1024])
-async def test_large_uploads_keep_their_bytes_in_memory_and_on_disk_alike(tmp_path: Path, memory: int) -> None:
+async def test_large_uploads_are_kept_unchanged_in_memory_and_on_disk(tmp_path: Path, memory: int) -> None:
     chunks = [CHUNK] * 10
     content, _, digest = await spooled(tmp_path, chunks, memory)
     assert hashlib.sha256(content).digest() == digest == hashlib.sha256(CHUNK * 10).digest()
 
 
-async def test_a_spool_on_disk_has_no_name_that_a_crash_could_leave(tmp_path: Path) -> None:
+async def test_a_spool_on_disk_has_no_file_name(tmp_path: Path) -> None:
     spool = Spool(0, tmp_path)
     await spool.write(CHUNK * 8)
     await spool.seal()
@@ -61,7 +63,7 @@ async def test_a_spool_on_disk_has_no_name_that_a_crash_could_leave(tmp_path: Pa
 
 
 @pytest.mark.parametrize("memory", [0, 1024])
-async def test_sealed_bytes_can_no_longer_be_changed(tmp_path: Path, memory: int) -> None:
+async def test_sealed_bytes_cannot_be_changed(tmp_path: Path, memory: int) -> None:
     spool = Spool(memory, tmp_path)
     await spool.write(b"sealed")
     sealed = await spool.seal()
@@ -70,7 +72,7 @@ async def test_sealed_bytes_can_no_longer_be_changed(tmp_path: Path, memory: int
     spool.close()
 
 
-async def test_two_readers_have_offsets_of_their_own(tmp_path: Path) -> None:
+async def test_two_readers_have_independent_offsets(tmp_path: Path) -> None:
     spool = Spool(1024, tmp_path)
     await spool.write(b"abcdef")
     sealed = await spool.seal()
@@ -82,7 +84,7 @@ async def test_two_readers_have_offsets_of_their_own(tmp_path: Path) -> None:
     spool.close()
 
 
-async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_raises_storage_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: os.open("/dev/full", os.O_RDWR))
     for is_last in (False, True):
         spool = Spool(0, tmp_path)
@@ -92,16 +94,14 @@ async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.M
         spool.close()
 
 
-async def test_what_is_closed_while_a_thread_still_writes_is_closed_when_it_has_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, into = os.pipe()  # takes 64 KiB, and makes a writer wait with the rest
-    monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: into)
+async def test_closing_during_a_write_waits_for_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()  # a pipe takes 64 KiB; a writer waits with the rest
+    monkeypatch.setattr("sluice.uploads.spool._unlinked_file", lambda _folder: write_end)
     spool = Spool(0, tmp_path)
     await spool.write(CHUNK * 8)
     for _ in range(2):
         spool.close()
-    with os.fdopen(out, "rb") as written:
+    with os.fdopen(read_end, "rb") as written:
         assert await asyncio.to_thread(written.read) == CHUNK * 8
 
 

@@ -1,10 +1,12 @@
-"""Two servers on one database, one of whose clocks is wrong by more than a month: months and the lives of files are the database's matter.
+"""Two servers on one database, one with a clock that is wrong by more than a month.
 
-The server with the wrong clock is the same pipeline on the same engines, with another clock.
+Months and the expiry of files follow the clock of the database. Both servers use the same engines.
 """
 
 import os
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,106 +16,99 @@ from sqlalchemy import select
 from sluice.access import Principal, Scope
 from sluice.contexts.service import Draft
 from sluice.db.migrate import upgrade
-from sluice.db.moments import month, now
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import files, plan_usage
-from sluice.db.whose import EVERYBODY
+from sluice.db.sql import month, now
 from sluice.errors import LimitExceeded
+from sluice.files import repository
 from sluice.kit.clock import utc_now
+from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
-from sluice.uploads import repository
-from sluice.uploads.names import read_name
-from sluice.uploads.pipeline import Pipeline, Terms
-from sluice.uploads.sight import Sight, Uploader
-from sluice.uploads.spool import Spool
-from sluice.uploads.values import Arrival
+from sluice.uploads.upload import UploadLimits, Uploads
 from sluice.wiring.assembly import Services, assembled
-from tests.cli.zygotes import Begun
-from tests.deeds import deed_of
+from tests.cli.zygotes import ForkedZygote
+from tests.operator_action import operator_action
 
 LIMIT = 3
-LIFE = timedelta(hours=2)
-WRONG = [timedelta(days=40), timedelta(days=-40)]
+LIFETIME = timedelta(hours=2)
+CLOCK_ERRORS = [timedelta(days=40), timedelta(days=-40)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Services]:
     on_file = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb().replace("+asyncpg", "")
+    url = (
+        f"sqlite:///{tmp_path / 'test.db'}"
+        if on_file
+        else request.getfixturevalue("postgres").createdb().replace("+asyncpg", "")
+    )
     settings = Settings.model_validate(
         {"data_dir": tmp_path / "data", "database_url": url, "scanner": "builtin", "sandbox_workers": 1}
     )
     (tmp_path / "data").mkdir()
-    async with assembled(settings, Begun().launched()) as made:
+    async with assembled(settings, ForkedZygote().launched()) as made:
         await upgrade(made.engines.database)
         yield made
 
 
-def _server(services: Services, wrong_by: timedelta) -> Pipeline:
-    engines = services.engines
-
-    def clock() -> datetime:
-        return utc_now() + wrong_by
-
-    return Pipeline(
-        database=engines.database,
-        limiter=engines.limiter,
-        sandbox=engines.sandbox,
-        scanner=engines.scanner,
-        stores=engines.stores,
-        sight=Sight(engines.database, clock),
-        terms=Terms(LIMIT, timedelta(minutes=10), LIFE),
-        clock=clock,
+def _server(services: Services, wrong_by: timedelta) -> Uploads:
+    return replace(
+        services.uploads,
+        limits=UploadLimits(LIMIT, 60, timedelta(minutes=10), LIFETIME),
+        clock=lambda: utc_now() + wrong_by,
     )
 
 
-async def _newcomer(services: Services) -> str:
+async def _new_tenant(services: Services) -> str:
     tenant = await services.tenants.create("one", "free")
-    await services.contexts.create(deed_of(tenant.tenant_id), Draft("papers", "Papers", scan_for_viruses=False))
+    await services.contexts.create(operator_action(tenant.tenant_id), Draft("papers", "Papers", scan_for_viruses=False))
     return tenant.tenant_id
 
 
-async def _upload(server: Pipeline, tenant_id: str, folder: Path, *, is_test: bool = False) -> str:
-    """Answer the file's id."""
-    spool = Spool(1_000_000, folder)
+async def _upload(server: Uploads, tenant_id: str, *, is_test: bool = False) -> str:
+    """Return the file's id."""
+    caller = Principal(tenant_id, "user", "user", frozenset({Scope.UPLOAD}), "jwt", is_test=is_test)
+
+    async def read_caller(_since: float) -> Cached[Principal]:
+        return Cached(caller, time.monotonic())
+
+    began = time.monotonic()
+    upload = server.begin(await read_caller(began), read_caller, began=began)
     try:
-        await spool.write(b"name,size\nfile,3\n" + os.urandom(8).hex().encode())
-        principal = Principal(tenant_id, "user", "user", frozenset({Scope.UPLOAD}), "jwt", is_test=is_test)
-
-        async def ask() -> Principal:
-            return principal
-
-        arrival = Arrival(principal, await server.sight.look(tenant_id, "papers"), read_name("a.txt"), await spool.seal(), {})
-        stored = await server.run(arrival, Uploader(principal, ask))
+        await upload.name_context("papers")
+        await upload.start_file("a.txt")
+        await upload.write(b"name,size\nfile,3\n" + os.urandom(8).hex().encode())
+        return (await upload.finish(await upload.seal())).file_id
     finally:
-        spool.close()
-    assert stored.file_id is not None
-    return stored.file_id
+        upload.close()
 
 
-@pytest.mark.parametrize("wrong_by", WRONG, ids=["ahead", "behind"])
-async def test_all_servers_count_in_one_month(services: Services, tmp_path: Path, wrong_by: timedelta) -> None:
-    right, wrong, tenant_id = _server(services, timedelta()), _server(services, wrong_by), await _newcomer(services)
+@pytest.mark.parametrize("wrong_by", CLOCK_ERRORS, ids=["ahead", "behind"])
+async def test_servers_with_wrong_clocks_count_in_the_same_month(services: Services, wrong_by: timedelta) -> None:
+    right, wrong, tenant_id = _server(services, timedelta()), _server(services, wrong_by), await _new_tenant(services)
     for server in (right, wrong, right):
-        await _upload(server, tenant_id, tmp_path)
+        await _upload(server, tenant_id)
     for server in (right, wrong):
         with pytest.raises(LimitExceeded) as refused:
-            await _upload(server, tenant_id, tmp_path)
+            await _upload(server, tenant_id)
         assert 0 < (refused.value.retry_after or 0) <= _seconds_left_of_the_month() + 5
-    async with services.engines.database.reading(EVERYBODY) as connection:
+    async with services.engines.database.reading(ALL_TENANTS) as connection:
         used = (await connection.execute(select(plan_usage.c.month, plan_usage.c.uploads, month()))).all()
         counted_in = set((await connection.execute(select(files.c.plan_month))).scalars())
     assert [(row.uploads, row[0] == row[2]) for row in used] == [(LIMIT, True)]
     assert counted_in == {used[0].month}
 
 
-@pytest.mark.parametrize("wrong_by", WRONG, ids=["ahead", "behind"])
-async def test_a_file_of_a_test_key_lives_as_long_whoever_took_it(services: Services, tmp_path: Path, wrong_by: timedelta) -> None:
-    file_id = await _upload(_server(services, wrong_by), await _newcomer(services), tmp_path, is_test=True)
-    async with services.engines.database.reading(EVERYBODY) as connection:
+@pytest.mark.parametrize("wrong_by", CLOCK_ERRORS, ids=["ahead", "behind"])
+async def test_a_test_file_expires_at_the_same_time_whatever_the_servers_clock(
+    services: Services, wrong_by: timedelta
+) -> None:
+    file_id = await _upload(_server(services, wrong_by), await _new_tenant(services), is_test=True)
+    async with services.engines.database.reading(ALL_TENANTS) as connection:
         query = select(files.c.due_at, files.c.plan_month, now()).where(files.c.file_id == file_id)
         due_at, plan_month, present = (await connection.execute(query)).one()
         assert await repository.expired_test_files(connection, 10) == []
-    assert LIFE - timedelta(minutes=1) < due_at - present <= LIFE
+    assert LIFETIME - timedelta(minutes=1) < due_at - present <= LIFETIME
     assert plan_month is None
 
 

@@ -1,4 +1,4 @@
-"""The order, the pace and the end of later scans, on a database and a store of their own. What callers see of them is tested over HTTP."""
+"""Rescans: which files are due, in which order and how fast, and what a result changes. Without HTTP."""
 
 import asyncio
 import os
@@ -14,49 +14,49 @@ from sqlalchemy import insert, select, update
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.db.moments import ahead
+from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import contexts, decisions, files, tenants
-from sluice.db.whose import EVERYBODY
-from sluice.engines.scanner import Clean, Edition, Glance, Infected, ScanResult, Unavailable
-from sluice.engines.storage.local import LocalStore
+from sluice.db.sql import now_plus
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.kit.sealed import Sealed
+from sluice.scanner import Clean, EngineVersion, Infected, ScannerUnavailable, ScanResult, UnpackReport
+from sluice.storage.local.store import LocalStore
 from sluice.uploads.spool import Spool
-from sluice.worker.rescans import Rescans
+from sluice.worker import job
+from sluice.worker.jobs.rescans import Rescans
 from tests.db.migrated import Migrated
+from tests.worker.environment import LogRecorder
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-NEW = Edition("clamd 1.4.6", "27501")
-
-
+NEW = EngineVersion("clamd 1.4.6", "27501")
 NOW = START + timedelta(days=30)
-"""What the clock of the worker shows, all the time: who waits, and how long, is told by the database's."""
+"""The fixed clock of the worker. Waiting times are those of the database."""
 
 
-class Looks:
-    """A scanner that notes what it was shown and answers by `say`; its signatures are the new ones."""
+class FakeScanner:
+    """A scanner with the new signatures that keeps what it scanned and returns the results of `answer`."""
 
     name = "clamd"
-    reach: int | None = None
-    edition: Edition | None = NEW
+    scan_limit: int | None = None
+    engine_version: EngineVersion | None = NEW
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.say: Callable[[str], Awaitable[ScanResult]] = self._clean
+        self.answer: Callable[[str], Awaitable[ScanResult]] = self._clean
 
     async def scan(
         self,
         sealed: Sealed,
         *,
         tenant_id: str,  # noqa: ARG002  (the protocol's signature)
-        glance: Glance | None = None,  # noqa: ARG002  (the same)
+        unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,  # noqa: ARG002  (the same)
     ) -> ScanResult:
         words = os.pread(sealed.fd, sealed.size, 0).decode()
         self.seen.append(words)
-        return await self.say(words)
+        return await self.answer(words)
 
-    async def _clean(self, words: str) -> ScanResult:  # noqa: ARG002  (the signature of an answer)
+    async def _clean(self, words: str) -> ScanResult:  # noqa: ARG002  (the signature of `answer`)
         return Clean(NEW.engine, NEW.signatures, 1.0)
 
     async def health(self) -> EngineHealth:
@@ -66,19 +66,21 @@ class Looks:
         """Nothing to close."""
 
 
-class House:
-    """A database with one context, a store, and what scans its files again."""
+class RescanEnvironment:
+    """A database with one context, a store and a scanner."""
 
     def __init__(self, database: Database, folder: Path) -> None:
         self.database = database
         self.folder = folder
         self.store = LocalStore(folder / "objects")
-        self.scanner = Looks()
+        self.scanner = FakeScanner()
 
     def rescans(self, per_second: float = 1000.0) -> Rescans:
         stores = Stores(self.store, lambda _bucket: self.store)
-        load_keyring(self.folder / "keys.json")  # made where there is none
-        buckets = Buckets(self.database, stores, KeyringFile(self.folder / "keys.json"), allowed_endpoints=(), probe=False)
+        load_keyring(self.folder / "keys.json")  # makes the file if there is none
+        buckets = Buckets(
+            self.database, stores, KeyringFile(self.folder / "keys.json"), allowed_endpoints=(), probe=False
+        )
         return Rescans(
             self.database,
             buckets,
@@ -92,23 +94,25 @@ class House:
         )
 
     async def pass_time(self, time: timedelta) -> None:
-        """Let what waits have waited for so long: the clock of a database cannot be put forward."""
-        async with self.database.transaction(EVERYBODY) as connection:
+        """Move all waiting times into the past: the clock of a database cannot be changed."""
+        async with self.database.transaction(ALL_TENANTS) as connection:
             waiting = (
-                await connection.execute(select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None)))
+                await connection.execute(
+                    select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None))
+                )
             ).all()
             for file_id, at in waiting:
                 await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=at - time))
 
-    async def keep(self, words: str, *, day: int, edition: str | None = "clamd 1.4.6/27500") -> None:
-        """Store a file of these words, scanned on that day after `START` by that edition."""
+    async def store_file(self, words: str, *, day: int, scanned_with: str | None = "clamd 1.4.6/27500") -> None:
+        """Store a file with these words, scanned by that engine version so many days after `START`."""
         with closing(Spool(1024, self.folder)) as spool:
             await spool.write(words.encode())
             sealed = await spool.seal()
             await self.store.put(words, sealed, content_type="text/plain")
-        await self._insert(words, sealed, START + timedelta(days=day), edition)
+        await self._insert(words, sealed, START + timedelta(days=day), scanned_with)
 
-    async def _insert(self, words: str, sealed: Sealed, at: datetime, edition: str | None) -> None:
+    async def _insert(self, words: str, sealed: Sealed, at: datetime, scanned_with: str | None) -> None:
         row = {
             "file_id": f"file_{words}",
             "tenant_id": "ten_1",
@@ -127,23 +131,23 @@ class House:
             "report_id": "rep_1",
             "created_at": at,
         }
-        scanned = {} if edition is None else {"scanned_with": edition, "scanned_at": at}
-        async with self.database.transaction(EVERYBODY) as connection:
+        scanned = {} if scanned_with is None else {"scanned_with": scanned_with, "scanned_at": at}
+        async with self.database.transaction(ALL_TENANTS) as connection:
             await connection.execute(insert(files).values(**row, **scanned))
 
     async def quarantined(self) -> set[str]:
         query = select(files.c.object_key).where(files.c.quarantined_at.is_not(None))
-        async with self.database.reading(EVERYBODY) as connection:
+        async with self.database.reading(ALL_TENANTS) as connection:
             return set((await connection.execute(query)).scalars())
 
     async def logged(self) -> list[str]:
         query = select(decisions.c.outcome).order_by(decisions.c.report_id)
-        async with self.database.reading(EVERYBODY) as connection:
+        async with self.database.reading(ALL_TENANTS) as connection:
             return list((await connection.execute(query)).scalars())
 
 
 @pytest.fixture
-async def house(migrated: Migrated, tmp_path: Path) -> AsyncIterator[House]:
+async def environment(migrated: Migrated, tmp_path: Path) -> AsyncIterator[RescanEnvironment]:
     database = Database(migrated.sqlite(tmp_path))
     tenant = {"tenant_id": "ten_1", "name": "one", "plan": "unlimited", "status": "active", "created_at": START}
     context = {
@@ -163,45 +167,47 @@ async def house(migrated: Migrated, tmp_path: Path) -> AsyncIterator[House]:
         "rules_version": 1,
         "created_at": START,
     }
-    async with database.transaction(EVERYBODY) as connection:
+    async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(insert(tenants).values(**tenant))
         await connection.execute(insert(contexts).values(**context))
-    yield House(database, tmp_path)
+    yield RescanEnvironment(database, tmp_path)
     await database.aclose()
 
 
-async def test_the_oldest_verdict_comes_first_whatever_gave_it(house: House) -> None:
-    await house.keep("third", day=3, edition="builtin/1")
-    await house.keep("second", day=2, edition="clamd 1.4.6/27499")
-    await house.keep("first", day=1, edition="clamd 1.4.6/27500")
-    assert await house.rescans().one_batch() == 3
-    assert house.scanner.seen == ["first", "second", "third"]
-    assert await house.logged() == ["kept"] * 3
+async def test_the_oldest_scan_is_repeated_first(environment: RescanEnvironment) -> None:
+    await environment.store_file("third", day=3, scanned_with="builtin/1")
+    await environment.store_file("second", day=2, scanned_with="clamd 1.4.6/27499")
+    await environment.store_file("first", day=1, scanned_with="clamd 1.4.6/27500")
+    assert await environment.rescans().one_batch() == 3
+    assert environment.scanner.seen == ["first", "second", "third"]
+    assert await environment.logged() == ["kept"] * 3
 
 
-async def test_other_rules_of_ours_beside_the_same_signatures_make_files_due(house: House) -> None:
-    await house.keep("older", day=1, edition=str(replace(NEW, rules="1")))
-    await house.keep("unnumbered", day=2, edition=str(Edition("clamd 1.4.6", "", "1")))
-    assert await house.rescans().one_batch() == 2
+async def test_new_rules_with_the_same_signatures_make_files_due(environment: RescanEnvironment) -> None:
+    await environment.store_file("older", day=1, scanned_with=str(replace(NEW, rules="1")))
+    await environment.store_file("unnumbered", day=2, scanned_with=str(EngineVersion("clamd 1.4.6", "", "1")))
+    assert await environment.rescans().one_batch() == 2
 
 
-async def test_what_the_same_edition_cleared_or_nobody_scanned_is_left_alone(house: House) -> None:
-    await house.keep("new", day=1, edition=str(NEW))
-    await house.keep("never", day=2, edition=None)
-    assert await house.rescans().one_batch() == 0
+async def test_files_scanned_by_the_current_version_or_never_scanned_are_not_due(
+    environment: RescanEnvironment,
+) -> None:
+    await environment.store_file("new", day=1, scanned_with=str(NEW))
+    await environment.store_file("never", day=2, scanned_with=None)
+    assert await environment.rescans().one_batch() == 0
 
 
-async def test_all_is_done_once(house: House) -> None:
+async def test_every_file_is_rescanned_once(environment: RescanEnvironment) -> None:
     for number in range(120):
-        await house.keep(f"w{number}", day=number)
-    rescans = house.rescans()
+        await environment.store_file(f"w{number}", day=number)
+    rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(4)] == [50, 50, 20, 0]
-    assert house.scanner.seen == [f"w{number}" for number in range(120)]
+    assert environment.scanner.seen == [f"w{number}" for number in range(120)]
 
 
-async def test_another_worker_goes_on_where_one_was_stopped(house: House) -> None:
+async def test_another_worker_continues_where_one_was_stopped(environment: RescanEnvironment) -> None:
     for number in range(5):
-        await house.keep(f"w{number}", day=number)
+        await environment.store_file(f"w{number}", day=number)
     third = asyncio.Event()
 
     async def hangs_on_the_third(words: str) -> ScanResult:
@@ -210,120 +216,146 @@ async def test_another_worker_goes_on_where_one_was_stopped(house: House) -> Non
             await asyncio.Event().wait()
         return Clean(NEW.engine, NEW.signatures, 1.0)
 
-    house.scanner.say = hangs_on_the_third
+    environment.scanner.answer = hangs_on_the_third
     stop = asyncio.Event()
-    running = asyncio.create_task(house.rescans().run(stop))
+    running = asyncio.create_task(environment.rescans().run(stop))
     await third.wait()
     stop.set()
     await running
-    house.scanner = Looks()
-    assert await house.rescans().one_batch() == 3
-    assert house.scanner.seen == ["w2", "w3", "w4"]
+    environment.scanner = FakeScanner()
+    assert await environment.rescans().one_batch() == 3
+    assert environment.scanner.seen == ["w2", "w3", "w4"]
 
 
-async def test_two_workers_share_the_files(house: House) -> None:
+async def test_two_workers_never_rescan_the_same_file(environment: RescanEnvironment) -> None:
     for number in range(20):
-        await house.keep(f"w{number}", day=number)
-    await asyncio.gather(*(house.rescans().one_batch() for _ in range(2)))
-    assert sorted(house.scanner.seen) == sorted(f"w{number}" for number in range(20))
+        await environment.store_file(f"w{number}", day=number)
+    await asyncio.gather(*(environment.rescans().one_batch() for _ in range(2)))
+    assert sorted(environment.scanner.seen) == sorted(f"w{number}" for number in range(20))
 
 
-async def test_a_file_that_a_dead_worker_had_claimed_is_due_again_later(house: House) -> None:
-    await house.keep("claimed", day=1)
-    async with house.database.transaction(EVERYBODY) as connection:
-        await connection.execute(update(files).values(rescan_at=ahead(timedelta(minutes=30))))
-    assert await house.rescans().one_batch() == 0
-    await house.pass_time(timedelta(minutes=30))
-    assert await house.rescans().one_batch() == 1
+async def test_a_file_claimed_by_a_dead_worker_is_due_again_later(environment: RescanEnvironment) -> None:
+    await environment.store_file("claimed", day=1)
+    async with environment.database.transaction(ALL_TENANTS) as connection:
+        await connection.execute(update(files).values(rescan_at=now_plus(timedelta(minutes=30))))
+    assert await environment.rescans().one_batch() == 0
+    await environment.pass_time(timedelta(minutes=30))
+    assert await environment.rescans().one_batch() == 1
 
 
-async def test_a_scanner_that_is_away_is_asked_about_one_file_and_later_about_another(house: House) -> None:
+async def test_an_unavailable_scanner_is_asked_about_one_file_per_batch(environment: RescanEnvironment) -> None:
     for number in range(3):
-        await house.keep(f"w{number}", day=number)
+        await environment.store_file(f"w{number}", day=number)
 
-    async def away(_words: str) -> ScanResult:
-        return Unavailable("away", "clamd")
+    async def unavailable(_words: str) -> ScanResult:
+        return ScannerUnavailable("unavailable", "clamd")
 
-    house.scanner.say = away
-    rescans = house.rescans()
+    environment.scanner.answer = unavailable
+    rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [0, 0]
-    assert house.scanner.seen == ["w0", "w1"]
-    house.scanner = Looks()
-    assert await house.rescans().one_batch() == 1
-    await house.pass_time(timedelta(minutes=5))
-    assert await house.rescans().one_batch() == 2
-    assert house.scanner.seen == ["w2", "w0", "w1"]
+    assert environment.scanner.seen == ["w0", "w1"]
+    environment.scanner = FakeScanner()
+    assert await environment.rescans().one_batch() == 1
+    await environment.pass_time(timedelta(minutes=5))
+    assert await environment.rescans().one_batch() == 2
+    assert environment.scanner.seen == ["w2", "w0", "w1"]
 
 
-async def test_a_pool_that_answers_by_older_signatures_is_asked_again_later(house: House) -> None:
-    await house.keep("a", day=1, edition="clamd 1.4.6/27499")
+async def test_a_file_scanned_with_older_signatures_is_scanned_again_later(environment: RescanEnvironment) -> None:
+    await environment.store_file("a", day=1, scanned_with="clamd 1.4.6/27499")
 
-    async def old(_words: str) -> ScanResult:
+    async def scan_with_old_signatures(_words: str) -> ScanResult:
         return Clean("clamd 1.4.6", "27500", 1.0)
 
-    house.scanner.say = old
-    rescans = house.rescans()
+    environment.scanner.answer = scan_with_old_signatures
+    rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [1, 0]
-    await house.pass_time(timedelta(minutes=5))
+    await environment.pass_time(timedelta(minutes=5))
     assert await rescans.one_batch() == 1
 
 
-async def test_the_builtin_rules_judge_again_only_what_they_judged(house: House) -> None:
-    await house.keep("clamd's", day=1)
-    await house.keep("own", day=2, edition="builtin/1")
-    house.scanner.name, house.scanner.edition = "builtin", Edition("builtin", "2")
-    assert await house.rescans().one_batch() == 1
-    assert house.scanner.seen == ["own"]
+async def test_the_builtin_scanner_rescans_only_files_it_scanned(environment: RescanEnvironment) -> None:
+    await environment.store_file("clamd's", day=1)
+    await environment.store_file("own", day=2, scanned_with="builtin/1")
+    environment.scanner.name, environment.scanner.engine_version = "builtin", EngineVersion("builtin", "2")
+    assert await environment.rescans().one_batch() == 1
+    assert environment.scanner.seen == ["own"]
 
 
-async def test_while_no_edition_is_known_nothing_is_scanned(house: House) -> None:
-    await house.keep("a", day=1)
-    house.scanner.edition = None
-    assert await house.rescans().one_batch() == 0
+async def test_no_file_is_rescanned_while_the_engine_version_is_unknown(environment: RescanEnvironment) -> None:
+    await environment.store_file("a", day=1)
+    environment.scanner.engine_version = None
+    assert await environment.rescans().one_batch() == 0
 
 
-async def test_an_infected_file_is_marked_and_not_scanned_again(house: House) -> None:
-    await house.keep("bad", day=1)
-    await house.keep("good", day=2)
+async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment: RescanEnvironment) -> None:
+    await environment.store_file("bad", day=1)
+    await environment.store_file("good", day=2)
 
-    async def finds(words: str) -> ScanResult:
-        return Infected("Bad", NEW.engine, NEW.signatures, 1.0) if words == "bad" else Clean(NEW.engine, NEW.signatures, 1.0)
+    async def find_one_threat(words: str) -> ScanResult:
+        return (
+            Infected("Bad", NEW.engine, NEW.signatures, 1.0)
+            if words == "bad"
+            else Clean(NEW.engine, NEW.signatures, 1.0)
+        )
 
-    house.scanner.say = finds
-    assert await house.rescans().one_batch() == 2
-    assert (await house.quarantined(), await house.logged()) == ({"bad"}, ["quarantined", "kept"])
-    assert await house.store.size("bad") == 3
-    house.scanner.edition = Edition("clamd 1.4.6", "27502")
-    assert await house.rescans().one_batch() == 1
-    assert house.scanner.seen == ["bad", "good", "good"]
+    environment.scanner.answer = find_one_threat
+    assert await environment.rescans().one_batch() == 2
+    assert (await environment.quarantined(), await environment.logged()) == ({"bad"}, ["quarantined", "kept"])
+    assert await environment.store.size("bad") == 3
+    environment.scanner.engine_version = EngineVersion("clamd 1.4.6", "27502")
+    assert await environment.rescans().one_batch() == 1
+    assert environment.scanner.seen == ["bad", "good", "good"]
 
 
-async def test_a_missing_object_holds_nothing_up(house: House) -> None:
-    await house.keep("lost", day=1)
-    await house.keep("there", day=2)
-    await house.store.delete("lost")
-    rescans = house.rescans()
+async def test_a_missing_object_does_not_stop_the_batch(environment: RescanEnvironment) -> None:
+    await environment.store_file("lost", day=1)
+    await environment.store_file("there", day=2)
+    await environment.store.delete("lost")
+    rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [2, 0]
-    assert house.scanner.seen == ["there"]
+    assert environment.scanner.seen == ["there"]
 
 
-async def test_a_file_deleted_while_it_was_scanned_leaves_no_decision(house: House) -> None:
-    await house.keep("a", day=1)
+async def test_an_unexpected_exception_on_one_file_does_not_stop_the_batch(
+    environment: RescanEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogRecorder()
+    monkeypatch.setattr(job, "log", log)
+    await environment.store_file("first", day=1)
+    await environment.store_file("second", day=2)
 
-    async def deletes(_words: str) -> ScanResult:
-        async with house.database.transaction(EVERYBODY) as connection:
+    async def fails_on_the_first(words: str) -> ScanResult:
+        if words == "first":
+            raise ZeroDivisionError
+        return Clean(NEW.engine, NEW.signatures, 1.0)
+
+    environment.scanner.answer = fails_on_the_first
+    assert await environment.rescans().one_batch() == 2
+    assert environment.scanner.seen == ["first", "second"]
+    assert log.failed == [{"job": "rescans", "file_id": "file_first"}]
+    assert await environment.rescans().one_batch() == 0  # due again when its claim expires
+    await environment.pass_time(timedelta(minutes=30))
+    assert await environment.rescans().one_batch() == 1
+
+
+async def test_a_file_deleted_during_its_rescan_leaves_no_decision(environment: RescanEnvironment) -> None:
+    await environment.store_file("a", day=1)
+
+    async def delete_during_scan(_words: str) -> ScanResult:
+        async with environment.database.transaction(ALL_TENANTS) as connection:
             await connection.execute(update(files).values(state="deleted"))
         return Infected("Bad", NEW.engine, NEW.signatures, 1.0)
 
-    house.scanner.say = deletes
-    await house.rescans().one_batch()
-    assert (await house.quarantined(), await house.logged()) == (set(), [])
+    environment.scanner.answer = delete_during_scan
+    await environment.rescans().one_batch()
+    assert (await environment.quarantined(), await environment.logged()) == (set(), [])
 
 
-async def test_no_more_than_the_rate_is_scanned(house: House) -> None:
+async def test_rescans_do_not_exceed_the_configured_rate(environment: RescanEnvironment) -> None:
     for number in range(6):
-        await house.keep(f"w{number}", day=number)
+        await environment.store_file(f"w{number}", day=number)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await house.rescans(per_second=20).one_batch()
+    await environment.rescans(per_second=20).one_batch()
     assert loop.time() - began >= 6 / 20

@@ -1,5 +1,5 @@
-// A real OIDC issuer on loopback, for tests. usage: node issuer.mjs PORT
-// New keys at each start; each request for them is a line of the output, so that a test can count.
+// A real OIDC issuer on loopback for tests. Usage: node issuer.mjs PORT
+// Its keys are new at each start. Each request for them is one line of output, so that a test can count them.
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import Provider from 'oidc-provider';
 
@@ -48,7 +48,7 @@ const provider = new Provider(issuer, {
 });
 
 provider.use(async (context, next) => {
-  if (context.path === '/jwks') console.log('keys asked for');
+  if (context.path === '/jwks') console.log('keys requested');
   await next();
 });
 provider.listen(port, '127.0.0.1', () => console.log('ready'));

@@ -1,0 +1,413 @@
+"""Verdict reports: in every answer to an upload, in lists, and as much of them as the caller may see."""
+
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from sluice.api.schemas.reports import FullReport, SenderReport
+from sluice_inspect.report import Limits
+from sluice_inspect.threats import EICAR
+from tests.api import forms
+from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
+from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bomb
+from tests.service import ApiClient
+
+SENDER_FIELDS = set(SenderReport.model_fields)
+FULL_FIELDS = set(FullReport.model_fields)
+
+
+def checks_of(report: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["outcome"] for check in report["checks"]}
+
+
+def deep_json() -> bytes:
+    return b"[" * 100_000 + b"]" * 100_000
+
+
+def validate(client: ApiClient, name: str, content: bytes, context: str, **headers: str) -> Any:
+    parts = [forms.file(name, content), forms.field("context", context)]
+    return client.request(
+        "POST",
+        "/files/validate",
+        content=forms.encode(parts),
+        headers={"Content-Type": forms.content_type(), **headers},
+    )
+
+
+def test_a_rejection_has_a_report_that_says_what_was_found_and_expected(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["pdf"], scan_for_viruses=False)
+    response = client.upload("scan.pdf", picture(), context=context)
+    assert_rejected(response, "type_mismatch")
+    report = response.json()["report"]
+    assert set(report) == FULL_FIELDS
+    assert (report["outcome"], report["reason"], report["retryable"]) == ("rejected", "type_mismatch", False)
+    assert report["advice"] == "send_another_file"
+    assert report["report_id"] == response.headers["sluice-report-id"]
+    assert report["file"]["original_filename"] == "scan.pdf"
+    assert report["file"]["size_bytes"] == len(picture())
+    failed = next(check for check in report["checks"] if check["outcome"] == "fail")
+    assert (failed["name"], failed["code"]) == ("integrity.type", "type_mismatch")
+    assert (failed["found"], failed["expected"]) == ("image/png", ".pdf")
+    assert checks_of(report)["extension"] == checks_of(report)["size"] == "pass"
+    assert checks_of(report)["malware"] == "off"
+
+
+def test_the_sentence_names_the_measured_and_the_allowed_size(client: ApiClient) -> None:
+    context = client.create_context(max_file_size_mb=1, scan_for_viruses=False)
+    report = client.upload("a.bin", bytes(2_000_000), context=context).json()["report"]
+    assert report["message_key"].startswith("file_too_large")
+    assert report["message"].startswith("This file has 1.9\u00a0MB; at most 1\u00a0MB are accepted.")
+    assert checks_of(report)["size"] == "fail"
+
+
+def test_the_sentence_names_no_size_of_a_file_that_was_rejected_while_it_came_in(client: ApiClient) -> None:
+    context = client.create_context(max_file_size_mb=1, scan_for_viruses=False)
+    parts = [forms.field("context", context), forms.file("a.bin", bytes(2_000_000)), forms.field("notes", "x" * 60_000)]
+    report = client.upload_parts(parts).json()["report"]
+    assert report["params"] == {"max_size": 1_048_576}
+    assert report["message"].startswith("This file has more than the 1\u00a0MB that are accepted.")
+
+
+def test_a_picture_that_is_rejected_by_its_header_has_its_size_in_the_report(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    report = client.upload("a.png", huge_picture(), context=context).json()["report"]
+    assert (report["facts"]["width"], report["facts"]["height"]) == (60_000, 60_000)
+    assert report["message_key"] == "image_too_large.dimensions"
+    failed = next(check for check in report["checks"] if check["outcome"] == "fail")
+    assert failed["found"] == {"width": 60_000, "height": 60_000}
+
+
+@pytest.mark.parametrize(
+    ("language", "locale", "word"),
+    [("de-AT,en;q=0.5", "de", "Bitte"), ("fr", "fr", "fichier"), ("xx", "en", "Please"), ("zh-CN", "zh-Hans", "文件")],
+)
+def test_the_sentence_is_in_the_language_of_the_sender(
+    client: ApiClient, language: str, locale: str, word: str
+) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    parts = [forms.field("context", context), forms.file("a.exe", b"MZ")]
+    headers = {"Content-Type": forms.content_type(), "Accept-Language": language}
+    response = client.request("POST", "/files/upload", content=forms.encode(parts), headers=headers)
+    report = response.json()["report"]
+    assert report["locale"] == locale
+    assert word in report["message"]
+    assert "Accept-Language" in response.headers["vary"]
+
+
+def test_a_key_that_may_only_upload_sees_what_the_sender_may_know(client: ApiClient) -> None:
+    context = client.create_context()
+    sender = client.with_credential(client.create_key("upload"))
+    response = sender.upload("eicar.txt", EICAR, context=context)
+    assert_rejected(response, "virus_detected")
+    assert set(response.json()["report"]) == SENDER_FIELDS
+    assert sender.get("/reports").status_code == 403
+
+
+@pytest.mark.parametrize("scopes", [("upload",), ("upload", "metadata"), ("admin",)])
+def test_nobody_sees_the_name_of_a_threat(client: ApiClient, scopes: tuple[str, ...]) -> None:
+    context = client.create_context()
+    caller = client.with_credential(client.create_key(*scopes))
+    answer = caller.upload("eicar.txt", EICAR, context=context)
+    assert_rejected(answer, "virus_detected")
+    threat = client.decisions()[0]["facts"]["scanned"]["threat"]
+    assert threat
+    shown = [
+        answer.text,
+        client.get("/reports").text,
+        client.get(f"/reports/{answer.headers['sluice-report-id']}").text,
+    ]
+    assert all(threat.lower() not in text.lower() for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("reason", "name", "content", "limit"),
+    [
+        ("archive_bomb", "a.zip", zip_bomb, Limits().max_ratio),
+        ("image_too_large", "a.png", huge_picture, Limits().max_pixels),
+        ("validation_limits_exceeded", "a.json", deep_json, Limits().max_json_depth),
+    ],
+)
+def test_nobody_sees_a_limit_of_the_service(
+    client: ApiClient, reason: str, name: str, content: Callable[[], bytes], limit: int
+) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    caller = client.with_credential(client.create_key("upload", "metadata"))
+    answer = caller.upload(name, content(), context=context)
+    assert_rejected(answer, reason)
+    assert str(limit) in client.decisions()[0]["detail"]
+    for report in (answer.json()["report"], *page(client.get("/reports"))[0]):
+        assert not re.search(rf"\b{limit}\b", json.dumps(report["checks"]))
+
+
+def test_an_acceptance_has_a_report_that_can_be_read(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    response = client.upload("a.png", picture(), context=context)
+    stored = data(response, 201)
+    report = data(client.get(f"/reports/{stored['report_id']}"))
+    assert (report["outcome"], report["reason"], report["file"]["file_id"]) == ("accepted", None, stored["file_id"])
+    assert {"extension", "rate", "quota", "malware"} == {
+        name for name, outcome in checks_of(report).items() if outcome == "off"
+    }
+    assert checks_of(report)["integrity.structure"] == checks_of(report)["storage"] == "pass"
+    assert report["facts"]["width"] == 64
+    assert isinstance(report["duration_ms"], int)
+
+
+def test_the_report_of_another_tenant_is_not_found(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    report_id = data(client.upload("a.png", picture(), context=context), 201)["report_id"]
+    other = client.other_tenant_client()
+    assert_not_found(other.get(f"/reports/{report_id}"))
+    assert page(other.get("/reports"))[0] == []
+
+
+def test_reports_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
+    context, other = client.create_context(scan_for_viruses=False), client.create_context(scan_for_viruses=False)
+    client.upload("first.png", picture(), context=context)
+    client.upload("Second_%.png", white_picture(), context=context)
+    client.upload("third.png", picture(), context=other)
+
+    def names(**query: Any) -> list[str]:
+        items, pagination = page(client.get("/reports", **query))
+        assert pagination["total"] == len(items)
+        return [item["file"]["original_filename"] for item in items]
+
+    assert names() == ["third.png", "Second_%.png", "first.png"]
+    assert names(context=context) == ["Second_%.png", "first.png"]
+    assert names(outcome="rejected") == names(reason="blank_document") == names(filename="nd_%") == ["Second_%.png"]
+    assert names(filename="second") == ["Second_%.png"]
+    me = page(client.get("/reports"))[0][0]["uploaded_by"]
+    assert len(names(uploaded_by=me)) == 3
+    assert names(uploaded_by="nobody") == names(context="a\0b") == []
+    moments = [item["created_at"] for item in page(client.get("/reports"))[0]]
+    assert names(since=moments[1]) == ["third.png", "Second_%.png"]
+    assert names(until=moments[1]) == ["Second_%.png", "first.png"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"outcome": "lost"}, "outcome"),
+        ({"reason": "nope"}, "reason"),
+        ({"since": "yesterday"}, "since"),
+        ({"until": "2026-01-01T00:00:00"}, "until"),
+        ({"page": 2000}, "page"),
+        ({"filename": ""}, "filename"),
+    ],
+)
+def test_a_filter_that_cannot_be_read_is_named(client: ApiClient, query: dict[str, Any], field: str) -> None:
+    assert_validation_error(client.get("/reports", **query), field)
+
+
+def test_the_full_report_has_the_checks_after_the_first_failure(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    parts = [forms.file("eicar.txt", EICAR), forms.field("context", context)]
+    headers = {"Content-Type": forms.content_type()}
+    response = client.request("POST", "/files/upload?report=full", content=forms.encode(parts), headers=headers)
+    assert_rejected(response, "extension_not_allowed")
+    found = checks_of(response.json()["report"])
+    assert (found["extension"], found["malware"]) == ("fail", "fail")
+    assert response.json()["report"]["mode"] == "all_checks"
+    assert client.object_keys() == set()
+
+
+def test_problem_details_are_answered_where_they_are_asked_for(client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    parts = [forms.field("context", context), forms.file("a.exe", b"MZ")]
+    headers = {"Content-Type": forms.content_type(), "Accept": "application/problem+json"}
+    raw = client.request("POST", "/files/upload", content=forms.encode(parts), headers=headers)
+    assert raw.headers["content-type"] == "application/problem+json"
+    body = raw.json()
+    assert (body["status"], body["code"], body["errors"]) == (400, "file_rejected", ["extension_not_allowed"])
+    assert body["detail"] == body["report"]["message"]
+    assert body["title"].startswith("File rejected: ")
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("application/problem+json;q=0", "application/json"),
+        ("application/json, application/problem+json; Q=0.000", "application/json"),
+        ("application/problem+jsonx", "application/json"),
+        ("*/*", "application/json"),
+        ("application/*", "application/json"),
+        ("text/html, application/problem+json;q=0.1", "application/problem+json"),
+        ("Application/Problem+JSON; charset=utf-8; q=1.0", "application/problem+json"),
+    ],
+)
+def test_problem_details_are_not_answered_where_they_are_refused(
+    client: ApiClient, accept: str, media_type: str
+) -> None:
+    raw = client.request("GET", "/files/file_unknown", headers={"Accept": accept})
+    assert raw.headers["content-type"] == media_type
+
+
+def test_a_dry_run_makes_all_checks_and_stores_nothing(client: ApiClient) -> None:
+    context = client.create_context(
+        allowed_extensions=["pdf"], upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
+    )
+    before = len(client.decisions())
+    for _ in range(3):
+        report = data(validate(client, "eicar.txt", EICAR, context))["report"]
+        assert (report["outcome"], report["reason"]) == ("rejected", "extension_not_allowed")
+        assert checks_of(report)["malware"] == "fail"
+        assert checks_of(report)["rate"] == "not_run"
+    report = data(validate(client, "a.pdf", pdf(), context))["report"]
+    assert (report["outcome"], report["message_key"]) == ("accepted", "accepted.validated")
+    assert client.object_keys() == set()
+    assert page(client.get("/files"))[0] == []
+    assert len(client.decisions()) == before
+    assert client.used_bytes(context) == 0
+    client.store("a.pdf", pdf(), context=context)  # its place in the rate limit was not taken
+
+
+def test_a_dry_run_says_that_a_file_would_go_into_quarantine_and_was_not_kept(client: ApiClient) -> None:
+    policies = {"image": {"mode": "quarantine", "max_width": 10}}
+    context = client.create_context(policies=policies, scan_for_viruses=False)
+    report = data(validate(client, "a.png", picture(), context))["report"]
+    assert (report["outcome"], report["message_key"]) == ("quarantined", "quarantined.validated")
+    assert page(client.get("/files"))[0] == []
+
+
+def test_a_dry_run_of_a_file_that_is_too_large_is_a_report(client: ApiClient) -> None:
+    context = client.create_context(max_file_size_mb=1)
+    parts = [forms.field("context", context), forms.file("a.bin", bytes(2_000_000))]
+    response = client.request(
+        "POST", "/files/validate", content=forms.encode(parts), headers={"Content-Type": forms.content_type()}
+    )
+    report = data(response)["report"]
+    assert report["reason"] == "file_too_large"
+    assert checks_of(report)["integrity.structure"] == "not_run"
+
+
+def test_dry_runs_of_a_tenant_are_limited(client: ApiClient) -> None:
+    context = client.create_context(scan_for_viruses=False)
+    answers = [validate(client, "a.txt", b"hello", context).status_code for _ in range(61)]
+    assert answers[:60] == [200] * 60
+    assert answers[60] == 429
+    client.store("a.txt", b"hello there", context=context)
+
+
+def test_a_policy_in_report_mode_stores_the_file_and_says_that_it_would_fail(client: ApiClient) -> None:
+    policies = {"content_types": {"mode": "report", "allow": ["application/pdf"]}}
+    context = client.create_context(policies=policies, scan_for_viruses=False)
+    report_id = data(client.upload("a.png", picture(), context=context), 201)["report_id"]
+    report = data(client.get(f"/reports/{report_id}"))
+    assert report["outcome"] == "accepted"
+    assert checks_of(report)["policy.content_types"] == "would_fail"
+
+
+def test_a_policy_in_quarantine_mode_stores_the_file_where_nobody_can_download_it(client: ApiClient) -> None:
+    policies = {"image": {"mode": "quarantine", "max_width": 10}}
+    context = client.create_context(policies=policies, scan_for_viruses=False)
+    stored = data(client.upload("a.png", picture(), context=context), 201)
+    assert stored["outcome"] == "quarantined"
+    assert client.get(f"/files/{stored['file_id']}").status_code == 404
+    assert data(client.get(f"/files/{stored['file_id']}/metadata"))["size_bytes"] == len(picture())
+    report = data(client.get(f"/reports/{stored['report_id']}"))
+    assert (report["outcome"], report["reason"]) == ("quarantined", "image_dimensions")
+    assert report["message_key"] == "quarantined.plain"
+
+
+def test_a_policy_that_is_enforced_rejects_with_its_reason(client: ApiClient) -> None:
+    context = client.create_context(policies={"min_size_bytes": {"bytes": 1000}}, scan_for_viruses=False)
+    response = client.upload("a.txt", b"short", context=context)
+    assert_rejected(response, "file_too_small")
+    failed = next(check for check in response.json()["report"]["checks"] if check["outcome"] == "fail")
+    assert (failed["name"], failed["found"], failed["expected"]) == ("policy.min_size_bytes", 5, {"min": 1000})
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+def test_the_order_of_the_form_changes_no_verdict_by_name_or_size(client: ApiClient, *, context_first: bool) -> None:
+    policies = {"min_size_bytes": {"bytes": 100}, "filename_pattern": {"pattern": "[a-z.]+"}}
+    context = client.create_context(policies=policies, max_file_size_mb=1, scan_for_viruses=False)
+
+    def upload(name: str, content: bytes) -> Any:
+        parts = [forms.file(name, content), forms.field("context", context)]
+        return client.upload_parts(parts[::-1] if context_first else parts)
+
+    assert upload("a.txt", b"enough words " * 10).status_code == 201
+    assert_rejected(upload("a.txt", b"few words"), "file_too_small")
+    assert_rejected(upload("A.bin", b"x" * 2_000_000), "filename_not_allowed")
+
+
+def test_a_file_that_is_still_coming_in_is_not_too_small(client: ApiClient) -> None:
+    context = client.create_context(policies={"min_size_bytes": {"bytes": 1000}}, scan_for_viruses=False)
+    parts = [forms.field("context", context), forms.file("a.txt", b"some words " * 1000)]
+    response = client.request(
+        "POST", "/files/upload", content=forms.encode(parts), headers={"Content-Type": forms.content_type()}
+    )
+    assert response.status_code == 201, response.text
+
+
+def test_a_check_in_report_mode_stores_what_it_would_reject(client: ApiClient) -> None:
+    context = client.create_context(check_modes={"blank": "report"}, scan_for_viruses=False)
+    report_id = data(client.upload("a.png", white_picture(), context=context), 201)["report_id"]
+    assert checks_of(data(client.get(f"/reports/{report_id}")))["blank"] == "would_fail"
+
+
+def test_a_duplicate_is_rejected_and_names_the_other_file_to_those_who_may_list_files(client: ApiClient) -> None:
+    context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
+    other = client.create_context(scan_for_viruses=False)
+    client.store("a.png", picture(), context=other)
+    first = client.store("a.png", picture(), context=context)
+    response = client.upload("b.png", picture(), context=context)
+    assert_rejected(response, "duplicate_file")
+    failed = next(check for check in response.json()["report"]["checks"] if check["outcome"] == "fail")
+    assert failed["found"] == first
+    sender = client.with_credential(client.create_key("upload"))
+    assert first not in sender.upload("b.png", picture(), context=context).text
+
+
+def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
+    context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=context), range(16)))
+    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
+    assert [answer.status_code for answer in answers].count(201) == 1
+    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
+    assert len(page(client.get("/files"))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("policies", "field"),
+    [
+        ({"nosuch": {}}, "policies.nosuch"),
+        ({"content_types": {}}, "policies.content_types.allow"),
+        ({"content_types": {"allow": ["pdf"]}}, "policies.content_types.allow.0"),
+        ({"content_types": {"allow": [f"image/a{n}" for n in range(3000)]}}, "policies.content_types.allow"),
+        ({"filename_pattern": {"pattern": "("}}, "policies.filename_pattern.pattern"),
+        ({"filename_pattern": {"pattern": "(?=a)"}}, "policies.filename_pattern.pattern"),
+        ({"filename_pattern": {"pattern": "(x{1000}){1000}"}}, "policies.filename_pattern.pattern"),
+        ({"image": {"mode": "sometimes"}}, "policies.image.mode"),
+        ({"image": {"min_width": 10, "max_width": 9}}, "policies.image"),
+        ({"min_size_bytes": {"bytes": "1"}}, "policies.min_size_bytes.bytes"),
+        ([], "policies"),
+    ],
+)
+def test_a_policy_that_cannot_be_applied_is_named(client: ApiClient, policies: Any, field: str) -> None:
+    body = {"context_key": "bad", "display_name": "Bad", "policies": policies}
+    assert_validation_error(client.post("/contexts", body), field)
+
+
+def test_policies_are_shown_as_they_were_set_and_can_be_removed(client: ApiClient) -> None:
+    context = client.create_context(policies={"encrypted": {"mode": "report"}})
+    shown = data(client.get(f"/contexts/{context}"))
+    assert shown["policies"] == {"encrypted": {"mode": "report"}}
+    assert "check_modes" not in shown
+    changed = data(client.patch(f"/contexts/{context}", {"policies": None, "check_modes": {"blank": "report"}}))
+    assert "policies" not in changed
+    assert changed["check_modes"] == {"integrity": "enforce", "blank": "report", "malware": "enforce"}
+    body = {"check_modes": {"malware": "off"}}
+    assert_validation_error(client.patch(f"/contexts/{context}", body), "check_modes.malware")
+
+
+def test_a_catastrophic_pattern_is_matched_in_linear_time(client: ApiClient) -> None:
+    context = client.create_context(policies={"filename_pattern": {"pattern": "(a+)+b"}}, scan_for_viruses=False)
+    response = client.upload("a" * 200 + ".txt", b"hello", context=context)
+    assert_rejected(response, "filename_not_allowed")
+    assert response.elapsed.total_seconds() < 5

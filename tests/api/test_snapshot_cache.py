@@ -1,0 +1,204 @@
+"""The cached snapshot of caller and context: a change made in any process applies to the next upload.
+
+One process caches for ten seconds and another makes the changes, so that no process tells itself.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from tests.api.responses import assert_rejected, assert_unauthenticated, data
+from tests.api.samples import noise
+from tests.deployments import Deployments
+from tests.service import ApiClient, Service, running_service
+
+
+@pytest.fixture(scope="module")
+def caching_process(service: Service) -> Iterator[Service]:
+    """Another process of the same service, with the longest cache time."""
+    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
+        yield process
+
+
+@pytest.fixture
+def context(client: ApiClient) -> str:
+    return client.create_context(allowed_extensions=["zzz"], storage_quota_mb=1)
+
+
+@pytest.fixture
+def caching_client(client: ApiClient, caching_process: Service, context: str) -> ApiClient:
+    """An API client of the caching process, which has already cached the context and the credential."""
+    uploader = ApiClient(caching_process, client.tenant_id, client.authorization)
+    uploader.store("a.zzz", noise(100), context=context)
+    return uploader
+
+
+def test_revoked_key_stores_nothing_despite_the_cache(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    key = client.create_key("upload")
+    uploader = caching_client.with_credential(key)
+    uploader.store("a.zzz", noise(100), context=context)
+    before = client.object_keys()
+    data(client.delete(f"/api-keys/{key.api_key_id}"))
+    assert_unauthenticated(uploader.upload("a.zzz", noise(100), context=context))
+    assert client.object_keys() == before
+
+
+@pytest.mark.parametrize("name", ["a.exe", ""], ids=["forbidden-extension", "bad-form"])
+def test_revoked_key_learns_nothing_about_the_rules(
+    client: ApiClient, caching_client: ApiClient, context: str, name: str
+) -> None:
+    key = client.create_key("upload")
+    uploader = caching_client.with_credential(key)
+    uploader.store("a.zzz", noise(100), context=context)
+    data(client.delete(f"/api-keys/{key.api_key_id}"))
+    assert_unauthenticated(uploader.upload(name, noise(100), context=context))
+
+
+def test_key_that_lost_the_upload_scope_gets_403(client: ApiClient, caching_client: ApiClient, context: str) -> None:
+    key = client.create_key("upload")
+    uploader = caching_client.with_credential(key)
+    uploader.store("a.zzz", noise(100), context=context)
+    data(client.patch(f"/api-keys/{key.api_key_id}", {"scopes": ["metadata"]}))
+    assert uploader.upload("a.zzz", noise(100), context=context).status_code == 403
+
+
+def test_upload_records_the_new_name_of_a_renamed_key(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    key = client.create_key("upload", name="old")
+    uploader = caching_client.with_credential(key)
+    uploader.store("a.zzz", noise(100), context=context)
+    data(client.patch(f"/api-keys/{key.api_key_id}", {"name": "new"}))
+    uploader.store("a.zzz", noise(100), context=context)
+    assert client.decisions()[-1]["actor"]["name"] == "new"
+
+
+@pytest.mark.parametrize("via", ["key", "jwt"])
+def test_suspended_tenant_stores_nothing_despite_the_cache(
+    client: ApiClient, caching_client: ApiClient, context: str, via: str
+) -> None:
+    uploader = caching_client if via == "key" else caching_client.with_credential(client.token(scope="upload"))
+    uploader.store("a.zzz", noise(100), context=context)
+    client.set_status("suspended")
+    assert_unauthenticated(uploader.upload("a.zzz", noise(100), context=context))
+
+
+def test_stricter_rule_applies_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
+    data(client.patch(f"/contexts/{context}", {"allowed_extensions": ["txt"]}))
+    assert_rejected(caching_client.upload("a.zzz", noise(100), context=context), "extension_not_allowed")
+
+
+def test_looser_rule_applies_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
+    data(
+        client.patch(
+            f"/contexts/{context}", {"allowed_extensions": ["yyy"], "max_file_size_mb": 2, "storage_quota_mb": 9}
+        )
+    )
+    caching_client.store("a.yyy", noise(1_500_000), context=context)
+
+
+def test_file_above_the_previous_size_limit_is_stored_under_the_new_one(
+    client: ApiClient, caching_client: ApiClient
+) -> None:
+    context = client.create_context(max_file_size_mb=1)
+    caching_client.store("a.zzz", noise(100), context=context)
+    data(client.patch(f"/contexts/{context}", {"max_file_size_mb": 3}))
+    file_id = caching_client.store("a.zzz", noise(2_500_000), context=context)
+    assert data(client.get(f"/files/{file_id}/metadata"))["size_bytes"] == 2_500_000
+
+
+def test_inactive_context_refuses_uploads_until_it_is_active_again(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    data(client.patch(f"/contexts/{context}", {"status": "inactive"}))
+    assert caching_client.upload("a.zzz", noise(100), context=context).status_code == 409
+    data(client.patch(f"/contexts/{context}", {"status": "active"}))
+    caching_client.store("a.zzz", noise(100), context=context)
+
+
+def test_freed_quota_is_available_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
+    file_id = caching_client.store("a.zzz", noise(900_000), context=context)
+    assert_rejected(caching_client.upload("a.zzz", noise(900_000), context=context), "storage_quota_exceeded")
+    data(client.delete(f"/files/{file_id}"))
+    caching_client.store("a.zzz", noise(900_000), context=context)
+
+
+def test_upload_counts_once_against_the_rate_when_it_is_judged_twice(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    limit = {"max_uploads": 2, "window_seconds": 60}
+    data(client.patch(f"/contexts/{context}", {"upload_rate_limit": limit}))
+    caching_client.store("a.zzz", noise(100), context=context)
+    data(client.patch(f"/contexts/{context}", {"storage_path_template": "{file_id}"}))
+    caching_client.store("a.zzz", noise(100), context=context)
+    assert_rejected(caching_client.upload("a.zzz", noise(100), context=context), "rate_limit_exceeded", status=429)
+
+
+@pytest.mark.usefixtures("s3")
+def test_new_default_bucket_receives_the_next_upload(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    client.add_bucket(set_as_default=True, base_path=f"{client.tenant_id}/moved")
+    caching_client.store("a.zzz", noise(100), context=context)
+    assert sum("/moved/" in key for key in client.object_keys()) == 1
+
+
+@pytest.mark.usefixtures("s3")
+def test_inactive_bucket_refuses_uploads_until_it_is_active_again(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    bucket = client.add_bucket()
+    data(client.patch(f"/contexts/{context}", {"storage_config_id": bucket["config_id"]}))
+    caching_client.store("a.zzz", noise(100), context=context)
+    data(client.patch(f"{client.buckets}/{bucket['config_id']}", {"is_active": False}))
+    assert caching_client.upload("a.zzz", noise(100), context=context).status_code == 409
+    data(client.patch(f"{client.buckets}/{bucket['config_id']}", {"is_active": True}))
+    caching_client.store("a.zzz", noise(100), context=context)
+
+
+def test_unknown_outcome_is_reported_to_a_key_revoked_during_the_upload(
+    deployments: Deployments,
+) -> None:
+    with running_service(deployments.fresh("postgres-s3"), DATABASE_LOCK_SECONDS="1", REMEMBER_SECONDS="10") as service:
+        client = service.new_client()
+        context = client.create_context(allowed_extensions=["zzz"])
+        uploader = client.with_credential(client.create_key("upload"))
+        uploader.store("a.zzz", noise(100), context=context)
+        response = _upload_while_decisions_are_locked(
+            service, lambda: uploader.upload("b.zzz", noise(100), context=context)
+        )
+    assert response.status_code == 503
+    assert "may have been stored" in response.text
+
+
+def _upload_while_decisions_are_locked(service: Service, upload: Callable[[], httpx.Response]) -> httpx.Response:
+    """Let the upload reserve and store, and revoke every key while it waits to record, until it gives up."""
+    locked, answered = threading.Event(), threading.Event()
+
+    async def hold(database: Database) -> None:
+        async with database.transaction(ALL_TENANTS) as connection:
+            await connection.execute(text("LOCK TABLE decisions"))
+            locked.set()
+            while not (await connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
+                pass
+            async with database.transaction(ALL_TENANTS) as other:
+                await other.execute(text("UPDATE api_keys SET status = 'revoked'"))
+            await asyncio.to_thread(answered.wait, 30)
+
+    with ThreadPoolExecutor(1) as threads:
+        holding = threads.submit(service.on_database, hold)
+        try:
+            assert locked.wait(30)
+            return upload()
+        finally:
+            answered.set()
+            holding.result()

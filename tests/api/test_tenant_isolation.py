@@ -1,0 +1,196 @@
+"""Tenant isolation on every route with an id: another tenant's id gets exactly the response of an unknown one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from sluice.access import ROUTE_SCOPES, Scope
+from tests.api import tus
+from tests.api.responses import assert_error, assert_unauthenticated, data, page, without_time
+from tests.api.samples import TEXT
+from tests.service import API, ApiClient, Service
+
+KINDS = ["key", "token"]
+UNKNOWN = {
+    "context_key": "never_was",
+    "file_id": "file_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "report_id": "rep_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "api_key_id": "key_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "token_id": "utk_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "endpoint_id": "whk_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "delivery_id": "dlv_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "config_id": "bkt_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "upload_id": "upl_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "tenant_id": "ten_01hzzzzzzzzzzzzzzzzzzzzzzz",
+}
+EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
+BODIES: dict[tuple[str, str], Any] = {
+    ("PATCH", "/contexts/{context_key}"): {"display_name": "mine now"},
+    ("POST", "/contexts/{context_key}/replay"): {"changes": {}},
+    ("PATCH", "/api-keys/{api_key_id}"): {"status": "disabled"},
+    ("PATCH", "/webhook-endpoints/{endpoint_id}"): {"status": "disabled"},
+    ("POST", "/webhook-endpoints/{endpoint_id}/recover"): EVER,
+    ("PATCH", "/tenants/{tenant_id}/storage-configs/{config_id}"): {"name": "mine now"},
+    ("POST", "/tenants/{tenant_id}/storage-configs"): {
+        "name": "one",
+        "access_key_id": "A" * 16,
+        "secret_access_key": "secret",
+        "default_bucket": "bucket",
+    },
+}
+"""Bodies for routes that read one, so that the id is judged and not the body."""
+ROUTES = sorted((method, path.removeprefix(API)) for method, path in ROUTE_SCOPES)
+WITH_IDS = [route for route in ROUTES if "{" in route[1]]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A tenant that has one of everything."""
+
+    client: ApiClient
+    ids: dict[str, str]
+
+
+def webhook_ids(client: ApiClient) -> dict[str, str]:
+    """Add an endpoint that nobody serves, with a delivery on its way to it."""
+    made = data(client.post("/webhook-endpoints", {"url": "http://127.0.0.1:9/hook", "events": ["*"]}), 201)
+    path = f"/webhook-endpoints/{made['endpoint_id']}"
+    data(client.post(f"{path}/test"))
+    data(client.post(f"{path}/recover", EVER))
+    delivery_id = page(client.get(f"{path}/deliveries"))[0][0]["delivery_id"]
+    return {"endpoint_id": made["endpoint_id"], "delivery_id": delivery_id}
+
+
+@pytest.fixture(scope="module")
+def owner(service: Service) -> Owner:
+    client = service.new_client().with_store()
+    context = client.create_context(context_key="of_the_owner")
+    buckets = data(client.get(client.buckets))
+    stored = data(client.upload(context=context), 201)
+    ids = {
+        "context_key": context,
+        "file_id": stored["file_id"],
+        "report_id": stored["report_id"],
+        "api_key_id": client.create_key("metadata").api_key_id,
+        "token_id": data(client.post("/upload-tokens", {"context": context}), 201)["token_id"],
+        "upload_id": tus.begin(client, 5, context=context).path.rpartition("/")[2],
+        **webhook_ids(client),
+        # a tenant that stores in the service's own folder has no bucket: an invented id stands for it
+        "config_id": buckets[0]["config_id"] if buckets else "bkt_01haaaaaaaaaaaaaaaaaaaaaaa",
+        "tenant_id": client.tenant_id,
+    }
+    return Owner(client, ids)
+
+
+def client_with(client: ApiClient, kind: str, scope: str) -> ApiClient:
+    return (
+        client.with_credential(client.create_key(scope))
+        if kind == "key"
+        else client.with_credential(client.token(scope=scope))
+    )
+
+
+@pytest.fixture(scope="module")
+def callers(shared_client: ApiClient) -> dict[tuple[str, str], ApiClient]:
+    return {(kind, scope.value): client_with(shared_client, kind, scope.value) for kind in KINDS for scope in Scope}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("route", WITH_IDS, ids=" ".join)
+@pytest.mark.asvs("8.2.2", "8.4.1")
+def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
+    callers: dict[tuple[str, str], ApiClient], owner: Owner, route: tuple[str, str], kind: str
+) -> None:
+    method, path = route
+    caller = callers[kind, "admin"]
+    more: dict[str, Any] = {"json": BODIES[route]} if route in BODIES else {}
+    if "upload_id" in path:
+        more["headers"] = tus.VERSION
+    # in the path of the caller's own tenant too: a foreign bucket must not be found there either
+    for tenant_id in (owner.ids["tenant_id"], caller.tenant_id):
+        foreign = caller.request(method, path.format_map(owner.ids | {"tenant_id": tenant_id}), **more)
+        unknown_tenant = UNKNOWN["tenant_id"] if tenant_id == owner.ids["tenant_id"] else tenant_id
+        unknown = caller.request(method, path.format_map(UNKNOWN | {"tenant_id": unknown_tenant}), **more)
+        assert without_time(foreign) == without_time(unknown)
+        if path.endswith("}") or tenant_id != caller.tenant_id:
+            assert foreign.status_code == 404
+
+
+def test_requests_of_another_tenant_change_nothing(owner: Owner) -> None:
+    for path in ("/contexts/{context_key}", "/files/{file_id}/metadata", "/api-keys/{api_key_id}"):
+        data(owner.client.get(path.format_map(owner.ids)))
+    assert data(owner.client.get(f"/api-keys/{owner.ids['api_key_id']}"))["status"] == "active"
+    assert data(owner.client.get(f"/contexts/{owner.ids['context_key']}"))["display_name"] == "Tests"
+
+
+def test_upload_to_another_tenants_context_gets_the_response_of_an_unknown_one(
+    shared_client: ApiClient, owner: Owner
+) -> None:
+    foreign = shared_client.upload(content=TEXT, context=owner.ids["context_key"])
+    assert without_time(foreign) == without_time(shared_client.upload(content=TEXT, context=UNKNOWN["context_key"]))
+    assert foreign.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/contexts", "/files", "/api-keys"])
+def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: Owner, path: str) -> None:
+    shown = shared_client.get(path, page_size=100).text
+    assert not [known for known in owner.ids.values() if known in shown]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("held", [scope.value for scope in Scope])
+@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@pytest.mark.asvs("8.2.1", "6.3.4", "6.1.3")
+def test_every_route_allows_only_its_scope(
+    callers: dict[tuple[str, str], ApiClient], route: tuple[str, str], held: str, kind: str
+) -> None:
+    method, path = route
+    needed = ROUTE_SCOPES[method, API + path]
+    caller = callers[kind, held]
+    response = caller.request(method, path.format_map(UNKNOWN | {"tenant_id": caller.tenant_id}))
+    if needed is None or held in {needed.value, "admin"}:
+        assert response.status_code not in {401, 403}, response.text
+    elif method == "HEAD":
+        assert response.status_code == 403
+    else:
+        assert_error(response, 403, f"{needed.value.capitalize()} scope required", "Insufficient permissions")
+
+
+@pytest.mark.asvs("10.3.3", "6.8.1")
+def test_same_subject_of_two_issuers_is_two_uploaders(client: ApiClient) -> None:
+    """The other issuer's file is simulated in the database: a service with two issuers is in `test_oidc_provider`."""
+    context = client.create_context()
+    client.with_credential(client.token(sub="user-7", scope="upload")).store("mine.txt", context=context)
+    other = client.with_credential(client.token(sub="user-7", scope="upload")).store("theirs.txt", context=context)
+    # Deleted, changed and stored again: the counts are maintained only when a file enters or leaves a list.
+    for change in ("state = 'deleted'", "uploaded_by = 'https://other.example|user-7'", "state = 'stored'"):
+        client.execute_sql(f"UPDATE files SET {change} WHERE file_id = :file", file=other)
+    shown = (
+        _file_names_of(client, "sluice|user-7"),
+        _file_names_of(client, "https://other.example|user-7"),
+        _file_names_of(client, "user-7"),
+    )
+    assert shown == (["mine.txt"], ["theirs.txt"], [])
+
+
+def _file_names_of(client: ApiClient, uploaded_by: str) -> list[str]:
+    return [item["original_filename"] for item in client.get("/files", uploaded_by=uploaded_by).json()["data"]]
+
+
+def test_subject_that_equals_a_key_id_is_not_that_key(client: ApiClient) -> None:
+    context = client.create_context()
+    key = client.create_key("upload")
+    client.with_credential(client.token(sub=key.api_key_id, scope="upload")).store("forged.txt", context=context)
+    assert _file_names_of(client, key.api_key_id) == []
+
+
+@pytest.mark.asvs("7.4.1")
+def test_revoked_key_is_refused_immediately_by_every_process(client: ApiClient, second_process: Service) -> None:
+    other_client = ApiClient(second_process, client.tenant_id, client.authorization)
+    key = client.create_key("metadata")
+    response = other_client.with_credential(key).get("/contexts")
+    assert response.status_code == 200
+    data(client.delete(f"/api-keys/{key.api_key_id}"))
+    assert_unauthenticated(other_client.with_credential(key).get("/contexts"))
+    assert_unauthenticated(client.with_credential(key).get("/contexts"))

@@ -1,0 +1,231 @@
+"""`sluice check` by the rules of a context: those of a service, or those in a file."""
+
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sluice.cli.dry_run import ask_service
+from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
+from tests.cli.commands import Sluice, sluice_in
+from tests.servers import free_port
+from tests.service import ApiClient, Service
+
+RULES = """
+allowed_extensions: [pdf, png, txt]
+max_file_size_mb: 1
+policies:
+  image: {mode: enforce, max_width: 50}
+  min_size_bytes: {mode: report, bytes: 100}
+  encrypted: {mode: off}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.pdf").write_bytes(pdf())
+    (folder / "b.pdf").write_bytes(picture())
+    (folder / "c.png").write_bytes(picture())
+    (folder / "d.txt").write_bytes(TEXT)
+    (folder / "e.exe").write_bytes(TEXT)
+    return folder
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Sluice:
+    """The command in a folder without an initialized service."""
+    return sluice_in(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULES)
+    return path
+
+
+@pytest.fixture
+def client(sqlite_local: Service) -> ApiClient:
+    return sqlite_local.new_client()
+
+
+@pytest.fixture
+def asking(client: ApiClient, tmp_path: Path) -> Sluice:
+    """The command with the URL of the service and an API key that may see whole reports."""
+    return sluice_in(tmp_path / "home", URL=client.service.url, API_KEY=client.create_key("upload", "metadata").text)
+
+
+def test_files_are_judged_by_the_rules_in_a_file(check: Sluice, folder: Path, rules: Path) -> None:
+    result = check("check", folder, "--rules", rules, "--json")
+    assert (result.code, result.err) == (1, "")
+    verdicts = {Path(row["path"]).name: (row["report"]["outcome"], row["report"]["reason"]) for row in result.rows}
+    assert verdicts == {
+        "a.pdf": ("accepted", None),
+        "b.pdf": ("rejected", "type_mismatch"),
+        "c.png": ("rejected", "image_dimensions"),
+        "d.txt": ("accepted", None),
+        "e.exe": ("rejected", "extension_not_allowed"),
+    }
+    checks = {each["name"]: each["outcome"] for each in result.rows[3]["report"]["checks"]}
+    assert (checks["policy.min_size_bytes"], checks["policy.encrypted"]) == ("would_fail", "off")
+    assert (checks["malware"], checks["integrity.structure"]) == ("not_run", "pass")
+    assert not check.data_dir.exists()
+
+
+def test_a_failed_check_is_printed_with_what_was_found_and_expected(check: Sluice, folder: Path, rules: Path) -> None:
+    result = check("check", folder / "b.pdf", folder / "c.png", folder / "d.txt", "--rules", rules)
+    lines = result.out.splitlines()
+    assert lines[0] == f"rejected  {folder}/b.pdf  type_mismatch"
+    assert lines[1].startswith("    integrity.type (fail): ")
+    assert lines[1].endswith("; found image/png, expected .pdf")
+    assert "    policy.image (fail): found width 64, expected at most 50" in lines
+    assert "    policy.min_size_bytes (would fail): found 30 bytes, expected at least 100" in lines
+    (message,) = [row["report"]["message"] for row in check("check", folder / "b.pdf", "--rules", rules, "--json").rows]
+    assert f"    {message}" in lines
+    assert lines[-2].endswith(": 1 accepted, 2 rejected")
+    assert lines[-1] == "Not scanned for malware: that needs a service (--context)."
+
+
+def test_an_empty_file_of_rules_stands_for_the_defaults_of_a_context(check: Sluice, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").touch()
+    (tmp_path / "white.png").write_bytes(white_picture())
+    result = check("check", tmp_path / "white.png", "--rules", tmp_path / "rules.yaml", "--json")
+    assert result.rows[0]["report"]["reason"] == "blank_document"
+
+
+def test_without_a_scan_in_the_rules_nothing_is_said_of_it(check: Sluice, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("scan_for_viruses: false")
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
+    assert result.code == 0
+    assert "malware" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("policies: {nosuch: {}}", "policies.nosuch"),
+        ("policies: {filename_pattern: {pattern: '('}}", "policies.filename_pattern.pattern"),
+        ("max_file_size_mb: 501", "max_file_size_mb"),
+        ("max_file_size_mb: '5'", "max_file_size_mb"),
+        ("display_name: Claims", "display_name"),
+        ("allowed_extensions: [a.b]", "allowed_extensions.0"),
+        ("[1, 2]", "rules"),
+        ("just words", "rules"),
+    ],
+)
+def test_a_rule_that_is_wrong_is_named(check: Sluice, tmp_path: Path, text: str, field: str) -> None:
+    (tmp_path / "rules.yaml").write_text(text)
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert f" {field}: " in result.error_line
+
+
+@pytest.mark.parametrize(
+    "content", [b"a: [", b"!!python/object/apply:os.system ['true']", b"\x00", b"a: b: c", b"x" * 2_000_000]
+)
+def test_a_file_that_is_no_yaml_is_refused(check: Sluice, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rules.yaml").write_bytes(content)
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert "rules.yaml" in result.error_line
+
+
+def test_only_one_source_of_rules_can_be_given(check: Sluice, folder: Path, rules: Path) -> None:
+    for options in (("--context", "claims", "--rules", rules), ("--rules", rules, "--no-blank")):
+        result = check("check", folder / "a.pdf", *options)
+        assert result.code == 2
+        assert "--context" in result.error_line
+
+
+def test_a_service_judges_files_by_a_context_and_stores_nothing(
+    asking: Sluice, client: ApiClient, folder: Path
+) -> None:
+    (folder / "virus.txt").write_bytes(eicar())
+    context = client.create_context(allowed_extensions=["pdf", "txt"])
+    result = asking("check", folder, "--context", context, "--json")
+    assert (result.code, result.err) == (1, "")
+    reasons = {Path(row["path"]).name: row["report"]["reason"] for row in result.rows}
+    assert reasons == {
+        "a.pdf": None,
+        "b.pdf": "type_mismatch",
+        "c.png": "extension_not_allowed",
+        "d.txt": None,
+        "e.exe": "extension_not_allowed",
+        "virus.txt": "virus_detected",
+    }
+    assert client.object_keys() == set()
+    assert client.decisions() == []
+
+
+def test_a_key_that_may_only_upload_gets_the_sentence_for_the_sender(
+    asking: Sluice, client: ApiClient, folder: Path
+) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    sender = asking.with_settings(API_KEY=client.create_key("upload").text)
+    result = sender("check", folder / "e.exe", "--context", context)
+    assert result.code == 1
+    first, second, last = result.out.splitlines()
+    assert first == f"rejected  {folder}/e.exe  extension_not_allowed"
+    assert "PDF" in second
+    assert last.endswith(": 1 rejected")
+
+
+@pytest.mark.parametrize(
+    ("refusals", "retry_after", "requests", "error"),
+    [
+        (0, "0.01", 1, None),
+        (2, "0.01", 3, None),
+        (9, "0.01", 3, "too many (again)"),
+        (1, "600", 1, "too many (again); try again in 600 s"),
+        (1, "Fri, 01 Jan 2027 00:00:00 GMT", 1, "too many (again)"),
+    ],
+)
+def test_a_dry_run_beyond_the_limit_of_the_service_waits(
+    tmp_path: Path, refusals: int, retry_after: str, requests: int, error: str | None
+) -> None:
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    seen = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if len(seen) <= refusals:
+            body: dict[str, object] = {"status": "ERROR", "message": "too many", "errors": ["again"]}
+            return httpx.Response(429, json=body, headers={"Retry-After": retry_after})
+        return httpx.Response(200, json={"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}})
+
+    with httpx.Client(base_url="http://service", transport=httpx.MockTransport(respond)) as client:
+        reported = ask_service(client, tmp_path / "a.txt", "claims")
+    assert len(seen) == requests
+    assert reported.word == ("failed" if error else "accepted")
+    assert reported.error is None if error is None else str(reported.error).startswith(error)
+
+
+def test_a_service_that_does_not_answer_is_named(asking: Sluice, folder: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    result = asking.with_settings(URL=url)("check", folder / "a.pdf", "--context", "claims")
+    assert result.code == 3
+    assert url in result.error_line
+
+
+def test_an_unknown_context_is_refused(asking: Sluice, folder: Path) -> None:
+    result = asking("check", folder / "a.pdf", "--context", "nosuch")
+    assert result.code == 1
+    assert "nosuch" in result.error_line
+
+
+def test_a_file_that_cannot_be_read_is_reported_with_exit_code_3(
+    asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path
+) -> None:
+    closed = tmp_path / "pipe"
+
+    os.mkfifo(closed)
+    for options in (("--context", client.create_context()), ("--rules", str(rules))):
+        (row,) = asking("check", closed, *options, "--json").rows
+        assert row["report"] is None
+        assert row["error"] == "cannot be read: not a regular file"

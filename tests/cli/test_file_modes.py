@@ -1,0 +1,106 @@
+"""Which users of the machine can read what Sluice writes: its own user only, from the first byte on."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from sluice.db import sqlite
+from sluice.db.database import Database
+from sluice.db.rls import NO_TENANT
+from tests.cli.commands import Sluice, sluice_in
+
+OTHERS = 0o077
+
+
+@pytest.fixture(autouse=True)
+def generous_umask() -> Iterator[None]:
+    """Run with the umask that lets others read and write everything."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def sluice(tmp_path: Path) -> Sluice:
+    made = sluice_in(tmp_path / "place")
+    made("init", "--json")
+    return made
+
+
+def readable_by_others(folder: Path) -> list[str]:
+    return [str(path) for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & OTHERS]
+
+
+@pytest.mark.asvs("13.3.2")
+@pytest.mark.asvs("14.2.4")
+def test_everything_in_the_data_folder_is_for_its_owner(sluice: Sluice) -> None:
+    with sluice.running():
+        names = {path.name for path in sluice.data_dir.iterdir()}
+        assert {"sluice.db", "sluice.db-wal", "sluice.db-shm"} <= names
+        assert readable_by_others(sluice.data_dir) == []
+
+
+@pytest.mark.asvs("14.2.4")
+def test_backup_and_what_is_restored_from_it_are_for_their_owner(sluice: Sluice, tmp_path: Path) -> None:
+    saved = tmp_path / "mounted" / "backup"
+    assert sluice("backup", saved).code == 0
+    assert readable_by_others(saved.parent) == []
+    shutil.rmtree(sluice.data_dir)
+    assert sluice("restore", saved).code == 0
+    assert readable_by_others(sluice.data_dir) == []
+
+
+def test_database_in_a_backup_is_narrow_in_a_wide_folder(sluice: Sluice, tmp_path: Path) -> None:
+    saved = tmp_path / "backup"
+    saved.mkdir(mode=0o755)
+    assert sluice("backup", saved).code == 0
+    assert S_IMODE((saved / "sluice.db").stat().st_mode) == 0o600
+
+
+def test_new_database_is_for_its_owner_before_sqlite_opens_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    connect = sqlite3.connect
+
+    def watch(path: object, *arguments: object, **options: object) -> sqlite3.Connection:
+        target = Path(str(path).removeprefix("file:").partition("?")[0])
+        modes.append(S_IMODE(target.stat().st_mode))
+        return connect(path, *arguments, **options)  # type: ignore[call-overload,no-any-return]  # passed on as it came
+
+    source = tmp_path / "source.db"
+    with sqlite3.connect(source) as made:
+        made.execute("CREATE TABLE t (x)")
+    made.close()
+    source.chmod(0o600)
+    monkeypatch.setattr("sqlite3.connect", watch)
+    sqlite.take_snapshot(source, tmp_path / "copy.db")
+    assert modes == [0o600, 0o600]
+
+
+async def test_database_of_an_older_release_is_narrowed_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "sluice.db"
+    for name in ("sluice.db", "sluice.db-wal", "sluice.db-shm"):
+        (tmp_path / name).touch(mode=0o644)
+    database = Database(f"sqlite:///{path}")
+    async with database.reading(NO_TENANT):
+        assert readable_by_others(tmp_path) == []
+    await database.aclose()
+
+
+def test_data_folder_of_an_older_release_is_narrowed_at_start(sluice: Sluice) -> None:
+    sluice.data_dir.chmod(0o755)
+    with sluice.running():
+        assert readable_by_others(sluice.data_dir) == []
+
+
+def test_folder_that_holds_other_things_is_not_narrowed_and_doctor_says_so(sluice: Sluice) -> None:
+    (sluice.data_dir / "of-somebody-else.txt").touch(mode=0o600)
+    sluice.data_dir.chmod(0o755)
+    storage = next(one for one in sluice("doctor", "--json").json["engines"] if one["kind"] == "database")
+    assert storage["state"] == "degraded"
+    assert storage["detail"] == f"others can enter the folder {sluice.data_dir}: run chmod 700 on it"
+    assert S_IMODE(sluice.data_dir.stat().st_mode) == 0o755

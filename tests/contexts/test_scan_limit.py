@@ -1,0 +1,121 @@
+"""A context that scans for malware accepts no larger files than the scanner scans."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sluice.contexts.service import Contexts, Draft
+from sluice.db.database import Database
+from sluice.errors import Invalid
+from sluice.tenants.service import Tenants
+from tests.db.migrated import Migrated
+from tests.operator_action import operator_action
+
+MIB = 2**20
+
+
+class ScanLimit:
+    """The size up to which files are scanned, which a test may change."""
+
+    def __init__(self) -> None:
+        self.bytes: int | None = 25 * MIB
+
+
+@pytest.fixture
+async def database(migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(migrated.sqlite(tmp_path))
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def tenant_id(database: Database) -> str:
+    return (await Tenants(database).create("Weir & Sons", "free")).tenant_id
+
+
+@pytest.fixture
+def limit() -> ScanLimit:
+    return ScanLimit()
+
+
+@pytest.fixture
+def contexts(database: Database, limit: ScanLimit) -> Contexts:
+    return Contexts(database, scan_limit=lambda: limit.bytes)
+
+
+def draft(megabytes: int, *, scan: bool = True, key: str = "papers") -> Draft:
+    return Draft(key, "Papers", max_file_size_mb=megabytes, scan_for_viruses=scan)
+
+
+async def test_a_context_up_to_the_scan_limit_is_created(contexts: Contexts, tenant_id: str) -> None:
+    assert (await contexts.create(operator_action(tenant_id), draft(25))).max_file_size_mb == 25
+
+
+async def test_a_context_above_the_scan_limit_is_refused(contexts: Contexts, tenant_id: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        await contexts.create(operator_action(tenant_id), draft(26))
+    assert [str(problem) for problem in refused.value.errors] == [
+        "max_file_size_mb: expected at most 25 while scan_for_viruses is on: the malware scanner scans no larger file"
+    ]
+
+
+async def test_a_context_above_the_scan_limit_is_created_without_scans(contexts: Contexts, tenant_id: str) -> None:
+    assert (await contexts.create(operator_action(tenant_id), draft(500, scan=False))).max_file_size_mb == 500
+
+
+async def test_a_context_of_any_size_is_created_while_the_scan_limit_is_unknown(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    limit.bytes = None
+    assert (await contexts.create(operator_action(tenant_id), draft(500))).max_file_size_mb == 500
+
+
+@pytest.mark.parametrize("changes", [{"max_file_size_mb": 26}, {"max_file_size_mb": 26, "scan_for_viruses": True}])
+async def test_a_change_above_the_scan_limit_is_refused(
+    contexts: Contexts, tenant_id: str, changes: dict[str, object]
+) -> None:
+    await contexts.create(operator_action(tenant_id), draft(10))
+    with pytest.raises(Invalid):
+        await contexts.change(operator_action(tenant_id), "papers", changes)
+    assert (await contexts.get(tenant_id, "papers")).max_file_size_mb == 10
+
+
+async def test_scans_cannot_be_enabled_for_files_above_the_scan_limit(contexts: Contexts, tenant_id: str) -> None:
+    await contexts.create(operator_action(tenant_id), draft(500, scan=False))
+    with pytest.raises(Invalid):
+        await contexts.change(operator_action(tenant_id), "papers", {"scan_for_viruses": True})
+    await contexts.change(operator_action(tenant_id), "papers", {"scan_for_viruses": True, "max_file_size_mb": 25})
+
+
+async def test_scans_can_be_disabled_together_with_a_larger_size(contexts: Contexts, tenant_id: str) -> None:
+    await contexts.create(operator_action(tenant_id), draft(10))
+    changed = await contexts.change(
+        operator_action(tenant_id), "papers", {"scan_for_viruses": False, "max_file_size_mb": 500}
+    )
+    assert changed.max_file_size_mb == 500
+
+
+async def test_other_fields_of_a_context_above_the_scan_limit_can_be_changed(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    await contexts.create(operator_action(tenant_id), draft(25))
+    limit.bytes = 10 * MIB
+    assert (
+        await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
+    ).display_name == "Letters"
+
+
+async def test_contexts_above_the_scan_limit_are_listed_largest_first(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    limit.bytes = None
+    for key, megabytes in (("small", 10), ("large", 100), ("largest", 500)):
+        await contexts.create(operator_action(tenant_id), draft(megabytes, key=key))
+    await contexts.create(operator_action(tenant_id), draft(500, scan=False, key="unscanned"))
+    await contexts.create(operator_action(tenant_id), draft(500, key="inactive"))
+    await contexts.change(operator_action(tenant_id), "inactive", {"status": "inactive"})
+    assert await contexts.beyond_scan_limit(5) == ()
+    limit.bytes = 25 * MIB
+    assert [context.context_key for context in await contexts.beyond_scan_limit(5)] == ["largest", "large"]
+    assert [context.context_key for context in await contexts.beyond_scan_limit(1)] == ["largest"]

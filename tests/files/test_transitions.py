@@ -1,0 +1,57 @@
+"""The transitions of a file's lifecycle as a pure function: which are allowed, and which are refused."""
+
+from typing import Final
+
+import pytest
+
+from sluice.files.lifecycle import TRANSITIONS, Change, FileState, TransitionRefused, state_after
+
+ALLOWED: Final = {
+    (FileState.PENDING, Change.RECORD): FileState.STORED,
+    (FileState.PENDING, Change.RELEASE): FileState.GONE,
+    (FileState.PENDING, Change.FENCE): FileState.GONE,
+    (FileState.STORED, Change.DELETE): FileState.DELETED,
+    (FileState.STORED, Change.EXPIRE): FileState.DELETED,
+    (FileState.GONE, Change.PURGE): None,
+    (FileState.DELETED, Change.PURGE): None,
+}
+EVERY = [(state, change) for state in FileState for change in Change]
+
+
+@pytest.mark.parametrize(("state", "change"), EVERY)
+def test_only_documented_transitions_are_allowed(state: FileState, change: Change) -> None:
+    if (state, change) in ALLOWED:
+        assert state_after(state, change) == ALLOWED[state, change]
+        return
+    with pytest.raises(TransitionRefused, match=f"{state} cannot {change}"):
+        state_after(state, change)
+
+
+def test_every_change_has_a_transition_and_every_state_can_be_left() -> None:
+    assert set(TRANSITIONS) == set(Change)
+    assert {source for transition in TRANSITIONS.values() for source in transition.sources} == set(FileState)
+
+
+def test_no_transition_leads_back_to_pending_or_from_deleted_to_stored() -> None:
+    assert FileState.PENDING not in {transition.target for transition in TRANSITIONS.values()}
+    assert TRANSITIONS[Change.RECORD].sources == {FileState.PENDING}
+
+
+@pytest.mark.parametrize("state", [FileState.GONE, FileState.DELETED])
+def test_a_file_that_ended_can_only_be_purged(state: FileState) -> None:
+    for change in set(Change) - {Change.PURGE}:
+        with pytest.raises(TransitionRefused):
+            state_after(state, change)
+
+
+@pytest.mark.parametrize(("state", "change"), [key for key, target in ALLOWED.items() if target is not None])
+def test_no_change_can_be_repeated(state: FileState, change: Change) -> None:
+    after = state_after(state, change)
+    assert after is not None
+    with pytest.raises(TransitionRefused):
+        state_after(after, change)
+
+
+def test_a_stored_file_cannot_be_purged() -> None:
+    with pytest.raises(TransitionRefused, match="stored cannot purge"):
+        state_after(FileState.STORED, Change.PURGE)

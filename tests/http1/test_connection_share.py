@@ -1,0 +1,201 @@
+"""Places for connections: a share for each address, and who gives way when all places are taken."""
+
+import contextlib
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from sluice.api.http1.connection_table import share_of
+from tests.deployments import Deployments
+from tests.http1.sockets import narrow_connection, read_status, read_until_closed, statuses
+from tests.observe.metrics_page import read_metrics, until
+from tests.service import Service, running_service
+
+CONNECTIONS = 24
+SHARE = CONNECTIONS // 2
+HALF_HEAD = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
+LIVE = HALF_HEAD + b"\r\n"
+FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+
+
+@contextlib.contextmanager
+def connected_from(address: str, service: Service) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20, source_address=(address, 0)) as sock:
+        yield sock
+
+
+def is_open(sock: socket.socket) -> bool:
+    return not select.select([sock], [], [], 0)[0]
+
+
+@pytest.fixture
+def service(deployments: Deployments) -> Iterator[Service]:
+    with running_service(deployments.fresh("sqlite-local"), CONNECTIONS=str(CONNECTIONS)) as service:
+        yield service
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def open_silent(stack: ExitStack, service: Service, address: str, count: int) -> list[socket.socket]:
+    """Open connections one after the other, each with half a head, and wait until the server has accepted them."""
+    opened = []
+    for _ in range(count):
+        sock = stack.enter_context(connected_from(address, service))
+        sock.sendall(HALF_HEAD)
+        opened.append(sock)
+    return opened
+
+
+def unfinished_post(authorization: str | None = None) -> bytes:
+    """Return a request whose body never ends."""
+    credential = "" if authorization is None else f"Authorization: {authorization}\r\n"
+    lines = f"Host: x\r\n{credential}Content-Type: application/json\r\nContent-Length: 10\r\n\r\n"
+    return f"POST /api/v1/contexts HTTP/1.1\r\n{lines}{{".encode()
+
+
+@pytest.mark.asvs("2.4.1", "15.2.2")
+def test_connections_of_one_address_leave_places_for_others(service: Service, stack: ExitStack) -> None:
+    taken = open_silent(stack, service, FIRST, CONNECTIONS)
+    refused = [statuses(read_until_closed(sock)) for sock in taken[SHARE:]]
+    assert refused == [[503]] * (CONNECTIONS - SHARE)
+    with connected_from(SECOND, service) as other:
+        other.sendall(LIVE)
+        assert read_status(other) == 200
+    assert all(is_open(sock) for sock in taken[:SHARE])
+
+
+def test_closed_connections_give_their_share_back(service: Service, stack: ExitStack) -> None:
+    for sock in open_silent(stack, service, FIRST, SHARE):
+        sock.close()
+    until(lambda: read_metrics(service.url)("sluice_connections", state="silent"), lambda silent: silent <= 1)
+    with connected_from(FIRST, service) as again:
+        again.sendall(LIVE)
+        assert read_status(again) == 200
+
+
+@pytest.mark.asvs("15.2.2")
+def test_oldest_half_head_gives_way_when_all_places_are_taken(service: Service, stack: ExitStack) -> None:
+    taken = open_silent(stack, service, FIRST, SHARE) + open_silent(stack, service, SECOND, SHARE)
+    with connected_from(THIRD, service) as other:
+        other.sendall(LIVE)
+        assert read_status(other) == 200
+        assert statuses(read_until_closed(taken[0])) == [408]
+        assert all(is_open(sock) for sock in taken[1:])
+
+
+def test_idle_connection_gives_way_without_a_response(service: Service, stack: ExitStack) -> None:
+    with connected_from(THIRD, service) as idle:
+        idle.sendall(LIVE)
+        assert read_status(idle) == 200
+        open_silent(stack, service, FIRST, SHARE)
+        open_silent(stack, service, SECOND, SHARE)
+        assert read_until_closed(idle) == b""
+
+
+def test_connection_with_a_request_under_way_never_gives_way(service: Service, stack: ExitStack) -> None:
+    clients = [service.new_client(), service.new_client()]
+    service.http.close()
+    busy = []
+    for address, client in zip((FIRST, SECOND), clients, strict=True):
+        for _ in range(SHARE):
+            sock = stack.enter_context(connected_from(address, service))
+            sock.sendall(unfinished_post(client.authorization))
+            select.select([sock], [], [], 0.05)
+            busy.append(sock)
+    with connected_from(THIRD, service) as other:
+        assert statuses(read_until_closed(other)) == [503]
+    assert all(is_open(sock) for sock in busy)
+
+
+@pytest.mark.asvs("15.2.2")
+def test_answered_connection_gives_way_although_its_body_never_ends(service: Service, stack: ExitStack) -> None:
+    service.http.close()
+    for address in (FIRST, SECOND):
+        for _ in range(SHARE):
+            sock = stack.enter_context(connected_from(address, service))
+            sock.sendall(unfinished_post())
+            assert read_status(sock) == 401
+    with connected_from(THIRD, service) as other:
+        other.sendall(LIVE)
+        assert read_status(other) == 200
+
+
+@pytest.mark.asvs("15.2.2")
+def test_reader_without_a_credential_gives_way_before_it_has_read(service: Service, stack: ExitStack) -> None:
+    service.http.close()
+    for address in (FIRST, SECOND):
+        for _ in range(SHARE):
+            sock = stack.enter_context(narrow_connection(service, address))
+            sock.sendall(b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert sock.recv(1)
+    with connected_from(THIRD, service) as other:
+        other.sendall(LIVE)
+        assert read_status(other) == 200
+
+
+@pytest.mark.asvs("15.2.2")
+def test_requests_of_one_tenant_leave_places_for_others(service: Service, stack: ExitStack) -> None:
+    client = service.new_client()
+    service.http.close()
+    for number in range(CONNECTIONS):
+        sock = stack.enter_context(connected_from((FIRST, SECOND)[number % 2], service))
+        sock.sendall(unfinished_post(client.authorization))
+        if number < SHARE:
+            select.select([sock], [], [], 0.05)
+        else:
+            assert read_status(sock) == 429
+    with connected_from(THIRD, service) as other:
+        other.sendall(LIVE)
+        assert read_status(other) == 200
+
+
+def test_flood_of_half_heads_does_not_keep_others_out(service: Service, stack: ExitStack) -> None:
+    for number in range(4 * CONNECTIONS):
+        open_silent(stack, service, f"127.0.2.{1 + number}", 1)
+        if number % 8 == 0:
+            with connected_from(THIRD, service) as other:
+                other.sendall(LIVE)
+                assert read_status(other) == 200
+    assert read_metrics(service.url)("sluice_connections_cut_off_total", why="gave_way") > 0
+
+
+@pytest.mark.asvs("15.3.4")
+def test_share_does_not_apply_to_a_trusted_proxy(deployments: Deployments, stack: ExitStack) -> None:
+    settings = {"CONNECTIONS": str(CONNECTIONS), "TRUSTED_PROXIES": "127.0.0.2,127.0.9.0/24"}
+    with running_service(deployments.fresh("sqlite-local"), **settings) as service:
+        for address in (FIRST, "127.0.9.1"):
+            with ExitStack() as proxied:
+                taken = open_silent(proxied, service, address, SHARE + 4)
+                with connected_from(THIRD, service) as other:
+                    other.sendall(LIVE)
+                    assert read_status(other) == 200
+                assert all(is_open(sock) for sock in taken)
+
+
+def test_share_can_be_set(deployments: Deployments, stack: ExitStack) -> None:
+    with running_service(deployments.fresh("sqlite-local"), CONNECTIONS_PER_ADDRESS="3") as service:
+        taken = open_silent(stack, service, FIRST, 4)
+        assert statuses(read_until_closed(taken[3])) == [503]
+
+
+@pytest.mark.parametrize(
+    ("address", "share"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", None),
+    ],
+)
+def test_addresses_of_one_network_share_their_connections(address: str, share: str | None) -> None:
+    assert share_of(address) == share

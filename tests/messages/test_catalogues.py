@@ -1,0 +1,205 @@
+"""The catalogues: the same keys, parameters and formats in every language, all plural forms, and plain words."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import pytest
+from babel import Locale
+
+from sluice.messages import DEFAULT_LOCALE, LOCALES, PARAMETERS, ParameterType, catalogue_of, plain_key
+from sluice.messages.patterns import BadPattern, names_in, parse, plurals_in
+from sluice.uploads.reasons import Reason
+
+ENGLISH: Final = catalogue_of(DEFAULT_LOCALE)
+TRANSLATIONS: Final = [locale for locale in LOCALES if locale != DEFAULT_LOCALE]
+KEYS: Final = sorted(ENGLISH.messages)
+# Reasons of policies, which the catalogue has before the service does.
+POLICIES: Final = (
+    "content_type_not_allowed",
+    "encrypted_file",
+    "active_content",
+    "program_in_archive",
+    "image_dimensions",
+    "too_many_pages",
+    "media_limits",
+    "archive_limits",
+    "file_too_small",
+    "filename_not_allowed",
+    "duplicate_file",
+)
+OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
+UNITS: Final = {"byte", "kilobyte", "megabyte", "gigabyte", "terabyte", "hour", "minute", "second"}
+FAMILIAR: Final = {
+    "de": r"\b(du|dir|dich|dein\w*)\b",
+    "fr": r"\b(tu|toi|ton|tes)\b",
+    "es": r"\b(tú|tu|tus|ti|vosotros)\b",
+    "it": r"\b(tu|tuo|tua|tuoi|tue)\b",
+    "nl": r"\b(je|jij|jou|jouw)\b",
+    "pl": r"\b(ty|twój|twoja|twoje)\b",
+    "pt": r"\b(tu|teu|tua)\b",
+}
+
+
+def differences(translated: Mapping[str, Any], english: Mapping[str, Any]) -> dict[str, set[str]]:
+    return {"lacks": english.keys() - translated.keys(), "has besides": translated.keys() - english.keys()}
+
+
+def test_there_is_a_file_for_each_locale_and_no_other() -> None:
+    names = {file.name for file in files("sluice.messages").iterdir() if file.name.endswith(".json")}
+    assert names == {f"{locale}.json" for locale in LOCALES}
+    assert all(catalogue_of(locale).locale == locale for locale in LOCALES)
+
+
+@pytest.mark.parametrize("locale", TRANSLATIONS)
+def test_translation_has_the_keys_of_the_english_catalogue(locale: str) -> None:
+    translated = catalogue_of(locale)
+    assert differences(translated.messages, ENGLISH.messages) == {"lacks": set(), "has besides": set()}
+    assert differences(translated.page, ENGLISH.page) == {"lacks": set(), "has besides": set()}
+    assert differences(translated.formats, ENGLISH.formats) == {"lacks": set(), "has besides": set()}
+    assert list(translated.messages) == list(ENGLISH.messages), "the order differs"
+    assert list(translated.page) == list(ENGLISH.page), "the order differs"
+
+
+def test_a_lacking_key_and_one_too_many_are_differences() -> None:
+    lacking = {key: text for key, text in ENGLISH.messages.items() if key != KEYS[0]}
+    assert differences({**lacking, "new.plain": ""}, ENGLISH.messages) == {
+        "lacks": {KEYS[0]},
+        "has besides": {"new.plain"},
+    }
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_no_key_is_written_twice(locale: str) -> None:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({name for name, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    json.loads(files("sluice.messages").joinpath(f"{locale}.json").read_text("utf-8"), object_pairs_hook=unique)
+
+
+@pytest.mark.parametrize("locale", TRANSLATIONS)
+def test_translation_has_the_parameters_of_the_english_sentences(locale: str) -> None:
+    translated = catalogue_of(locale).messages
+    assert {key: names_in(parse(translated[key])) for key in KEYS} == {
+        key: names_in(parse(ENGLISH.messages[key])) for key in KEYS
+    }
+    assert {key: names_in(parse(text)) for key, text in catalogue_of(locale).page.items()} == {
+        key: names_in(parse(text)) for key, text in ENGLISH.page.items()
+    }
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_plurals_have_exactly_the_forms_of_the_language(locale: str) -> None:
+    forms = {*Locale.parse(locale.replace("-", "_")).plural_form.tags, "other"}
+    texts = catalogue_of(locale)
+    for message in [*texts.messages.values(), *texts.page.values(), *texts.units.values()]:
+        for plural in plurals_in(parse(message)):
+            assert plural.words.keys() == forms, message
+            assert all(names_in(words) == {plural.name} for words in plural.words.values()), message
+
+
+def test_every_parameter_has_a_type_and_is_used() -> None:
+    used = {name for key in KEYS for name in names_in(parse(ENGLISH.messages[key]))}
+    assert used <= PARAMETERS.keys()
+    assert PARAMETERS.keys() - used <= {"min_size", "min_width", "min_height"} | used
+    assert set(ParameterType) == set(PARAMETERS.values())
+
+
+def test_plural_parameters_are_counts() -> None:
+    chosen = {plural.name for key in KEYS for plural in plurals_in(parse(ENGLISH.messages[key]))}
+    assert {PARAMETERS[name] for name in chosen} == {ParameterType.COUNT}
+
+
+@pytest.mark.parametrize("code", [*Reason, *POLICIES, *OUTCOMES])
+def test_reason_and_outcome_have_a_sentence_without_parameters(code: str) -> None:
+    assert names_in(parse(ENGLISH.messages[plain_key(f"{code}.any")])) == frozenset()
+
+
+def test_every_key_belongs_to_a_known_reason_or_outcome() -> None:
+    known = {*(reason.value for reason in Reason), *POLICIES, *OUTCOMES}
+    assert {key.partition(".")[0] for key in KEYS} == known
+    assert all(re.fullmatch(r"[a-z_]+\.[a-z_]+", key) for key in KEYS)
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_units_are_complete(locale: str) -> None:
+    units = catalogue_of(locale).units
+    assert units.keys() == UNITS
+    assert all(names_in(parse(text)) == {"count"} for text in units.values())
+
+
+def matching(locale: str, pattern: str) -> list[str]:
+    """Return the sentences of a locale, and the words of its page, in which the expression is found."""
+    catalogue = catalogue_of(locale)
+    return _found([*catalogue.messages.values(), *catalogue.page.values()], pattern)
+
+
+def _found(texts: Iterable[str], pattern: str) -> list[str]:
+    texts = [text.replace(", plural, ", " plural ") for text in texts]
+    return [text for text in texts if re.search(pattern, text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_sentences_are_typeset(locale: str) -> None:
+    is_wide = locale in {"ja", "zh-Hans"}
+    assert matching(locale, r"""["'`]|\.\.|  |^\s|\s$""") == []
+    assert matching(locale, r" [;:!?]") == [], "a line may break before the mark"
+    no_full_stop = r"(?<![。])$" if is_wide else r"(?<!\.)$"
+    assert _found(catalogue_of(locale).messages.values(), no_full_stop) == [], "no full stop"
+    assert not is_wide or matching(locale, r"[,;:.!?] ?[\u3040-\u9fff]") == [], "marks of the wrong width"
+    assert matching(locale, r".{400}") == []
+
+
+@pytest.mark.parametrize("locale", FAMILIAR)
+def test_sender_is_addressed_formally(locale: str) -> None:
+    assert matching(locale, FAMILIAR[locale]) == []
+
+
+def test_english_sentences_have_no_jargon_and_no_blame() -> None:
+    jargon = (
+        r"virus|malware|threat|trojan|signature|polyglot|bomb|traversal|header|offset|mime|content.type|"
+        r"byte|parse|decode|invalid|illegal|forbidden|error|fail|wrong|must|heuristic|scanner|sandbox|quarantine"
+    )
+    assert matching("en", jargon) == []
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_sentences_name_no_fixed_number(locale: str) -> None:
+    """Limits are parameters: what is written into a sentence would be a threshold, and wrong after a change."""
+    assert matching(locale, r"\d") == []
+
+
+@pytest.mark.parametrize("locale", TRANSLATIONS)
+def test_no_sentence_was_left_in_english(locale: str) -> None:
+    translated = catalogue_of(locale).messages
+    assert [key for key in KEYS if translated[key] == ENGLISH.messages[key]] == []
+    page = catalogue_of(locale).page
+    assert [key for key in page if page[key] == ENGLISH.page[key]] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "}",
+        "{a",
+        "{}",
+        "{A}",
+        "{a b}",
+        "{a, number}",
+        "{a, plural, one {x}}",
+        "{a, plural, other {x}",
+        "{a, plural, other x}",
+        "{a, plural, odd {x} other {y}}",
+        "{a, plural, other {x} other {y}}",
+        "{a, plural, =1 {x} other {y}}",
+        "{a, select, other {x}}",
+        "x}",
+    ],
+)
+def test_pattern_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(BadPattern):
+        parse(text)

@@ -1,0 +1,120 @@
+"""kill -9 around every audited action: a committed action has its entry in the audit log, others have none."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from sluice.access import AUDITED_ROUTES
+from tests.api.responses import data
+from tests.api.test_tenant_isolation import EVER, webhook_ids
+from tests.deployments import Deployments
+from tests.run_length import LONG_RUN
+from tests.service import API, ApiClient, Deployment, running_service, unchecked_service
+
+SETTINGS: Final = {"BUCKET_PROBE": "false", "WEBHOOK_HOSTS": "127.0.0.1"}
+STEP: Final = 1 if LONG_RUN else 4
+NEW_BUCKET: Final = {"name": "new", "access_key_id": "A" * 16, "secret_access_key": "s", "default_bucket": "bucket"}
+BODIES: Final[Mapping[str, Any]] = {
+    "context.created": {"context_key": "made", "display_name": "x"},
+    "context.changed": {"display_name": "changed"},
+    "api_key.created": {"name": "made", "scopes": ["metadata"]},
+    "api_key.changed": {"name": "changed"},
+    "bucket.added": NEW_BUCKET,
+    "bucket.changed": {"name": "changed"},
+    "webhook_endpoint.created": {"url": "http://127.0.0.1:9/hook", "events": ["endpoint.test"]},
+    "webhook_endpoint.changed": {"description": "changed"},
+    "webhook_endpoint.recovered": EVER,
+    "cors.changed": {"allowed_origins": ["https://app.example.com"]},
+}
+_DELETIONS: Final = (
+    *("file.deleted", "bucket.deleted", "api_key.revoked", "upload_token.revoked", "webhook_endpoint.deleted"),
+)
+ACTIONS: Final = sorted(
+    ((audited.action, method, path) for (method, path), audited in AUDITED_ROUTES.items()),
+    key=lambda one: (one[0] in _DELETIONS, one[0]),  # deletions last: the other actions need their subjects
+)
+
+
+@pytest.fixture
+def deployment(deployments: Deployments, setup_name: str) -> Deployment:
+    return deployments.fresh(setup_name)
+
+
+@pytest.fixture
+def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
+    """A tenant with one of everything, and the ids. Its server has ended."""
+    with running_service(deployment, **SETTINGS) as service:
+        client = service.new_client()
+        ids = {
+            "context_key": client.create_context(),
+            "tenant_id": client.tenant_id,
+            "api_key_id": client.create_key("metadata").api_key_id,
+        }
+        ids["token_id"] = data(client.post("/upload-tokens", {"context": ids["context_key"]}), 201)["token_id"]
+        ids["file_id"] = client.store(context=ids["context_key"])
+        for name in ("first", "another_id", "config_id"):
+            ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]
+        ids |= webhook_ids(client)
+    # no attempt is due, so only the actions change anything
+    client.execute_sql("UPDATE webhook_deliveries SET state = 'failed', due_at = NULL")
+    client.execute_sql("UPDATE webhook_endpoints SET event_types = '[\"endpoint.test\"]'")
+    return client, ids
+
+
+@pytest.mark.asvs("16.3.2")
+@pytest.mark.timeout(60 + 20 * len(ACTIONS))
+@pytest.mark.parametrize("point", ["audit.appended", "answer.made"])
+def test_an_action_and_its_audit_entry_are_committed_together_or_not_at_all(
+    deployment: Deployment, owner: tuple[ApiClient, Mapping[str, str]], setup_name: str, point: str
+) -> None:
+    client, ids = owner
+    offset = ["audit.appended", "answer.made"].index(point) + 2 * (setup_name != "sqlite-local")
+    before = _load_state(deployment, client, ids)
+    for action, method, path in ACTIONS[0 if LONG_RUN else offset :: STEP]:
+        # the default cannot be deleted
+        where = path.replace("config_id", "another_id") if action == "bucket.made_default" else path
+        with unchecked_service(deployment, FAILPOINT=point, **SETTINGS) as service:
+            dying = ApiClient(service, client.tenant_id, client.authorization)
+            body = {"context": ids["context_key"]} if action == "upload_token.created" else BODIES.get(action)
+            with pytest.raises(httpx.TransportError):
+                dying.request(method, where.removeprefix(API).format_map(ids), json=body)
+            service.process.wait(10)
+        after = _load_state(deployment, client, ids)
+        added = after["audit_log"][len(before["audit_log"]) :]
+        if point == "audit.appended":
+            assert after == before, action
+        else:
+            assert [entry["action"] for entry in added] == [action]
+            assert after["things"] != before["things"], action
+        before = after
+
+
+def _load_state(deployment: Deployment, client: ApiClient, ids: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything the tenant has and its audit log, oldest entry first, as another server shows them."""
+    with running_service(deployment, **SETTINGS) as service:
+
+        def ask(path: str) -> Any:
+            return ApiClient(service, client.tenant_id, client.authorization).get(path).json().get("data")
+
+        paths = (
+            "/contexts",
+            f"/contexts/{ids['context_key']}",
+            "/files",
+            f"/files/{ids['file_id']}/metadata",
+            client.buckets,
+            "/upload-tokens",
+            "/cors",
+            "/webhook-endpoints",
+            "/events?type=endpoint.test",
+        )
+        deliveries = [
+            (one["delivery_id"], one["status"])
+            for one in ask(f"/webhook-endpoints/{ids['endpoint_id']}/deliveries?page_size=100") or ()
+        ]
+        keys = [{name: value for name, value in key.items() if name != "last_used_at"} for key in ask("/api-keys")]
+        return {
+            "things": [keys, deliveries, *[ask(path) for path in paths]],
+            "audit_log": list(reversed(ask("/audit?page_size=100"))),
+        }

@@ -1,0 +1,124 @@
+"""The shared buffer of a child: what it writes arrives complete, and nobody can change it once the server reads it."""
+
+import errno
+import mmap
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import cast
+
+import pytest
+
+from sluice.kit.sealed import Sealed
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.sandbox.protocol import Completed, Crashed, Job, RunResult
+from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
+from tests.sandbox.conftest import ROOT
+from tests.sandbox.shared_buffer_jobs import PIECE
+
+MIB = 2**20
+BYTES = b"some bytes of a stranger"
+BUFFER_JOBS = "tests.sandbox.shared_buffer_jobs"
+
+
+@pytest.fixture(params=["strict", "seccomp", "limits-only"])
+async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[ZygoteSandbox]:
+    opened = ZygoteSandbox(workers=1, level=request.param, jobs=BUFFER_JOBS, import_path=[ROOT])
+    await opened.start()
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def buffer() -> Iterator[SharedBuffer]:
+    made = SharedBuffer(20 * MIB)
+    yield made
+    made.close()
+
+
+async def run(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], job: str, buffer: SharedBuffer, name: str = ""
+) -> RunResult:
+    return await sandbox.run(cast("Job", job), seal(BYTES), filename=name, tenant_id="ten_1", buffer=buffer)
+
+
+def is_sealed(buffer: SharedBuffer) -> bool:
+    """Return whether nobody can write to the buffer."""
+    try:
+        os.pwrite(buffer.fd, b"x", 0)
+    except OSError as fault:
+        return fault.errno == errno.EPERM
+    return False
+
+
+async def test_child_writes_arrive_complete_and_sealed(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    result = await run(sandbox, seal, "write pieces", buffer, "19")
+    assert isinstance(result, Completed)
+    assert result.payload == {"accepted": [True] * 20, "at": 19 * MIB + len(BYTES)}
+    assert os.pread(buffer.fd, 20 * MIB, 0)[: 19 * MIB + len(BYTES)] == BYTES + 19 * PIECE
+    assert is_sealed(buffer)
+
+
+async def test_write_beyond_buffer_size_is_not_accepted(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    result = await run(sandbox, seal, "write pieces", buffer, "21")
+    assert isinstance(result, Completed)
+    assert result.payload["accepted"] == [True] * 20 + [False, False]
+
+
+async def test_child_that_keeps_a_writable_mapping_is_a_crash(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    result = await run(sandbox, seal, "keep mapping", buffer)
+    assert isinstance(result, Crashed)
+    assert "kept hold of the memory" in result.why
+
+
+async def test_descriptor_kept_by_child_cannot_write_after_sealing(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    assert isinstance(await run(sandbox, seal, "keep descriptor", buffer), Completed)
+    assert is_sealed(buffer)
+    with pytest.raises(PermissionError):
+        mmap.mmap(buffer.fd, 4096)
+
+
+async def test_child_death_during_write_is_a_crash(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    assert isinstance(await run(sandbox, seal, "die", buffer), Crashed)
+
+
+async def test_retry_in_fresh_child_starts_with_empty_buffer(seal: Callable[[bytes], Sealed]) -> None:
+    sandbox = ZygoteSandbox(workers=1, jobs=BUFFER_JOBS, import_path=[ROOT])
+    await sandbox.start()
+    for _ in range(2):
+        buffer = SharedBuffer(MIB)
+        assert isinstance(await run(sandbox, seal, "raise when reused", buffer), Completed)
+        assert os.pread(buffer.fd, 5, 0) == b"right"
+        buffer.close()
+    await sandbox.aclose()
+
+
+async def test_child_cannot_bypass_buffer_limits(
+    sandbox: ZygoteSandbox, seal: Callable[[bytes], Sealed], buffer: SharedBuffer
+) -> None:
+    result = await run(sandbox, seal, "bypass limits", buffer)
+    if sandbox.level == "limits-only":
+        assert isinstance(result, Crashed)  # the child prevents the server from sealing, which is a crash
+    else:
+        assert isinstance(result, Completed)
+        assert result.payload["succeeded"] == []
+
+
+def test_buffer_memory_is_allocated_as_it_is_written() -> None:
+    buffer = SharedBuffer(512 * MIB)
+    assert os.fstat(buffer.fd).st_blocks == 0
+    writer = SharedBufferWriter(os.dup(buffer.fd))
+    assert writer.write(b"x" * 5000)
+    writer.close()
+    assert os.fstat(buffer.fd).st_blocks * 512 <= 3 * mmap.PAGESIZE
+    buffer.close()
+    buffer.close()

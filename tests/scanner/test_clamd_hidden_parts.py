@@ -1,0 +1,336 @@
+"""Content that a real clamd does not open, or only up to its limits: it is scanned anyway, or the file is not clean."""
+
+import asyncio
+import gzip
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from sluice.sandbox import Crashed, NoWorker, OverLimit, RunResult
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
+from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS, pdf_with, seven_zipped
+from tests.inspection.threats.packed_files import EICAR, tarred, zipped
+from tests.scanner.conftest import Seal, running_sandbox
+from tests.scanner.in_process_sandbox import InProcessSandbox
+from tests.servers.clamd import Clamd, running_clamd
+
+MIB = 2**20
+MARKED = random.Random(7).randbytes(40)
+"""Bytes that only the signature of clamd finds: no builtin rule matches them."""
+CLEAN = random.Random(8).randbytes(3000)
+LARGE = random.Random(9).randbytes(CHECK_AND_SCAN_BYTES + 1)
+SIGNATURE = f"Only-Clamd-Knows:0:*:{MARKED.hex()}\n"
+
+
+@pytest.fixture(scope="module")
+def tight_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
+    """A clamd with its own signature and tight limits for archives."""
+    limits = {"MaxRecursion": "5", "MaxFiles": "20", "MaxFileSize": "8M", "MaxScanSize": "30M", "StreamMaxLength": "8M"}
+    with running_clamd(tmp_path_factory.mktemp("tight"), limits, signatures={"own.ndb": SIGNATURE}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
+    """A clamd with its own signature that reports OK when a limit is exceeded."""
+    limits = {"MaxFileSize": "8M", "AlertExceedsMax": "no"}
+    with running_clamd(tmp_path_factory.mktemp("no-alerts"), limits, signatures={"own.ndb": SIGNATURE}) as server:
+        yield server
+
+
+@pytest.fixture
+async def scanner(tight_clamd: Clamd) -> AsyncIterator[ClamdScanner]:
+    opened = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=16 * MIB)
+    await opened.start()
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def scanner_without_alerts(clamd_without_alerts: Clamd) -> AsyncIterator[ClamdScanner]:
+    opened = ClamdScanner([clamd_without_alerts.address], InProcessSandbox(), largest_bytes=16 * MIB)
+    await opened.start()
+    yield opened
+    await opened.aclose()
+
+
+def gzipped(levels: int, core: bytes) -> bytes:
+    data = core
+    for _ in range(levels):
+        data = gzip.compress(data)
+    return data
+
+
+def many_members(count: int, last: bytes) -> bytes:
+    return zipped({**{f"{number}.txt": b"%d" % number * 20 for number in range(count)}, "last": last})
+
+
+def cpio(*files: bytes) -> bytes:
+    """Return an archive in the "newc" format of cpio(5), which the sandbox does not open."""
+
+    def entry(name: bytes, content: bytes) -> bytes:
+        numbers = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % number for number in numbers) + name + b"\0"
+        return b"".join(part + bytes(-len(part) % 4) for part in (head, content))
+
+    return b"".join(entry(b"%d" % number, data) for number, data in enumerate(files)) + entry(b"TRAILER!!!", b"")
+
+
+def many_megabytes(members: int, last: bytes) -> bytes:
+    fill = random.Random(1)
+    return zipped(
+        {**{f"{number}.bin": fill.randbytes(1000) + bytes(4 * MIB) for number in range(members)}, "last": last}
+    )
+
+
+@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+async def test_parts_that_clamd_does_not_open_are_scanned(scanner: ClamdScanner, seal: Seal, name: str) -> None:
+    result = await scanner.scan(seal(MISSED_BY_CLAMD[name](MARKED)), tenant_id="ten_1")
+    assert isinstance(result, Infected)
+    assert (result.threat, result.engine) == ("Only-Clamd-Knows.UNOFFICIAL", "clamd 1.4.6")
+
+
+@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+async def test_harmless_parts_that_clamd_does_not_open_are_clean(scanner: ClamdScanner, seal: Seal, name: str) -> None:
+    assert isinstance(await scanner.scan(seal(MISSED_BY_CLAMD[name](CLEAN)), tenant_id="ten_1"), Clean)
+
+
+OVER_LIMITS = [
+    pytest.param(gzipped(9, MARKED), gzipped(9, CLEAN), id="over MaxRecursion"),
+    pytest.param(
+        zipped({"a.gz": gzipped(9, zipped({"b": MARKED}))}),
+        zipped({"a.gz": gzipped(9, zipped({"b": CLEAN}))}),
+        id="zip over MaxRecursion",
+    ),
+    pytest.param(many_members(50, MARKED), many_members(50, CLEAN), id="over MaxFiles"),
+    pytest.param(many_megabytes(9, MARKED), many_megabytes(9, CLEAN), id="over MaxScanSize"),
+]
+
+
+@pytest.mark.parametrize(("infected", "clean"), OVER_LIMITS)
+async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
+    scanner: ClamdScanner, seal: Seal, infected: bytes, clean: bytes
+) -> None:
+    assert isinstance(await scanner.scan(seal(infected), tenant_id="ten_1"), Infected)
+    assert isinstance(await scanner.scan(seal(clean), tenant_id="ten_1"), Clean)
+
+
+@pytest.mark.parametrize(
+    "packed",  # built when the test runs, not when it is collected
+    [
+        pytest.param(lambda: CLEAN + bytes(9 * MIB), id="file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), id="zip member that clamd reports OK"),
+        pytest.param(
+            lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARKED})}),
+            id="nested zip member that clamd reports OK",
+        ),
+        pytest.param(lambda: gzip.compress(bytes(9 * MIB) + MARKED), id="gzip"),
+        pytest.param(lambda: tarred({"a": bytes(9 * MIB) + MARKED}, "w:gz"), id="tar.gz member"),
+        pytest.param(lambda: pdf_with(bytes(9 * MIB) + MARKED), id="PDF attachment"),
+    ],
+)
+async def test_part_larger_than_scan_limit_is_never_clean(
+    scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]
+) -> None:
+    assert isinstance(await scanner.scan(seal(packed()), tenant_id="ten_1"), Incomplete)
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        pytest.param(
+            lambda: gzipped(20, CLEAN),
+            "Heuristics.Limits.Exceeded.MaxRecursion",
+            id="nested too deep for the sandbox",
+        ),
+        pytest.param(
+            lambda: seven_zipped(CLEAN, b"\x04\xf7\x11\x02"),
+            "packed in a way that nothing here can open: 7z",
+            id="unknown compression",
+        ),
+        pytest.param(lambda: zipped({"a": bytes(300 * MIB)}), "times its size", id="archive bomb"),
+    ],
+)
+async def test_content_that_cannot_be_unpacked_is_never_clean(
+    scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes], why: str
+) -> None:
+    result = await scanner.scan(seal(packed()), tenant_id="ten_1")
+    assert isinstance(result, Incomplete)
+    assert why in result.why
+
+
+async def test_limit_exceeded_in_format_only_clamd_opens_is_incomplete(scanner: ClamdScanner, seal: Seal) -> None:
+    for archive in (
+        cpio(gzipped(9, MARKED)),
+        cpio(zipped({"a": CLEAN}), gzipped(9, MARKED)),
+        zipped({"a.cpio": cpio(gzipped(9, MARKED))}),
+    ):
+        assert isinstance(await scanner.scan(seal(archive), tenant_id="ten_1"), Incomplete)
+
+
+async def test_concurrent_scans_with_large_parts_get_correct_results(scanner: ClamdScanner, seal: Seal) -> None:
+    fill = random.Random(3).randbytes(30_000) * 100
+    wrapped = {
+        marked: zipped({f"{number}.pdf": pdf_with(fill[number:] + marked) for number in range(4)})
+        for marked in (MARKED, CLEAN)
+    }
+    results = await asyncio.gather(*(scanner.scan(seal(data), tenant_id="ten_1") for data in [*wrapped.values()] * 3))
+    assert [type(result) for result in results] == [Infected, Clean] * 3
+
+
+async def test_parts_that_do_not_fit_into_buffer_are_never_clean(tight_clamd: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=16 * MIB, buffer_bytes=MIB)
+    result = await scanner.scan(seal(pdf_with(random.Random(1).randbytes(2 * MIB))), tenant_id="ten_1")
+    assert isinstance(result, Incomplete)
+    assert "more parts that clamd does not see than there is room for" in result.why
+
+
+async def test_scan_is_unavailable_when_no_buffer_can_be_allocated(tight_clamd: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner(
+        [tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, buffer_bytes=-1
+    )  # no system can allocate this
+    result = await scanner.scan(seal(pdf_with(CLEAN)), tenant_id="ten_1")
+    assert isinstance(result, ScannerUnavailable)
+    assert result.why.startswith("no room to lay out")
+
+
+async def test_file_without_hidden_parts_needs_one_job_and_no_buffer(tight_clamd: Clamd, seal: Seal) -> None:
+    sandbox = InProcessSandbox()
+    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB, buffer_bytes=-1)
+    assert isinstance(await scanner.scan(seal(zipped({"a": CLEAN})), tenant_id="ten_1"), Clean)
+    assert [job for job, *_ in sandbox.asked] == ["scan"]
+
+
+def pending_report() -> "asyncio.Future[UnpackReport | None]":
+    return asyncio.get_running_loop().create_future()
+
+
+async def test_clamd_uses_unpack_report_of_check_job(tight_clamd: Clamd, seal: Seal) -> None:
+    sandbox, report = InProcessSandbox(), pending_report()
+    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB)
+    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report))
+    report.set_result(UnpackReport("Own.Threat", "", 1.0))
+    assert isinstance(await scanning, Infected)
+    assert not sandbox.asked
+
+
+async def test_scan_job_runs_when_check_job_has_no_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
+    sandbox, report = InProcessSandbox(), pending_report()
+    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB)
+    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report))
+    report.set_result(None)
+    assert isinstance(await scanning, Clean)
+    assert [job for job, *_ in sandbox.asked] == ["scan"]
+
+
+async def test_threat_found_by_clamd_does_not_wait_for_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB)
+    assert isinstance(await scanner.scan(seal(MARKED), tenant_id="ten_1", unpack_report=pending_report()), Infected)
+
+
+async def test_timed_out_scan_does_not_cancel_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
+    report = pending_report()
+    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, scan_seconds=0.5)
+    assert isinstance(await scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report), ScannerUnavailable)
+    assert not report.done()
+
+
+async def test_sandbox_scans_large_file_after_its_check(tight_clamd: Clamd, seal: Seal) -> None:
+    sandbox, report = InProcessSandbox(), pending_report()
+    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=2 * MIB)
+    scanning = asyncio.create_task(scanner.scan(seal(LARGE), tenant_id="ten_1", unpack_report=report))
+    await scanner.scan(seal(LARGE + b" too"), tenant_id="ten_1")  # takes long enough for the first scan to wait
+    (job,) = sandbox.asked
+    report.set_result(None)
+    assert isinstance(await scanning, Clean)
+    assert sandbox.asked == [job, job]
+
+
+async def test_scan_stops_waiting_for_slow_check_before_its_deadline(tight_clamd: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=2 * MIB, scan_seconds=8)
+    assert isinstance(await scanner.scan(seal(LARGE), tenant_id="ten_1", unpack_report=pending_report()), Clean)
+
+
+async def test_threat_found_by_builtin_rule_names_builtin_engine(scanner: ClamdScanner, seal: Seal) -> None:
+    picture = b'<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
+    result = await scanner.scan(seal(picture), tenant_id="ten_1")
+    assert isinstance(result, Infected)
+    assert (result.threat, result.engine) == ("Svg.Script", "builtin")
+
+
+@pytest.mark.parametrize(
+    ("job_result", "kind"),
+    [
+        (NoWorker("no child"), ScannerUnavailable),
+        (Crashed("killed", 1.0), Incomplete),
+        (OverLimit("memory", 1.0), Incomplete),
+    ],
+)
+async def test_scan_is_never_clean_when_unpack_job_fails(
+    tight_clamd: Clamd, seal: Seal, job_result: RunResult, kind: type
+) -> None:
+    result = await ClamdScanner([tight_clamd.address], InProcessSandbox(job_result), largest_bytes=MIB).scan(
+        seal(CLEAN), tenant_id="ten_1"
+    )
+    assert isinstance(result, kind)
+
+
+async def test_threat_found_by_clamd_counts_when_unpack_job_fails(tight_clamd: Clamd, seal: Seal) -> None:
+    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(NoWorker("no child")), largest_bytes=MIB)
+    assert isinstance(await scanner.scan(seal(MARKED), tenant_id="ten_1"), Infected)
+
+
+async def test_encrypted_document_follows_the_policy(tight_clamd: Clamd, seal: Seal) -> None:
+    import pikepdf  # noqa: PLC0415  (only for its names)
+
+    encrypted = seal(pdf_with(CLEAN, encryption=pikepdf.Encryption(owner="x", user="y", R=6)))
+    allowing = await ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB).scan(
+        encrypted, tenant_id="ten_1"
+    )
+    assert isinstance(allowing, Clean)
+    assert "encrypted" in allowing.flags
+    strict = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, encrypted="incomplete")
+    assert isinstance(await strict.scan(encrypted, tenant_id="ten_1"), Incomplete)
+
+
+@pytest.mark.parametrize(
+    "data", [CLEAN, zipped({"a": CLEAN}), CLEAN + bytes(9 * MIB) + MARKED, zipped({"a": bytes(9 * MIB) + MARKED})]
+)
+async def test_clamd_without_limit_alerts_is_never_clean(
+    scanner_without_alerts: ClamdScanner, seal: Seal, data: bytes
+) -> None:
+    result = await scanner_without_alerts.scan(seal(data), tenant_id="ten_1")
+    assert isinstance(result, Incomplete)
+    assert "set AlertExceedsMax yes" in result.why
+
+
+@pytest.mark.parametrize("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])
+async def test_clamd_without_limit_alerts_finds_virus_in_every_wrapping(
+    scanner_without_alerts: ClamdScanner, seal: Seal, name: str
+) -> None:
+    wrap = REQUIRED_CONTAINERS[name][1] if name in REQUIRED_CONTAINERS else MISSED_BY_CLAMD[name]
+    assert isinstance(await scanner_without_alerts.scan(seal(wrap(EICAR)), tenant_id="ten_1"), Infected)
+
+
+async def test_hidden_parts_are_scanned_in_real_sandbox(tight_clamd: Clamd, seal: Seal) -> None:
+    async with running_sandbox() as sandbox:
+        assert isinstance(sandbox, ZygoteSandbox)
+        scanner = ClamdScanner([tight_clamd.address, tight_clamd.tcp_address], sandbox, largest_bytes=16 * MIB)
+        for name, wrap in MISSED_BY_CLAMD.items():
+            result = await scanner.scan(seal(wrap(MARKED)), tenant_id="ten_1")
+            assert isinstance(result, Infected), name
+            assert result.threat == "Only-Clamd-Knows.UNOFFICIAL"
+        for data in (gzipped(9, MARKED), many_members(50, MARKED), many_megabytes(9, MARKED)):
+            assert isinstance(await scanner.scan(seal(data), tenant_id="ten_1"), Infected)
+        for data in (
+            gzipped(9, CLEAN),
+            many_members(50, CLEAN),
+            many_megabytes(9, CLEAN),
+            *(wrap(CLEAN) for wrap in MISSED_BY_CLAMD.values()),
+        ):
+            assert isinstance(await scanner.scan(seal(data), tenant_id="ten_1"), Clean)
+        await scanner.aclose()

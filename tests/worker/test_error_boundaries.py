@@ -1,0 +1,247 @@
+"""Error boundaries of the worker: a bad row, bucket or job is logged and never stops the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sluice.buckets import Bucket
+from sluice.db.database import Database
+from sluice.files import lifecycle
+from sluice.files import repository as file_rows
+from sluice.storage import ObjectStore, StoreUnavailable
+from sluice.storage.local.store import LocalStore
+from sluice.worker import job, runner
+from sluice.worker.job import JobContext
+from sluice.worker.jobs import move_objects
+from sluice.worker.jobs.expiry import fence_expired_leases
+from sluice.worker.jobs.move_objects import ObjectMove
+from sluice.worker.jobs.purge import purge_objects
+from sluice.worker.jobs.stale_parts import StalePartsSweep
+from sluice.worker.jobs.store_audit import BEFORE_BUCKETS, AuditFinding, Position, StoreAudit
+from tests.db.migrated import Migrated
+from tests.db.rows import add_file, add_tenant
+from tests.worker.environment import OTHER_KEYRING, LogRecorder, WorkerEnvironment
+
+
+class Row(NamedTuple):
+    """The row of a file, as the repository returns it."""
+
+    tenant_id: str
+    file_id: str
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> LogRecorder:
+    recorder = LogRecorder()
+    monkeypatch.setattr(job, "log", recorder)
+    monkeypatch.setattr(runner, "log", recorder)
+    return recorder
+
+
+@pytest.fixture
+async def environment(migrated: Migrated, tmp_path: Path) -> AsyncIterator[WorkerEnvironment]:
+    """Three buckets; the second cannot be opened."""
+    database = Database(migrated.sqlite(tmp_path))
+    await add_tenant(database, "ten_1", "a")
+    prepared = WorkerEnvironment(database, tmp_path)
+    for config_id in ("bkt_1", "bkt_3"):
+        await prepared.add_bucket(config_id)
+    await prepared.add_bucket("bkt_2", OTHER_KEYRING)
+    yield prepared
+    await database.aclose()
+
+
+async def test_purge_skips_a_bucket_that_cannot_be_opened_and_retries_it_later(environment: WorkerEnvironment) -> None:
+    for number, bucket in enumerate(("bkt_2", "bkt_1", "bkt_3", None)):
+        await environment.add_due(f"f{number}", bucket)
+    await purge_objects(environment.context)
+    assert await environment.rows() == ["f0"]
+    await environment.reseal("bkt_2")
+    await environment.make_due()
+    await purge_objects(environment.context)
+    assert await environment.rows() == []
+
+
+async def test_purge_continues_after_an_unexpected_exception_in_one_bucket(
+    environment: WorkerEnvironment, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, bucket in enumerate(("bkt_1", "bkt_3", None)):
+        await environment.add_due(f"f{number}", bucket)
+    of = environment.stores.of
+
+    def broken(bucket: Bucket | None) -> ObjectStore:
+        if bucket is not None and bucket.config_id == "bkt_1":
+            raise ZeroDivisionError
+        return of(bucket)
+
+    monkeypatch.setattr(environment.stores, "of", broken)
+    await purge_objects(environment.context)
+    assert await environment.rows() == ["f0"]
+    assert log.failed == [{"job": "purge_objects", "storage_config_id": "bkt_1", "tenant_id": "ten_1"}]
+
+
+async def test_stale_parts_sweep_continues_after_an_exception_in_one_bucket(
+    environment: WorkerEnvironment, log: LogRecorder
+) -> None:
+    visited: list[str] = []
+
+    class Parts(LocalStore):
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder)
+            self._name = folder.name
+
+        async def abort_stale_parts(self, _prefix: str, _age: timedelta, _is_ours: Callable[[str], bool]) -> int:
+            visited.append(self._name)
+            if self._name == "bkt_1":
+                raise ZeroDivisionError
+            return 1
+
+    environment.make_store = Parts
+    sweep = StalePartsSweep(environment.buckets, environment.stores, older_than=timedelta(hours=1))
+    assert await sweep.one_round() == 1
+    assert visited == ["bkt_1", "bkt_3"]
+    assert log.failed == [{"job": "stale_parts", "storage_config_id": "bkt_1"}]
+
+
+async def test_store_audit_reports_a_bucket_that_cannot_be_opened_and_compares_the_others(
+    environment: WorkerEnvironment,
+) -> None:
+    for number, bucket in enumerate(("bkt_1", "bkt_2", "bkt_3")):
+        await add_file(environment.database, "ten_1", f"f{number}", bucket=bucket)
+    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
+    steps = [step async for step in audit.compare(Position())]
+    found = {(step.kind, step.store, step.subject) for step in steps if isinstance(step, AuditFinding)}
+    assert found == {
+        ("missing", "bkt_1", "f0"),
+        ("unreachable", "bkt_2", "f1"),
+        ("missing", "bkt_3", "f2"),
+        ("unreachable", "bkt_2", "bkt_2"),
+    }
+    assert steps[-1] == Position("done", rows=3)
+
+
+async def test_store_audit_has_a_position_between_the_platform_store_and_the_first_bucket(
+    environment: WorkerEnvironment,
+) -> None:
+    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
+    steps = [step async for step in audit.compare(Position())]
+    position = Position("objects", BEFORE_BUCKETS)
+    assert position in steps
+    assert [step.store async for step in audit.compare(position) if isinstance(step, AuditFinding)] == ["bkt_2"]
+
+
+@pytest.mark.parametrize(("store", "visited"), [("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
+async def test_store_audit_resumes_in_the_bucket_of_its_position(
+    environment: WorkerEnvironment, store: str, visited: list[str]
+) -> None:
+    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
+    steps = [step async for step in audit.compare(Position("objects", store))]
+    assert [step.store for step in steps if isinstance(step, AuditFinding)] == visited
+
+
+async def test_moving_a_file_from_a_bucket_that_cannot_be_opened_fails_only_for_that_file(
+    environment: WorkerEnvironment,
+) -> None:
+    await add_file(environment.database, "ten_1", "f1", bucket="bkt_2")
+    closed, opened = [await environment.buckets.get("ten_1", config_id) for config_id in ("bkt_2", "bkt_3")]
+    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
+    assert [moved.outcome async for moved in move.run(closed, opened)] == ["failed"]
+
+
+async def test_a_lease_that_cannot_be_fenced_does_not_stop_the_others(
+    environment: WorkerEnvironment, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired = [Row("ten_1", f"f{number}") for number in range(250)]
+    fenced: list[str] = []
+
+    async def expired_leases(_connection: object, limit: int, *, failed: Sequence[str]) -> list[Row]:
+        return [row for row in expired if row.file_id not in {*failed, *fenced}][:limit]
+
+    async def breaks_on_the_first_200(_connection: object, _tenant_id: str, file_id: str) -> bool:
+        if int(file_id[1:]) < 200:
+            raise ZeroDivisionError
+        fenced.append(file_id)
+        return True
+
+    monkeypatch.setattr(file_rows, "expired_leases", expired_leases)
+    monkeypatch.setattr(lifecycle, "fence", breaks_on_the_first_200)
+    assert await fence_expired_leases(environment.context) == 50
+    assert log.failed == [{"job": "fence_expired_leases", "file_id": f"f{number}"} for number in range(200)]
+
+
+async def test_moving_reports_the_cause_of_an_unexpected_exception_and_goes_on(
+    environment: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("f1", "f2"):
+        await add_file(environment.database, "ten_1", name, bucket="bkt_3")
+    opened = await environment.buckets.get("ten_1", "bkt_3")
+
+    async def broken(*_arguments: object) -> bool:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(move_objects, "copy_object", broken)
+    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
+    details = [moved.detail async for moved in move.run(opened, None)]
+    assert details == ["unexpected ZeroDivisionError: a defect"] * 2
+
+
+async def test_moving_stops_when_the_folder_cannot_be_used(
+    environment: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_file(environment.database, "ten_1", "f1", bucket="bkt_3")
+    opened = await environment.buckets.get("ten_1", "bkt_3")
+
+    async def refused(*_arguments: object) -> bool:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(move_objects, "copy_object", refused)
+    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
+    with pytest.raises(PermissionError):
+        assert [moved async for moved in move.run(opened, None)]
+
+
+async def test_a_job_that_fails_is_logged_and_the_others_run(environment: WorkerEnvironment, log: LogRecorder) -> None:
+    ran: list[str] = []
+    stop = asyncio.Event()
+
+    async def fails(_context: JobContext) -> int:
+        ran.append("fails")
+        raise ZeroDivisionError
+
+    async def works(_context: JobContext) -> int:
+        ran.append("works")
+        if len(ran) >= 4:
+            stop.set()
+        return 0
+
+    await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs={"fails": fails, "works": works})
+    assert ran == ["fails", "works"] * 2
+    assert log.failed == [{"job": "fails"}] * 2
+
+
+async def test_jobs_run_when_the_backlog_cannot_be_measured(
+    environment: WorkerEnvironment, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = asyncio.Event()
+
+    async def breaks(*_arguments: object) -> None:
+        raise ZeroDivisionError
+
+    async def stops(_context: JobContext) -> int:
+        stop.set()
+        return 0
+
+    monkeypatch.setattr(file_rows, "load_waiting_times", breaks)
+    await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs={"stops": stops})
+    assert log.failed == [{"job": "backlog"}]
+
+
+async def test_a_secret_that_cannot_be_opened_makes_its_bucket_unavailable(environment: WorkerEnvironment) -> None:
+    bucket = await environment.buckets.get("ten_1", "bkt_2")
+    for use in (environment.stores.of, environment.stores.connect):
+        with pytest.raises(StoreUnavailable, match="keyring"):
+            use(bucket)

@@ -1,0 +1,324 @@
+"""Jobs of the worker in memory, without a database: error boundaries of jobs, rows, buckets; purging in batches."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from sluice.buckets.service import Buckets
+from sluice.buckets.stores import Stores
+from sluice.db.database import Database, DatabaseUnavailable
+from sluice.files import lifecycle, repository
+from sluice.limiter.memory import MemoryLimiter
+from sluice.storage import StoreError, StoreUnavailable
+from sluice.worker import job, runner
+from sluice.worker.job import JobContext, error_boundary, run_until
+from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
+from sluice.worker.jobs.purge import purge_objects
+from tests.worker.environment import LogRecorder
+
+
+class FakeDatabase:
+    """Opens transactions that change nothing."""
+
+    @asynccontextmanager
+    async def transaction(self, _scope: object) -> AsyncIterator[object]:
+        yield object()
+
+    reading = transaction
+
+
+class FakeStore:
+    """A store that deletes one object at a time, and keeps which; a fault may be set for each key."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.faults: dict[str, Exception] = {}
+        self.running = self.most = 0
+
+    async def delete(self, key: str) -> None:
+        self.asked.append(key)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        if key in self.faults:
+            raise self.faults[key]
+
+
+class FakeBatchStore(FakeStore):
+    """A store that deletes many objects with one request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    async def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        self.batches.append(list(keys))
+        return {key: str(self.faults[key]) for key in keys if key in self.faults}
+
+
+class Memory:
+    """The context of jobs over files and stores in memory. A bucket is named by its id, the platform store by None."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.due: list[SimpleNamespace] = []
+        self.purged: list[str] = []
+        self.buckets: dict[str | None, FakeStore | Exception] = {}
+        self.context = JobContext(
+            cast("Database", FakeDatabase()),
+            cast("Buckets", SimpleNamespace(for_file=self._for_file)),
+            cast("Stores", SimpleNamespace(of=self._of)),
+            MemoryLimiter(),
+            timedelta(days=1),
+            timedelta(days=1),
+            500,
+        )
+        monkeypatch.setattr(repository, "claim_purges", self._claim)
+        monkeypatch.setattr(lifecycle, "purge", self._purge)
+
+    def add(self, *file_ids: str, bucket: str | None = None) -> None:
+        self.due += [
+            SimpleNamespace(tenant_id="ten_1", storage_config_id=bucket, file_id=file_id, object_key=f"key-{file_id}")
+            for file_id in file_ids
+        ]
+
+    async def _claim(self, _connection: object, _again: timedelta, limit: int) -> list[SimpleNamespace]:
+        claimed, self.due = self.due[:limit], self.due[limit:]
+        return claimed
+
+    async def _purge(self, _connection: object, owned: Sequence[tuple[str, str]]) -> None:
+        assert {tenant_id for tenant_id, _file_id in owned} <= {"ten_1"}
+        file_ids = [file_id for _tenant_id, file_id in owned]
+        self.purged += file_ids
+
+    async def _for_file(self, _tenant_id: str, config_id: str | None) -> str | None:
+        return config_id
+
+    def _of(self, bucket: str | None) -> FakeStore:
+        store = self.buckets[bucket]
+        if isinstance(store, Exception):
+            raise store
+        return store
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> LogRecorder:
+    recorder = LogRecorder()
+    monkeypatch.setattr(job, "log", recorder)
+    monkeypatch.setattr(runner, "log", recorder)
+    return recorder
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    return Memory(monkeypatch)
+
+
+def _raise(fault: Exception) -> None:
+    raise fault
+
+
+async def _fails(_context: JobContext) -> int:
+    raise ZeroDivisionError
+
+
+async def _unavailable(_context: JobContext) -> int:
+    raise DatabaseUnavailable
+
+
+async def test_a_job_that_raises_does_not_stop_the_others(memory: Memory, log: LogRecorder) -> None:
+    ran: list[str] = []
+
+    async def first(_context: JobContext) -> int:
+        ran.append("first")
+        return 2
+
+    async def last(_context: JobContext) -> int:
+        ran.append("last")
+        return 3
+
+    jobs = {"first": first, "fails": _fails, "last": last}
+    assert await runner.run_round(memory.context, jobs) == (5, 1)
+    assert ran == ["first", "last"]
+    assert log.failed == [{"job": "fails"}]
+
+
+async def test_an_unavailable_database_ends_the_round(memory: Memory, log: LogRecorder) -> None:
+    async def never(_context: JobContext) -> int:
+        pytest.fail("the job ran without a database")
+
+    with pytest.raises(DatabaseUnavailable):
+        await runner.run_round(memory.context, {"unavailable": _unavailable, "never": never})
+    assert log.failed == []
+
+
+def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None:
+    with error_boundary("some job", file_id="f1"):
+        _raise(ZeroDivisionError())
+    assert log.failed == [{"job": "some job", "file_id": "f1"}]
+
+
+def test_an_error_boundary_raises_an_unavailable_database(log: LogRecorder) -> None:
+    with pytest.raises(DatabaseUnavailable), error_boundary("some job", file_id="f1"):
+        raise DatabaseUnavailable
+    assert log.failed == []
+
+
+def test_an_error_boundary_does_not_stop_a_cancellation(log: LogRecorder) -> None:
+    with pytest.raises(asyncio.CancelledError), error_boundary("some job"):
+        raise asyncio.CancelledError
+    assert log.failed == []
+
+
+async def test_a_repeated_job_continues_after_an_exception(log: LogRecorder) -> None:
+    stop, runs = asyncio.Event(), 0
+
+    async def once() -> int:
+        nonlocal runs
+        runs += 1
+        if runs == 3:
+            stop.set()
+        raise ZeroDivisionError
+
+    await job.repeat("some job", once, stop=stop, pause_seconds=lambda: 0.001)
+    assert log.failed == [{"job": "some job"}] * 3
+
+
+async def test_a_repeated_job_waits_while_the_database_is_unavailable(log: LogRecorder) -> None:
+    stop, runs = asyncio.Event(), 0
+
+    async def once() -> int:
+        nonlocal runs
+        runs += 1
+        if runs == 2:
+            stop.set()
+        raise DatabaseUnavailable
+
+    await job.repeat("some job", once, stop=stop, pause_seconds=lambda: 0.001)
+    assert (runs, log.failed) == (2, [])
+
+
+async def test_a_stop_cancels_work_in_progress() -> None:
+    stop, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        stop.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    await run_until(stop, work())
+    assert ended.is_set()
+
+
+async def test_a_test_file_that_cannot_be_expired_does_not_stop_the_others(
+    memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired: list[str] = []
+
+    async def expired_test_files(_connection: object, _limit: int, *, failed: Sequence[str]) -> list[SimpleNamespace]:
+        due = {"f1", "f2", "f3"} - {*failed, *expired}
+        return [SimpleNamespace(tenant_id="ten_1", file_id=file_id) for file_id in sorted(due)]
+
+    async def expire(_connection: object, _tenant_id: str, file_id: str) -> None:
+        if file_id == "f2":
+            raise ZeroDivisionError
+        expired.append(file_id)
+
+    monkeypatch.setattr(repository, "expired_test_files", expired_test_files)
+    monkeypatch.setattr(lifecycle, "expire", expire)
+    assert await expire_test_files(memory.context) == 2
+    assert expired == ["f1", "f3"]
+    assert log.failed == [{"job": "expire_test_files", "file_id": "f2"}]
+
+
+async def test_an_unavailable_database_stops_the_fencing_of_leases(
+    memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fenced: list[str] = []
+
+    async def expired_leases(_connection: object, _limit: int, *, failed: Sequence[str]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(tenant_id="ten_1", file_id=file_id) for file_id in ("f1", "f2")]
+
+    async def fence(_connection: object, _tenant_id: str, file_id: str) -> bool:
+        fenced.append(file_id)
+        raise DatabaseUnavailable
+
+    monkeypatch.setattr(repository, "expired_leases", expired_leases)
+    monkeypatch.setattr(lifecycle, "fence", fence)
+    with pytest.raises(DatabaseUnavailable):
+        await fence_expired_leases(memory.context)
+    assert (fenced, log.failed) == (["f1"], [])
+
+
+async def test_purge_sends_one_batch_to_each_bucket(memory: Memory) -> None:
+    one, other = FakeBatchStore(), FakeBatchStore()
+    memory.buckets = {"bkt_1": one, "bkt_2": other}
+    memory.add("f1", "f2", bucket="bkt_1")
+    memory.add("f3", bucket="bkt_2")
+    memory.add("f4", bucket="bkt_1")
+    assert await purge_objects(memory.context) == 4
+    assert (one.batches, other.batches) == ([["key-f1", "key-f2", "key-f4"]], [["key-f3"]])
+    assert sorted(memory.purged) == ["f1", "f2", "f3", "f4"]
+
+
+async def test_purge_claims_at_most_a_hundred_files_a_round(memory: Memory) -> None:
+    memory.buckets = {None: FakeBatchStore()}
+    memory.add(*(f"f{number}" for number in range(130)))
+    assert [await purge_objects(memory.context) for _ in range(3)] == [100, 30, 0]
+
+
+async def test_purge_keeps_the_rows_of_objects_that_a_batch_did_not_delete(memory: Memory) -> None:
+    store = FakeBatchStore()
+    store.faults = {"key-f2": StoreError("refused")}
+    memory.buckets = {None: store}
+    memory.add("f1", "f2", "f3")
+    assert await purge_objects(memory.context) == 3
+    assert memory.purged == ["f1", "f3"]
+
+
+async def test_purge_deletes_at_most_eight_objects_at_once_without_batches(memory: Memory) -> None:
+    store = FakeStore()
+    memory.buckets = {None: store}
+    memory.add(*(f"f{number}" for number in range(20)))
+    assert await purge_objects(memory.context) == 20
+    assert (store.most, len(memory.purged)) == (8, 20)
+
+
+async def test_purge_stops_asking_a_store_that_is_unavailable(memory: Memory) -> None:
+    store = FakeStore()
+    memory.buckets = {None: store}
+    memory.add(*(f"f{number}" for number in range(20)))
+    store.faults = {f"key-f{number}": StoreUnavailable("no answer") for number in range(20)}
+    assert await purge_objects(memory.context) == 20
+    assert (len(store.asked), memory.purged) == (8, [])
+
+
+async def test_purge_continues_after_an_object_whose_deletion_raises(memory: Memory, log: LogRecorder) -> None:
+    store = FakeStore()
+    store.faults = {"key-f1": ZeroDivisionError()}
+    memory.buckets = {None: store}
+    memory.add("f1", "f2")
+    assert await purge_objects(memory.context) == 2
+    assert memory.purged == ["f2"]
+    assert log.failed == [{"job": "purge_objects", "object_key": "key-f1"}]
+
+
+@pytest.mark.parametrize("fault", [StoreUnavailable("no answer"), ZeroDivisionError()], ids=["store", "unexpected"])
+async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
+    memory: Memory, log: LogRecorder, fault: Exception
+) -> None:
+    memory.buckets = {"bkt_1": fault, None: FakeStore()}
+    memory.add("f1", bucket="bkt_1")
+    memory.add("f2")
+    assert await purge_objects(memory.context) == 2
+    assert memory.purged == ["f2"]
+    assert [failed["storage_config_id"] for failed in log.failed] == (
+        ["bkt_1"] if isinstance(fault, ZeroDivisionError) else []
+    )
