@@ -1,1 +1,1 @@
-"""Measures Sluice against what a competent developer writes in an afternoon, in one run, with all checks on: `make bench`."""
+"""Measure Sluice against the service that a competent developer writes in an afternoon, in one run: `make bench`."""

@@ -1,4 +1,4 @@
-"""`make bench`: the rows of performance.md, measured interleaved in one run, as ratios and CPU per upload. `--quick` is for CI."""
+"""`make bench`: measure the rows of docs/performance.md interleaved in one run, as ratios and CPU per upload."""
 
 import argparse
 import asyncio
@@ -8,9 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 from bench import floors, payloads
 from bench.cpu import cpu_seconds, resident_bytes
@@ -21,7 +21,7 @@ from bench.servers import Bench, running
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of work."""
+    """One workload."""
 
     name: str
     make: Callable[[], Payload]
@@ -32,10 +32,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Sample:
-    """One round of one target: seconds in all, CPU milliseconds per upload of every process, p50 and p99 in ms, grown memory in MB."""
+    """One round of one target: total seconds, CPU ms per upload, p50, p99, memory growth in MB.
+
+    `cpu_ms` is of all processes, `own_cpu_ms` of the target's own: without the database, the scanner and the store.
+    """
 
     seconds: float
     cpu_ms: float
+    own_cpu_ms: float
     p50_ms: float
     p99_ms: float
     grown_mb: float
@@ -43,7 +47,7 @@ class Sample:
 
 @dataclass
 class Result:
-    """All rounds of one row."""
+    """All rounds of one workload."""
 
     name: str
     bytes_each: int
@@ -53,60 +57,85 @@ class Result:
 
     @property
     def speed(self) -> float:
-        """Baseline seconds per Sluice second, the median of the rounds."""
+        """Seconds of the baseline per second of Sluice, the median of the rounds."""
         return median(theirs.seconds / ours.seconds for ours, theirs in zip(self.sluice, self.baseline, strict=True))
 
     @property
     def cpu(self) -> float:
-        """Baseline CPU per Sluice CPU, the median of the rounds."""
+        """CPU of the baseline per CPU of Sluice, the median of the rounds."""
         return median(theirs.cpu_ms / ours.cpu_ms for ours, theirs in zip(self.sluice, self.baseline, strict=True))
+
+    def ratios(self, name: str) -> tuple[float, float, float]:
+        """Return a figure of Sluice per that of the baseline, over the rounds: lower quartile, median, upper."""
+        pairs = zip(self.sluice, self.baseline, strict=True)
+        found = [getattr(ours, name) / getattr(theirs, name) for ours, theirs in pairs]
+        low, middle, high = quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
+        return low, middle, high
 
 
 def rows(*, quick: bool) -> list[Row]:
-    """Answer the rows, in the order of the table."""
+    """Return the workloads in the order of the table."""
     small, large = (300, 1) if quick else (2000, 4)
     size = 20_000_000 if quick else 100_000_000
     return [
         Row("10 KB PNG, scan on", lambda: payloads.png(10_000), scan=True, connections=16, uploads=small),
         Row("10 KB PNG, scan off", lambda: payloads.png(10_000), scan=False, connections=16, uploads=small),
-        Row(f"{size // 1_000_000} MB .bin, scan off", lambda: payloads.binary(size), scan=False, connections=1, uploads=large),
-        Row(f"{size // 1_000_000} MB .zip, scan on", lambda: payloads.archive(size), scan=True, connections=1, uploads=large),
+        Row(
+            f"{size // 1_000_000} MB .bin, scan off",
+            lambda: payloads.binary(size),
+            scan=False,
+            connections=1,
+            uploads=large,
+        ),
+        Row(
+            f"{size // 1_000_000} MB .zip, scan on",
+            lambda: payloads.archive(size),
+            scan=True,
+            connections=1,
+            uploads=large,
+        ),
     ]
 
 
 async def measured(target: Target, row: Row, payload: Payload, shared: tuple[int, ...]) -> Sample:
-    """Answer one round."""
+    """Run one round and return its sample."""
     pids = (*target.pids, *shared)
     memory = _Peak(target.pids[0])
-    watching = asyncio.create_task(memory.watch())
-    cpu, began = cpu_seconds(pids), time.perf_counter()
+    polling = asyncio.create_task(memory.poll())
+    own, cpu, began = cpu_seconds(target.pids), cpu_seconds(pids), time.perf_counter()
     outcome = await load(target, payload, connections=row.connections, uploads=row.uploads)
-    seconds, used = time.perf_counter() - began, cpu_seconds(pids) - cpu
-    watching.cancel()
+    seconds, used, own_used = time.perf_counter() - began, cpu_seconds(pids) - cpu, cpu_seconds(target.pids) - own
+    polling.cancel()
     with suppress(asyncio.CancelledError):
-        await watching
+        await polling
     if outcome.refused:
-        raise SystemExit(f"{target.name} refused {len(outcome.refused)} of {row.uploads} uploads: {sorted(set(outcome.refused))}")
-    each = used / row.uploads * 1000
-    return Sample(seconds, each, outcome.quantile(0.5) * 1000, outcome.quantile(0.99) * 1000, memory.grown / 1e6)
+        raise SystemExit(
+            f"{target.name} refused {len(outcome.refused)} of {row.uploads} uploads: {sorted(set(outcome.refused))}"
+        )
+    each, own_each = used / row.uploads * 1000, own_used / row.uploads * 1000
+    return Sample(
+        seconds, each, own_each, outcome.quantile(0.5) * 1000, outcome.quantile(0.99) * 1000, memory.grown / 1e6
+    )
 
 
 class _Peak:
+    """The growth of a process's resident memory over its first value, polled while a round runs."""
+
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._first = resident_bytes(pid)
         self.grown = 0
 
-    async def watch(self) -> None:
+    async def poll(self) -> None:
         while True:
             self.grown = max(self.grown, resident_bytes(self._pid) - self._first)
             await asyncio.sleep(0.02)
 
 
-async def compare(bench: Bench, wanted: list[Row], rounds: int) -> list[Result]:
-    """Answer every row, its rounds taken in turn by Sluice and the baseline after one that is not counted."""
+async def compare(bench: Bench, selected: list[Row], rounds: int) -> list[Result]:
+    """Measure every workload; Sluice and the baseline take turns, and the first round of each is not counted."""
     results = []
-    for row in wanted:
+    for row in selected:
         if row.scan not in bench.baseline:
             continue
         payload = row.make()
@@ -114,7 +143,9 @@ async def compare(bench: Bench, wanted: list[Row], rounds: int) -> list[Result]:
         pairs = ((bench.sluice[row.scan], result.sluice), (bench.baseline[row.scan], result.baseline))
         for number in range(rounds + 1):
             for target, samples in pairs:
-                print(f"\r{row.name}: round {number} of {rounds}, {target.name}   ", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{row.name}: round {number} of {rounds}, {target.name}   ", end="", file=sys.stderr, flush=True
+                )
                 sample = await measured(target, row, payload, bench.shared)
                 if number:
                     samples.append(sample)
@@ -124,7 +155,7 @@ async def compare(bench: Bench, wanted: list[Row], rounds: int) -> list[Result]:
 
 
 def table(results: list[Result]) -> str:
-    """Answer the results as a table of Markdown."""
+    """Return the results as a Markdown table."""
     lines = [
         "| Work | speed, baseline = 1 | CPU, baseline = 1 | Sluice, CPU ms each | baseline, CPU ms each | p50 / p99 ms | grown MB |",
         "|---|---|---|---|---|---|---|",
@@ -139,29 +170,68 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
+def comparison(results: list[Result]) -> str:
+    """Return the results of a comparison with another checkout as a Markdown table."""
+    lines = [
+        "| Work | rounds | server's CPU, before = 1 (quartiles) | ms each | all CPU, before = 1 (quartiles) | ms each |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        cells = [result.name, str(len(result.sluice))]
+        for name in ("own_cpu_ms", "cpu_ms"):
+            low, middle, high = result.ratios(name)
+            ours, theirs = (median(getattr(s, name) for s in samples) for samples in (result.sluice, result.baseline))
+            cells += [f"{middle:.3f} ({low:.3f} to {high:.3f})", f"{ours:.2f}, before {theirs:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    """Measure, print the table, and say by the exit code whether Sluice is ahead of the baseline in every row."""
+    """Measure, print the table, and return 1 when Sluice needs more CPU than allowed in a row."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small numbers, under a minute: shows regressions, not figures")
-    parser.add_argument("--rounds", type=int, default=0, help="counted rounds of each row (default 5, quick 3)")
-    parser.add_argument("--store", choices=("s3", "local"), default="s3", help="where both put objects: a stub of S3, or folders")
-    parser.add_argument("--only", default="", help="rows whose name holds this text")
     parser.add_argument(
-        "--behind", type=float, default=1.0, help="most CPU of a row, baseline = 1, before the command fails (default 1)"
+        "--quick", action="store_true", help="few uploads, under a minute: finds regressions, gives no figures"
     )
-    parser.add_argument("--json", type=Path, help="write every sample there")
-    asked = parser.parse_args()
-    wanted = [row for row in rows(quick=asked.quick) if asked.only in row.name]
+    parser.add_argument("--rounds", type=int, default=0, help="counted rounds of each row (default 5, quick 3)")
+    parser.add_argument(
+        "--store", choices=("s3", "local"), default="s3", help="where both store objects: an S3 stub, or folders"
+    )
+    parser.add_argument("--only", default="", help="only rows whose name contains this text")
+    parser.add_argument(
+        "--behind",
+        type=float,
+        default=1.0,
+        help="highest CPU of a row, baseline = 1, that does not fail the command (default 1)",
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        help="another checkout of Sluice, such as a git worktree of an earlier commit, to compare with: its server "
+        "runs with this interpreter and takes the place of the baseline",
+    )
+    parser.add_argument("--uploads", type=int, default=0, help="uploads of each round of small files (default 2000)")
+    parser.add_argument("--connections", type=int, default=0, help="connections for small files (default 16)")
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
+    options = parser.parse_args()
+    selected = [row for row in rows(quick=options.quick) if options.only in row.name]
+    selected = [
+        replace(row, uploads=options.uploads or row.uploads, connections=options.connections or row.connections)
+        if row.connections > 1
+        else row
+        for row in selected
+    ]
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
-        with running(Path(folder), asked.store) as bench:
-            results = asyncio.run(compare(bench, wanted, asked.rounds or (3 if asked.quick else 5)))
-            limits = {} if asked.only else floors.measure(bench, Path(folder), quick=asked.quick)
-    print(table(results))
+        with running(Path(folder), options.store, options.against) as bench:
+            results = asyncio.run(compare(bench, selected, options.rounds or (3 if options.quick else 5)))
+            limits = {} if options.only or options.against else floors.measure(bench, Path(folder), quick=options.quick)
+    print(table(results) if options.against is None else comparison(results))
     print("\n".join(f"{name}: {figure}" for name, figure in limits.items()))
-    if asked.json is not None:
-        asked.json.write_text(json.dumps({"rows": [asdict(result) for result in results], "floors": limits}, indent=2))
-    behind = [result.name for result in results if 1 / result.cpu > asked.behind]
+    if options.json is not None:
+        options.json.write_text(
+            json.dumps({"rows": [asdict(result) for result in results], "floors": limits}, indent=2)
+        )
+    behind = [result.name for result in results if 1 / result.cpu > options.behind]
     if behind:
         print(f"behind the baseline in CPU: {', '.join(behind)}", file=sys.stderr)
     return 1 if behind else 0

@@ -1,7 +1,8 @@
-"""The afternoon baseline: FastAPI, UploadFile, hashlib, Pillow, clamd's INSTREAM, boto, SQLAlchemy. What Sluice's figures are divided by.
+"""The baseline that Sluice is compared with: FastAPI, UploadFile, hashlib, Pillow, clamd's INSTREAM, boto, SQLAlchemy.
 
-Written as such services are: correct on its happy path, with a key, a context, a size, a blank check, a look at the content, a scan, an
-object in a bucket (or a file in a folder) and a row. It has no rate limit, no plan, no sandbox, no recovery, and does not wait for the disk.
+Written as such services usually are: correct on the happy path, with a key, a context, a size limit, a blank check, a
+content check, a scan, an object in a bucket (or a file in a folder) and a row. It has no rate limit, no plan, no
+sandbox and no recovery, and does not wait for the disk.
 """
 
 import hashlib
@@ -32,11 +33,11 @@ from bench.baseline_key import ACCESS_KEY, BUCKET, CONTEXT, KEY, SECRET_KEY
 _FOLDER = Path(os.environ["BASELINE_FOLDER"])
 _CLAMD = os.environ.get("BASELINE_CLAMD", "")
 _S3 = os.environ.get("BASELINE_S3", "")
-"""Address of the store; a folder is the store where there is none."""
+"""Address of the store. When it is empty, files are stored in the folder."""
 
 engine = create_async_engine(os.environ["BASELINE_DATABASE"], pool_size=10, max_overflow=20)
 Session = async_sessionmaker(engine, expire_on_commit=False)
-s3 = _S3 and botocore.session.get_session().create_client(  # what boto3.client answers
+s3 = _S3 and botocore.session.get_session().create_client(  # what boto3.client returns
     "s3",
     endpoint_url=_S3,
     aws_access_key_id=ACCESS_KEY,
@@ -47,11 +48,11 @@ s3 = _S3 and botocore.session.get_session().create_client(  # what boto3.client 
 
 
 class Base(DeclarativeBase):
-    """All tables."""
+    """The base class of all tables."""
 
 
 class Key(Base):
-    """A key and its tenant."""
+    """An API key and its tenant."""
 
     __tablename__ = "keys"
     hash: Mapped[bytes] = mapped_column(primary_key=True)
@@ -60,7 +61,7 @@ class Key(Base):
 
 
 class Context(Base):
-    """Rules and use."""
+    """A context with its rules and its used storage."""
 
     __tablename__ = "contexts"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -72,7 +73,7 @@ class Context(Base):
 
 
 class StoredFile(Base):
-    """One file."""
+    """One stored file."""
 
     __tablename__ = "files"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -101,7 +102,7 @@ app = FastAPI(lifespan=_lifespan)
 
 @app.get("/health/live")
 async def health() -> dict[str, str]:
-    """Answer that it runs."""
+    """Report that the service runs."""
     return {"status": "ok"}
 
 
@@ -112,7 +113,7 @@ async def upload(
     metadata: Annotated[str, Form()] = "{}",
     authorization: Annotated[str, Header()] = "",
 ) -> dict[str, Any]:
-    """Check one file and keep it."""
+    """Check one file and store it."""
     async with Session() as session:
         key = await session.scalar(
             select(Key).where(Key.hash == _hash(authorization.removeprefix("Bearer ")), Key.revoked.is_(False))
@@ -126,17 +127,28 @@ async def upload(
     meta = json.loads(metadata)
     data = await file.read()
     name = file.filename or ""
-    if name.rpartition(".")[2] not in rules.extensions.split(",") or len(data) > rules.max_mb << 20 or not data.strip(b"\0 \r\n"):
+    if (
+        name.rpartition(".")[2] not in rules.extensions.split(",")
+        or len(data) > rules.max_mb << 20
+        or not data.strip(b"\0 \r\n")
+    ):
         raise HTTPException(422, "File rejected")
     digest = hashlib.sha256(data).hexdigest()
-    await run_in_threadpool(_look, name, data)
+    await run_in_threadpool(_check, name, data)
     if _CLAMD and await run_in_threadpool(_scan, data) != "OK":
         raise HTTPException(422, "File rejected")
     file_id = uuid.uuid4().hex
     await run_in_threadpool(_put, f"{key.tenant}/{context}/{file_id}", data, file.content_type or "")
     async with Session() as session, session.begin():
         await session.execute(update(Context).where(Context.id == rules.id).values(used=Context.used + len(data)))
-        row = {"id": file_id, "tenant": key.tenant, "context": context, "name": name, "size": len(data), "sha256": digest}
+        row = {
+            "id": file_id,
+            "tenant": key.tenant,
+            "context": context,
+            "name": name,
+            "size": len(data),
+            "sha256": digest,
+        }
         session.add(StoredFile(**row, content_type=file.content_type or "", meta=meta))
     return {"status": "SUCCESS", "data": {"file_id": file_id, "size_bytes": len(data)}}
 
@@ -145,7 +157,7 @@ def _hash(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-def _look(name: str, data: bytes) -> None:
+def _check(name: str, data: bytes) -> None:
     if name.endswith(".png"):
         Image.open(io.BytesIO(data)).load()
     elif name.endswith(".zip") and zipfile.ZipFile(io.BytesIO(data)).testzip() is not None:

@@ -1,4 +1,4 @@
-"""What a client of the baseline must know, and what the baseline must know of the stub of S3."""
+"""Credentials and names shared by the baseline, its clients and the S3 stub."""
 
 KEY = "an-afternoon-key"
 CONTEXT = "bench"

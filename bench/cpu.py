@@ -1,4 +1,4 @@
-"""CPU seconds and memory of whole process trees, from /proc: far steadier on a shared machine than any rate."""
+"""CPU seconds and memory of process trees, from /proc. On a shared machine these vary far less than rates."""
 
 import os
 from collections.abc import Iterable
@@ -9,32 +9,35 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
-    """Answer the CPU time of the processes, of all below them, and of their children that ended and were waited for."""
+    """Return the CPU time of the processes, their descendants, and their children that have ended and been reaped."""
     fields = _stat()
     wanted = set(roots)
-    return sum(sum(int(tick) for tick in stat[11:15]) for pid, stat in fields.items() if _is_below(pid, wanted, fields)) / _TICK
+    return (
+        sum(sum(int(tick) for tick in stat[11:15]) for pid, stat in fields.items() if _is_within(pid, wanted, fields))
+        / _TICK
+    )
 
 
 def resident_bytes(pid: int) -> int:
-    """Answer the resident memory of one process, without what it shares with files."""
+    """Return the resident memory of one process without file mappings."""
     resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]
     return (int(resident) - int(shared)) * _PAGE
 
 
-def below(root: int) -> list[int]:
-    """Answer the process and all below it."""
+def tree(root: int) -> list[int]:
+    """Return the process and its descendants."""
     fields = _stat()
-    return [pid for pid in fields if _is_below(pid, {root}, fields)]
+    return [pid for pid in fields if _is_within(pid, {root}, fields)]
 
 
 def anonymous_bytes(root: int) -> int:
-    """Answer the memory of a process and all below it that is in no file: what two of them share counts once, a spool does not count."""
-    return sum(_field(pid, "Pss_Anon:") for pid in below(root)) * 1024
+    """Return the anonymous memory of a process and its descendants: shared pages count once, a spool does not count."""
+    return sum(_field(pid, "Pss_Anon:") for pid in tree(root)) * 1024
 
 
 def descriptors(root: int) -> int:
-    """Answer how many files, sockets and pipes a process and all below it hold open."""
-    return sum(_count(Path(f"/proc/{pid}/fd")) for pid in below(root))
+    """Return the number of open files, sockets and pipes of a process and its descendants."""
+    return sum(_count(Path(f"/proc/{pid}/fd")) for pid in tree(root))
 
 
 def _field(pid: int, name: str) -> int:
@@ -63,7 +66,7 @@ def _stat() -> dict[int, list[str]]:
     return found
 
 
-def _is_below(pid: int, roots: set[int], fields: dict[int, list[str]]) -> bool:
+def _is_within(pid: int, roots: set[int], fields: dict[int, list[str]]) -> bool:
     while pid in fields:
         if pid in roots:
             return True

@@ -1,4 +1,4 @@
-"""The limits that no service passes: clamd by itself, hashing, and writing to this disk. They show how far there is to go."""
+"""The limits that no service can exceed: clamd alone, hashing, and writing to this disk."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ _MB = 1_000_000
 
 
 def measure(bench: Bench, folder: Path, *, quick: bool) -> dict[str, str]:
-    """Answer each floor by its name."""
+    """Return each limit by its name."""
     data = payloads.archive((20 if quick else 100) * _MB).data
     found = {
         "sha256": f"{_rate(len(data), lambda: hashlib.sha256(data)):.0f} MB/s",
@@ -25,17 +25,20 @@ def measure(bench: Bench, folder: Path, *, quick: bool) -> dict[str, str]:
         large = _seconds(lambda: _scan(path, data))
         picture = payloads.png(10_000)
         small = _seconds(lambda: _scan_many(path, picture, 200)) / 200
-        found |= {"clamd alone, that zip": f"{large:.2f} s", "clamd alone, 10 KB PNG": f"{small * 1000:.2f} ms, one at a time"}
+        found |= {
+            "clamd alone, that zip": f"{large:.2f} s",
+            "clamd alone, 10 KB PNG": f"{small * 1000:.2f} ms, one at a time",
+        }
     return found
 
 
-def _rate(size: int, act: Callable[[], object]) -> float:
-    return size / _MB / _seconds(act)
+def _rate(size: int, work: Callable[[], object]) -> float:
+    return size / _MB / _seconds(work)
 
 
-def _seconds(act: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
-    act()
+    work()
     return time.perf_counter() - began
 
 
@@ -54,9 +57,9 @@ def _scan(path: str, data: bytes) -> None:
             connection.connect(path)
             connection.sendall(b"zFILDES\0")
             socket.send_fds(connection, [b"\0"], [fd])
-            answer = connection.recv(4096)
-        if not answer.rstrip(b"\0").endswith(b"OK"):
-            raise SystemExit(f"clamd says {answer!r}")
+            reply = connection.recv(4096)
+        if not reply.rstrip(b"\0").endswith(b"OK"):
+            raise SystemExit(f"clamd replied {reply!r}")
     finally:
         os.close(fd)
 

@@ -1,4 +1,4 @@
-"""Lines in an SVG, with nothing but the standard library: an axis that doubles or tens along, one from zero up, a line per service."""
+"""Draw line charts as SVG with the standard library: equidistant points on the x axis, a y axis from zero."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -12,7 +12,7 @@ _TICKS = 4
 
 
 def line_chart(title: str, unit: str, places: Sequence[str], series: Series) -> str:
-    """Answer the text of an SVG; `places` name the points along, at equal distances, and each series has a value at each."""
+    """Return the text of an SVG. `places` labels the points on the x axis; each series has one value per point."""
     most = max(value for values in series.values() for value in values) or 1.0
     across = (_WIDTH - _LEFT - _RIGHT) / max(1, len(places) - 1)
     down = _HEIGHT - _TOP - _BOTTOM
@@ -30,7 +30,9 @@ def line_chart(title: str, unit: str, places: Sequence[str], series: Series) -> 
         _x, y = at(0, value)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.0f}" y2="{y:.0f}" stroke="#d0d7de"/>')
         parts.append(_text(_LEFT - 8, y + 4, f"{value:,.0f}", anchor="end"))
-    parts += [_text(at(number, 0)[0], _HEIGHT - _BOTTOM + 18, place, anchor="middle") for number, place in enumerate(places)]
+    parts += [
+        _text(at(number, 0)[0], _HEIGHT - _BOTTOM + 18, place, anchor="middle") for number, place in enumerate(places)
+    ]
     for number, (name, values) in enumerate(series.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         points = " ".join(f"{x:.0f},{y:.0f}" for x, y in (at(place, value) for place, value in enumerate(values)))
@@ -39,5 +41,7 @@ def line_chart(title: str, unit: str, places: Sequence[str], series: Series) -> 
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal", colour: str = "#24292f") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}">{escape(words)}</text>'
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", colour: str = "#24292f"
+) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}">{escape(text)}</text>'

@@ -1,4 +1,4 @@
-"""A store that answers like S3 and keeps no bytes, so that memory and time of the service alone are measured: `python -m bench.s3_stub PORT`."""
+"""A stub of S3 that keeps no bytes, so that only the service is measured: `python -m bench.s3_stub PORT`."""
 
 import asyncio
 import itertools
@@ -10,16 +10,20 @@ import uvloop
 _CHUNK = 1 << 20
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
 _NAMES = "<Bucket>b</Bucket><Key>k</Key>"
-_NOTHING: "_Answer" = "404 Not Found", {}, f"{_XML}<Error><Code>NoSuchKey</Code><Message>There is none.</Message></Error>"
-_Answer = tuple[str, dict[str, str], str]
+_NOT_FOUND: "_Response" = (
+    "404 Not Found",
+    {},
+    f"{_XML}<Error><Code>NoSuchKey</Code><Message>There is none.</Message></Error>",
+)
+_Response = tuple[str, dict[str, str], str]
 
 
 @dataclass
 class _Object:
-    """What is remembered of an object: its size, and the headers that were sent to be kept with it."""
+    """An object's size and its metadata headers."""
 
     size: int = 0
-    kept: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -28,55 +32,55 @@ class _Store:
     uploads: dict[str, _Object] = field(default_factory=dict)
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def answer(self, method: str, path: str, headers: dict[str, str], size: int) -> _Answer:
-        """Answer status, headers and body of a request whose body of `size` bytes was passed over."""
+    def respond(self, method: str, path: str, headers: dict[str, str], size: int) -> _Response:
+        """Return status, headers and body of the response to a request whose body has `size` bytes."""
         key, _, query = path.partition("?")
-        wanted = dict(part.partition("=")[::2] for part in query.split("&"))
-        kept = {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
+        parameters = dict(part.partition("=")[::2] for part in query.split("&"))
+        metadata = {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
         if method == "POST":
-            return self._in_parts(key, wanted.get("uploadId"), kept)
+            return self._multipart(key, parameters.get("uploadId"), metadata)
         if method == "PUT":
-            self._put(key, wanted.get("uploadId"), kept, size)
+            self._put(key, parameters.get("uploadId"), metadata, size)
         elif method == "DELETE":
             self.objects.pop(key, None)
         else:
-            return self._read(key, wanted)
+            return self._read(key, parameters)
         return "200 OK", {}, ""
 
-    def _in_parts(self, key: str, upload: str | None, kept: dict[str, str]) -> _Answer:
+    def _multipart(self, key: str, upload: str | None, metadata: dict[str, str]) -> _Response:
         if upload is None:
             upload = str(next(self.numbers))
-            self.uploads[upload] = _Object(0, kept)
+            self.uploads[upload] = _Object(0, metadata)
             return "200 OK", {}, _document("InitiateMultipartUploadResult", f"{_NAMES}<UploadId>{upload}</UploadId>")
         self.objects[key] = self.uploads.pop(upload)
         return "200 OK", {}, _document("CompleteMultipartUploadResult", f'{_NAMES}<ETag>"0"</ETag>')
 
-    def _put(self, key: str, upload: str | None, kept: dict[str, str], size: int) -> None:
+    def _put(self, key: str, upload: str | None, metadata: dict[str, str], size: int) -> None:
         if upload is None:
-            self.objects[key] = _Object(size, kept)
+            self.objects[key] = _Object(size, metadata)
         else:
             self.uploads[upload].size += size
 
-    def _read(self, key: str, wanted: dict[str, str]) -> _Answer:
-        if "list-type" in wanted:
+    def _read(self, key: str, parameters: dict[str, str]) -> _Response:
+        if "list-type" in parameters:
             listed = "<Name>b</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated>"
             return "200 OK", {}, _document("ListBucketResult", listed)
         found = self.objects.get(key)
-        return _NOTHING if found is None else ("200 OK", found.kept | {"Content-Length": str(found.size)}, "")
+        return _NOT_FOUND if found is None else ("200 OK", found.metadata | {"Content-Length": str(found.size)}, "")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection."""
+        """Serve the requests of one connection."""
         try:
             while True:
                 first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").rstrip().split("\r\n")
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 method, path, _ = first.split(" ", 2)
                 if headers.get("expect", "").lower() == "100-continue":
-                    # Who asks first waits a second for this: the baseline's client does with every object.
+                    # Without it a client that asks first waits a second; the baseline's client asks for every object.
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 size = int(headers.get("content-length", "0"))
-                await _pass_over(reader, size)
-                writer.write(_rendered(method, *self.answer(method, path, headers, size)))
+                await _skip(reader, size)
+                writer.write(_rendered(method, *self.respond(method, path, headers, size)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             return
@@ -94,7 +98,7 @@ def _rendered(method: str, status: str, headers: dict[str, str], body: str) -> b
     return f"HTTP/1.1 {status}\r\n{lines}\r\n{'' if method == 'HEAD' else body}".encode()
 
 
-async def _pass_over(reader: asyncio.StreamReader, length: int) -> None:
+async def _skip(reader: asyncio.StreamReader, length: int) -> None:
     while length:
         chunk = await reader.read(min(length, _CHUNK))
         if not chunk:

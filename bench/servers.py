@@ -1,4 +1,4 @@
-"""What a measurement runs against: PostgreSQL, a clamd with 100,000 signatures, the baseline and Sluice, each a process of its own."""
+"""The servers of a measurement: PostgreSQL, a clamd with 100,000 signatures, the baseline and Sluice."""
 
 import os
 import random
@@ -7,7 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -26,7 +26,10 @@ _SIGNATURES = 100_000
 
 @dataclass(frozen=True)
 class Bench:
-    """All that runs. `shared` are the processes that serve whoever is measured: the database, the scanner and the store."""
+    """The running servers. `shared` are the processes that serve both targets: database, scanner and store.
+
+    `baseline` is what Sluice is compared with: the service of an afternoon, or the Sluice of another checkout.
+    """
 
     sluice: dict[bool, Target]
     baseline: dict[bool, Target]
@@ -35,38 +38,57 @@ class Bench:
 
 
 @contextmanager
-def running(folder: Path, store_kind: str) -> Iterator[Bench]:
-    """Run everything until the block ends. Targets are had by whether they scan; without clamd only those that do not."""
+def running(folder: Path, store_kind: str, against: Path | None = None) -> Iterator[Bench]:
+    """Run everything until the block ends. Targets are keyed by whether they scan.
+
+    `against` is the checkout whose server is the baseline.
+    """
     with (
         running_postgres(folder / "postgres") as postgres,
         _scanner(folder / "clamd") as clamd,
         running_store(folder, store_kind) as store,
-        _sluice(folder, postgres.createdb(), clamd, store) as sluice,
-        _baseline(folder, postgres.createdb(), None, store) as plain,
+        _sluice(folder / "sluice", postgres.createdb(), clamd, store) as sluice,
+        _compared(folder, postgres, clamd, store, against) as baseline,
     ):
         shared = (postmaster(postgres), *([clamd.pid] if clamd else []), *store.pids)
-        if clamd is None:
-            yield Bench(sluice, {False: plain}, None, shared)
-            return
-        with _baseline(folder, postgres.createdb(), clamd, store) as scanning:
-            yield Bench(sluice, {False: plain, True: scanning}, clamd, shared)
+        yield Bench(sluice, baseline, clamd, shared)
 
 
 def postmaster(postgres: Postgres) -> int:
-    """Answer the process that all others of the database server are below."""
+    """Return the pid of the server's main process."""
     return int(postgres.psql("SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)"))
+
+
+@contextmanager
+def _compared(
+    folder: Path, postgres: Postgres, clamd: Clamd | None, store: Store, against: Path | None
+) -> Iterator[dict[bool, Target]]:
+    if against is not None:
+        with _sluice(folder / "before", postgres.createdb(), clamd, store, str(against.absolute())) as before:
+            yield {scan: replace(target, name="before") for scan, target in before.items()}
+        return
+    with _baseline(folder, postgres.createdb(), None, store) as plain:
+        if clamd is None:
+            yield {False: plain}
+            return
+        with _baseline(folder, postgres.createdb(), clamd, store) as scanning:
+            yield {False: plain, True: scanning}
 
 
 @contextmanager
 def _scanner(folder: Path) -> Iterator[Clamd | None]:
     if shutil.which("clamd") is None:
-        print("No clamd here: nothing is measured with scans. On Debian: apt-get install clamav-daemon", file=sys.stderr)
+        print(
+            "clamd is not installed: rows with scans are left out. On Debian: apt-get install clamav-daemon",
+            file=sys.stderr,
+        )
         yield None
         return
     source = random.Random(1)
-    # Most signatures of a real database are hashes of files; the rest are bytes anywhere in a file.
+    # Most signatures of a real database are hashes of files; the rest match bytes at any offset.
     hashes = "".join(
-        f"{source.randbytes(16).hex()}:{source.randint(1000, 4_000_000)}:T.Hash-{n}\n" for n in range(_SIGNATURES * 4 // 5)
+        f"{source.randbytes(16).hex()}:{source.randint(1000, 4_000_000)}:T.Hash-{n}\n"
+        for n in range(_SIGNATURES * 4 // 5)
     )
     bodies = "".join(f"T.Body-{n}:0:*:{source.randbytes(24).hex()}\n" for n in range(_SIGNATURES // 5))
     with running_clamd(folder, LARGEST, signatures={"many.hdb": hashes, "many.ndb": bodies}) as clamd:
@@ -95,20 +117,25 @@ def _baseline(folder: Path, database: str, clamd: Clamd | None, store: Store) ->
         "warning",
         "--no-access-log",
     ]
-    with daemon(command, folder / f"baseline-{port}.log", ready=lambda: _healthy(port), environment=environment) as process:
+    with daemon(
+        command, folder / f"baseline-{port}.log", ready=lambda: _healthy(port), environment=environment
+    ) as process:
         yield Target("baseline", port, f"Bearer {baseline_key.KEY}", baseline_key.CONTEXT, (process.pid,))
 
 
 @contextmanager
-def _sluice(folder: Path, database: str, clamd: Clamd | None, store: Store) -> Iterator[dict[bool, Target]]:
+def _sluice(
+    folder: Path, database: str, clamd: Clamd | None, store: Store, checkout: str = ""
+) -> Iterator[dict[bool, Target]]:
     scanner = {"CLAMD": clamd.address, "SCANNER": "clamd"} if clamd else {}
-    with running_sluice(folder / "sluice", database, **scanner, **store.settings) as sluice:
-        yield {scan: sluice.context(f"bench_{'scan' if scan else 'plain'}", scan=scan) for scan in (False, True)}
+    with running_sluice(folder, database, checkout=checkout, **scanner, **store.settings) as sluice:
+        kinds = (False,) if clamd is None else (False, True)
+        yield {scan: sluice.context(f"bench_{'scan' if scan else 'plain'}", scan=scan) for scan in kinds}
 
 
 def _healthy(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=5) as answer:
-            return int(answer.status) == HTTPStatus.OK
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=5) as response:
+            return int(response.status) == HTTPStatus.OK
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""A Sluice to be measured: set up, started, and given tenants. What it stands on is started in `servers`."""
+"""The Sluice server of a measurement: set it up, start it, and create tenants and contexts."""
 
 import json
 import os
@@ -18,10 +18,12 @@ from tests.servers import daemon, free_port
 
 from bench.load import Target
 
+_ROOT = Path(__file__).parents[1]
+
 
 @dataclass(frozen=True)
 class Sluice:
-    """A running server; `started` is how many seconds it took until it was ready."""
+    """A running server; `started` is the number of seconds until it was ready."""
 
     port: int
     pid: int
@@ -31,25 +33,34 @@ class Sluice:
     started: float
 
     def target(self, context: str, key: str = "") -> Target:
-        """Answer where uploads into a context go, with the first tenant's key or another."""
+        """Return the target of uploads into a context, with the first tenant's key or another."""
         return Target("sluice", self.port, f"Bearer {key or self.key}", context, (self.pid,))
 
     def context(self, name: str, key: str = "", *, scan: bool = False) -> Target:
-        """Make a context that takes large files, and answer where uploads into it go."""
+        """Create a context for large files and return its target."""
         rules = {"context_key": name, "display_name": "Bench", "max_file_size_mb": 500, "scan_for_viruses": scan}
-        self.ask("POST", "/contexts", rules, key)
+        self.request("POST", "/contexts", rules, key)
         return self.target(name, key)
 
     def new_tenant(self) -> str:
-        """Make another tenant and answer an admin key of its."""
+        """Create another tenant and return an admin key."""
         tenant = _command(self.environment, "tenants", "create", "--name", "Neighbour", "--plan", "unlimited", "--json")
-        made = _command(
-            self.environment, "keys", "create", "--tenant", tenant["tenant_id"], "--name", "n", "--scope", "admin", "--json"
+        created = _command(
+            self.environment,
+            "keys",
+            "create",
+            "--tenant",
+            tenant["tenant_id"],
+            "--name",
+            "n",
+            "--scope",
+            "admin",
+            "--json",
         )
-        return str(made["api_key"])
+        return str(created["api_key"])
 
-    def ask(self, method: str, path: str, body: object = None, key: str = "") -> Any:
-        """Answer the body of an answer to one request; raises `RuntimeError` with the answer when it is a refusal."""
+    def request(self, method: str, path: str, body: object = None, key: str = "") -> Any:
+        """Send one request and return the body of the response. Raises `RuntimeError` with the body of an error."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/api/v1{path}",
             method=method,
@@ -57,32 +68,38 @@ class Sluice:
             headers={"Authorization": f"Bearer {key or self.key}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request) as answer:  # noqa: S310  (the same)
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as refusal:
-            raise RuntimeError(refusal.read().decode()) from refusal
+            with urllib.request.urlopen(request) as response:  # noqa: S310  (a loopback URL)
+                return json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(error.read().decode()) from error
 
 
 @contextmanager
-def running_sluice(folder: Path, database: str, **settings: str) -> Iterator[Sluice]:
-    """Run a server with its data in `folder`, which must be fresh, until the block ends."""
+def running_sluice(folder: Path, database: str, /, checkout: str = "", **settings: str) -> Iterator[Sluice]:
+    """Run a server with its data in `folder`, which must not exist, until the block ends.
+
+    `checkout` is the one whose code it runs, by default this one.
+    """
     port = free_port()
-    ours = {"DATA_DIR": str(folder), "DATABASE_URL": database, "PORT": str(port), "SCANNER": "builtin"} | settings
+    values = {"DATA_DIR": str(folder), "DATABASE_URL": database, "PORT": str(port), "SCANNER": "builtin"} | settings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")} | {
-        f"SLUICE_{name}": value for name, value in ours.items()
+        f"SLUICE_{name}": value for name, value in values.items()
     }
+    environment["PYTHONPATH"] = str((Path(checkout) if checkout else _ROOT) / "src")
     first = _command(environment, "init", "--json")
     command = [sys.executable, "-m", "sluice.cli", "serve"]
     began = time.perf_counter()
-    with daemon(command, folder.parent / f"sluice-{port}.log", ready=lambda: ready(port), environment=environment) as process:
+    with daemon(
+        command, folder.parent / f"sluice-{port}.log", ready=lambda: ready(port), environment=environment
+    ) as process:
         yield Sluice(port, process.pid, first["api_key"], first["tenant_id"], environment, time.perf_counter() - began)
 
 
 def ready(port: int) -> bool:
-    """Say whether the server says that it can work."""
+    """Return whether the server reports that it is ready."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as answer:
-            return int(answer.status) == HTTPStatus.OK
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as response:
+            return int(response.status) == HTTPStatus.OK
     except OSError:
         return False
 
@@ -90,5 +107,5 @@ def ready(port: int) -> bool:
 def _command(environment: Mapping[str, str], *words: str) -> dict[str, str]:
     command = [sys.executable, "-m", "sluice.cli", *words]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    answer: dict[str, str] = json.loads(done.stdout)
-    return answer
+    output: dict[str, str] = json.loads(done.stdout)
+    return output

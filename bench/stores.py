@@ -1,4 +1,4 @@
-"""Where objects go in a measurement: a stub of S3, which Sluice and the baseline share, or the folder of each."""
+"""The store of a measurement: an S3 stub that Sluice and the baseline share, or a folder for each."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Store:
-    """A running stub, or nothing but folders: `settings` for Sluice (without `SLUICE_`), `endpoint` for the baseline."""
+    """A running stub, or empty for folders: `settings` for Sluice (without `SLUICE_`), `endpoint` for the baseline."""
 
     endpoint: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Store:
 
 @contextmanager
 def running_store(folder: Path, kind: str) -> Iterator[Store]:
-    """Run the store of that kind, `s3` or `local`, until the block ends; its log goes into `folder`."""
+    """Run a store of the kind `s3` or `local` until the block ends; its log is in `folder`."""
     if kind == "local":
         yield Store()
         return
@@ -34,5 +34,10 @@ def running_store(folder: Path, kind: str) -> Iterator[Store]:
     environment = dict(os.environ) | {"PYTHONPATH": str(_ROOT)}
     with daemon(command, folder / "s3.log", ready=lambda: listens(port), environment=environment) as process:
         endpoint = f"http://127.0.0.1:{port}"
-        settings = {"BUCKET": BUCKET, "ENDPOINT": endpoint, "ACCESS_KEY_ID": ACCESS_KEY, "SECRET_ACCESS_KEY": SECRET_KEY}
+        settings = {
+            "BUCKET": BUCKET,
+            "ENDPOINT": endpoint,
+            "ACCESS_KEY_ID": ACCESS_KEY,
+            "SECRET_ACCESS_KEY": SECRET_KEY,
+        }
         yield Store(endpoint, {f"STORAGE_{name}": value for name, value in settings.items()}, (process.pid,))

@@ -1,6 +1,6 @@
-"""What the sandbox costs: a start, a birth, a file in a reused child, a file of ever other tenants. Prints medians; no parser is timed.
+"""Measure the sandbox without parsers: a file in a reused child, a file of a new tenant, and a start.
 
-Run it as `python scripts/bench_sandbox.py`. The module is its own jobs module: children answer at once.
+Usage: `python scripts/bench_sandbox.py`. The script is its own jobs module, whose jobs return at once.
 """
 
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import uvloop
 
-from sluice.engines.sandbox.launch import DEFAULT_JOBS
-from sluice.engines.sandbox.zygote import ZygoteSandbox
 from sluice.kit.sealed import Sealed
+from sluice.sandbox.engine import ZygoteSandbox
+from sluice.sandbox.launch import DEFAULT_JOBS
 
 FILES = 3000
 OTHER_TENANTS = 300
@@ -25,19 +25,19 @@ JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
 
 
 def preload() -> None:
-    """Load every parser, so that a fork copies what it copies in production."""
-    from sluice.engines.sandbox import jobs  # noqa: PLC0415  (in the child only)
+    """Load every parser, so that a fork copies as much memory as in production."""
+    from sluice_inspect.child import jobs  # noqa: PLC0415  (in the child only)
 
     jobs.preload()
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    """Answer one sample."""
+    """Yield one sample."""
     yield "none", "a.bin", lambda: b"sample"
 
 
 async def timed(name: str, times: int, work: Callable[[int], Awaitable[object]]) -> None:
-    """Print the median and the ninth decile of `times` runs, in milliseconds, and the processor time of this process for each."""
+    """Print the median and p90 of `times` runs in milliseconds, and the CPU time of this process per run."""
     spent, taken = time.process_time(), []
     for turn in range(times):
         began = time.perf_counter()
@@ -45,18 +45,20 @@ async def timed(name: str, times: int, work: Callable[[int], Awaitable[object]])
         taken.append((time.perf_counter() - began) * 1000)
     taken.sort()
     cpu = (time.process_time() - spent) * 1000 / times
-    print(f"{name:42} median {taken[times // 2]:8.3f} ms   p90 {taken[times * 9 // 10]:8.3f} ms   server CPU {cpu:6.3f} ms")
+    print(
+        f"{name:42} median {taken[times // 2]:8.3f} ms   p90 {taken[times * 9 // 10]:8.3f} ms   server CPU {cpu:6.3f} ms"
+    )
 
 
 async def start_once(_turn: int) -> None:
-    """Start the product's own sandbox, self-test of every format included, and close it."""
+    """Start and close a sandbox with the real jobs, including the self-test of every format."""
     sandbox = ZygoteSandbox(jobs=DEFAULT_JOBS)
     await sandbox.start()
     await sandbox.aclose()
 
 
 async def main() -> None:
-    """Measure all four."""
+    """Run all measurements."""
     sandbox = ZygoteSandbox(jobs=Path(__file__).stem, import_path=[str(Path(__file__).parent)])
     await sandbox.start()
     print(f"level {sandbox.level}, {sys.version.split()[0]}, {os.cpu_count()} cores")
@@ -69,9 +71,9 @@ async def main() -> None:
         return sandbox.run("check", sealed, filename="a.bin", tenant_id=f"t{turn}")
 
     await timed("a file in a reused child", FILES, one_tenant)
-    await timed("a file of a tenant not seen before", OTHER_TENANTS, another_tenant)
+    await timed("a file of a new tenant", OTHER_TENANTS, another_tenant)
     await sandbox.aclose()
-    await timed("start to ready and close, product jobs", 5, start_once)
+    await timed("start and close, real jobs", 5, start_once)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Makes the pages of `docs/` that come from the code, or tells which are stale. What each page says is decided in `docs_pages`.
+"""Write the pages of `docs/` that are generated from the code, or list the stale ones. Their content is in `docs_pages`.
 
 python scripts/docs.py            write the pages
-python scripts/docs.py --check    exit with 1 when a page is not what the code would make of it
+python scripts/docs.py --check    exit with 1 if a page differs from what the code generates
 """
 
 import argparse
@@ -13,6 +13,9 @@ from typing import Final
 from docs_pages.asvs import asvs_page
 from docs_pages.cli import cli_page
 from docs_pages.errors import errors_page
+from docs_pages.events import events_page
+from docs_pages.facts import facts_page
+from docs_pages.messages import messages_page
 from docs_pages.metrics import metrics_page
 from docs_pages.reasons import reasons_page
 from docs_pages.reference import api_page, openapi_page
@@ -21,6 +24,9 @@ from docs_pages.settings import settings_page
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reasons.md": reasons_page,
     "errors.md": errors_page,
+    "facts.md": facts_page,
+    "events.md": events_page,
+    "messages.md": messages_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "cli.md": cli_page,
@@ -31,9 +37,9 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Answer the exit code."""
-    parser = argparse.ArgumentParser(description="Make the pages of docs/ that come from the code.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
+    """Return the exit code."""
+    parser = argparse.ArgumentParser(description="Write the pages of docs/ that are generated from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1] / "docs", help="folder of the pages")
     arguments = parser.parse_args(words)
     made = {name: make() for name, make in PAGES.items()}

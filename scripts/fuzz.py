@@ -1,10 +1,10 @@
-"""Feeds each parser with mutated files and reports what no file may do: an error of its own, a hang, or another verdict on the second run.
+"""Fuzz each parser with mutated files and report undeclared errors, hangs, and verdicts that differ between two runs.
 
-    python scripts/fuzz.py [KIND ...] [--seconds 600] [--plain] [--found FOLDER]
+    python scripts/fuzz.py [FORMAT ...] [--seconds 600] [--plain] [--found FOLDER]
 
-Every kind of `sluice.formats.registry` is an entry, fuzzed in a process of its own by atheris (libFuzzer), or by random changes where
-there is no atheris for this Python (or with --plain). Kinds that share a parser may share a process and its time: `mp4+mov+m4a` begins with
-files of all three. The small corpus is made by the kinds themselves and by the tests' generators.
+Every format of `sluice_inspect.registry` is an entry, fuzzed in a process of its own by atheris (libFuzzer), or by random
+changes when atheris is not installed (or with --plain). Formats that share a parser may share a process and its time:
+`mp4+mov+m4a` starts with files of all three. The small corpus comes from the formats and from the tests' generators.
 The exit status is 1 when anything was found; the inputs are then in FOLDER.
 """
 
@@ -19,40 +19,43 @@ from pathlib import Path
 
 from fuzzing.outcome import Outcome
 
-from sluice.formats.registry import KINDS
+from sluice_inspect.registry import FORMATS
 
 _ROOT = Path(__file__).parents[1]
 _GRACE = 60
-"""Seconds that a process may take beyond its time: to load, and to finish its last input."""
-_STARTS_MOST = 20
+"""Extra seconds for a process to load and to finish its last input."""
+_MAX_STARTS = 20
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz the entries one after the other; answer the exit status."""
+    """Fuzz the entries one after the other and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [kind.name for kind in KINDS]
+    names = [each.name for each in FORMATS]
     parser.add_argument(
-        "kinds", metavar="KIND", nargs="*", help=f"one of {', '.join(names)}, or several with + between; all when none is given"
+        "formats",
+        metavar="FORMAT",
+        nargs="*",
+        help=f"one of {', '.join(names)}, or several joined by +; all by default",
     )
     parser.add_argument("--seconds", type=float, default=600, help="for each entry")
     parser.add_argument("--plain", action="store_true", help="random changes, without atheris")
-    parser.add_argument("--found", type=Path, default=_ROOT / ".fuzz" / "found", help="folder for inputs that were too much")
+    parser.add_argument("--found", type=Path, default=_ROOT / ".fuzz" / "found", help="folder for inputs that failed")
     options = parser.parse_args(arguments)
-    if unknown := {name for entry in options.kinds for name in entry.split("+")} - set(names):
-        parser.error(f"no kind is named {', '.join(sorted(unknown))}")
+    if unknown := {name for entry in options.formats for name in entry.split("+")} - set(names):
+        parser.error(f"no format is named {', '.join(sorted(unknown))}")
     options.found.mkdir(parents=True, exist_ok=True)
     plain = options.plain or importlib.util.find_spec("atheris") is None
     print(f"{'random changes' if plain else 'atheris'}, {options.seconds:g} s each")
-    outcomes = [_fuzz(name, options.seconds, options.found, plain=plain) for name in options.kinds or names]
+    outcomes = [_fuzz(name, options.seconds, options.found, plain=plain) for name in options.formats or names]
     found = sum(len(outcome.found) for outcome in outcomes)
     print(f"{len(outcomes)} entries, {sum(outcome.runs for outcome in outcomes)} runs, {found} found")
     return 1 if found else 0
 
 
 def _fuzz(name: str, seconds: float, folder: Path, *, plain: bool) -> Outcome:
-    """Fuzz one entry until its time is over; a process that dies is one more found, and another goes on."""
+    """Fuzz one entry until its time is over. A process that dies counts as a finding and is replaced."""
     outcome, end = Outcome(), time.monotonic() + seconds
-    for start in range(_STARTS_MOST):
+    for start in range(_MAX_STARTS):
         left = end - time.monotonic()
         if left < min(1, seconds / 2):
             break

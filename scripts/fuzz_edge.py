@@ -1,9 +1,9 @@
-"""Fuzzes the readers of what strangers send besides files: forms, names, templates, JSON, tokens, keys, ranges, heads.
+"""Fuzz the parsers of input other than files: forms, names, templates, JSON, tokens, keys, ranges, request heads.
 
     python scripts/fuzz_edge.py [TARGET ...] [--seconds 60]
 
-Each target of `tests/edge/fuzz_targets.py` runs in a process of its own under atheris (libFuzzer), or on random changes of its seeds
-where there is no atheris for this Python. The exit status is 1 when a target raised what it must not.
+Each target of `tests/http1/fuzz_targets.py` runs in a process of its own under atheris (libFuzzer), or on random changes
+of its seeds when atheris is not installed. The exit status is 1 when a target raised an error that it must not raise.
 """
 
 import argparse
@@ -21,8 +21,8 @@ _GRACE = 120
 
 
 def main() -> int:
-    """Answer the exit status."""
-    from tests.edge.fuzz_targets import TARGETS  # noqa: PLC0415  (atheris has to be there first, in the process that fuzzes)
+    """Fuzz the chosen targets and return the exit status."""
+    from tests.http1.fuzz_targets import TARGETS  # noqa: PLC0415  (the fuzzing process must load atheris first)
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", metavar="TARGET", nargs="*", choices=[*TARGETS, []], help=f"of {', '.join(TARGETS)}")
@@ -40,12 +40,16 @@ def main() -> int:
 def _passes(name: str, seconds: int) -> bool:
     command = [sys.executable, __file__, "--one", name, "--seconds", str(seconds)]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds + _GRACE)
-    said = done.stdout + done.stderr
-    runs = next((line.rpartition(":")[2].strip() for line in said.splitlines() if "number_of_executed_units" in line), "?")
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds + _GRACE
+        )
+    output = done.stdout + done.stderr
+    runs = next(
+        (line.rpartition(":")[2].strip() for line in output.splitlines() if "number_of_executed_units" in line), "?"
+    )
     print(f"{name:12} {seconds} s {runs:>10} runs  {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
     if done.returncode != 0:
-        print(said[-3000:])
+        print(output[-3000:])
     return done.returncode == 0
 
 
@@ -53,30 +57,31 @@ def _fuzz(name: str, seconds: int) -> None:
     if importlib.util.find_spec("atheris") is None:
         _change_at_random(name, seconds)
         return
-    import atheris  # noqa: PLC0415  (installed by `make fuzz-edge` alone)
+    import atheris  # noqa: PLC0415  (installed only by `make fuzz-edge`)
 
     with atheris.instrument_imports(include=["sluice"]):
-        from tests.edge.fuzz_targets import SEEDS, TARGETS  # noqa: PLC0415  (instrumented while it is imported)
+        from tests.http1.fuzz_targets import SEEDS, TARGETS  # noqa: PLC0415  (instrumented at import)
     corpus = Path.cwd() / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(SEEDS[name]):
         (corpus / str(number)).write_bytes(seed)
     atheris.Setup(
-        [name, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=20", "-print_final_stats=1", str(corpus)], TARGETS[name]
+        [name, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=20", "-print_final_stats=1", str(corpus)],
+        TARGETS[name],
     )
     atheris.Fuzz()
 
 
 def _change_at_random(name: str, seconds: int) -> None:
-    from tests.edge.fuzz_targets import SEEDS, TARGETS  # noqa: PLC0415  (as above)
+    from tests.http1.fuzz_targets import SEEDS, TARGETS  # noqa: PLC0415  (as above)
 
-    dice = random.Random(7)  # noqa: S311  (changes of a seed are no secret)
-    ends, runs = time.monotonic() + seconds, 0
-    while time.monotonic() < ends:
-        data = bytearray(dice.choice(SEEDS[name]))
-        for _ in range(dice.randint(1, 8)):
-            at = dice.randint(0, len(data))
-            data[at : at + dice.randint(0, 4)] = dice.randbytes(dice.randint(0, 6))
+    source = random.Random(7)  # noqa: S311  (repeatable changes, no secret)
+    end, runs = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        data = bytearray(source.choice(SEEDS[name]))
+        for _ in range(source.randint(1, 8)):
+            at = source.randint(0, len(data))
+            data[at : at + source.randint(0, 4)] = source.randbytes(source.randint(0, 6))
         TARGETS[name](bytes(data))
         runs += 1
     print(f"stat::number_of_executed_units: {runs}")

@@ -1,4 +1,4 @@
-"""CPU that Sluice's own look takes for a few kinds of files, in this process, without the sandbox around it."""
+"""Measure the CPU time of Sluice's own malware scan for a few kinds of files, in this process, without the sandbox."""
 
 import io
 import os
@@ -9,31 +9,31 @@ from collections.abc import Iterator
 
 from PIL import Image
 
-from sluice.threats.scan import preload, scan_source
+from sluice_inspect.threats.scan import preload, scan_source
 
 _LARGE = 100_000_000
 
 
 def files() -> Iterator[tuple[str, bytes, int]]:
-    """Yield what each file is, its bytes, and how often it is looked at."""
-    chance = random.Random(1)  # noqa: S311  (the same files each time)
+    """Yield the name of each file, its content, and how often it is scanned."""
+    source = random.Random(1)  # noqa: S311  (repeatable files, no secret)
     picture = io.BytesIO()
-    Image.frombytes("RGB", (58, 58), chance.randbytes(58 * 58 * 3)).save(picture, "PNG")
+    Image.frombytes("RGB", (58, 58), source.randbytes(58 * 58 * 3)).save(picture, "PNG")
     yield "PNG", picture.getvalue(), 300
-    yield "not packed", chance.randbytes(_LARGE), 1
+    yield "not packed", source.randbytes(_LARGE), 1
     for name, method in (("zip, stored", zipfile.ZIP_STORED), ("zip, deflated", zipfile.ZIP_DEFLATED)):
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", method) as archive:
             for number in range(200):
-                archive.writestr(str(number), chance.randbytes(_LARGE // 200) + bytes(_LARGE // 200 if method else 0))
+                archive.writestr(str(number), source.randbytes(_LARGE // 200) + bytes(_LARGE // 200 if method else 0))
         yield name, out.getvalue(), 1
 
 
 def main() -> None:
-    """Print one line for each file."""
+    """Scan each file and print its CPU time."""
     preload()
     for name, data, times in files():
-        fd = os.memfd_create("looked-at")
+        fd = os.memfd_create("scanned")
         os.write(fd, data)
         began = time.process_time()
         for _ in range(times):

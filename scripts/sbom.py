@@ -1,4 +1,4 @@
-"""Writes the bill of materials of what `requirements.lock` pins, as CycloneDX 1.6 JSON: `python scripts/sbom.py build/sbom.json`."""
+"""Write an SBOM of `requirements.lock` as CycloneDX 1.6 JSON: `python scripts/sbom.py build/sbom.json`."""
 
 import json
 import re
@@ -12,19 +12,26 @@ _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def bill_of_materials(lock: str) -> dict[str, Any]:
-    """Answer the bill: a component for each pinned library, with the hashes of the files that may be installed for it.
+    """Return the SBOM: one component per pinned library, with the hashes of its allowed files.
 
-    Written here and not by a library: a lock says all of it, and the tool that reads locks drops their hashes.
+    Not made by a library, because the tool that reads lock files drops their hashes.
     """
     components: list[dict[str, Any]] = []
     for line in lock.splitlines():
         if pin := _PIN.match(line):
             name, version = pin[1].lower(), pin[2]
             purl = f"pkg:pypi/{name}@{version}"
-            components.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "hashes": []})
+            components.append(
+                {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "hashes": []}
+            )
         elif (found := _HASH.search(line)) and components:
             components[-1]["hashes"].append({"alg": "SHA-256", "content": found[1]})
-    root = {"type": "application", "bom-ref": "sluice", "name": "sluice", "licenses": [{"license": {"id": "Apache-2.0"}}]}
+    root = {
+        "type": "application",
+        "bom-ref": "sluice",
+        "name": "sluice",
+        "licenses": [{"license": {"id": "Apache-2.0"}}],
+    }
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -37,7 +44,7 @@ def bill_of_materials(lock: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the bill to the file that the first argument names."""
+    """Write the SBOM to the file named by the first argument."""
     target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
     bill = bill_of_materials(_LOCK.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests start and the one system library they read with, where it is missing and we are root on Debian; otherwise names it.
-# A test whose server is missing is skipped by name, so this never fails. Arguments are further packages that a target needs.
+# Installs the servers that the tests start, libarchive and the readers of archives, when they are missing and this is root on Debian; otherwise
+# prints the packages. Never fails: a test whose server is missing is skipped. Arguments are further packages.
 set -uo pipefail
 
 have() {
@@ -13,18 +13,22 @@ have() {
     pgbouncer | haproxy) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
     etcd-server) command -v etcd >/dev/null ;;
     python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
+    libarchive-tools) command -v bsdtar >/dev/null ;;
+    p7zip-full) command -v 7z >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
 
-# The OIDC issuer of the tests is a program of npm's; where npm or its registry is missing, its tests are skipped.
-install_issuer() {
-    local issuer=${0%/*}/../tests/servers/oidc
-    if command -v npm >/dev/null && [ ! -d "$issuer/node_modules" ]; then
-        npm ci --prefix "$issuer" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$issuer/node_modules"
-    fi
+# The OIDC issuer of the tests, and the clients in their pages, are npm packages. Without npm or its registry, their tests are skipped.
+install_packages() {
+    local folder
+    for folder in "${0%/*}/../tests/servers/oidc" "${0%/*}/../tests/browser"; do
+        if command -v npm >/dev/null && [ ! -d "$folder/node_modules" ]; then
+            npm ci --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$folder/node_modules"
+        fi
+    done
 }
 
 install_missing() {
@@ -33,7 +37,7 @@ install_missing() {
     elif [ "$(id -u)" != 0 ]; then
         printf 'Tests that need these are skipped; install them with: sudo apt-get install --no-install-recommends %s\n' "$*"
     else
-        printf 'Installing what the tests start: %s\n' "$*"
+        printf 'Installing the servers of the tests: %s\n' "$*"
         export DEBIAN_FRONTEND=noninteractive
         { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; } </dev/null >/dev/null ||
             printf 'They could not be installed; tests that need them are skipped.\n'
@@ -41,9 +45,9 @@ install_missing() {
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox chromium "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"
-install_issuer
+install_packages
 exit 0

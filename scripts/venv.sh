@@ -1,33 +1,34 @@
 #!/usr/bin/env bash
-# Makes .venv from a hash-pinned lock, with this project in it. Does nothing when that is done and the lock has not changed.
-# Usage: scripts/venv.sh requirements.lock|requirements-dev.lock     PYTHON chooses the interpreter (default python3).
+# Creates a virtual environment from a hash-pinned lock file, with this project installed. Does nothing when it is up to date.
+# Usage: scripts/venv.sh requirements.lock|requirements-dev.lock     PYTHON is the interpreter (default python3), VENV the folder (default .venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1
 python=${PYTHON:-python3}
+venv=${VENV:-.venv}
 
 die() {
     printf '%s\n' "$1" >&2
     exit 1
 }
 
-command -v "$python" >/dev/null || die "There is no $python: install Python 3.11 or newer, or choose one with make PYTHON=…"
+command -v "$python" >/dev/null || die "$python was not found: install Python 3.11 or newer, or choose one with make PYTHON=…"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     die "Sluice needs Python 3.11 or newer and $python is $("$python" -c 'import platform; print(platform.python_version())'): choose one with make PYTHON=…"
 
-# What a venv was made of: the lock, the interpreter, and where it stands, since a venv cannot be moved.
-made_of() {
+# A hash of the lock file, the interpreter and the folder, since a venv cannot be moved.
+fingerprint() {
     "$python" - "$1" <<'END'
 import hashlib, pathlib, sys
-made_of = pathlib.Path(sys.argv[1]).read_bytes() + f"{sys.version} {pathlib.Path.cwd()}".encode()
-print(hashlib.sha256(made_of).hexdigest())
+fingerprint = pathlib.Path(sys.argv[1]).read_bytes() + f"{sys.version} {pathlib.Path.cwd()}".encode()
+print(hashlib.sha256(fingerprint).hexdigest())
 END
 }
-is_made() { [ "$(cat ".venv/.made-of-$1" 2>/dev/null)" = "$(made_of "$1")" ]; }
+is_current() { [ "$(cat "$venv/.made-of-$1" 2>/dev/null)" = "$(fingerprint "$1")" ]; }
 
-# The lock for development holds all of the other, in the same versions.
-is_made "$lock" && exit 0
-[ "$lock" = requirements.lock ] && is_made requirements-dev.lock && exit 0
+# The development lock contains the other one, with the same versions.
+is_current "$lock" && exit 0
+[ "$lock" = requirements.lock ] && is_current requirements-dev.lock && exit 0
 
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -37,11 +38,11 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     fi
 fi
 
-printf 'Making .venv from %s, once.\n' "$lock"
-if ! is_made requirements.lock; then
-    "$python" -m venv --clear .venv
+printf 'Creating %s from %s.\n' "$venv" "$lock"
+if ! is_current requirements.lock; then
+    "$python" -m venv --clear "$venv"
 fi
-pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input --quiet)
+pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --quiet)
 "${pip[@]}" install --require-hashes --requirement "$lock"
 "${pip[@]}" install --no-deps --no-build-isolation --editable .
-made_of "$lock" >".venv/.made-of-$lock"
+fingerprint "$lock" >"$venv/.made-of-$lock"

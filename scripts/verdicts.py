@@ -1,10 +1,10 @@
-"""Scores the format checks against a folder of labelled files; the checks themselves are in `sluice.formats`.
+"""Score the format checks of `sluice_inspect` against a folder of labelled files.
 
     python scripts/verdicts.py FOLDER [--format png] [--list]
 
-FOLDER holds a `manifest.jsonl`: one JSON object per line with `file` and `label` (valid, corrupt, blank, not_blank, password_protected,
-bomb), and where they are known `format` (else the file's extension), `tier` (clean, quirky, ...) and `viewers` (opens, dead). Intact files
-are also damaged here, in known ways, to see what is found.
+FOLDER contains a `manifest.jsonl`: one JSON object per line with `file` and `label` (valid, corrupt, blank, not_blank,
+password_protected, bomb), and optionally `format` (default: the file's extension), `tier` (clean, quirky, ...) and
+`viewers` (opens, dead). Intact files are also damaged in known ways, to count how much damage is found.
 """
 
 import argparse
@@ -17,16 +17,16 @@ from scoring.labelled import MANIFEST, Labelled, read_folder
 from scoring.score import Score, score_apart
 from scoring.table import print_figures, print_heading, print_score
 
-from sluice.formats.check import preload
-from sluice.formats.registry import kind_of
+from sluice_inspect.inspection import preload
+from sluice_inspect.registry import format_of
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the scores; the exit status is 0 unless the folder cannot be scored."""
+    """Print the scores. Return 0 unless the folder cannot be scored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help=f"folder with a {MANIFEST}")
-    parser.add_argument("--format", action="append", help="only this format; may be given again")
-    parser.add_argument("--list", action="store_true", help="name the misjudged files")
+    parser.add_argument("--format", action="append", help="only this format; may be repeated")
+    parser.add_argument("--list", action="store_true", help="list the misjudged files")
     options = parser.parse_args(arguments)
     try:
         by_format = read_folder(options.folder)
@@ -37,18 +37,18 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     preload()
-    wanted = sorted(name for name in by_format if not options.format or name in options.format)
-    covered = [name for name in wanted if kind_of(name) is not None]
+    selected = sorted(name for name in by_format if not options.format or name in options.format)
+    covered = [name for name in selected if format_of(name) is not None]
     _score_all({name: by_format[name] for name in covered}, by_format, listed=options.list)
-    print("not covered:", ", ".join(sorted(set(wanted) - set(covered))) or "none")
+    print("not covered:", ", ".join(sorted(set(selected) - set(covered))) or "none")
     return 0
 
 
-def _score_all(wanted: dict[str, list[Labelled]], by_format: dict[str, list[Labelled]], *, listed: bool) -> None:
+def _score_all(selected: dict[str, list[Labelled]], by_format: dict[str, list[Labelled]], *, listed: bool) -> None:
     scores: dict[str, Score] = {}
     print_heading()
-    for name, files in wanted.items():
-        scores[name] = score_apart(files, _stand_in(by_format, name))
+    for name, files in selected.items():
+        scores[name] = score_apart(files, _wrong_type(by_format, name))
         print_score(name, scores[name])
         if listed:
             sys.stdout.writelines(f"    {note}\n" for note in scores[name].notes)
@@ -59,10 +59,12 @@ def _score_all(wanted: dict[str, list[Labelled]], by_format: dict[str, list[Labe
     print_figures(scores)
 
 
-def _stand_in(by_format: dict[str, list[Labelled]], name: str) -> bytes:
-    """Answer an intact picture of another format, as the wrong content under a name."""
+def _wrong_type(by_format: dict[str, list[Labelled]], name: str) -> bytes:
+    """Return an intact image of another format, used as content of the wrong type."""
     other = "jpg" if name == "png" else "png"
-    return next((f.path.read_bytes() for f in by_format.get(other, []) if f.label == "valid" and f.path.is_file()), PAGE)
+    return next(
+        (f.path.read_bytes() for f in by_format.get(other, []) if f.label == "valid" and f.path.is_file()), PAGE
+    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Measures what must not grow: with rows, with sizes, with neighbours, with time: `make bench-scale ARGS=lists` and the like."""
+"""Measure what must stay flat as rows, sizes, tenants or time grow: `make bench-scale ARGS=lists` and others."""

@@ -1,4 +1,4 @@
-"""`make bench-scale`: one kind of growth per word. Each prints its figures and can write them as JSON."""
+"""`make bench-scale`: run one scaling measurement. Each prints its figures and can write them as JSON."""
 
 import argparse
 import json
@@ -8,37 +8,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.scale import lists, memory, neighbours, soak, start, throughput
+from bench.scale import lists, memory, neighbours, replay, soak, start, throughput
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
-    "lists": lambda folder, asked: lists.measure(folder, rows=asked.rows, sqlite_rows=asked.sqlite_rows),
-    "memory": lambda folder, asked: memory.measure(folder, megabytes=asked.megabytes, at_once=asked.at_once),
-    "neighbours": lambda folder, asked: neighbours.measure(folder, uploads=asked.uploads),
-    "soak": lambda folder, asked: soak.measure(folder, uploads=asked.uploads, every=asked.every),
-    "start": lambda folder, _asked: start.measure(folder),
-    "throughput": lambda folder, asked: throughput.measure(folder, plots=asked.plots, store=asked.store),
+    "lists": lambda folder, options: lists.measure(folder, rows=options.rows, sqlite_rows=options.sqlite_rows),
+    "memory": lambda folder, options: memory.measure(folder, megabytes=options.megabytes, at_once=options.at_once),
+    "neighbours": lambda folder, options: neighbours.measure(folder, uploads=options.uploads),
+    "replay": lambda folder, options: replay.measure(folder, rows=options.decisions),
+    "soak": lambda folder, options: soak.measure(folder, uploads=options.uploads, every=options.every),
+    "start": lambda folder, _options: start.measure(folder),
+    "throughput": lambda folder, options: throughput.measure(folder, plots=options.plots, store=options.store),
 }
 
 
 def main() -> int:
-    """Measure one kind."""
+    """Run the chosen measurement."""
     parser = argparse.ArgumentParser(prog="bench.scale", description=__doc__)
     parser.add_argument("kind", choices=_KINDS)
     parser.add_argument("--rows", type=int, default=10_000_000, help="lists: files of the large tenant on PostgreSQL")
     parser.add_argument("--sqlite-rows", type=int, default=1_000_000, help="lists: files of the large tenant on SQLite")
     parser.add_argument("--megabytes", type=int, default=500, help="memory: size of each upload")
-    parser.add_argument("--at-once", type=int, default=16, help="memory: uploads at once")
-    parser.add_argument("--uploads", type=int, default=0, help="neighbours: small uploads of each phase; soak: uploads in all")
-    parser.add_argument("--every", type=int, default=10_000, help="soak: uploads between two looks")
-    parser.add_argument("--store", choices=("s3", "local"), default="s3", help="throughput: a stub of S3, or folders")
-    parser.add_argument("--plots", type=Path, help="throughput: draw two SVG into this folder")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    asked = parser.parse_args()
+    parser.add_argument("--at-once", type=int, default=16, help="memory: number of concurrent uploads")
+    parser.add_argument(
+        "--uploads", type=int, default=0, help="neighbours: small uploads of each phase; soak: total uploads"
+    )
+    parser.add_argument("--every", type=int, default=10_000, help="soak: uploads between two samples")
+    parser.add_argument("--store", choices=("s3", "local"), default="s3", help="throughput: an S3 stub, or folders")
+    parser.add_argument("--decisions", type=int, default=100_000, help="replay: stored decisions that are judged again")
+    parser.add_argument("--plots", type=Path, help="throughput: draw two SVG files into this folder")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
-        figures = _KINDS[asked.kind](Path(folder), asked)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(figures, indent=2))
+        figures = _KINDS[options.kind](Path(folder), options)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=2))
     return 0
 
 

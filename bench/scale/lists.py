@@ -1,4 +1,4 @@
-"""How long pages of a file list take with ten thousand and with millions of rows, through HTTP, asked in turn by one client."""
+"""The time of file list pages over HTTP with ten thousand and with millions of rows."""
 
 import asyncio
 import http.client
@@ -18,13 +18,13 @@ from bench.servers import postmaster
 from bench.sluice import Sluice, running_sluice
 from sluice.db import counts
 from sluice.db.database import Database
-from sluice.db.postgres import PostgresTerms
-from sluice.db.whose import EVERYBODY
+from sluice.db.postgres import PostgresOptions
+from sluice.db.rls import ALL_TENANTS
 
 _SMALL = 10_000
 _ROUNDS, _EACH = 6, 8
 _CONTEXTS, _UPLOADERS = 4, 5
-_WHO = "context=c1&uploaded_by=u1"
+_CONTEXT_AND_UPLOADER = "context=c1&uploaded_by=u1"
 _COLUMNS = (
     "file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes, sha256, object_key, "
     "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at"
@@ -32,44 +32,51 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class _Question:
-    """A page: its name, and its query for a list of so many rows."""
+class _Request:
+    """A page: its name, and its query for a list of that many rows."""
 
     name: str
     query: Callable[[int], str]
 
 
-_QUESTIONS = (
-    _Question("page 1", lambda _rows: "page=1&page_size=10"),
-    _Question("page 1,000", lambda _rows: "page=1000&page_size=10"),
-    _Question("the last page", lambda rows: f"page={rows // 10}&page_size=10"),
-    _Question("by context, page 1", lambda _rows: "context=c1&page=1&page_size=10"),
-    _Question("by context, page 100", lambda _rows: "context=c1&page=100&page_size=10"),
-    _Question("by uploader, page 1", lambda _rows: "uploaded_by=u1&page=1&page_size=10"),
-    _Question("by uploader, page 100", lambda _rows: "uploaded_by=u1&page=100&page_size=10"),
-    _Question("by both, page 1", lambda _rows: f"{_WHO}&page=1&page_size=10"),
-    _Question("by both, page 50", lambda _rows: f"{_WHO}&page=50&page_size=10"),
-    _Question("by a context without files", lambda _rows: "context=none&page=1&page_size=10"),
-    _Question("contexts, page 1", lambda _rows: ""),
+_REQUESTS = (
+    _Request("page 1", lambda _rows: "page=1&page_size=10"),
+    _Request("page 1,000", lambda _rows: "page=1000&page_size=10"),
+    _Request("the last page", lambda rows: f"page={rows // 10}&page_size=10"),
+    _Request("by context, page 1", lambda _rows: "context=c1&page=1&page_size=10"),
+    _Request("by context, page 100", lambda _rows: "context=c1&page=100&page_size=10"),
+    _Request("by uploader, page 1", lambda _rows: "uploaded_by=u1&page=1&page_size=10"),
+    _Request("by uploader, page 100", lambda _rows: "uploaded_by=u1&page=100&page_size=10"),
+    _Request("by both, page 1", lambda _rows: f"{_CONTEXT_AND_UPLOADER}&page=1&page_size=10"),
+    _Request("by both, page 50", lambda _rows: f"{_CONTEXT_AND_UPLOADER}&page=50&page_size=10"),
+    _Request("by a context without files", lambda _rows: "context=none&page=1&page_size=10"),
+    _Request("contexts, page 1", lambda _rows: ""),
 )
-_LARGE_ALONE = (
-    _Question("100 a page, page 1", lambda _rows: "page=1&page_size=100"),
-    _Question("100 a page, page 1,000", lambda _rows: "page=1000&page_size=100"),
-    _Question("the page in the middle", lambda rows: f"page={rows // 20}&page_size=10"),
+_LARGE_ONLY = (
+    _Request("100 a page, page 1", lambda _rows: "page=1&page_size=100"),
+    _Request("100 a page, page 1,000", lambda _rows: "page=1000&page_size=100"),
+    _Request("the page in the middle", lambda rows: f"page={rows // 20}&page_size=10"),
 )
 
 
 def measure(folder: Path, *, rows: int, sqlite_rows: int) -> dict[str, Any]:
-    """Answer the milliseconds of each page on both databases, and the ratio of the large list to the small one."""
+    """Return the milliseconds of each page on both databases, and the ratio of the large list to the small one."""
     with running_postgres(folder / "postgres") as postgres:
         on_postgres = _compared(
-            folder / "on-postgres", rows, (postmaster(postgres),), lambda name: _Postgres(postgres, postgres.createdb(), name)
+            folder / "on-postgres",
+            rows,
+            (postmaster(postgres),),
+            lambda name: _Postgres(postgres, postgres.createdb(), name),
         )
-    on_sqlite = _compared(folder / "on-sqlite", sqlite_rows, (), lambda name: _Sqlite(folder / "on-sqlite" / name / "sluice.db"))
+    on_sqlite = _compared(
+        folder / "on-sqlite", sqlite_rows, (), lambda name: _Sqlite(folder / "on-sqlite" / name / "sluice.db")
+    )
     return {"postgresql": on_postgres, "sqlite": on_sqlite}
 
 
-def _compared(folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[[str], _Postgres | _Sqlite]") -> dict[str, Any]:
+def _compared(
+    folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[[str], _Postgres | _Sqlite]"
+) -> dict[str, Any]:
     folder.mkdir()
     small, large = make("small"), make("large")
     with (
@@ -85,39 +92,50 @@ def _compared(folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[
             between = time.perf_counter()
             asyncio.run(_recount(store.url, sluice.tenant_id))
             filled = {"fill": between - began, "count_anew": time.perf_counter() - between}
-        print(f"\n{type(small).__name__.strip('_')}: {_SMALL:,} and {rows:,} rows; median of {_ROUNDS * _EACH} asked in turn")
+        print(
+            f"\n{type(small).__name__.strip('_')}: {_SMALL:,} and {rows:,} rows; median of {_ROUNDS * _EACH} requests in turn"
+        )
         print("| Page | small, ms | large, ms | ratio | small, CPU ms | large, CPU ms |\n|---|---|---|---|---|---|")
-        figures = {question.name: _pair(question, few, many, rows, shared) for question in _QUESTIONS}
-        alone = {question.name: _alone(question, many, rows) for question in _LARGE_ALONE}
-    print(f"filled in {filled['fill']:.0f} s, counted anew in {filled['count_anew']:.1f} s")
+        figures = {request.name: _pair(request, few, many, rows, shared) for request in _REQUESTS}
+        alone = {request.name: _large_only(request, many, rows) for request in _LARGE_ONLY}
+    print(f"filled in {filled['fill']:.0f} s, recounted in {filled['count_anew']:.1f} s")
     return {"rows": rows, "pages": figures, "large_alone_ms": alone, "seconds": filled}
 
 
-def _pair(question: _Question, few: Sluice, many: Sluice, rows: int, shared: tuple[int, ...]) -> dict[str, float]:
-    """Ask both in turn, so that whatever else the machine does befalls both. CPU is that of server and database."""
-    askers = (_Asker(few, question.query(_SMALL)), _Asker(many, question.query(rows)))
+def _pair(request: _Request, few: Sluice, many: Sluice, rows: int, shared: tuple[int, ...]) -> dict[str, float]:
+    """Measure both in turn, so that other load on the machine affects both. CPU includes server and database."""
+    clients = (_Client(few, request.query(_SMALL)), _Client(many, request.query(rows)))
     waited: tuple[list[float], list[float]] = ([], [])
     used = [0.0, 0.0]
     for _ in range(_ROUNDS):
-        for which, (asker, sluice) in enumerate(zip(askers, (few, many), strict=True)):
-            asker.milliseconds()
+        for which, (client, sluice) in enumerate(zip(clients, (few, many), strict=True)):
+            client.milliseconds()
             before = cpu_seconds((sluice.pid, *shared))
-            waited[which].extend(asker.milliseconds() for _ in range(_EACH))
+            waited[which].extend(client.milliseconds() for _ in range(_EACH))
             used[which] += (cpu_seconds((sluice.pid, *shared)) - before) * 1000 / _ROUNDS / _EACH
     first, second = map(median, waited)
-    print(f"| {question.name} | {first:.1f} | {second:.1f} | {second / first:.2f} | {used[0]:.1f} | {used[1]:.1f} |", flush=True)
-    return {"small_ms": first, "large_ms": second, "ratio": second / first, "small_cpu_ms": used[0], "large_cpu_ms": used[1]}
+    print(
+        f"| {request.name} | {first:.1f} | {second:.1f} | {second / first:.2f} | {used[0]:.1f} | {used[1]:.1f} |",
+        flush=True,
+    )
+    return {
+        "small_ms": first,
+        "large_ms": second,
+        "ratio": second / first,
+        "small_cpu_ms": used[0],
+        "large_cpu_ms": used[1],
+    }
 
 
-def _alone(question: _Question, many: Sluice, rows: int) -> float:
-    asker = _Asker(many, question.query(rows))
-    found = median([asker.milliseconds() for _ in range(12)][2:])
-    print(f"| {question.name} | | {found:.1f} | | | |", flush=True)
+def _large_only(request: _Request, many: Sluice, rows: int) -> float:
+    client = _Client(many, request.query(rows))
+    found = median([client.milliseconds() for _ in range(12)][2:])
+    print(f"| {request.name} | | {found:.1f} | | | |", flush=True)
     return found
 
 
-class _Asker:
-    """One kept connection that asks for one page again and again."""
+class _Client:
+    """A persistent connection that requests one page repeatedly."""
 
     def __init__(self, sluice: Sluice, query: str) -> None:
         self._path = f"/api/v1/files?{query}" if query else "/api/v1/contexts?page=1"
@@ -127,22 +145,22 @@ class _Asker:
     def milliseconds(self) -> float:
         began = time.perf_counter()
         self._connection.request("GET", self._path, headers=self._headers)
-        answer = self._connection.getresponse()
-        body = answer.read()
-        if answer.status != http.client.OK:
+        response = self._connection.getresponse()
+        body = response.read()
+        if response.status != http.client.OK:
             raise RuntimeError(body.decode())
         return (time.perf_counter() - began) * 1000
 
 
 async def _recount(url: str, tenant_id: str) -> None:
-    database = Database(url, postgres=PostgresTerms(statement_seconds=None))
-    async with database.transaction(EVERYBODY) as connection:
+    database = Database(url, postgres=PostgresOptions(statement_seconds=None))
+    async with database.transaction(ALL_TENANTS) as connection:
         await counts.recount(connection, tenant_id, "files")
     await database.aclose()
 
 
 def _row(number: str, text: str, now: str) -> str:
-    """Answer the values of file number `number`, an expression; `text` makes a string of 26 characters of it."""
+    """Return the SQL values of a file. `number` is an SQL expression, `text` one that formats it as 26 characters."""
     context, uploader = f"'c' || ({number} % {_CONTEXTS})", f"'u' || ({number} / {_CONTEXTS} % {_UPLOADERS})"
     return (
         f"'file_' || {text}, c.tenant_id, c.context_id, c.context_key, 'stored', 'report-' || {number} || '.pdf', 'application/pdf', "
@@ -152,7 +170,7 @@ def _row(number: str, text: str, now: str) -> str:
 
 
 class _Postgres:
-    """A database of a server, filled by one statement; its indexes are made afterwards, as a restore makes them."""
+    """A PostgreSQL database, filled in bulk; its indexes are created afterwards, as in a restore."""
 
     def __init__(self, server: Postgres, url: str, _name: str) -> None:
         self.url = url.replace("+asyncpg", "")
@@ -171,23 +189,23 @@ class _Postgres:
         for first in range(1, rows + 1, 100_000):
             last = min(rows, first + 99_999)
             self._psql(
-                "SET session_replication_role = replica; "  # no trigger counts, and nothing is looked up
+                "SET session_replication_role = replica; "  # disables triggers and foreign keys
                 f"INSERT INTO files ({_COLUMNS}) SELECT {values.replace('{}, {}', f'{first}, {last}', 1)} AND c.tenant_id = '{tenant_id}'"
             )
             print(f"\r{last:,} rows ", end="", flush=True)
         for line in indexes:
-            self._long(line.partition("=")[2])
-        self._long("VACUUM ANALYZE files")
+            self._execute_long(line.partition("=")[2])
+        self._execute_long("VACUUM ANALYZE files")
 
     def _psql(self, statement: str) -> str:
         return self._server.psql(statement, database=self._database)
 
-    def _long(self, statement: str) -> None:
+    def _execute_long(self, statement: str) -> None:
         asyncio.run(_execute(self.url, statement))
 
 
 async def _execute(url: str, statement: str) -> None:
-    database = Database(url, postgres=PostgresTerms(statement_seconds=None))
+    database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.engine.connect() as connection:
         outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
         await outside.exec_driver_sql(statement)
@@ -195,7 +213,7 @@ async def _execute(url: str, statement: str) -> None:
 
 
 class _Sqlite:
-    """A file, filled by one statement with its triggers taken away."""
+    """A SQLite file, filled by one statement without its triggers."""
 
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
@@ -213,8 +231,10 @@ class _Sqlite:
             values = _row("n", "printf('%026d', n)", "'2026-01-02 03:04:05.000000'").replace(
                 "FROM contexts c", "FROM numbers, contexts c"
             )
-            numbers = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {rows})"  # noqa: S608  (ours)
-            connection.execute(f"INSERT INTO files ({_COLUMNS}) {numbers} SELECT {values} AND c.tenant_id = ?", (tenant_id,))
+            numbers = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {rows})"  # noqa: S608  (an integer)
+            connection.execute(
+                f"INSERT INTO files ({_COLUMNS}) {numbers} SELECT {values} AND c.tenant_id = ?", (tenant_id,)
+            )
             for _name, sql in triggers:
                 connection.execute(sql)
             connection.execute("COMMIT")

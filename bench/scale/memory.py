@@ -1,4 +1,7 @@
-"""What large uploads at once cost in memory beside their spool, on a local store and on S3. What is in files, mapped or not, is not counted."""
+"""The memory that concurrent large uploads need besides their spool, with a local store and with S3.
+
+Only anonymous memory counts, not files or mappings of files.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -11,12 +14,12 @@ from bench.sluice import Sluice, running_sluice
 from bench.stores import running_store
 from bench.traffic import upload_large
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _SLOW = {"UPLOAD_WAIT_SECONDS": "3600", "BODY_IDLE_SECONDS": "600", "BODY_BYTES_PER_SECOND": "1"}
 
 
 def measure(folder: Path, *, megabytes: int, at_once: int) -> dict[str, Any]:
-    """Answer by store: MB of the server and all below it when idle after one small upload, and how many more at the peak."""
+    """Return by store the MB of all processes when idle after small uploads, and the growth at the peak and after."""
     found = {}
     for store in ("local", "s3"):
         home = folder / store
@@ -25,29 +28,32 @@ def measure(folder: Path, *, megabytes: int, at_once: int) -> dict[str, Any]:
             running_store(home, store) as objects,
             running_sluice(home / "data", f"sqlite:///{home}/data/sluice.db", **_SLOW, **objects.settings) as sluice,
         ):
-            found[store] = asyncio.run(_watched(sluice, megabytes, at_once))
+            found[store] = asyncio.run(_measured(sluice, megabytes, at_once))
         print(f"{store}: {found[store]}", flush=True)
     return found
 
 
-async def _watched(sluice: Sluice, megabytes: int, at_once: int) -> dict[str, float]:
+async def _measured(sluice: Sluice, megabytes: int, at_once: int) -> dict[str, float]:
     target = sluice.context("large")
     for _ in range(at_once):
         await upload_large(target, 1)
     idle = anonymous_bytes(sluice.pid)
     peak = [idle]
-    watching = asyncio.create_task(_watch(sluice.pid, peak))
+    polling = asyncio.create_task(_poll(sluice.pid, peak))
     statuses = await asyncio.gather(*(upload_large(target, megabytes) for _ in range(at_once)))
-    watching.cancel()
+    polling.cancel()
     with suppress(asyncio.CancelledError):
-        await watching
+        await polling
     if set(statuses) != {HTTPStatus.CREATED}:
-        raise SystemExit(f"answered {statuses}")
+        raise SystemExit(f"unexpected statuses: {statuses}")
     after = anonymous_bytes(sluice.pid)
-    return {name: round(value / 1e6, 1) for name, value in (("idle", idle), ("grown", max(peak) - idle), ("kept", after - idle))}
+    return {
+        name: round(value / 1e6, 1)
+        for name, value in (("idle", idle), ("grown", max(peak) - idle), ("kept", after - idle))
+    }
 
 
-async def _watch(pid: int, peak: list[int]) -> None:
+async def _poll(pid: int, peak: list[int]) -> None:
     while True:
         peak.append(await asyncio.to_thread(anonymous_bytes, pid))
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)

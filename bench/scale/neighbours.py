@@ -1,4 +1,7 @@
-"""What small uploads wait while others upload: four large files at a time, or another tenant that floods. Quiet and busy phases take turns."""
+"""The latency of small uploads beside four large uploads, or beside another tenant's flood.
+
+Quiet and busy phases take turns.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +15,7 @@ from tests.servers.postgres import running_postgres
 from bench import payloads
 from bench.load import Target, load
 from bench.sluice import running_sluice
-from bench.traffic import large_ones, small_ones
+from bench.traffic import large_uploads, small_uploads
 
 _ROUNDS = 3
 _CONNECTIONS = 4
@@ -21,7 +24,7 @@ _FLOOD = 64
 
 
 def measure(folder: Path, *, uploads: int) -> dict[str, Any]:
-    """Answer p50, p95 and p99 of 10 KB PNG over four connections, in ms, quiet and busy, and by how much the busy ones are longer."""
+    """Return p50, p95 and p99 in ms of 10 KB PNG over four connections, quiet and busy, and their ratios."""
     uploads = uploads or _UPLOADS
     with running_postgres(folder / "postgres") as postgres:
         url = postgres.createdb().replace("+asyncpg", "")
@@ -29,8 +32,12 @@ def measure(folder: Path, *, uploads: int) -> dict[str, Any]:
             target, large = sluice.context("small"), sluice.context("large")
             flood = sluice.context("flood", sluice.new_tenant())
             return {
-                "four 100 MB uploads": _phases(target, uploads, lambda: large_ones(large, connections=4, megabytes=100)),
-                "another tenant's flood": _phases(target, uploads, lambda: small_ones(flood, connections=_FLOOD, size=10_000)),
+                "four 100 MB uploads": _phases(
+                    target, uploads, lambda: large_uploads(large, connections=4, megabytes=100)
+                ),
+                "another tenant's flood": _phases(
+                    target, uploads, lambda: small_uploads(flood, connections=_FLOOD, size=10_000)
+                ),
             }
 
 
@@ -47,5 +54,5 @@ def _phases(target: Target, uploads: int, busy: Callable[[], AbstractContextMana
             print(f"{name}: {found[name][-1]}", flush=True)
     pairs = list(zip(found["quiet"], found["busy"], strict=True))
     ratios = {name: median(busy[name] / quiet[name] for quiet, busy in pairs) for name in ("p50", "p95", "p99")}
-    print(f"times the quiet ones, median of {_ROUNDS}: {ratios}", flush=True)
+    print(f"busy / quiet, median of {_ROUNDS}: {ratios}", flush=True)
     return {"rounds": found, "ratios": ratios}

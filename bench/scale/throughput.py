@@ -1,4 +1,4 @@
-"""Throughput against the size of files and against concurrency, of Sluice and the baseline in turn, without scans; drawn as SVG."""
+"""Throughput of Sluice and the baseline by file size and by concurrency, without scans, drawn as SVG."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ _ROUNDS = 2
 
 
 def measure(folder: Path, *, plots: Path | None, store: str) -> dict[str, Any]:
-    """Answer MB/s by size over four connections and uploads per second by concurrency, the best of two rounds; draw them into `plots`."""
+    """Return MB/s by size and uploads per second by concurrency, the best of two rounds; draw them into `plots`."""
     with running(folder, store) as bench:
         targets = {target.name: target for target in (bench.sluice[False], bench.baseline[False])}
         by_size: dict[str, list[float]] = {name: [] for name in targets}
@@ -32,7 +32,12 @@ def measure(folder: Path, *, plots: Path | None, store: str) -> dict[str, Any]:
         for connections in _CONCURRENCY:
             for name, rate in _in_turn(targets, payloads.png(10_000), connections, _UPLOADS).items():
                 by_concurrency[name].append(rate)
-    found = {"sizes": _SIZES, "megabytes_per_second": by_size, "concurrency": _CONCURRENCY, "uploads_per_second": by_concurrency}
+    found = {
+        "sizes": _SIZES,
+        "megabytes_per_second": by_size,
+        "concurrency": _CONCURRENCY,
+        "uploads_per_second": by_concurrency,
+    }
     print(found)
     if plots is not None:
         sizes = [f"{size / 1_000_000:g} MB" for size in _SIZES]
@@ -43,7 +48,7 @@ def measure(folder: Path, *, plots: Path | None, store: str) -> dict[str, Any]:
 
 
 def _in_turn(targets: dict[str, Target], payload: Payload, connections: int, uploads: int) -> dict[str, float]:
-    """Answer uploads per second of each target."""
+    """Return the uploads per second of each target; they take turns."""
     best = dict.fromkeys(targets, 0.0)
     for _ in range(_ROUNDS):
         for name, target in targets.items():

@@ -1,1 +1,1 @@
-"""The pages of `docs/` that are made from the code, one module each. Writing and comparing them is done in `scripts/docs.py`."""
+"""The pages of `docs/` that are generated from the code, one module each. `scripts/docs.py` writes them."""

@@ -1,4 +1,4 @@
-"""`docs/security/asvs.md`: each requirement beside what Sluice does and the tests that carry its id. The rows are in `asvs_rows`."""
+"""`docs/security/asvs.md`: each requirement, how it is met, and the tests with its id. The rows are in `asvs_rows`."""
 
 import ast
 from collections import defaultdict
@@ -15,15 +15,16 @@ _SHOWN: Final = 3
 _INTRO: Final = f"""
 # ASVS 5.0
 
-What Sluice does about the [OWASP Application Security Verification Standard 5.0]({SOURCE}). A proof is a test that carries the
-requirement's id: `@pytest.mark.asvs("5.2.3")`; `pytest -m asvs` runs them all. Chapter 5 is complete at level 3, and a test of the
-documentation fails when one of its rows has no proof. Of the other chapters every requirement of levels 1 and 2 is in one of two lists:
-proven by a test, or not applicable or the operator's, with the reason. What asks for a page is proven by a test that holds the page to the code.
+How Sluice meets the [OWASP Application Security Verification Standard 5.0]({SOURCE}). A proof is a test that carries
+the id of the requirement: `@pytest.mark.asvs("5.2.3")`; `pytest -m asvs` runs them all. Chapter 5 is complete at level
+3, and a test of the documentation fails if one of its rows has no proof. Of the other chapters every requirement of
+levels 1 and 2 is in one of two lists: proven by a test, or not applicable or the operator's, with the reason. A
+requirement for documentation is proven by a test that compares the page with the code.
 """
 
 
 def asvs_page() -> str:
-    """Answer the page."""
+    """Return the page."""
     proofs = proofs_by_id()
     return page(
         made_from("the marks in tests and scripts/docs_pages/asvs_rows.py"),
@@ -38,7 +39,7 @@ def asvs_page() -> str:
 
 
 def proofs_by_id() -> Mapping[str, list[str]]:
-    """Answer the tests by the requirement that they prove, each as `path::name`."""
+    """Return the tests by the requirement that they prove, each as `path::name`."""
     proofs: dict[str, list[str]] = defaultdict(list)
     for path in sorted((_ROOT / "tests").rglob("test_*.py")):
         for name, wanted in _marked(path):
@@ -58,7 +59,8 @@ def _marked(path: Path) -> Iterator[tuple[str, str]]:
 
 def _rows(rows: Mapping[str, str], proofs: Mapping[str, list[str]]) -> str:
     return table(
-        ("Requirement", "What Sluice does", "Proof"), [(name, does, _proof(proofs.get(name, []))) for name, does in rows.items()]
+        ("Requirement", "What Sluice does", "Proof"),
+        [(name, does, _proof(proofs.get(name, []))) for name, does in rows.items()],
     )
 
 

@@ -1,4 +1,4 @@
-"""`docs/cli.md`: every command of `sluice`. The commands and their words are declared in `sluice.cli`."""
+"""`docs/cli.md`: every command of `sluice`. The commands and their help are declared in `sluice.cli`."""
 
 import re
 from collections.abc import Iterator
@@ -7,27 +7,29 @@ from typing import Any
 import typer
 
 from docs_pages.markdown import anchor, fenced, made_from, page, table
-from sluice.cli.command import app
+from sluice.cli.app import app
 
 _INTRO = """
 # The command `sluice`
 
-The same words as `sluice COMMAND --help`. Commands read the [settings](settings.md) from the environment, as the service does, and work on
-the same data folder. `upload` is the exception: it talks to a running service over HTTP.
+The same text as `sluice COMMAND --help`. Commands read the [settings](settings.md) from the environment, as the service
+does, and work on the same data folder. `upload` is the exception: it sends requests to a running service over HTTP.
 """
 
 
 def cli_page() -> str:
-    """Answer the page."""
+    """Return the page."""
     root = typer.main.get_command(app)
     commands = list(_leaves(root, typer.Context(root), "sluice"))
     rows = [(f"[`{name}`](#{anchor(name)})", _first_sentence(command)) for name, command, _ in commands]
     sections = [block for name, command, context in commands for block in _section(name, command, context)]
-    return page(made_from("src/sluice/cli"), _INTRO, root.help or "", table(("Command", "What it does"), rows), *sections)
+    return page(
+        made_from("src/sluice/cli"), _INTRO, root.help or "", table(("Command", "What it does"), rows), *sections
+    )
 
 
 def _leaves(command: Any, context: typer.Context, name: str) -> Iterator[tuple[str, Any, typer.Context]]:
-    """Answer every command that does something, with its whole name; groups only hold others."""
+    """Yield every command with its full name; groups only hold others."""
     if not hasattr(command, "list_commands"):
         yield name, command, context
         return

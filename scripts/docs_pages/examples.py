@@ -1,16 +1,18 @@
-"""Values for the examples of the API reference: one per field, and a body for each change. Tests send what is written here."""
+"""Values for the examples of the API reference: one per field, and a body for each change. Tests send them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from docs_pages.schemas import Schema
 
+# By the name of the field, on every page.
 VALUES: Final[Mapping[str, Any]] = {
     "access_key_id": "AKIA…MPLE",
     "allowed_extensions": ["pdf", "png", "jpg"],
     "api_key": "sl_live_4fZk81QmTzYc_…",
     "api_key_id": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
     "base_path": "intake",
+    "check_modes": {"integrity": "enforce", "blank": "enforce", "malware": "enforce"},
     "checksum": "sha256:6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72",
     "config_id": "bkt_01kg8p5m1cen3r9wzq4xt8b7dy",
     "content_type": "image/png",
@@ -19,10 +21,14 @@ VALUES: Final[Mapping[str, Any]] = {
     "created_at": "2026-01-31T12:00:00Z",
     "default_bucket": "example-archive",
     "deleted": True,
+    "delivery_id": "dlv_01kg8pb5x2f7q9m4t6w8z1c3ry",
     "description": None,
     "display_name": "Claims",
     "download_count": 1,
-    "download_url": "http://127.0.0.1:8000/api/v1/downloads/file_01kg8p7t4df8hb6cxy2wns0vqz?expires=1769861100&signature=…",
+    "download_url": (
+        "http://127.0.0.1:8000/api/v1/downloads/file_01kg8p7t4df8hb6cxy2wns0vqz?expires=1769861100&signature=…"
+    ),
+    "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
     "expires_at": None,
     "expires_in_seconds": 300,
     "file_id": "file_01kg8p7t4df8hb6cxy2wns0vqz",
@@ -31,6 +37,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "key_prefix": "sl_live_4fZk81QmTzYc",
     "last_downloaded_at": "2026-01-31T12:00:00Z",
     "last_used_at": None,
+    "locale": "de",
     "max_file_size_mb": 20,
     "max_uploads": 100,
     "message": "",
@@ -39,10 +46,12 @@ VALUES: Final[Mapping[str, Any]] = {
     "original_filename": "dent.png",
     "page": 1,
     "page_size": 20,
+    "policies": {},
     "provider": "objstore_s3",
     "region": "eu-central-1",
     "reject_blank_files": True,
     "reject_corrupt_files": True,
+    "report_id": "rep_01kg8p7t4ee1x8m5vq0zhb3r6s",
     "scan_for_viruses": True,
     "scopes": ["upload", "metadata"],
     "size_bytes": 48213,
@@ -52,16 +61,139 @@ VALUES: Final[Mapping[str, Any]] = {
     "storage_used_bytes": 48213,
     "tenant_id": "ten_01kg8p1z7gebjvk4s6dq0rwx3m",
     "timestamp": "2026-01-31T12:00:00Z",
+    "token_id": "utk_01kg8pa4d0eknr7v2x9tqz6m5w",
+    "token_prefix": "ut_live_9mQx27RbTzKe",
     "total": 1,
     "total_pages": 1,
     "updated_at": None,
+    "upload_id": "upl_01kg8pb8w2f0q9t3y6z5n4m1xc",
     "uploaded_by": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
     "uploaded_by_name": "intake form",
     "window_seconds": 60,
 }
-"""By the name of the field, wherever it stands."""
 
+_SENDER_REPORT: Final[Mapping[str, Any]] = {
+    "report_id": VALUES["report_id"],
+    "outcome": "accepted",
+    "reason": None,
+    "retryable": False,
+    "advice": None,
+    "message": "Thank you, this file has arrived.",
+    "message_key": "accepted.plain",
+    "params": {},
+    "locale": "en",
+}
+_CHECKS: Final = [
+    "extension",
+    "size",
+    "rate",
+    "plan",
+    "quota",
+    "integrity.type",
+    "integrity.structure",
+    "integrity.archive",
+    "integrity.image",
+    "integrity.polyglot",
+    "blank",
+    "malware",
+    "storage",
+]
+_FULL_REPORT: Final[Mapping[str, Any]] = {
+    **_SENDER_REPORT,
+    "file": {
+        "file_id": VALUES["file_id"],
+        "original_filename": "dent.png",
+        "size_bytes": 48213,
+        "sha256": VALUES["checksum"].removeprefix("sha256:"),
+        "content_type": "image/png",
+    },
+    "context_key": "claims",
+    "uploaded_by": VALUES["uploaded_by"],
+    "uploaded_by_name": VALUES["uploaded_by_name"],
+    "rules_version": 2,
+    "engines": {"sluice": "0.1.0", "scanner": "clamd 1.4.3/27501"},
+    "duration_ms": 41,
+    "mode": "first_failure",
+    "flags": [],
+    "facts": {"width": 64, "height": 48, "pixels": 3072, "frames": 1, "animated": False, "flags_complete": True},
+    "checks": [{"name": name, "outcome": "pass", "mode": "enforce"} for name in _CHECKS],
+    "created_at": "2026-01-31T12:00:00Z",
+}
+_DRY_RUN: Final[Mapping[str, Any]] = {
+    **_FULL_REPORT,
+    "message": "This file would be accepted. It was only checked and not kept.",
+    "message_key": "accepted.validated",
+    "file": {**_FULL_REPORT["file"], "file_id": None},
+    "mode": "all_checks",
+    "checks": [
+        {**check, "outcome": "not_run" if check["name"] in {"rate", "storage"} else "pass"}
+        for check in _FULL_REPORT["checks"]
+    ],
+}
+
+_REPLAY_SAMPLE: Final = {
+    "report_id": "rep_01kg8p7t4e0qsm5r9cz1hk3xwd",
+    "filename": "report-2025.pdf",
+    "size_bytes": 4210332,
+}
+
+_UPLOAD_TOKEN: Final[Mapping[str, Any]] = {
+    "context": "claims",
+    "status": "active",
+    "expires_at": "2026-01-31T12:15:00Z",
+    "max_files": 3,
+    "files_stored": 1,
+    "attempts": 1,
+    "end_user": "user-42",
+    "created_by": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
+}
+
+# Names with different meanings, by schema.
+_ENDPOINT: Final[Mapping[str, Any]] = {
+    "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
+    "url": "https://app.example.com/hooks/sluice",
+    "events": ["file.stored", "file.rejected"],
+    "contexts": ["claims"],
+    "description": "claims intake",
+    "status": "active",
+    "disabled_reason": None,
+    "failing_since": None,
+    "old_secret_until": None,
+    "updated_at": None,
+    "secret": "whsec_…",
+    "deliveries": 12,
+}
 IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
+    **dict.fromkeys(("EndpointOut", "EndpointSecret", "EndpointDeleted", "TestSent", "Recovered"), _ENDPOINT),
+    "DeliveryOut": {
+        "delivery_id": "dlv_01kg8pb5x2f7q9m4t6w8z1c3ry",
+        "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
+        "event_id": "evt_01kg8p7t4ff2b9q6w3m8x5c1ry",
+        "event_type": "file.stored",
+        "status": "pending",
+        "attempts": 1,
+        "next_attempt_at": "2026-01-31T12:00:20Z",
+        "attempted_at": "2026-01-31T12:00:15Z",
+        "response_status": None,
+        "response_headers": [],
+        "response_body": "",
+        "error": "no answer within 15 s",
+        "duration_ms": 15003,
+    },
+    "EventOut": {
+        "id": "evt_01kg8p7t4ff2b9q6w3m8x5c1ry",
+        "type": "file.deleted",
+        "timestamp": "2026-01-31T12:00:00Z",
+        "api_version": "v1",
+        "sequence": 18233,
+        "data": {
+            "object": "file",
+            "file_id": "file_01kg8p7t4df8hb6cxy2wns0vqz",
+            "context_key": "claims",
+            "original_filename": "dent.png",
+            "size_bytes": 48213,
+        },
+    },
     "AuditItem": {
         "event_id": "aud_01kg8p9b2sf3mw7n5rhq1xkc8d",
         "action": "file.linked",
@@ -75,29 +207,116 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "ContextItem": {"status": "active"},
     "ContextOut": {"status": "active"},
+    "ReplayOut": {
+        "since": "2026-01-24T12:00:00Z",
+        "judged": 1204,
+        "unchanged": 1180,
+        "would_reject": [{"reason": "too_many_pages", "count": 18, "samples": [_REPLAY_SAMPLE]}],
+        "would_accept": [],
+        "would_quarantine": [],
+        "other_reason": [],
+        "unknown": {
+            "count": 6,
+            "because": [
+                {
+                    "code": "not_received",
+                    "detail": "The file was rejected before all of its bytes had come.",
+                    "count": 6,
+                }
+            ],
+        },
+        "truncated": False,
+    },
+    "CatalogueOut": {
+        "language": "Deutsch",
+        "messages": {
+            "file_too_large.limit": (
+                "Diese Datei hat {size}; höchstens {max_size} werden angenommen. Bitte senden Sie eine kleinere."
+            )
+        },
+        "page": {"choose_one": "Datei auswählen"},
+        "parameters": {"size": "bytes", "max_size": "bytes"},
+        "formats": {"ZIP archive": "ZIP-Archiv"},
+        "units": {"megabyte": "{count}\u00a0MB"},
+    },
+    "LocaleItem": {"locale": "en", "language": "English", "default": True},
     "KeyCreated": {"name": "intake form"},
     "KeyItem": {"name": "intake form", "status": "active"},
     "KeyOut": {"name": "intake form", "status": "active"},
     "KeyRevoked": {"status": "revoked"},
+    "FullReport": _FULL_REPORT,
+    "SenderReport": _SENDER_REPORT,
+    "Validated": {"report": _DRY_RUN},
+    "UploadTokenCreated": {
+        "token": "ut_live_9mQx27RbTzKe_…",
+        "upload_url": "http://127.0.0.1:8000/api/v1/files/upload",
+        "tus_url": "http://127.0.0.1:8000/api/v1/uploads",
+        "form_url": "http://127.0.0.1:8000/u/ut_live_9mQx27RbTzKe_…",
+        "expires_at": "2026-01-31T12:15:00Z",
+        "max_files": 3,
+        "files_stored": 0,
+        "status": "active",
+    },
+    "UploadTokenItem": _UPLOAD_TOKEN,
+    "UploadTokenOut": {
+        **_UPLOAD_TOKEN,
+        "max_file_size_bytes": None,
+        "allowed_extensions": ["pdf"],
+        "allowed_origins": [],
+        "methods": ["form", "tus"],
+        "metadata": {"claim": "C-7"},
+        "redirect_ok": None,
+        "redirect_error": None,
+    },
+    "ResumableUploadOut": {
+        "state": "open",
+        "offset": 0,
+        "length": 48213,
+        "context": "claims",
+        "expires_at": "2026-02-01T12:00:00Z",
+        "file_id": None,
+        "report_id": None,
+    },
+    "UploadTokenRevoked": {"status": "revoked"},
+    "CorsOut": {"allowed_origins": ["https://tools.example.com"]},
+    "TokenFile": {"outcome": "accepted"},
+    "UploadAnswer": {"metadata": {"claim": "2026-0042"}},
     "Uploaded": {"metadata": {"claim": "2026-0042"}},
     "FileItem": {"metadata": {"claim": "2026-0042"}},
     "FileMetadata": {"metadata": {"claim": "2026-0042"}},
 }
-"""Where one name means different things."""
 
+# The headers that an operation requires.
+SENT_HEADERS: Final[Mapping[str, str]] = {
+    "Tus-Resumable": "1.0.0",
+    "Upload-Length": "48213",
+    "Upload-Metadata": "context Y2xhaW1z,filename ZGVudC5wbmc=,metadata eyJjbGFpbSI6ICIyMDI2LTAwNDIifQ==",
+    "Upload-Offset": "0",
+}
+
+# Bodies of requests whose schema has no example of its own.
 CHANGES: Final[Mapping[str, Mapping[str, Any]]] = {
     "UpdateContext": {"max_file_size_mb": 50, "storage_quota_mb": 1024},
     "UpdateBucket": {"name": "archive-eu"},
     "UpdateKey": {"status": "disabled"},
+    "UpdateEndpoint": {"events": ["*"]},
+    "ReplayRequest": {"changes": {"policies": {"document": {"max_pages": 100}}}, "since": "7d"},
 }
-"""Bodies of requests whose schema has no example of its own."""
 
+# Fields that a response has only in a case that the example is not.
+LEFT_OUT: Final = frozenset({("UploadAnswer", "outcome"), ("ContextOut", "check_modes"), ("ContextOut", "policies")})
+
+# The envelope's message of each success.
 MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("post", "/api/v1/contexts"): "Context created",
     ("get", "/api/v1/contexts"): "Contexts listed",
     ("get", "/api/v1/contexts/{context_key}"): "Context found",
     ("patch", "/api/v1/contexts/{context_key}"): "Context updated",
+    ("post", "/api/v1/contexts/{context_key}/replay"): "Change replayed; nothing was changed",
     ("post", "/api/v1/files/upload"): "File uploaded",
+    ("post", "/api/v1/files/validate"): "File checked; nothing was stored",
+    ("get", "/api/v1/reports"): "Reports listed",
+    ("get", "/api/v1/reports/{report_id}"): "Report found",
     ("get", "/api/v1/files"): "Files listed",
     ("get", "/api/v1/files/{file_id}"): "Download URL generated",
     ("get", "/api/v1/files/{file_id}/metadata"): "File metadata found",
@@ -113,24 +332,48 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/api-keys/{api_key_id}"): "API key found",
     ("patch", "/api/v1/api-keys/{api_key_id}"): "API key updated",
     ("delete", "/api/v1/api-keys/{api_key_id}"): "API key revoked",
+    ("post", "/api/v1/upload-tokens"): "Upload token created",
+    ("get", "/api/v1/upload-tokens"): "Upload tokens listed",
+    ("get", "/api/v1/upload-tokens/{token_id}"): "Upload token found",
+    ("delete", "/api/v1/upload-tokens/{token_id}"): "Upload token revoked",
+    ("post", "/api/v1/uploads"): "Upload created",
+    ("get", "/api/v1/uploads/{upload_id}"): "Upload found",
+    ("patch", "/api/v1/uploads/{upload_id}"): "File uploaded",
+    ("get", "/api/v1/cors"): "Allowed origins found",
+    ("put", "/api/v1/cors"): "Allowed origins replaced",
+    ("get", "/api/v1/events"): "Events listed",
+    ("post", "/api/v1/webhook-endpoints"): "Webhook endpoint created",
+    ("get", "/api/v1/webhook-endpoints"): "Webhook endpoints listed",
+    ("get", "/api/v1/webhook-endpoints/{endpoint_id}"): "Webhook endpoint found",
+    ("patch", "/api/v1/webhook-endpoints/{endpoint_id}"): "Webhook endpoint updated",
+    ("delete", "/api/v1/webhook-endpoints/{endpoint_id}"): "Webhook endpoint deleted",
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/rotate-secret"): "Webhook secret rotated",
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/test"): "Test event sent",
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): "Deliveries begin anew",
+    ("get", "/api/v1/webhook-endpoints/{endpoint_id}/deliveries"): "Webhook deliveries listed",
+    ("post", "/api/v1/webhook-deliveries/{delivery_id}/redeliver"): "Delivery begins anew",
     ("get", "/api/v1/audit"): "Audit trail listed",
+    ("get", "/api/v1/messages"): "Locales listed",
+    ("get", "/api/v1/messages/{locale}"): "Messages found",
 }
-"""The envelope's message of each success."""
 
 
 _CHANGED: Final[Mapping[str, Any]] = {"updated_at": "2026-01-31T12:00:00Z"}
 
+# Values of one operation that differ from the usual one.
 ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/contexts"): {"storage_used_bytes": 0},
     ("patch", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}"): _CHANGED,
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
     ("patch", "/api/v1/api-keys/{api_key_id}"): _CHANGED,
+    ("patch", "/api/v1/webhook-endpoints/{endpoint_id}"): {**_CHANGED, "events": ["*"]},
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/rotate-secret"): {**_CHANGED, "events": ["*"]},
+    ("post", "/api/v1/webhook-deliveries/{delivery_id}/redeliver"): {"attempts": 0},
 }
-"""What an operation answers otherwise than the field usually shows."""
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
-    """Answer a value of the shape `schema`; `schemas` are the document's named ones."""
+    """Return a value of the shape `schema`; `schemas` are the document's named ones."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return _object_of(schemas[name], name, schemas)
@@ -143,7 +386,11 @@ def example_of(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
 
 def _object_of(schema: Schema, name: str, schemas: Mapping[str, Schema]) -> dict[str, Any]:
     own = IN_SCHEMA.get(name, {})
-    return {field: _value(field, inner, own, schemas) for field, inner in schema["properties"].items()}
+    return {
+        field: _value(field, inner, own, schemas)
+        for field, inner in schema["properties"].items()
+        if (name, field) not in LEFT_OUT
+    }
 
 
 def _value(field: str, schema: Schema, own: Mapping[str, Any], schemas: Mapping[str, Schema]) -> Any:

@@ -1,52 +1,65 @@
-"""`docs/metrics.md`: every number of `/metrics`. The numbers themselves are declared in `sluice.observe`."""
+"""`docs/metrics.md`: every metric of `/metrics`. The metrics themselves are declared in `sluice.observe`."""
 
 from collections.abc import Iterator, Sequence
 
 from prometheus_client.metrics import MetricWrapperBase
 
 from docs_pages.markdown import made_from, page, table
-from sluice.observe import engine_numbers, metrics, spool_numbers
-from sluice.observe.engine_numbers import Number
-from sluice.observe.seconds import Seconds
+from sluice.observe import metrics, scrape
+from sluice.observe.scrape import MetricSpec
 
 _INTRO = """
 # Metrics
 
-Each process answers `GET /metrics` for itself, in the text format of Prometheus: `sluice serve` at its own address, `sluice work`
-at `SLUICE_WORKER_PORT`. Several processes are several targets; [operations](operations.md#watching) says who may read it and how
-it is scraped.
+Each process serves its own `GET /metrics`, in the text format of Prometheus: `sluice serve` at its address,
+`sluice work` at `SLUICE_WORKER_PORT`. Several processes are several targets; [operations](operations.md#watching)
+describes who may read it and how it is scraped.
 
-No label names a tenant, a context, a file or a caller. Each label has a short list of values that the code knows, so the number of
-series does not grow with use.
+No label names a tenant, a context, a file or a caller. Each label has a short list of values that the code knows, so
+the number of series does not grow with use.
 """
 
 _COUNTED = """
 ## Counted where it happens
 
-Beside these are those of the library: `process_*` (CPU seconds, memory, descriptors, start) and `python_*`.
+The library adds its own: `process_*` (CPU seconds, memory, descriptors, start) and `python_*`.
 """
 
 _LOOKED_UP = """
-## Looked up when somebody asks
+## Read when it is scraped
 
-What an engine does not tell is left out: a local store has free bytes, a bucket has none.
+Values that an engine does not report are omitted: a local store has free bytes, a bucket has none.
 """
 
 _MEANING = """
 ## Reading them
 
-- Uploads by outcome: `sum by (outcome, reason) (rate(sluice_uploads_total[5m]))`. The [reason codes](reasons.md) are those of the API.
-- Where the time goes: `sum by (stage) (rate(sluice_stage_seconds_sum[5m])) / on () group_left ()
-  sum (rate(sluice_stage_seconds_count{stage="upload"}[5m]))`. `examine` and `scan` overlap.
-- `status="499"` is a client that did not wait for its answer; `route="unknown"` a path that is none of ours.
+- Uploads by outcome: `sum by (outcome, reason) (rate(sluice_uploads_total[5m]))`. The [reason codes](reasons.md) are
+  those of the API.
+- Where the time goes (`examine` and `scan` overlap):
+
+  ```promql
+  sum by (stage) (rate(sluice_stage_seconds_sum[5m]))
+    / on () group_left () sum (rate(sluice_stage_seconds_count{stage="upload"}[5m]))
+  ```
+
+- `status="499"` is a client that disconnected before the reply; `route="unknown"` a path without a route.
 """
 
 _Row = tuple[str, str, str, str]
 
 
 def metrics_page() -> str:
-    """Answer the page."""
-    return page(made_from("src/sluice/observe"), _INTRO, _COUNTED, _table(_counted()), _LOOKED_UP, _table(_looked_up()), _MEANING)
+    """Return the page."""
+    return page(
+        made_from("src/sluice/observe"),
+        _INTRO,
+        _COUNTED,
+        _table(_counted()),
+        _LOOKED_UP,
+        _table(_looked_up()),
+        _MEANING,
+    )
 
 
 def _table(rows: Iterator[_Row]) -> str:
@@ -55,19 +68,19 @@ def _table(rows: Iterator[_Row]) -> str:
 
 def _counted() -> Iterator[_Row]:
     for metric in vars(metrics).values():
-        if isinstance(metric, MetricWrapperBase | Seconds):
+        if isinstance(metric, MetricWrapperBase):
             (family,) = metric.describe()
             name = f"{family.name}_total" if family.type == "counter" else family.name
-            names = metric.label_names if isinstance(metric, Seconds) else metric._labelnames  # noqa: SLF001  (the library tells them nowhere else)
+            names = metric._labelnames  # noqa: SLF001  (the library tells them nowhere else)
             yield f"`{name}`", family.type, _labels(names), family.documentation
 
 
 def _looked_up() -> Iterator[_Row]:
-    for number in (*engine_numbers.NUMBERS, *spool_numbers.NUMBERS):
+    for number in scrape.SPECS:
         yield f"`{number.name}`", _type(number), _labels(number.labels), number.help
 
 
-def _type(number: Number) -> str:
+def _type(number: MetricSpec) -> str:
     return "counter" if number.name.endswith("_total") else "gauge"
 
 

@@ -1,4 +1,4 @@
-"""`docs/reference/`: the OpenAPI document, and the same in Markdown. The document itself is made by `sluice.api.app`."""
+"""`docs/reference/`: the OpenAPI document, and the same in Markdown. `sluice.api.app` makes the document."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docs_pages.errors import every_error
-from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, VALUES, example_of
+from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, SENT_HEADERS, VALUES, example_of
 from docs_pages.markdown import anchor, fenced, made_from, page, table
 from docs_pages.schemas import Schema, rules, shown_default
-from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_LINKS, ONLY_UPLOADS
-from sluice.access import ROUTE_SCOPES
-from sluice.api.app import make_app
+from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_CONSOLE, ONLY_LINKS, ONLY_UPLOADS
+from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES
+from sluice.api.app import make_endpoints
 from sluice.errors import SluiceError
 
 _SERVER: Final = "http://127.0.0.1:8000"
+# Needs no credential and has no envelope: described separately.
 _OWN_SECTIONS: Final = "Health"
-"""Asks for no credential and answers without the envelope: described in words of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path, and what the document says of it."""
+    """One method of one path, and its part of the document."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class Operation:
 
     @property
     def route(self) -> tuple[str, str]:
-        """Method and path, as the tables of words name it."""
+        """Method and path, as in the tables of `words`."""
         return self.method, self.path
 
     @property
@@ -45,13 +45,13 @@ class Operation:
 
 
 def openapi_page() -> str:
-    """Answer `openapi.json`."""
-    return json.dumps(make_app().openapi(), indent=2, ensure_ascii=False) + "\n"
+    """Return `openapi.json`."""
+    return json.dumps(make_endpoints().openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def api_page() -> str:
-    """Answer `api.md`."""
-    document = make_app().openapi()
+    """Return `api.md`."""
+    document = make_endpoints().openapi()
     operations = [operation for operation in _operations(document) if operation.said["tags"] != [_OWN_SECTIONS]]
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     blocks: list[str] = []
@@ -69,7 +69,10 @@ def _operations(document: Mapping[str, Any]) -> Iterator[Operation]:
 
 
 def _introduction(operations: list[Operation]) -> str:
-    rows = [(f"[{one.title}](#{anchor(one.title)})", f"`{one.method.upper()} {one.path}`", _scope_words(one)) for one in operations]
+    rows = [
+        (f"[{one.title}](#{anchor(one.title)})", f"`{one.method.upper()} {one.path}`", _scope_words(one))
+        for one in operations
+    ]
     return f"{_INTRO}\n\n{table(('Operation', 'Endpoint', 'Scope'), rows)}"
 
 
@@ -79,20 +82,33 @@ def _endpoint(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     yield str(one.said["description"])
     yield f"Scope: {_scope_words(one)}."
     if "parameters" in one.said:
-        yield table(("Parameter", "In", "Rules", "Default", "Meaning"), [_parameter(said) for said in one.said["parameters"]])
+        yield table(
+            ("Parameter", "In", "Rules", "Default", "Meaning"), [_parameter(said) for said in one.said["parameters"]]
+        )
     for media_type, content in one.body.items():
-        yield f"Body (`{media_type}`):"
-        yield _body_table(content["schema"], schemas)
+        if content["schema"].get("format") == "binary":
+            yield f"Body (`{media_type}`): bytes of the file."
+        else:
+            yield f"Body (`{media_type}`):"
+            yield _body_table(content["schema"], schemas)
     yield fenced("sh", _curl(one, schemas))
     yield from _success(one, schemas)
     if one.route in NOTES:
         yield NOTES[one.route]
-    yield f"Refusals: {', '.join(f'{error.status} [`{error.code}`](../errors.md#{error.code})' for error in failures(one))}."
+    errors = [f"{error.status} [`{error.code}`](../errors.md#{error.code})" for error in failures(one)]
+    if errors:
+        yield f"Errors: {', '.join(errors)}."
 
 
 def _scope_words(one: Operation) -> str:
+    if _is_public(one):
+        return "none, and no credential"
     scope = ROUTE_SCOPES[one.method.upper(), one.path]
     return "any valid credential" if scope is None else f"`{scope.value}`"
+
+
+def _is_public(one: Operation) -> bool:
+    return (one.method.upper(), one.path) in PUBLIC_ROUTES
 
 
 def _parameter(said: Mapping[str, Any]) -> tuple[str, ...]:
@@ -112,7 +128,13 @@ def _body_table(schema: Schema, schemas: Mapping[str, Schema]) -> str:
     found = schemas[name] if name else schema
     required = set(found.get("required", ()))
     rows = [
-        (f"`{field}`", "yes" if field in required else "no", rules(inner), shown_default(inner), _meaning(name, field, inner))
+        (
+            f"`{field}`",
+            "yes" if field in required else "no",
+            rules(inner),
+            shown_default(inner),
+            _meaning(name, field, inner),
+        )
         for field, inner in found["properties"].items()
     ]
     return table(("Field", "Required", "Rules", "Default", "Meaning"), rows)
@@ -120,19 +142,32 @@ def _body_table(schema: Schema, schemas: Mapping[str, Schema]) -> str:
 
 def _meaning(schema_name: str, field: str, schema: Schema) -> str:
     own = IN_SCHEMA.get(schema_name, {}).get(field)
-    said = schema.get("description") or next((o["description"] for o in schema.get("anyOf", ()) if "description" in o), None)
+    said = schema.get("description") or next(
+        (o["description"] for o in schema.get("anyOf", ()) if "description" in o), None
+    )
     return str(own or said or FIELDS[field])
 
 
 def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     path = one.path
-    for name in ("tenant_id", "context_key", "file_id", "config_id", "api_key_id"):
+    for name in (
+        *("tenant_id", "context_key", "file_id", "config_id", "api_key_id", "token_id", "locale", "report_id"),
+        *("endpoint_id", "delivery_id", "upload_id"),
+    ):
         path = path.replace(f"{{{name}}}", str(VALUES[name]))
-    method = "" if one.method == "get" else f"-X {one.method.upper()} "
-    lines = [f'curl {method}{_SERVER}{path} -H "Authorization: Bearer $SLUICE_API_KEY"']
+    method = {"get": "", "head": "--head "}.get(one.method, f"-X {one.method.upper()} ")
+    credential = "" if _is_public(one) else ' -H "Authorization: Bearer $SLUICE_API_KEY"'
+    lines = [f"curl {method}{_SERVER}{path}{credential}"]
     if "multipart/form-data" in one.body:
         lines[0] = lines[0].replace(method, "")
         lines.append("""-F file=@dent.png -F context=claims -F 'metadata={"claim": "2026-0042"}'""")
+    lines += [
+        f"-H '{said['name']}: {SENT_HEADERS[said['name']]}'"
+        for said in one.said.get("parameters", ())
+        if said["in"] == "header" and said["required"]
+    ]
+    if "application/offset+octet-stream" in one.body and one.said["requestBody"]["required"]:
+        lines += ["-H 'Content-Type: application/offset+octet-stream'", "--data-binary @dent.png"]
     if "application/json" in one.body:
         sent = json.dumps(request_example(one, schemas), indent=2, ensure_ascii=False)
         lines += ["-H 'Content-Type: application/json'", f"-d '{sent}'"]
@@ -140,7 +175,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
 
 
 def request_example(one: Operation, schemas: Mapping[str, Schema]) -> Mapping[str, Any]:
-    """Answer the JSON body that the example sends."""
+    """Return the JSON body that the example sends."""
     name = one.body["application/json"]["schema"]["$ref"].rpartition("/")[2]
     written = schemas[name].get("examples")
     example: Mapping[str, Any] = written[0] if written else CHANGES[name]
@@ -149,20 +184,26 @@ def request_example(one: Operation, schemas: Mapping[str, Schema]) -> Mapping[st
 
 def _success(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     status, schema = success_of(one)
+    if schema is None:
+        yield f"Returns {status} without a body."
+        return
     data = schemas[schema["$ref"].rpartition("/")[2]]["properties"]["data"]
-    yield f"Answers {status} with `data` = {rules(data)}:"
+    yield f"Returns {status} with `data` = {rules(data)}:"
     yield fenced("json", json.dumps(reply_example(one, schemas), indent=2, ensure_ascii=False))
 
 
-def success_of(one: Operation) -> tuple[int, Schema]:
-    """Answer the status of a success and the schema of its body."""
+def success_of(one: Operation) -> tuple[int, Schema | None]:
+    """Return the status of a success and the schema of its body, None if it has none."""
     status, said = next((status, said) for status, said in one.said["responses"].items() if status.startswith("2"))
-    return int(status), said["content"]["application/json"]["schema"]
+    return int(status), said["content"]["application/json"]["schema"] if "content" in said else None
 
 
 def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, Any]:
-    """Answer the body of a success; what the request's example sends comes back in it."""
-    body: dict[str, Any] = example_of(success_of(one)[1], schemas) | {"message": MESSAGES[one.route]}
+    """Return the body of a success that has one, with the values that the example sends."""
+    _, schema = success_of(one)
+    if schema is None:
+        raise ValueError(f"{one.route} answers without a body")
+    body: dict[str, Any] = example_of(schema, schemas) | {"message": MESSAGES[one.route]}
     if isinstance(body["data"], dict):
         sent = request_example(one, schemas) if "application/json" in one.body else {}
         known = {name: value for name, value in sent.items() if name in body["data"] and name != "access_key_id"}
@@ -171,26 +212,28 @@ def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, An
 
 
 def failures(one: Operation) -> list[type[SluiceError]]:
-    """Answer the errors behind the documented statuses that this operation can really answer."""
+    """Return the errors behind the documented statuses that this operation can really raise."""
     documented = {int(status) for status in one.said["responses"]}
     return [error for error in every_error() if error.status in documented and _can_happen(error, one)]
 
 
 def _can_happen(error: type[SluiceError], one: Operation) -> bool:
-    if error in ONLY_LINKS or (error in ONLY_UPLOADS and "multipart/form-data" not in one.body):
+    takes_files = not _FILES.isdisjoint(one.body)
+    if error in ONLY_LINKS | ONLY_CONSOLE or (error in ONLY_UPLOADS and not takes_files):
         return False
     if error.code == "scope_missing":
-        return ROUTE_SCOPES[one.method.upper(), one.path] is not None
+        return ROUTE_SCOPES.get((one.method.upper(), one.path)) is not None
     if error.code == "validation_error":
         return bool(one.body) or any(_is_judged(said) for said in one.said.get("parameters", ()))
     return error.status != _CONFLICT or error in CONFLICTS.get(one.route, ())
 
 
 _CONFLICT: Final = 409
+_FILES: Final = frozenset({"multipart/form-data", "application/offset+octet-stream"})
 
 
 def _is_judged(parameter: Mapping[str, Any]) -> bool:
-    """Tell whether a value can be a wrong one: any text will do for an id."""
+    """Return whether a value can be wrong: any text is a valid id."""
     schema = parameter["schema"]
     return any("enum" in one or one.get("type") == "integer" for one in (schema, *schema.get("anyOf", ())))
 
@@ -203,40 +246,54 @@ def _shapes(schemas: Mapping[str, Schema]) -> Iterator[str]:
             continue
         yield f"### {name}"
         yield str(schema["description"]) if "description" in schema else ""
+        if "enum" in schema:
+            yield f"One of: {', '.join(f'`{value}`' for value in schema['enum'])}."
+            continue
         yield table(
             ("Field", "Type", "Meaning"),
-            [(f"`{field}`", rules(inner), _meaning(name, field, inner)) for field, inner in schema["properties"].items()],
+            [
+                (f"`{field}`", rules(inner), _meaning(name, field, inner))
+                for field, inner in schema["properties"].items()
+            ],
         )
 
 
 _INTRO: Final = """
 # API reference
 
-The same as a machine reads it: [openapi.json](openapi.json). A running service shows it at `/docs`, and serves it at `/openapi.json`.
+The same for tools: [openapi.json](openapi.json). A running service shows it at `/docs`, and serves it at
+`/openapi.json`.
 
 ## In general
 
-- **Credential.** Every endpoint asks for `Authorization: Bearer <API key or JWT>`; an API key may also stand there without the word
-  `Bearer`. The scope `admin` implies all others. The examples take the key from the environment variable `SLUICE_API_KEY`.
-- **Envelope.** Every reply is JSON: `status` (`SUCCESS` or `ERROR`), `message`, then `data` or `errors`, and `timestamp`. Lists of
-  contexts, files and API keys also have `pagination`.
-- **Bodies.** JSON bodies are at most 65,536 bytes. Types are strict: `"10"` and `1.5` are no integers. Unknown fields are refused,
-  unknown query parameters and form fields are ignored. Null is accepted only where the rules say so.
+- **Credential.** Every endpoint needs `Authorization: Bearer <API key or JWT>`; an API key may also be sent without the
+  word `Bearer`. The scope `admin` includes all others. The examples take the key from the environment variable
+  `SLUICE_API_KEY`. The messages are open to everybody.
+- **Envelope.** Every reply is JSON: `status` (`SUCCESS` or `ERROR`), `message`, then `data` or `errors`, and
+  `timestamp`. Lists of contexts, files and API keys also have `pagination`.
+- **Bodies.** JSON bodies have at most 65,536 bytes. Types are strict: `"10"` and `1.5` are not integers. Unknown fields
+  are refused, unknown query parameters and form fields are ignored. Null is accepted only where the rules list it.
 - **Times** are ISO 8601 in UTC, with `Z`. **Ids** are opaque strings.
 - **Headers of every reply:** `Request-Id`. Of failures: `Sluice-Error-Code`, the code in the tables below.
-- **Any request** may also be answered with 400 when its framing is ambiguous (two `Content-Length`, say), and with 404 or 405 when there
-  is no such path or method. [All errors](../errors.md) are on a page of their own.
+- **Any request** may also get 400 if its framing is ambiguous (two `Content-Length`, for example), and 404 or 405 if
+  there is no such path or method. [All errors](../errors.md) are on a page of their own.
 
 ## Operations
 """
 
 _ELSEWHERE: Final = """
-## Besides
+## Other endpoints
 
-- `GET /health/live` answers 200 and `{"status": "up"}` as long as the process serves. `GET /health/ready` answers 200, or 503 when an
-  engine is down, with the state of each. Neither asks for a credential. [Operations](../operations.md#health) says more.
-- `GET /api/v1/downloads/{file_id}` and `HEAD /api/v1/downloads/{file_id}`, with `expires` and `signature`, are where download URLs of the local
-  store lead. The signature is the credential: a changed or expired link is 403 before the database is asked. The file comes as an attachment, with `ETag`, single
-  byte ranges (206, 416) and `If-None-Match` (304). Files in a bucket are downloaded from the bucket itself.
-- `GET /docs` shows this reference as a page to try things on; it loads nothing from elsewhere.
+- `GET /health/live` returns 200 and `{"status": "up"}` as long as the process serves. `GET /health/ready` returns 200,
+  or 503 if an engine is down, with the worst state; the operator's metrics token shows each engine. Neither needs a
+  credential. [Operations](../operations.md#health) has the details.
+- `GET /api/v1/downloads/{file_id}` and `HEAD /api/v1/downloads/{file_id}`, with `expires` and `signature`, are the
+  download URLs of the local store, and with `disposition=inline` those of files that a browser shows. The signature is the credential: a changed or expired link is 403 before a database
+  query. The file is sent as an attachment, with `ETag`, single byte ranges (206, 416) and `If-None-Match` (304). Files
+  in a bucket are downloaded from the bucket itself.
+- `GET /u/{token}` and `HEAD /u/{token}` are [the upload page](../uploads.md#let-people-upload-without-an-application) of an
+  upload token, `POST /u/{token}` takes plain HTML forms. The token is the credential. The answers are pages, in the
+  sender's language, or redirects (303).
+- `GET /static/sluice-upload.js` is [the element](../uploads.md#drop-in-an-element) for pages of any origin.
+- `GET /docs` shows this reference as a page with forms to try it; it loads nothing from other hosts.
 """

@@ -1,4 +1,4 @@
-"""JSON Schema in words: what a value may be. Which fields stand on which page is decided there."""
+"""JSON Schema in words: what a value may be."""
 
 import json
 from collections.abc import Mapping
@@ -6,11 +6,16 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-_BOUNDS = (("minimum", "at least"), ("maximum", "at most"), ("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"))
+_BOUNDS = (
+    ("minimum", "at least"),
+    ("maximum", "at most"),
+    ("exclusiveMinimum", "more than"),
+    ("exclusiveMaximum", "less than"),
+)
 
 
 def rules(schema: Schema) -> str:
-    """Answer type and bounds of a value, as `integer, 1 to 500`."""
+    """Return type and bounds of a value, such as `integer, 1 to 500`."""
     if "anyOf" in schema:
         return " or ".join(rules(option) for option in schema["anyOf"])
     if "$ref" in schema:
@@ -27,7 +32,7 @@ def rules(schema: Schema) -> str:
 
 
 def shown_default(schema: Schema) -> str:
-    """Answer the default of a field as it is sent, empty when it has none."""
+    """Return the default of a field in JSON, or an empty text."""
     return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
 
 

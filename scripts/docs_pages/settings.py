@@ -1,68 +1,94 @@
-"""`docs/settings.md`: every setting of the service. The settings themselves are declared in `sluice.settings`."""
+"""`docs/settings.md`: every setting of the service, grouped by purpose, as declared in `sluice.settings`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
+from typing import TypeAlias
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs_pages.markdown import made_from, page, table
 from docs_pages.schemas import Schema, rules
 from sluice.settings import Settings
 
+Row: TypeAlias = tuple[str, str, str, str]
+
+# The first setting of each section; the others follow in the order of the fields.
 _SECTIONS = {
-    "host": "Server",
-    "metrics_token": "Watching",
-    "database_url": "Database",
-    "storage_dir": "Storage and buckets",
-    "scanner": "Malware scanner",
-    "sandbox": "Sandbox of the checker",
-    "spool_memory_kb": "Uploads",
-    "rescan_per_second": "Worker and retention",
-    "jwt_issuer": "Tokens and credentials",
-    "drain_seconds": "Stopping",
+    "data_dir": "Start",
+    "public_url": "Give it a public address",
+    "database_url": "Use PostgreSQL",
+    "limiter": "Run several servers",
+    "storage_dir": "Store files in S3 or in a folder",
+    "bucket_endpoint_hosts": "Let tenants bring their own buckets",
+    "scanner": "Scan with clamd",
+    "oidc_issuer": "Sign in with OIDC",
+    "metrics_token": "Watch it",
+    "connections": "Set limits",
+    "purge_after_days": "Decide how long data are kept",
+    "sandbox": "Tune",
+    "failpoint": "Test recovery",
 }
-"""The first setting of each section; the others follow in the order of the catalogue."""
+
+# What most installations set. A reader should find these without the other sections.
+_MOST_USED = (
+    "data_dir",
+    "host",
+    "port",
+    "public_url",
+    "trusted_proxies",
+    "production",
+    "database_url",
+    "storage_url",
+    "scanner",
+    "clamd",
+    "limiter",
+    "redis_url",
+    "oidc_issuer",
+    "metrics_token",
+    "sandbox_workers",
+)
 
 _INTRO = """
 # Settings
 
-Every setting is read from the environment when a process starts. Its name is `SLUICE_` and the words in capitals. An empty
-environment is enough for one machine: each setting has a default that works there.
+Every setting is an environment variable, read when a process starts: `SLUICE_` and the name in capitals. All have a
+default that works on one machine, so an empty environment is enough to start.
 
-A value that is not of its kind ends the start with a sentence that names the setting. Unknown `SLUICE_*` variables are ignored.
-Lists are written with commas: `SLUICE_CLAMD=unix:/run/clamav/clamd.ctl,tcp:10.0.0.7:3310`. Booleans are `true` or `false`.
-A relative folder is below the folder in which the process was started.
+A wrong value ends the start with a sentence that names the setting. Unknown `SLUICE_*` variables are ignored.
+Lists are comma-separated: `SLUICE_CLAMD=unix:/run/clamav/clamd.ctl,tcp:10.0.0.7:3310`. Booleans are `true` or `false`.
+A relative folder is relative to the folder in which the process was started.
 """
 
 
 def settings_page() -> str:
-    """Answer the page."""
-    return page(made_from("src/sluice/settings.py"), _INTRO, *_sections())
-
-
-def env_name(field: str) -> str:
-    """Answer the environment variable of a setting."""
-    return f"SLUICE_{field.upper()}"
-
-
-def _sections() -> Iterator[str]:
+    """Return the page."""
     schemas = Settings.model_json_schema()["properties"]
-    fields = list(_fields(Settings))
-    starts = [at for at, (name, _) in enumerate(fields) if name in _SECTIONS]
+    fields = Settings.model_fields
+    rows = {
+        name: (f"`SLUICE_{name.upper()}`", _default(field), _values(schemas[name]), field.description or "")
+        for name, field in fields.items()
+    }
+    return page(
+        made_from("src/sluice/settings.py"),
+        _INTRO,
+        "## The most used",
+        _table(rows[name] for name in _MOST_USED),
+        *_sections(rows),
+    )
+
+
+def _sections(rows: Mapping[str, Row]) -> Iterator[str]:
+    names = list(rows)
+    starts = [at for at, name in enumerate(names) if name in _SECTIONS]
     if starts[:1] != [0] or len(starts) != len(_SECTIONS):
-        raise SystemExit("scripts/docs_pages/settings.py: a section begins with a setting that is not there")
-    for start, end in zip(starts, [*starts[1:], len(fields)], strict=True):
-        yield f"## {_SECTIONS[fields[start][0]]}"
-        rows = [
-            (f"`{env_name(name)}`", _default(field), _kind(schemas[name]), field.description or "")
-            for name, field in fields[start:end]
-        ]
-        yield table(("Variable", "Default", "Values", "Meaning"), rows)
+        raise SystemExit("scripts/docs_pages/settings.py: a section begins with a setting that does not exist")
+    for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
+        yield f"## {_SECTIONS[names[start]]}"
+        yield _table(rows[name] for name in names[start:end])
 
 
-def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    yield from model.model_fields.items()
+def _table(rows: Iterable[Row]) -> str:
+    return table(("Variable", "Default", "Values", "Meaning"), rows)
 
 
 def _default(field: FieldInfo) -> str:
@@ -77,20 +103,22 @@ def _default(field: FieldInfo) -> str:
             return f"`{int(number)}`"
         case PurePath() | int() | float() | str():
             return f"`{field.default}`"
-    raise SystemExit(f"scripts/docs_pages/settings.py: no words for the default {field.default!r}")
+    raise SystemExit(f"scripts/docs_pages/settings.py: no text for the default {field.default!r}")
 
 
-def _kind(schema: Schema) -> str:
-    """Answer what a value may be, without the null that stands for "not set"."""
+def _values(schema: Schema) -> str:
+    # Settings without a default may be null; "not set" is no value that a reader can write.
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    kind = " or ".join(_one_kind(option) for option in options)
-    return "URL" if kind == "secret" and schema["title"].endswith("Url") else kind
+    values = " or ".join(_values_of_option(option) for option in options)
+    return "URL" if values == "secret" and schema["title"].endswith("Url") else values
 
 
-def _one_kind(schema: Schema) -> str:
+def _values_of_option(schema: Schema) -> str:
     if schema.get("type") == "array":
         return "list"
     if "enum" in schema:
         return rules(schema)
-    words = {"path": "folder", "uri": "URL", "password": "secret"}
-    return words.get(schema.get("format", ""), "") or rules({k: v for k, v in schema.items() if not k.endswith("Length")})
+    formats = {"path": "folder", "uri": "URL", "password": "secret"}
+    return formats.get(schema.get("format", ""), "") or rules(
+        {key: value for key, value in schema.items() if not key.endswith("Length")}
+    )

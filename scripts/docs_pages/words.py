@@ -1,4 +1,4 @@
-"""Words of the API reference that the schemas do not hold: what each field means, and which errors stand behind a status."""
+"""Texts of the API reference that the schemas lack: the meaning of each field, and the errors behind a status."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,70 +6,142 @@ from typing import Final
 from sluice import errors
 from sluice.errors import SluiceError
 
+# The meaning of a field, by its name.
 FIELDS: Final[Mapping[str, str]] = {
+    "endpoint_id": "Id of the webhook endpoint.",
+    "delivery_id": "Id of the delivery.",
     "access_key_id": "In replies masked: the first and last four characters.",
+    "active_content": "Refuses macros, scripts and the like.",
+    "allow_animation": "Whether more than one frame is accepted.",
     "allowed_extensions": "Compared without their dot and without case. Empty allows all.",
     "api_key": "The key itself. It is shown in this reply only.",
     "api_key_id": "Identifier of the key.",
+    "archive": "Limits of archives.",
     "base_path": "Key prefix of every object written, without slashes at its ends. Fixed after creation.",
+    "blank": "How `reject_blank_files` acts where it is true.",
+    "bytes": "Fewest bytes of a file.",
+    "checks": "Every check that the rules name, in order.",
     "checksum": "`sha256:` and the hex digest of the stored bytes.",
+    "code": "The reason code.",
     "config_id": "Identifier of the bucket configuration.",
-    "content_type": "What the content is, not what the client claimed.",
+    "content_type": "Type of the content, not what the client claimed.",
+    "content_types": "Which types of content are accepted, as measured.",
     "context_id": "Identifier of the context.",
-    "context_key": "The name by which uploads are sent here. Fixed after creation.",
+    "context_key": "The name that uploads refer to. Fixed after creation.",
     "created_at": "UTC.",
     "default_bucket": "Name of the bucket at the provider. Fixed after creation.",
-    "deleted": "Says that it is done.",
-    "description": "For people.",
-    "display_name": "For people.",
-    "download_count": "How many download URLs were given out.",
+    "deleted": "Always true.",
+    "description": "Free text.",
+    "display_name": "Name to display.",
+    "document": "Accepted lengths of documents.",
+    "download_count": "Number of download URLs that were handed out.",
     "download_url": "Pre-signed: it needs no credential.",
-    "endpoint_url": "Another S3 service. Only hosts on the operator's list are taken.",
+    "duplicates": "Refuses a file that is stored in the context already.",
+    "duration_ms": "Milliseconds from the head of the request to the verdict.",
+    "encrypted": "Refuses what is protected by a password.",
+    "endpoint_url": "Another S3 service. Only hosts on the operator's list are accepted.",
+    "engines": "Versions of what judged the file.",
+    "expected": "What the rules ask for.",
     "expires_at": "UTC; null means never.",
     "expires_in_days": "Null means never.",
     "expires_in_seconds": "How long the URL works.",
+    "file": "The file itself.",
     "file_id": "Identifier of the file.",
+    "filename_pattern": "Accepted file names.",
+    "found": "What was measured.",
+    "image": "Accepted sizes of pictures.",
+    "integrity": "How `reject_corrupt_files` acts where it is true.",
     "is_active": "An inactive bucket takes no uploads; its files can still be downloaded.",
     "is_default": "Exactly one bucket of a tenant is the default.",
     "key_prefix": "The part of the key that is safe to show.",
-    "last_downloaded_at": "When the last download URL was given out, UTC.",
+    "last_downloaded_at": "When the last download URL was handed out, UTC.",
     "last_used_at": "UTC; written a few seconds after the use.",
+    "malware": "How `scan_for_viruses` acts where it is true.",
+    "max_duration_seconds": "Longest recording, in seconds.",
     "max_file_size_mb": "Megabytes of 1,048,576 bytes.",
+    "max_height": "Pixels.",
+    "max_members": "Most members, at all levels.",
+    "max_pages": "Most pages.",
+    "max_pixels": "Most pixels: width times height.",
+    "max_sheets": "Most sheets of a workbook.",
+    "max_slides": "Most slides of a presentation.",
+    "max_unpacked_bytes": "Most bytes of all members together, unpacked.",
     "max_uploads": "At most this many uploads pass the rule in any window.",
+    "max_width": "Pixels.",
+    "media": "Accepted lengths and codecs of recordings.",
     "metadata": "Free-form. A change replaces all of it.",
+    "min_height": "Pixels.",
+    "min_size_bytes": "Smallest accepted file.",
+    "min_width": "Pixels.",
     "mode": "Files of a `test` key count against no plan and are removed after a day.",
     "name": "A label.",
     "original_filename": "The name that was sent: its last path part, in Unicode NFC.",
+    "outcome": "The result.",
     "page": "Number of the page, from 1.",
     "page_size": "Items per page.",
-    "provider": "Kind of the store.",
+    "programs_in_archives": "Refuses archives with programs or scripts.",
+    "provider": "Type of the store.",
     "region": "Region of the bucket.",
-    "reject_blank_files": "Refuse files in which a reader would see nothing.",
-    "reject_corrupt_files": "Refuse files that are damaged, unsafe, or of another kind than their name says.",
-    "scan_for_viruses": "Refuse files in which the scanner names a threat, or which it could not scan completely.",
+    "reject_blank_files": "Reject files in which a reader would see nothing.",
+    "reject_corrupt_files": "Reject files that are damaged, unsafe, or of another format than their name claims.",
+    "report_id": "Identifier of the report, as the answer to the upload and its header `Sluice-Report-Id` give it.",
+    "retryable": "Whether the same file may pass later.",
+    "rules_version": "Version of the context's rules; each change of the context makes a new one.",
+    "scan_for_viruses": "Reject files in which the scanner finds a threat, or which it could not scan completely.",
     "scopes": "What the key may do. A caller cannot grant a scope that it lacks.",
     "secret_access_key": "Encrypted at rest, never returned.",
     "set_as_default": "Make this bucket the default. A tenant's first bucket always becomes it.",
+    "sha256": "Hash of the bytes, in hex; null if not all of them came.",
     "size_bytes": "Size of the stored bytes.",
-    "status": "State. `revoked` can never be undone.",
+    "status": "State. `revoked` is final.",
     "storage_config_id": "The bucket that uploads go to; null is the tenant's default bucket.",
-    "storage_path_template": "Literal text and `{tenant_id}` `{context_key}` `{file_id}` `{yyyy}` `{mm}` `{dd}` `{extension}` `{sha256}`.",
-    "storage_quota_mb": "Most stored megabytes of 1,048,576 bytes; null is unlimited.",
-    "storage_used_bytes": "Bytes of the stored files, and of uploads that are just being stored.",
+    "storage_path_template": (
+        "Literal text and `{tenant_id}` `{context_key}` `{file_id}` `{yyyy}` `{mm}` `{dd}` `{extension}` `{sha256}`."
+    ),
+    "storage_quota_mb": "Limit on stored megabytes of 1,048,576 bytes; null is unlimited.",
+    "storage_used_bytes": "Bytes of the stored files, and of uploads that are being stored.",
     "tenant_id": "The tenant that owns it.",
+    "token_id": "Identifier of the upload token.",
+    "token_prefix": "The beginning of the token, safe to show.",
     "total": "Items on all pages.",
     "total_pages": "0 when there is no item.",
     "updated_at": "UTC; null until the first change.",
     "upload_rate_limit": "Null means no limit.",
+    "upload_id": "Identifier of the upload, as `Location` ends.",
     "uploaded_by": "API key ID or user ID.",
     "uploaded_by_name": "Name of the key or the user at the time of the upload.",
     "window_seconds": "Length of the sliding window.",
 }
-"""What a field means, by its name."""
 
-_OF_A_FILE: Final = {"context_key": "The context that the file was uploaded into.", "metadata": "What was sent with the upload."}
+_OF_A_FILE: Final = {
+    "context_key": "The context that the file was uploaded into.",
+    "metadata": "What was sent with the upload.",
+}
+_OF_A_TOKEN: Final = {
+    "context": "The context_key of the one context that it uploads into.",
+    "expires_at": "UTC. From then on it is no credential.",
+    "max_files": "How many files can be stored with it.",
+    "files_stored": "Files that are stored, and those that are being stored.",
+    "status": "`spent`: all files are stored, or too many uploads began. Only an `active` token uploads.",
+    "end_user": "Who holds it, as the tenant names them.",
+    "created_by": "API key ID or user ID.",
+    "max_file_size_bytes": "Null: as the context.",
+    "allowed_origins": "The origins whose pages may use it.",
+    "methods": "How files may be sent.",
+    "redirect_ok": "For plain HTML forms.",
+    "redirect_error": "For plain HTML forms.",
+}
+_OF_AN_ENDPOINT: Final[Mapping[str, str]] = {
+    "endpoint_id": "Id of the endpoint.",
+    "url": "Where events are sent.",
+    "events": 'Types of the events that are sent, or `["*"]`.',
+    "contexts": "Only events of these contexts are sent, and those of none; empty: of every context.",
+    "description": "A note for people.",
+    "status": "Nothing is sent to a disabled endpoint.",
+}
 _OF_A_BUCKET: Final = {"name": "A label, unique within the tenant."}
 
+# Names with different meanings, by schema.
 IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "Uploaded": _OF_A_FILE,
     "FileItem": _OF_A_FILE,
@@ -79,6 +151,37 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "CreateKey": {"metadata": "Free-form."},
     "ContextOut": {"status": "An inactive context takes no uploads.", "metadata": "Free-form."},
     "KeyOut": {"metadata": "Free-form."},
+    "UploadTokenCreated": _OF_A_TOKEN | {"token": "The token itself. It is shown in this reply only."},
+    "UploadTokenItem": _OF_A_TOKEN,
+    "UploadTokenOut": _OF_A_TOKEN
+    | {
+        "allowed_extensions": "Compared without their dot and without case. Empty: as the context.",
+        "metadata": "Added to that of each file; wins over it.",
+        "files": "What became of the uploads with it, oldest first.",
+    },
+    "ResumableUploadOut": {
+        "length": "Size of the whole file, in bytes.",
+        "context": "The context_key.",
+        "expires_at": "UTC. Until then the bytes wait for the rest.",
+    },
+    "CorsOut": {"allowed_origins": "The origins whose pages may read answers to the tenant's keys."},
+    **dict.fromkeys(("EndpointOut", "EndpointSecret", "CreateEndpoint", "UpdateEndpoint"), _OF_AN_ENDPOINT),
+    "EndpointDeleted": {"endpoint_id": "Id of the endpoint.", "deleted": "It is gone, with its secret."},
+    "TestSent": {"endpoint_id": "Id of the endpoint.", "event_type": "The type of the event."},
+    "Recovered": {"endpoint_id": "Id of the endpoint."},
+    "EventOut": {"tenant_id": "The tenant."},
+    "DeliveryOut": {
+        "delivery_id": "Id of the delivery.",
+        "endpoint_id": "Id of the endpoint.",
+        "event_id": "Id of the event; the receiver gets it as `webhook-id`.",
+        "event_type": "Type of the event.",
+        "attempts": "How often it was sent.",
+        "next_attempt_at": "When it is sent next; null if it is not.",
+        "created_at": "When the event happened.",
+        "attempted_at": "When it was sent last.",
+        "duration_ms": "How long the last attempt took.",
+    },
+    "UploadTokenRevoked": {"status": "It can never be used again."},
     "ContextItem": {"status": "An inactive context takes no uploads."},
     "UpdateContext": {"status": "An inactive context takes no uploads."},
     "AddBucket": _OF_A_BUCKET | {"access_key_id": "Access key of the bucket."},
@@ -89,40 +192,62 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "is_active": "An inactive bucket takes no uploads. The default bucket cannot be made inactive.",
     },
 }
-"""Where one name means different things."""
 
 _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
 
+# The meaning of 409 on each endpoint.
 CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", "/api/v1/contexts"): (errors.ContextExists, errors.BucketInactive),
     ("patch", "/api/v1/contexts/{context_key}"): (errors.BucketInactive,),
-    ("post", "/api/v1/files/upload"): (errors.ContextInactive, errors.BucketInactive),
+    ("post", "/api/v1/files/upload"): (errors.ContextInactive, errors.BucketInactive, errors.IdempotencyKeyInUse),
+    ("post", "/api/v1/files/validate"): (errors.ContextInactive,),
+    ("post", "/api/v1/upload-tokens"): (errors.ContextInactive,),
+    ("post", "/api/v1/uploads"): (errors.ContextInactive, errors.BucketInactive),
+    ("patch", "/api/v1/uploads/{upload_id}"): (errors.UploadTakenOver, errors.ContextInactive, errors.BucketInactive),
+    ("delete", "/api/v1/uploads/{upload_id}"): (errors.UploadFinished,),
     ("post", _BUCKETS): (errors.BucketExists,),
     ("patch", f"{_BUCKETS}/{{config_id}}"): (errors.BucketExists, errors.DefaultBucketNeeded),
     ("post", f"{_BUCKETS}/{{config_id}}/set-default"): (errors.BucketInactive,),
     ("delete", f"{_BUCKETS}/{{config_id}}"): (errors.BucketBound,),
     ("patch", "/api/v1/api-keys/{api_key_id}"): (errors.KeyRevoked,),
+    ("post", "/api/v1/webhook-endpoints"): (errors.TooManyEndpoints,),
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/test"): (errors.EndpointDisabled,),
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): (errors.EndpointDisabled,),
 }
-"""What 409 means on each endpoint."""
 
+# Further notes on one endpoint.
 NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("post", "/api/v1/files/upload"): (
         "The fields may come in any order. Where the context has a rate limit, the reply carries `RateLimit-Limit`,"
-        " `RateLimit-Remaining` and `RateLimit-Reset` (seconds). [The way of an upload](../way-of-an-upload.md) tells what happens"
-        " in between, [the reason codes](../reasons.md) why a file was refused."
+        "`RateLimit-Remaining` and `RateLimit-Reset` (seconds). [The way of an upload](../way-of-an-upload.md) "
+        "describes what"
+        " happens in between, [the reason codes](../reasons.md) why a file was rejected, [retries](../uploads.md#retries)"
+        " what `Idempotency-Key` does. A key that was sent with something else gets 422 with the code"
+        " [`idempotency_key_reused`](../errors.md#idempotency_key_reused)."
     ),
     ("get", "/api/v1/files/{file_id}"): (
-        "Each call counts as one download. A URL of the local store stops working when the file is deleted; a URL of a bucket works until it expires."
+        "Each call counts as one download. A URL of the local store stops working when the file is deleted; a URL of "
+        "a bucket works until it expires."
     ),
     ("delete", "/api/v1/files/{file_id}"): (
-        "The file is gone for every later call, and its bytes leave the quota at once. Its object is removed by the worker after"
-        " [`SLUICE_PURGE_AFTER_DAYS`](../settings.md#worker-and-retention)."
+        "Every later call gets 404, and the quota is freed at once. The worker removes the object after"
+        " [`SLUICE_PURGE_AFTER_DAYS`](../settings.md#decide-how-long-data-are-kept)."
     ),
+    ("get", "/api/v1/messages/{locale}"): (
+        "The example shows a part. [The sender's sentences](../messages.md) describes the format and has every sentence. "
+        "The answer may be kept for an hour; with its `ETag` in `If-None-Match`, an unchanged catalogue gets 304. An "
+        "unknown locale gets 404, and `errors` names the known ones."
+    ),
+    ("get", "/api/v1/events"): "[Events and webhooks](../events.md) describes the feed and every type of event.",
+    ("post", "/api/v1/webhook-endpoints"): "[Events and webhooks](../events.md) shows how a signature is verified.",
+    ("post", "/api/v1/upload-tokens"): "[Uploading from a page](../uploads.md) shows how a token is used.",
+    ("post", "/api/v1/uploads"): "[Uploading from a page](../uploads.md#resumable-uploads) shows whole uploads.",
+    ("patch", "/api/v1/uploads/{upload_id}"): "A request with which bytes are still missing gets 204 without a body.",
     ("delete", f"{_BUCKETS}/{{config_id}}"): (
-        "Where live files were stored in the bucket, the message says how many. They now resolve to the default bucket."
+        "If the bucket held files, the message has their number. They now resolve to the default bucket."
     ),
 }
-"""What a reader of one endpoint should know besides."""
 
 ONLY_UPLOADS: Final = frozenset({errors.FileRejected, errors.LimitExceeded})
 ONLY_LINKS: Final = frozenset({errors.LinkRefused, errors.RangeUnsatisfiable})
+ONLY_CONSOLE: Final = frozenset({errors.CrossOrigin, errors.HttpsNeeded})

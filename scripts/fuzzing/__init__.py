@@ -1,1 +1,1 @@
-"""Parts of `scripts/fuzz.py`: the corpus, one run, one entry's process. What is fuzzed is in `sluice.formats`."""
+"""Parts of `scripts/fuzz.py`: the corpus, one run, and the process of one entry."""

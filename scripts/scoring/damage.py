@@ -1,43 +1,45 @@
-"""Damages an intact file in seven known ways, the same on every run, and says which of them a format cannot show."""
+"""Damage an intact file in seven repeatable ways, without those that its format cannot detect."""
 
 import random
 import zlib
 from collections.abc import Iterator
 from typing import Final
 
-PAGE: Final = b"<!DOCTYPE html>\n<html><head><title>504 Gateway Timeout</title></head><body>504 Gateway Timeout</body></html>\n"
+PAGE: Final = (
+    b"<!DOCTYPE html>\n<html><head><title>504 Gateway Timeout</title></head><body>504 Gateway Timeout</body></html>\n"
+)
 DAMAGES: Final = ("trunc50", "trunc95", "zero4k", "flip32", "html_prepend", "crlf", "wrongtype")
 TEXTS: Final = frozenset({"csv", "txt", "eml", "yaml", "html", "md", "json", "xml", "svg", "rtf"})
 
-_SMALLEST: Final = 64
-"""Bytes under which damage is not tried: half of almost nothing is often whole."""
+_MIN_BYTES: Final = 64
+"""Files of fewer bytes are not damaged: half of a tiny file is often intact."""
 _ZEROED: Final = 4096
 _FLIPPED: Final = 32
-_AS_GOOD: Final = ("trunc50", "trunc95", "flip32", "crlf")
-"""Damage that leaves text as good a text as before."""
-_UNSEEN: Final = {
-    **dict.fromkeys(("csv", "txt", "eml", "yaml"), _AS_GOOD),
-    **dict.fromkeys(("html", "md"), (*_AS_GOOD, "html_prepend")),
+_STILL_TEXT: Final = ("trunc50", "trunc95", "flip32", "crlf")
+"""Damage after which text is still valid text."""
+_UNDETECTABLE: Final = {
+    **dict.fromkeys(("csv", "txt", "eml", "yaml"), _STILL_TEXT),
+    **dict.fromkeys(("html", "md"), (*_STILL_TEXT, "html_prepend")),
     **dict.fromkeys(("json", "xml", "svg", "rtf"), ("crlf",)),
 }
 
 
 def damaged(data: bytes, kind: str, other: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield each damage that a file of this format could show, by its name; `other` is an intact file of another format."""
-    if len(data) < _SMALLEST:
+    """Yield name and content of each damage that this format can detect; `other` is an intact file of another format."""
+    if len(data) < _MIN_BYTES:
         return
     for name, bad in _all(data, other, random.Random(zlib.crc32(data))):  # noqa: S311  (repeatable damage, no secret)
-        if bad != data and name not in _UNSEEN.get(kind, ()):
+        if bad != data and name not in _UNDETECTABLE.get(kind, ()):
             yield name, bad
 
 
-def _all(data: bytes, other: bytes, chance: random.Random) -> Iterator[tuple[str, bytes]]:
+def _all(data: bytes, other: bytes, source: random.Random) -> Iterator[tuple[str, bytes]]:
     size = len(data)
     zeroed = min(_ZEROED, size // 3)
     start = size // 2 - zeroed // 2
     flipped = bytearray(data)
     for _ in range(_FLIPPED):
-        flipped[chance.randrange(size)] ^= chance.randrange(1, 256)
+        flipped[source.randrange(size)] ^= source.randrange(1, 256)
     yield "trunc50", data[: size // 2]
     yield "trunc95", data[: size * 95 // 100]
     yield "zero4k", data[:start] + bytes(zeroed) + data[start + zeroed :]

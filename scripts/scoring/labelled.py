@@ -1,4 +1,4 @@
-"""Reads a folder of labelled files: one JSON object per line of its `manifest.jsonl`. Judges nothing."""
+"""Read a folder of labelled files: one JSON object per line of its `manifest.jsonl`."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 MANIFEST: Final = "manifest.jsonl"
-_SAME: Final = {
+_ALIASES: Final = {
     "jpeg": "jpg",
     "tif": "tiff",
     "htm": "html",
@@ -17,23 +17,23 @@ _SAME: Final = {
     "aif": "aiff",
     "markdown": "md",
 }
-"""Names of formats under the name that the table has for them."""
+"""Other names of formats, with the name in the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One file and what is known of it."""
+    """One file and its labels."""
 
     path: Path
     format: str
     label: str
     tier: str = ""
     viewers: str = ""
-    """Of a PDF: `opens` when at least two of three viewers open it, `dead` when they do not."""
+    """For a PDF, `opens` when at least two of three viewers open it, else `dead`."""
 
     @property
     def is_quirky(self) -> bool:
-        """Whether the file breaks a rule, and readers read it all the same."""
+        """Whether the file breaks a rule of its format but common readers open it."""
         return self.tier == "quirky" or (self.label == "corrupt" and self.viewers == "opens")
 
     @property
@@ -43,7 +43,7 @@ class Labelled:
 
 
 def read_folder(folder: Path) -> dict[str, list[Labelled]]:
-    """Answer the files of a folder by their format. Raises `FileNotFoundError` without a manifest and `ValueError` for a line that is none."""
+    """Return the files of a folder by format. Raises `FileNotFoundError` without a manifest, `ValueError` for a bad line."""
     by_format: dict[str, list[Labelled]] = {}
     for labelled in _rows(folder):
         by_format.setdefault(labelled.format, []).append(labelled)
@@ -61,4 +61,4 @@ def _rows(folder: Path) -> Iterator[Labelled]:
             label = row["label"]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"line {number} of the manifest is no label: {error}") from error
-        yield Labelled(path, _SAME.get(kind, kind), label, row.get("tier") or "", row.get("viewers") or "")
+        yield Labelled(path, _ALIASES.get(kind, kind), label, row.get("tier") or "", row.get("viewers") or "")

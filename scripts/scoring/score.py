@@ -1,4 +1,4 @@
-"""Scores the files of one format, in a process of their own. How the scores are shown is in `table.py`."""
+"""Score the files of one format in a process of their own."""
 
 import contextlib
 import multiprocessing
@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from scoring import samples
 from scoring.damage import damaged
 from scoring.labelled import Labelled
-from sluice.formats.check import check_file
-from sluice.formats.verdict import Finding, Outcome, Report
+from sluice_inspect.inspection import inspect_file
+from sluice_inspect.report import Finding, Outcome, Report
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _FORMAT_SECONDS: Final = 3600
 _BOMB_SECONDS: Final = 60
 SHOWN: Final = ", shown"
-"""Behind the name of damage to files that do not keep their samples as they are."""
-_MOST_MS: Final = 1000
-_MOST_MIB: Final = 256
+"""Suffix of the name of damage to files with compressed samples."""
+_MAX_MS: Final = 1000
+_MAX_MIB: Final = 256
 
 
 @dataclass(slots=True)
 class Score:
-    """Hits and tries by question, the files that were misjudged, and what it cost."""
+    """Hits and tries by question, notes on misjudged files, and the costs."""
 
     tried: Counter[str] = field(default_factory=Counter)
     hit: Counter[str] = field(default_factory=Counter)
@@ -40,17 +40,17 @@ class Score:
     milliseconds: list[float] = field(default_factory=list)
     peak_mib: int = 0
     bombs: list[tuple[float, int]] = field(default_factory=list)
-    """Milliseconds of processor time and MiB of each bomb."""
+    """CPU milliseconds and MiB of each bomb."""
 
     def count(self, question: str, *, hit: bool, note: str = "") -> None:
-        """Count one answer to a question, and keep the note when there is one."""
+        """Count one result for a question, and keep the note if there is one."""
         self.tried[question] += 1
         self.hit[question] += hit
         if note:
             self.notes.append(f"{question}: {note}")
 
     def add(self, other: "Score") -> None:
-        """Count another format's answers in."""
+        """Add the score of another format."""
         self.tried += other.tried
         self.hit += other.hit
         self.milliseconds += other.milliseconds
@@ -59,37 +59,39 @@ class Score:
 
 
 def score_apart(files: list[Labelled], other: bytes) -> Score:
-    """Score in a process of its own: its peak memory is this format's, and a crash costs this format alone."""
-    return _apart(lambda: _score(files, other), _FORMAT_SECONDS) or Score(notes=["the checker died"])
+    """Score in a separate process: its peak memory is this format's, and a crash affects only this format."""
+    return _in_child(lambda: _score(files, other), _FORMAT_SECONDS) or Score(notes=["the checker died"])
 
 
-def _apart(work: Callable[[], _Answer], seconds: float) -> _Answer | None:
-    """Answer what `work` answers in a child, or None when it dies or takes too long."""
+def _in_child(work: Callable[[], _Result], seconds: float) -> _Result | None:
+    """Return the result of `work` in a child process, or None when it dies or takes too long."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_work_and_send, args=(work, sender))
     child.start()
     sender.close()
-    answer: _Answer | None = None
+    result: _Result | None = None
     with contextlib.suppress(EOFError):
         if receiver.poll(seconds):
-            answer = receiver.recv()
+            result = receiver.recv()
     child.kill()
     child.join()
-    return answer
+    return result
 
 
 def _work_and_send(work: Callable[[], object], sender: "Connection") -> None:
-    with contextlib.suppress(OSError):  # where it cannot be reset, a child's peak begins with its parent's
+    with contextlib.suppress(OSError):  # if it cannot be reset, a child's peak starts at its parent's
         Path("/proc/self/clear_refs").write_text("5", "ascii")
     sender.send(work())
 
 
 def _peak_mib() -> int:
-    """Answer the most memory that this process had, those of its parent before the fork left out where the system can tell."""
+    """Return the peak memory of this process, without its parent's peak before the fork if the system can tell."""
     status = Path("/proc/self/status")
     if status.is_file():
-        return next(int(line.split()[1]) // 1024 for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM"))
+        return next(
+            int(line.split()[1]) // 1024 for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM")
+        )
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
@@ -109,7 +111,7 @@ def _score(files: list[Labelled], other: bytes) -> Score:
 
 
 def _score_file(labelled: Labelled, score: Score) -> None:
-    report = check_file(labelled.path)
+    report = inspect_file(labelled.path)
     score.milliseconds.append(report.ms)
     refused = _is_refused(report)
     note = f"{labelled.path.name} ({labelled.tier}): {report.outcome} {report.finding or ''} {report.detail or report.blank_detail}"
@@ -129,37 +131,41 @@ def _score_file(labelled: Labelled, score: Score) -> None:
 
 
 def _score_bomb(labelled: Labelled, score: Score) -> None:
-    """Check a bomb in a child of its own, since its memory is the question. Contained is one that is judged within the bounds."""
+    """Check a bomb in a separate child to measure its memory. It is contained when it is judged within the limits."""
 
     def check() -> tuple[Report, float, int]:
         began = time.process_time()
-        report = check_file(labelled.path)
+        report = inspect_file(labelled.path)
         return report, 1000 * (time.process_time() - began), _peak_mib()
 
-    report, ms, mib = _apart(check, _BOMB_SECONDS) or (None, 0.0, 0)
+    report, ms, mib = _in_child(check, _BOMB_SECONDS) or (None, 0.0, 0)
     caught = report is not None and (_is_refused(report) or report.integrity is Outcome.TOO_COMPLEX)
-    said = f"{report.outcome} {report.finding or ''} {report.detail}, {ms:.0f} ms, {mib} MiB" if report else "the checker died"
-    contained = report is not None and ms <= _MOST_MS and mib <= _MOST_MIB
-    score.count("bomb", hit=caught, note="" if caught else f"{labelled.path.name}: {said}")
-    score.count("contained", hit=contained, note="" if contained else f"{labelled.path.name}: {said}")
+    summary = (
+        f"{report.outcome} {report.finding or ''} {report.detail}, {ms:.0f} ms, {mib} MiB"
+        if report
+        else "the checker died"
+    )
+    contained = report is not None and ms <= _MAX_MS and mib <= _MAX_MIB
+    score.count("bomb", hit=caught, note="" if caught else f"{labelled.path.name}: {summary}")
+    score.count("contained", hit=contained, note="" if contained else f"{labelled.path.name}: {summary}")
     if report is not None:
         score.bombs.append((ms, mib))
 
 
 def _is_refused(report: Report) -> bool:
-    """Answer whether the integrity rule would refuse the file; blankness is scored apart."""
+    """Return whether the integrity rule would reject the file; blank files are scored separately."""
     return report.integrity is Outcome.CORRUPT or report.finding is not None
 
 
 def _score_damage(labelled: Labelled, other: bytes, score: Score) -> None:
     intact = labelled.path.read_bytes()
-    shows = not samples.are_kept(labelled.format, intact)
+    detectable = not samples.are_uncompressed(labelled.format, intact)
     for name, bad in damaged(intact, labelled.format, other):
         with tempfile.NamedTemporaryFile(suffix=labelled.path.suffix or f".{labelled.format}") as file:
             file.write(bad)
             file.flush()
-            report = check_file(os.fspath(file.name))
+            report = inspect_file(os.fspath(file.name))
         found = _is_refused(report) or report.blank
         score.count(name, hit=found, note="" if found else labelled.path.name)
-        if shows:
+        if detectable:
             score.count(name + SHOWN, hit=found)

@@ -1,4 +1,4 @@
-"""Prints scores: a line per format, and the figures that the service promises. Scores nothing."""
+"""Print scores: a line per format, and the totals that the documentation states."""
 
 import statistics
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ COLUMNS: Final = ("clean", "quirky", "locked", "corrupt", "bomb", *DAMAGES, "bla
 
 
 def print_heading() -> None:
-    """Print what the columns are."""
+    """Print the column headings."""
     print("wrongly refused: clean, quirky, locked, twin (as blank). Found: all others. Each as hits/tries.")
     print(f"{'':7}", *(f"{name[:8]:>8}" for name in COLUMNS), f"{'ms p50':>7} {'p99':>7} {'MiB':>5}")
 
@@ -26,7 +26,10 @@ def print_score(name: str, score: Score) -> None:
 
 
 def print_figures(scores: Mapping[str, Score]) -> None:
-    """Print the figures over all formats. Binary formats are judged by damage; of raw samples no format can tell that they were changed."""
+    """Print the totals over all formats; damage counts for binary formats only.
+
+    No format can detect changes to uncompressed samples, so those files are also left out in a line of their own.
+    """
     total = _sum(scores, frozenset())
     binary = _sum(scores, TEXTS)
     print()
@@ -47,7 +50,9 @@ def print_figures(scores: Mapping[str, Score]) -> None:
     _figure("bombs: refused", total, "bomb")
     _figure("bombs: judged within 1 s of processor time and 256 MiB", total, "contained")
     if total.bombs:
-        print(f"slowest bomb {max(ms for ms, _ in total.bombs):.0f} ms, largest {max(mib for _, mib in total.bombs)} MiB")
+        print(
+            f"slowest bomb {max(ms for ms, _ in total.bombs):.0f} ms, largest {max(mib for _, mib in total.bombs)} MiB"
+        )
 
 
 def _sum(scores: Mapping[str, Score], without: frozenset[str]) -> Score:
