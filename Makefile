@@ -1,7 +1,9 @@
 # One command to run, one to test; `make help` lists the rest. PYTHON chooses the interpreter, 3.11 or newer.
 PYTHON ?= python3
 export PYTHON
-BIN := .venv/bin
+VENV ?= .venv
+export VENV
+BIN := $(VENV)/bin
 FOLDER ?= ../shared/corpus
 WORKERS ?= 3
 KILLS ?= 9
@@ -9,10 +11,22 @@ EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
 # the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
-CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication bucket_deletion bucket_routing buckets concurrency context_rules contexts corpus downloads envelope equal_times files limits openapi remembered scopes tenants_apart upload upload_rules upload_wire))
+CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing bucket_deletion bucket_routing buckets concurrency context_rules contexts corpus downloads envelope files limits openapi scopes snapshot_cache tenant_isolation upload upload_rules upload_streaming))
+# the tests of pure code: they start no server and no process, and use no fixture of conftest.py (tests/architecture/test_quick.py)
+QUICK := \
+  tests/test_access.py \
+  tests/api_keys/test_key_secret.py \
+  tests/contexts/test_base_path.py tests/contexts/test_templates.py \
+  tests/http1/test_multipart.py tests/http1/test_require_one_reading.py \
+  tests/files/test_links.py tests/files/test_transitions.py \
+  tests/identity/test_claims.py tests/identity/test_jwks.py tests/identity/test_key_cache.py tests/identity/test_tokens.py \
+  tests/inspection/test_report.py tests/inspection/test_samples.py \
+  tests/kit/test_byte_budget.py tests/kit/test_cipher.py tests/kit/test_disposition.py tests/kit/test_fair_queue.py tests/kit/test_keyring_file.py tests/kit/test_read_through_cache.py tests/kit/test_secret_files.py tests/kit/test_strict_json.py tests/kit/test_throttle.py \
+  tests/uploads/test_examine.py tests/uploads/test_names.py tests/uploads/test_rules.py tests/uploads/test_slots.py tests/uploads/test_snapshot.py tests/uploads/test_spool.py \
+  tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types imports format lock verdicts fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix bench bench-scale bench-scanner
+.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +34,17 @@ help: ## List the targets
 run: venv ## Serve on 127.0.0.1:8000 (SLUICE_HOST, SLUICE_PORT), data in .data (SLUICE_DATA_DIR); Ctrl-C drains
 	@$(BIN)/sluice serve
 
+quick: venv-dev ## Run the unit tests of pure code, without any server (seconds)
+	@$(BIN)/python -m pytest -q -p no:cacheprovider --noconftest $(QUICK) $(ARGS)
+
+pythons: ## Run the unit tests on every supported Python that is installed (3.11 and newer; TARGET=test for the whole suite)
+	@bash scripts/pythons.sh $(or $(TARGET),quick)
+
 test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' for a part of it)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/formats/test_same_verdicts.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audited.py $(ARGS)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/inspection/differential tests/inspection/test_repeated_inspection.py tests/inspection/test_growth.py tests/inspection/threats/test_rtf_objects.py tests/inspection/threats/test_mail.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audit_log.py $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 
@@ -54,10 +74,16 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
 	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz_edge.py $(ARGS)
 
+differential: venv-dev servers ## Compare accepted archives with other readers, half an hour each (ARGS="tar --seconds 60")
+	@$(BIN)/python scripts/differential.py $(ARGS)
+
+differential-readings: venv-dev ## Compare the readings of RTF objects and mails with second readers, SECONDS_EACH (15 minutes: 900)
+	@cd scripts && for reader in rtf mail; do ../$(BIN)/python -m fuzzing.readings $$reader $(SECONDS_EACH) || exit 1; done
+
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
 	$(BIN)/ruff check src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/edge tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/engines/identity tests/engines/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/http1 tests/buckets tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/identity tests/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh
@@ -93,20 +119,29 @@ state-machine: venv-dev servers ## Let two tenants use the whole API in 500 rand
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)
 	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py $(ARGS)
 
-bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--json FILE")
+bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--against CHECKOUT", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "soak", "start" or "throughput"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "replay", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)
 
+browsers: venv-dev servers ## Run every proof in a real browser: the upload page, the element, pages of other origins
+	@$(BIN)/python -m pytest -n 0 $(addprefix tests/browser/,test_upload_page.py element.py origins.py resumable.py) $(ARGS)
+
+screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/images)
+	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py $(ARGS)
+
+gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Debian: chromium)
+	@$(BIN)/python scripts/gallery.py
+
 docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py
 
 clean: ## Remove what the other targets made, but never the data in .data
-	rm -rf .venv .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-* .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:
