@@ -130,7 +130,7 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "smuggling.html": "The web page builds a file in a script and offers it as a download.",
     "archive.program": "A member of the archive is a program, by its bytes or its name.",
     "archive.script": "A member of the archive is a script, by its bytes or its name.",
-    "archive.disguised": "A member of the archive has the name of a document, picture or recording, and is a program, a "
+    "archive.disguised": "A member of the archive has the name of a document, picture or recording and is a program, a "
     "script, a shortcut or a text.",
     "archive.shortcut": "A member of the archive is a shortcut, by its bytes or its name.",
 })  # fmt: skip

@@ -14,11 +14,11 @@ _GMAIL: Final = (
 )
 _OUTLOOK: Final = (
     "ade adp app application appref-ms asp aspx asx bas bat bgi cab cdxml cer chm cmd cnt com cpl crt csh der diagcab"
-    " exe fxp gadget grp hlp hpj hta htc img inf ins iso isp its jar jnlp js jse ksh lnk mad maf mag mam maq mar mas mat"
-    " mau mav maw mcf mda mdb mde mdt mdw mdz msc msh msh1 msh1xml msh2 msh2xml mshxml msi msp mst msu ops osd pcd pif"
-    " pl plg prg printerexport ps1 ps1xml ps2 ps2xml psc1 psc2 psd1 psdm1 pssc py pyc pyo pyw pyz pyzw reg scf scr sct"
-    " settingcontent-ms shb shs theme udl url vb vbe vbp vbs vhd vhdx vsmacros vsw webpnp website ws wsb wsc wsf wsh"
-    " xbap xll xnk"
+    " exe fxp gadget grp hlp hpj hta htc img inf ins iso isp its jar jnlp js jse ksh lnk mad maf mag mam maq mar mas"
+    " mat mau mav maw mcf mda mdb mde mdt mdw mdz msc msh msh1 msh1xml msh2 msh2xml mshxml msi msp mst msu ops osd pcd"
+    " pif pl plg prg printerexport ps1 ps1xml ps2 ps2xml psc1 psc2 psd1 psdm1 pssc py pyc pyo pyw pyz pyzw reg scf scr"
+    " sct settingcontent-ms shb shs theme udl url vb vbe vbp vbs vhd vhdx vsmacros vsw webpnp website ws wsb wsc wsf"
+    " wsh xbap xll xnk"
 )
 # What Windows, macOS and Linux run or follow as well, and no mail client lists.
 _OTHERS: Final = (

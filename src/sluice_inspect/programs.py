@@ -53,8 +53,9 @@ _CODE: Final = re.compile(
     rb"ActiveXObject|\bWScript\b|\bCreateObject\s*\(|\bGetObject\s*\(|\bpowershell\b|\bpwsh\b|\bmshta\b|\brundll32\b"
     rb"|\bregsvr32\b|\bcertutil\b|\bbitsadmin\b|\bmsiexec\b|\bInvoke-\w+|\biex\b|\bNew-Object\s|\bStart-Process\b"
     rb"|\bcmd(?:\.exe)?\s+/[ckv]|@?\becho\s+off\b|<\?(?:php\b|=)|<script[\s>]|<hta:|<(?:job|package|scriptlet)[\s>]"
-    rb"|\beval\s*\(|\bfunction\s*\w*\s*\(|\b(?:var|let|const)\s+[\w$]+\s*=|\bDim\s+\w|\bSub\s+\w+|\bOn\s+Error\s+Resume\b"
-    rb"|\bimport\s+(?:os|sys|subprocess|socket)\b|\brequire\s*\(|Windows Registry Editor|\$\w+\s*=\s*\S|=>\s*\{",
+    rb"|\beval\s*\(|\bfunction\s*\w*\s*\(|\b(?:var|let|const)\s+[\w$]+\s*=|\bDim\s+\w|\bSub\s+\w+"
+    rb"|\bOn\s+Error\s+Resume\b|\bimport\s+(?:os|sys|subprocess|socket)\b|\brequire\s*\(|Windows Registry Editor"
+    rb"|\$\w+\s*=\s*\S|=>\s*\{",
     re.IGNORECASE,
 )
 _ARCHIVE_MAGICS: Final = (
@@ -152,7 +153,7 @@ def _kind_of(head: bytes) -> str | None:
 
 @dataclass(slots=True)
 class ProgramCount:
-    """How many programs, scripts and shortcuts were seen, how they were recognised, and whether anything was disguised."""
+    """How many programs, scripts and shortcuts were seen, how they were recognised, whether any was disguised."""
 
     counts: dict[str, int] = field(default_factory=lambda: {PROGRAM: 0, SCRIPT: 0, SHORTCUT: 0})
     kinds: set[str] = field(default_factory=set)

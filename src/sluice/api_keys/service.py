@@ -71,7 +71,7 @@ class ApiKeys:
         async with self._database.transaction(by.tenant_id) as connection:
             await repository.add(connection, key, issued.secret_hash)
             await append(connection, by, key.api_key_id, now)
-            await outbox.add(connection, by.tenant_id, ApiKeyCreated(**_told(key)), now)
+            await outbox.add(connection, by.tenant_id, ApiKeyCreated(**_public_fields(key)), now)
         return Issued(key, issued.text)
 
     async def authenticate(self, text: str, *, since: float | None = None) -> Cached[Principal]:
@@ -147,7 +147,7 @@ class ApiKeys:
             if key is not None:
                 await append(connection, by, api_key_id, now)
                 if key.status == "revoked":  # a revoked key is never changed again
-                    await outbox.add(connection, by.tenant_id, ApiKeyRevoked(**_told(key)), now)
+                    await outbox.add(connection, by.tenant_id, ApiKeyRevoked(**_public_fields(key)), now)
         if key is not None:
             return key
         revoked = await self.get(by.tenant_id, api_key_id)
@@ -179,7 +179,7 @@ def require_grantable(principal: Principal, scopes: Sequence[str]) -> None:
             raise ScopeMissing(scope.value)
 
 
-def _told(key: ApiKey) -> dict[str, Any]:
+def _public_fields(key: ApiKey) -> dict[str, Any]:
     return {name: getattr(key, name) for name in ("api_key_id", "name", "key_prefix", "scopes", "expires_at")}
 
 

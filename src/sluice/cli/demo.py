@@ -58,8 +58,8 @@ _NAMES: Final = (
     "Страховой полис.pdf",
     "תעודת ביטוח.pdf",
     (
-        "Kostenvoranschlag Autohaus Müller & Söhne, Filiale Nord, zweite Fassung nach Rücksprache mit dem Sachverständigen"
-        " vom 3. November (endgültig, unterschrieben, bitte nur diese verwenden).pdf"
+        "Kostenvoranschlag Autohaus Müller & Söhne, Filiale Nord, zweite Fassung nach Rücksprache mit dem"
+        " Sachverständigen vom 3. November (endgültig, unterschrieben, bitte nur diese verwenden).pdf"
     ),
 )
 
@@ -156,7 +156,10 @@ def _pdf(text: str) -> bytes:
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
         "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        (
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R"
+            " /Resources << /Font << /F1 5 0 R >> >> >>"
+        ),
         f"<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream",
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     )

@@ -1,4 +1,4 @@
-"""`sluice secrets`: rotate the key that seals credentials of buckets and secrets of webhooks, and retire old keys. `kit.cipher` seals."""
+"""`sluice secrets`: rotate the key that seals secrets of buckets and webhooks, and retire old keys."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
@@ -18,7 +18,7 @@ group = group_of("Change the key that seals credentials of buckets and secrets o
 
 @group.command()
 def rotate() -> None:
-    """Make a new key, seal every bucket's credentials and webhook's secrets with it, and keep the old keys until **sluice secrets retire**.
+    """Make a new key, seal all secrets of buckets and webhooks with it, keep old keys until **sluice secrets retire**.
 
     Running servers need no restart: they read the new key from the keyring file. If several machines have copies of
     that file, copy it to all of them before the old keys are retired. After an interrupted rotation, run this again:

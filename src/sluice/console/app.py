@@ -59,7 +59,7 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Screen:
     """A page, or a form that it sends: who may use it, and the audit action of a form that changes something."""
 
     method: str
@@ -71,45 +71,45 @@ class Page:
 
 
 # Every page of a signed-in user. None is any user.
-PAGES: Final[Sequence[Page]] = (
-    Page("GET", "/console", None, overview.home),
-    Page("POST", "/console/logout", None, login.logout, "console.signed_out"),
-    Page("GET", "/console/overview", Scope.METADATA, overview.show),
-    Page("GET", "/console/files", Scope.METADATA, files.show_list),
-    Page("GET", "/console/files.csv", Scope.METADATA, files.export),
-    Page("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
-    Page("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
-    Page("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
-    Page("GET", "/console/rejections", Scope.METADATA, rejections.show_groups),
-    Page("GET", "/console/reports", Scope.METADATA, rejections.show_list),
-    Page("GET", "/console/reports/{report_id}", Scope.METADATA, rejections.show),
-    Page("GET", "/console/quarantine", Scope.ADMIN, quarantine.show_list),
-    Page("POST", "/console/quarantine/{file_id}/release", Scope.ADMIN, quarantine.release, "file.released"),
-    Page("GET", "/console/contexts", None, contexts.show_list),
-    Page("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
-    Page("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
-    Page("GET", "/console/contexts/{context_key}", None, contexts.show),
-    Page("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
-    Page("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
-    Page("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
-    Page("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
-    Page("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
-    Page("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
-    Page("GET", "/console/buckets/{config_id}", Scope.ADMIN, buckets.show),
-    Page("POST", "/console/buckets/{config_id}/default", Scope.ADMIN, buckets.make_default, "bucket.made_default"),
-    Page("POST", "/console/buckets/{config_id}/change", Scope.ADMIN, buckets.change, "bucket.changed"),
-    Page("POST", "/console/buckets/{config_id}/delete", Scope.ADMIN, buckets.delete, "bucket.deleted"),
-    Page("GET", "/console/keys", Scope.ADMIN, keys.show_list),
-    Page("GET", "/console/keys/new", Scope.ADMIN, keys.show_new),
-    Page("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
-    Page("POST", "/console/keys/{api_key_id}/status", Scope.ADMIN, keys.change_status, "api_key.changed"),
-    Page("GET", "/console/tokens", Scope.ADMIN, keys.show_tokens),
-    Page("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
-    Page("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
-    Page("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
-    Page("GET", "/console/integrate", None, integrate.show),
-    Page("GET", "/console/audit", Scope.ADMIN, audit.show_list),
-    Page("GET", "/console/audit.csv", Scope.ADMIN, audit.export),
+PAGES: Final[Sequence[Screen]] = (
+    Screen("GET", "/console", None, overview.home),
+    Screen("POST", "/console/logout", None, login.logout, "console.signed_out"),
+    Screen("GET", "/console/overview", Scope.METADATA, overview.show),
+    Screen("GET", "/console/files", Scope.METADATA, files.show_list),
+    Screen("GET", "/console/files.csv", Scope.METADATA, files.export),
+    Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
+    Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
+    Screen("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
+    Screen("GET", "/console/rejections", Scope.METADATA, rejections.show_groups),
+    Screen("GET", "/console/reports", Scope.METADATA, rejections.show_list),
+    Screen("GET", "/console/reports/{report_id}", Scope.METADATA, rejections.show),
+    Screen("GET", "/console/quarantine", Scope.ADMIN, quarantine.show_list),
+    Screen("POST", "/console/quarantine/{file_id}/release", Scope.ADMIN, quarantine.release, "file.released"),
+    Screen("GET", "/console/contexts", None, contexts.show_list),
+    Screen("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
+    Screen("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
+    Screen("GET", "/console/contexts/{context_key}", None, contexts.show),
+    Screen("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
+    Screen("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
+    Screen("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
+    Screen("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
+    Screen("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
+    Screen("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
+    Screen("GET", "/console/buckets/{config_id}", Scope.ADMIN, buckets.show),
+    Screen("POST", "/console/buckets/{config_id}/default", Scope.ADMIN, buckets.make_default, "bucket.made_default"),
+    Screen("POST", "/console/buckets/{config_id}/change", Scope.ADMIN, buckets.change, "bucket.changed"),
+    Screen("POST", "/console/buckets/{config_id}/delete", Scope.ADMIN, buckets.delete, "bucket.deleted"),
+    Screen("GET", "/console/keys", Scope.ADMIN, keys.show_list),
+    Screen("GET", "/console/keys/new", Scope.ADMIN, keys.show_new),
+    Screen("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
+    Screen("POST", "/console/keys/{api_key_id}/status", Scope.ADMIN, keys.change_status, "api_key.changed"),
+    Screen("GET", "/console/tokens", Scope.ADMIN, keys.show_tokens),
+    Screen("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
+    Screen("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
+    Screen("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
+    Screen("GET", "/console/integrate", None, integrate.show),
+    Screen("GET", "/console/audit", Scope.ADMIN, audit.show_list),
+    Screen("GET", "/console/audit.csv", Scope.ADMIN, audit.export),
 )
 
 # Pages of a browser that is not signed in yet
@@ -167,7 +167,7 @@ def _route(
     return route
 
 
-async def _serve_page(request: Request, *, pages: dict[str, Page], templates: Templates) -> Response:
+async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: Templates) -> Response:
     page = pages["GET" if request.method == "HEAD" else request.method]
     services: ApiServices = request.app.state.services
     if page.method == "POST" and not is_same_origin(request):

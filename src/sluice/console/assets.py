@@ -19,7 +19,7 @@ _PREFIX: Final = "/console/static"
 
 
 @dataclass(frozen=True, slots=True)
-class Asset:
+class ConsoleAsset:
     """A file that every browser may keep for ever, since a changed one has another address."""
 
     path: str
@@ -27,13 +27,13 @@ class Asset:
     media_type: str
 
 
-def _load() -> Mapping[str, Asset]:
+def _load() -> Mapping[str, ConsoleAsset]:
     found = {}
     for entry in sorted(files("sluice.console").joinpath("static").iterdir(), key=lambda entry: entry.name):
         stem, dot, extension = entry.name.rpartition(".")
         content = entry.read_bytes()
         path = f"{_PREFIX}/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{extension}"
-        found[entry.name] = Asset(path, content, _TYPES[dot + extension])
+        found[entry.name] = ConsoleAsset(path, content, _TYPES[dot + extension])
     return MappingProxyType(found)
 
 

@@ -8,9 +8,10 @@
                   ▼                                     ▼
                 GONE ────────▶ purge: no row ◀─────── DELETED
 
-Each change is one conditional update, with its event in the same transaction: of two that compete, one finds the row in its source state and the other changes
-nothing. So a fenced upload can never become stored, and nothing is released twice. Reserve and record are on the path
-of every upload: their SQL is in `uploads.sql_postgres` and `uploads.sql_sqlite`.
+Each change is one conditional update, with its event in the same transaction: of two that compete, one finds the row in
+its source state and the other changes nothing. So a fenced upload can never become stored, and nothing is released
+twice. Reserve and record are on the path of every upload: their SQL is in `uploads.sql_postgres` and
+`uploads.sql_sqlite`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +117,7 @@ async def purge(connection: Connection, owned: Sequence[tuple[str, str]]) -> Non
     """
     purged = await repository.delete_rows(connection, owned, TRANSITIONS[Change.PURGE].sources)
     # Those that were never stored are told nobody of.
-    told = [(row.tenant_id, FilePurged(**_told(row))) for row in purged if row.state == FileState.DELETED]
+    told = [(row.tenant_id, FilePurged(**_event_fields(row))) for row in purged if row.state == FileState.DELETED]
     await outbox.add_all(connection, told)
 
 
@@ -144,7 +145,9 @@ async def record_rescan(
     if row.quarantined_at is None:
         return "released"
     if row.quarantined_at == at:  # it was not in quarantine before
-        await outbox.add(connection, tenant_id, FileRecalled(**_told(row), download_count=row.download_count), at)
+        await outbox.add(
+            connection, tenant_id, FileRecalled(**_event_fields(row), download_count=row.download_count), at
+        )
     return "quarantined"
 
 
@@ -175,9 +178,9 @@ async def _end(
     if never_stored and ended.upload_token_id is not None:
         await repository.release_token(connection, tenant_id, ended.upload_token_id)
     if not never_stored:
-        await outbox.add(connection, tenant_id, FileDeleted(**_told(ended)))
+        await outbox.add(connection, tenant_id, FileDeleted(**_event_fields(ended)))
     return True
 
 
-def _told(row: AnyRow) -> dict[str, Any]:
+def _event_fields(row: AnyRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("file_id", "context_key", "original_filename", "size_bytes")}

@@ -1,4 +1,4 @@
-"""What may be done with console sessions: make a one-time link, open it, sign in with it, recognize a user, sign out."""
+"""Use console sessions: make a one-time link, open it, sign in with it, recognize a user, sign out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,9 +1,9 @@
 """Requests that are sent again: by an idempotency key, and a file that was just rejected.
 
-With an `Idempotency-Key`, a row names the credential, the key, and what was sent. Its `report_id` is the one under which
-the upload is decided on, so whether the upload has ended, and how, is in the decision log: the row needs no note of it,
-and a crash between the two cannot happen. The transaction that reserves a file holds the row as well, so of two requests
-that both believe the key to be theirs, only one can write a file.
+With an `Idempotency-Key`, a row names the credential, the key, and what was sent. Its `report_id` is the one under
+which the upload is decided on, so whether the upload has ended, and how, is in the decision log: the row needs no note
+of it, and a crash between the two cannot happen. The transaction that reserves a file holds the row as well, so of two
+requests that both believe the key to be theirs, only one can write a file.
 
 Without a key, the same file that was rejected for its content a minute ago is answered from that decision.
 """

@@ -204,6 +204,7 @@ WITH event AS (
 INSERT INTO decisions (report_id, tenant_id, file_id, context_key, mode, rules, rules_version, facts, engines, outcome,
                        reason, detail, actor, created_at, original_filename, actor_id, duration_ms, repeat_key)
 VALUES (:report_id, :tenant_id::varchar, :file_id, :context_key, :mode, :rules, :rules_version, :facts, :engines,
-        :outcome, :reason, :detail, :actor, :created_at::timestamptz, :original_filename, :actor_id, :duration_ms, :repeat_key)
+        :outcome, :reason, :detail, :actor, :created_at::timestamptz, :original_filename, :actor_id, :duration_ms,
+        :repeat_key)
 RETURNING report_id
 """

@@ -360,7 +360,7 @@ class Upload:
     async def _reject(
         self, rejection: Rejection, facts: Facts, caller: Principal, snapshot: ContextSnapshot
     ) -> FileRejected | LimitExceeded:
-        """Write a rejection into the decision log, unless it is there already; return the error that the caller sees."""
+        """Write a rejection into the decision log unless it is there already; return the error that the caller sees."""
         decision = self._decision(facts, caller, snapshot, rejection=rejection)
         if self._purpose.stores:
             if self._named is None and (earlier := await find_rejected(self._engines.database, decision)) is not None:

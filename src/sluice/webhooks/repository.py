@@ -118,7 +118,7 @@ async def redeliver(connection: Connection, tenant_id: str, delivery_id: str) ->
 async def events_between(
     connection: Connection, tenant_id: str, between: tuple[datetime, datetime], after: int, limit: int
 ) -> Sequence[StoredEvent]:
-    """Return numbered events that were written from the first moment until before the second, with a number above `after`, in order."""
+    """Return events written from the first moment until before the second, numbered above `after`, in order."""
     columns = events.c
     query = select(*(columns[name] for name in StoredEvent.__slots__)).where(
         columns.tenant_id == tenant_id,

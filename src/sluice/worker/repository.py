@@ -44,7 +44,7 @@ _BYTES_PER_MB = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Announcement:
     """What was announced, or is to be: a context's quota, a month of a plan, or a key."""
 
     tenant_id: str
@@ -121,7 +121,7 @@ async def find_expiring_keys(connection: Connection, within: timedelta, limit: i
     return (await connection.execute(query.limit(limit))).all()
 
 
-async def announce(connection: Connection, subject: Subject, announced: int, level: int) -> bool:
+async def announce(connection: Connection, subject: Announcement, announced: int, level: int) -> bool:
     """Write that a level is announced; return False if another worker did so first."""
     upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(event_levels)
     named = {"tenant_id": subject.tenant_id, "subject_type": subject.subject_type, "subject_id": subject.subject_id}

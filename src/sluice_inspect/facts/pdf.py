@@ -75,7 +75,7 @@ class _ActiveContent:
             return
         if isinstance(node, pikepdf.Dictionary):
             for key, value in node.items():
-                self._look(node, key, value)
+                self._examine_entry(node, key, value)
                 if not getattr(value, "is_indirect", False):
                     self.walk(value, depth + 1)
         elif isinstance(node, pikepdf.Array):
@@ -83,7 +83,7 @@ class _ActiveContent:
                 if not getattr(value, "is_indirect", False):
                     self.walk(value, depth + 1)
 
-    def _look(self, holder: pikepdf.Object, key: str, value: pikepdf.Object) -> None:
+    def _examine_entry(self, holder: pikepdf.Object, key: str, value: pikepdf.Object) -> None:
         if key in {"/JS", "/JavaScript"} or (key == "/S" and value == "/JavaScript"):
             self._sheet.flags.add("script.pdf")
         elif key == "/S" and value == "/Launch":

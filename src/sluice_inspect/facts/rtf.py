@@ -59,7 +59,7 @@ def _group_at(subject: Subject, start: int) -> bytes:
 
 
 def _read_group(group: bytes, sheet: FactSheet) -> None:
-    finder = _Finder(sheet)
+    finder = _RtfFinder(sheet)
     for token in read_tokens(io.BytesIO(group)):
         if token.type is TokenType.OPEN:
             finder.open()
@@ -74,7 +74,7 @@ def _read_group(group: bytes, sheet: FactSheet) -> None:
     finder.end()
 
 
-class _Finder:
+class _RtfFinder:
     """Collects the text of the destinations that tell something; text in groups within them belongs to them."""
 
     def __init__(self, sheet: FactSheet) -> None:

@@ -167,7 +167,7 @@ class ActiveContentFinder:
 
 
 def _calling_statements(window: bytes, at: int) -> bytes:
-    """Return the statements at a place of `window` if one of them calls, runs or includes something, without strings."""
+    """Return the statements at a place of `window`, without strings, if one calls, runs or includes something."""
     begins = _STATEMENT.match(window, at)
     if begins is None:
         return b""

@@ -81,13 +81,13 @@ def has_visible_html(text: Iterable[str], limits: Limits) -> bool:
     return finder.may_show_hidden
 
 
-class _Element(NamedTuple):
+class _HtmlElement(NamedTuple):
     tag: str
     hidden: bool
     white: bool
 
 
-_OUTSIDE: Final = _Element("", hidden=False, white=False)
+_OUTSIDE: Final = _HtmlElement("", hidden=False, white=False)
 
 
 class _VisibleFinder:
@@ -97,7 +97,7 @@ class _VisibleFinder:
         self._limits = limits
         self._deadline = Deadline(limits.soft_seconds)
         self._elements = 0
-        self._open: list[_Element] = []
+        self._open: list[_HtmlElement] = []
         self._has_hidden = False
         self._has_script_or_style = False
 
@@ -115,7 +115,7 @@ class _VisibleFinder:
         colour = _COLOUR.search(style)
         colour_text = colour[1] if colour else attributes.get("color") if tag == "font" else None
         is_white = parent.white if colour_text is None else _WHITE.fullmatch(colour_text.strip()) is not None
-        self._open.append(_Element(tag, parent.hidden or is_hidden, is_white))
+        self._open.append(_HtmlElement(tag, parent.hidden or is_hidden, is_white))
 
         self._has_script_or_style |= tag == "script"
         if tag in {"script", "meta", "link"}:

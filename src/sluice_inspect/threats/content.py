@@ -33,7 +33,7 @@ class Part:
     is_picture: bool = False
 
 
-class Slice:
+class ContentRange:
     """A part of other random-access bytes."""
 
     def __init__(self, source: RandomAccess, start: int, end: int) -> None:

@@ -108,7 +108,7 @@ class _Boundaries:
         self._active = frozenset(self._stack)
 
     def find(self, text: bytes) -> tuple[int, bool]:
-        """Return which boundary a line is (-1: none), by what is behind its two dashes, and whether it ends its part."""
+        """Return which boundary a line is (-1: none) by what follows its two dashes, and whether it ends its part."""
         self._compared += 1
         if self._compared > _MAX_DASHED_LINES:
             raise OverBudget(f"a mail with more than {_MAX_DASHED_LINES} lines that may divide parts")

@@ -68,7 +68,7 @@ def pdf_parts(source: RandomAccess) -> Iterator[Part]:
 
 def _document_parts(pdf: pikepdf.Pdf) -> Iterator[Part]:
     objects = list(pdf.objects)
-    catalog = _ActiveContent()
+    catalog = _ScriptFinder()
     for each in objects:
         catalog.collect(each)
     for text in catalog.launches:
@@ -81,7 +81,7 @@ def _document_parts(pdf: pikepdf.Pdf) -> Iterator[Part]:
             yield from _stream_part(each, catalog)
 
 
-def _stream_part(stream: pikepdf.Stream, catalog: "_ActiveContent") -> Iterator[Part]:
+def _stream_part(stream: pikepdf.Stream, catalog: "_ScriptFinder") -> Iterator[Part]:
     is_attachment = stream.objgen in catalog.attachments or stream.get("/Type") == "/EmbeddedFile"
     if not is_attachment and stream.get("/Type") == "/XRef":
         return
@@ -93,7 +93,7 @@ def _stream_part(stream: pikepdf.Stream, catalog: "_ActiveContent") -> Iterator[
     )
 
 
-class _ActiveContent:
+class _ScriptFinder:
     """What the dictionaries refer to: attachments, scripts in streams and strings, and targets of launch actions."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _ActiveContent:
             self.launches.append(b"\n".join(_launch_targets(holder)))
 
 
-def _script_parts(objects: list[pikepdf.Object], catalog: _ActiveContent) -> Iterator[Part]:
+def _script_parts(objects: list[pikepdf.Object], catalog: _ScriptFinder) -> Iterator[Part]:
     """Yield the scripts of a document together, once for each way to read them."""
     streams = [each for each in objects if isinstance(each, pikepdf.Stream) and each.objgen in catalog.script_streams]
     scripts = [*catalog.scripts, *map(_stream_script, streams)]

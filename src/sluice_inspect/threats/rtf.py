@@ -18,7 +18,8 @@ from sluice_inspect.threats.content import Part
 
 _MARK: Final = re.compile(rb"\\(objdata|objalias|datastore|pict)(?![A-Za-z])(-?\d+)? ?")
 _TOKEN: Final = re.compile(
-    rb"(?P<brace>[{}])|\\(?:(?P<word>[A-Za-z]+)(?P<number>-?\d+)? ?|'(?P<byte>[^{}\\]{1,2})?|(?P<symbol>[^A-Za-z']))|[^{}\\]+",
+    rb"(?P<brace>[{}])|[^{}\\]+"
+    rb"|\\(?:(?P<word>[A-Za-z]+)(?P<number>-?\d+)? ?|'(?P<byte>[^{}\\]{1,2})?|(?P<symbol>[^A-Za-z']))",
     re.DOTALL,
 )
 _NOT_HEX: Final = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
@@ -67,7 +68,7 @@ class _Token:
 
 
 @dataclass(slots=True)
-class _Group:
+class _RtfGroup:
     opened_at: int
     starred: bool = False
     word: bytes | None = None  # the first control word, which may name a destination
@@ -129,7 +130,7 @@ def _skip_counts(data: memoryview) -> list[int]:
 def _read_object(data: memoryview, at: int, most: int, *, with_binary: bool) -> _Object:
     """Return the tokens from `at` to the end of the group around it. Raise `OverBudget` for more than `most`."""
     tokens: list[_Token] = []
-    stack = [_Group(-1)]
+    stack = [_RtfGroup(-1)]
     groups: dict[int, _Construct] = {}
     constructs: set[_Construct] = set()
     starred = False
@@ -138,7 +139,7 @@ def _read_object(data: memoryview, at: int, most: int, *, with_binary: bool) -> 
         token = _token(found, starred=starred)
         starred = token.type is _Type.SYMBOL and token.text == b"*"
         if token.type is _Type.OPEN:
-            stack.append(_Group(len(tokens)))
+            stack.append(_RtfGroup(len(tokens)))
         elif token.type is _Type.CLOSE:
             if len(stack) == 1:
                 break
@@ -182,7 +183,7 @@ def _token(found: "re.Match[bytes]", *, starred: bool) -> _Token:
     return _Token(_Type.TEXT, found.group())
 
 
-def _close(stack: list[_Group], groups: dict[int, _Construct], constructs: set[_Construct]) -> None:
+def _close(stack: list[_RtfGroup], groups: dict[int, _Construct], constructs: set[_Construct]) -> None:
     group = stack.pop()
     construct = ("group", group.starred, group.word or b"")
     groups[group.opened_at] = construct
@@ -192,7 +193,7 @@ def _close(stack: list[_Group], groups: dict[int, _Construct], constructs: set[_
         stack[-1].has_digits = True
 
 
-def _note(token: _Token, group: _Group, constructs: set[_Construct]) -> None:
+def _note(token: _Token, group: _RtfGroup, constructs: set[_Construct]) -> None:
     """Note the construct that a token is, if readers differ on it, and digits in its group."""
     if token.type is _Type.TEXT:
         group.has_digits = group.has_digits or bool(token.text.translate(None, _NOT_HEX))

@@ -10,7 +10,7 @@ from sluice_inspect.archives.container import MemorySource, RandomAccess, read_p
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats import detect, encoded, rulebook
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
-from sluice_inspect.threats.content import Part, PasswordRequired, Slice, UnknownPacking, windows
+from sluice_inspect.threats.content import ContentRange, Part, PasswordRequired, UnknownPacking, windows
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
 from sluice_inspect.threats.ole import compound_parts, object_parts
@@ -133,7 +133,7 @@ class ThreatWalk:
                 hidden = hidden_from_clamd or entry.hidden_from_clamd
                 self._scan_member(entry_content(source, entry), entry.name, depth, hidden_from_clamd=hidden)
             elif entry.is_stored:
-                stored = Slice(source, entry.start, entry.end)
+                stored = ContentRange(source, entry.start, entry.end)
                 self._meter.count_member()
                 self._meter.count_bytes(stored.size)
                 opened = self.scan(stored, entry.name, self._meter.deeper(depth), records_known=True)

@@ -103,7 +103,7 @@ def _address(name: str) -> str:
 
 @cache
 def _template() -> "Template":
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  (no upload by an application needs it)
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  (uploads by applications need none)
 
     environment = Environment(
         loader=PackageLoader("sluice.api.pages"),

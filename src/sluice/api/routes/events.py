@@ -50,7 +50,9 @@ async def list_events(
     services: Services,
     *,
     after: Annotated[str | None, Query(description="Only what came behind this event.")] = None,
-    type: Annotated[list[str] | None, Query(description="Only events of this type; may be repeated.")] = None,  # noqa: A002  (the parameter's name)
+    type: Annotated[  # noqa: A002  (the parameter's name)
+        list[str] | None, Query(description="Only events of this type; may be repeated.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="At most so many events."), DIGITS] = 100,
     wait: Annotated[int, Query(ge=0, le=30, description="Seconds to wait for an event if there is none."), DIGITS] = 0,
 ) -> Envelope[list[EventOut]] | Response:

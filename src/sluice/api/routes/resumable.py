@@ -71,7 +71,7 @@ class _Checksum:
 
 
 async def discover_uploads(request: Request) -> Response:
-    """Tell what resumable uploads can do here."""
+    """Describe what resumable uploads can do here."""
     services = _services(request)
     headers = {
         "Tus-Resumable": _VERSION,
@@ -144,7 +144,7 @@ async def append_to_upload(request: Request) -> Response:
 
 
 async def head_upload(request: Request) -> Response:
-    """Tell how many bytes of a resumable upload are acknowledged."""
+    """Return how many bytes of a resumable upload are acknowledged."""
     caller = await _authorize(request)
     _require_version(request)
     upload = await _services(request).resumable.get(caller.value, request.path_params["upload_id"])

@@ -30,7 +30,7 @@ _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "Upload-Length": ("Size of the whole file, in bytes.", "integer"),
     "Upload-Metadata": (
         (
-            "`context`, `filename` and `metadata` (a JSON object), each a space before its value in base64, with commas "
+            "`context`, `filename` and `metadata` (a JSON object), each a space before its value in base64, commas "
             "between them. An upload token names its own context."
         ),
         "string",

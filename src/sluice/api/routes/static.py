@@ -1,4 +1,4 @@
-"""The files that pages load, also those of other origins: they hold no tenant's data, and are the same for everybody."""
+"""The files that pages load, also those of other origins: without data of tenants, and the same for everybody."""
 
 from typing import Annotated, Final
 

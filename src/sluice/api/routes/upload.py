@@ -340,7 +340,7 @@ def operation() -> dict[str, Any]:
         "in": "header",
         "required": False,
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        "description": "Chosen by the client; kept for 24 hours. A repeated upload with it gets the answer of the first.",
+        "description": "Chosen by the client; kept for 24 hours. A repeated upload gets the answer of the first.",
     }
     described = _operation(upload_file, "Upload File", "201", UPLOADED_SCHEMA, _ERRORS)
     responses_by_status = described["responses"]

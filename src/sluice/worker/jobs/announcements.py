@@ -25,7 +25,7 @@ from sluice.events.catalogue import (
 from sluice.storage import StoreError
 from sluice.worker import repository
 from sluice.worker.job import JobContext, error_boundary
-from sluice.worker.repository import Subject
+from sluice.worker.repository import Announcement
 
 _BATCH: Final = 100
 _REFUSED_WITHIN: Final = timedelta(days=1)
@@ -48,11 +48,11 @@ async def announce_limits(context: JobContext) -> int:
         keys = await repository.find_expiring_keys(connection, _EXPIRES_WITHIN, _BATCH)
     for row in quotas:
         await _announce(
-            context, Subject(row.tenant_id, "quota", row.context_id), row.announced, row.level, _quota_event(row)
+            context, Announcement(row.tenant_id, "quota", row.context_id), row.announced, row.level, _quota_event(row)
         )
     for row in plans:
         event = _plan_event(row, context.free_uploads_per_month)
-        await _announce(context, Subject(row.tenant_id, "plan", row.month), row.announced, row.level, event)
+        await _announce(context, Announcement(row.tenant_id, "plan", row.month), row.announced, row.level, event)
     for row in keys:
         expiring = ApiKeyExpiring(
             api_key_id=row.api_key_id,
@@ -61,11 +61,11 @@ async def announce_limits(context: JobContext) -> int:
             scopes=tuple(row.scopes),
             expires_at=row.expires_at,
         )
-        await _announce(context, Subject(row.tenant_id, "key", row.api_key_id), 0, 1, expiring)
+        await _announce(context, Announcement(row.tenant_id, "key", row.api_key_id), 0, 1, expiring)
     return 0
 
 
-async def _announce(context: JobContext, subject: Subject, before: int, level: int, event: Event) -> None:
+async def _announce(context: JobContext, subject: Announcement, before: int, level: int, event: Event) -> None:
     with error_boundary("announce_limits", subject=subject.subject_id, tenant_id=subject.tenant_id):
         async with context.database.transaction(subject.tenant_id) as connection:
             is_first = await repository.announce(connection, subject, before, level)

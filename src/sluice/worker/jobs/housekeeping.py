@@ -1,4 +1,4 @@
-"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, numbers of events, counts of lists."""
+"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, event numbers, list counts."""
 
 from typing import Final
 

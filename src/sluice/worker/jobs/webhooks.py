@@ -74,7 +74,7 @@ class WebhookDeliveries:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start_tasks(self) -> int:
-        """Assign numbers to events, and start a task for each endpoint that has work. Return 0: the pause is short anyway."""
+        """Assign numbers to events, and start a task for each endpoint that has work. Return 0: the pause is short."""
         await number_all(self._database)
         async with self._database.reading(ALL_TENANTS) as connection:
             found = await repository.find_endpoints_with_work(connection, _ENDPOINTS)

@@ -1,4 +1,4 @@
-"""The outbox of events, webhook endpoints and deliveries, the number of each tenant's last one, and what is remembered so that each is announced once.
+"""The outbox of events, their numbers, webhook endpoints and deliveries, and what is remembered to announce each once.
 
 Only expands: the release before neither reads nor writes what is added. What it does has no events.
 """
