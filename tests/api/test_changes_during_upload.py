@@ -11,7 +11,8 @@ from tests.api.responses import assert_rejected, assert_unauthenticated, data
 from tests.api.samples import noise
 from tests.service import ApiClient, Service, running_service
 
-CLIENT_PAUSE_SECONDS = 0.5  # far longer than confirming a cached snapshot takes
+CLIENT_PAUSE_SECONDS = 0.5  # a cached snapshot is confirmed once an upload has lasted 0.1 s
+ROUND_TRIPS = 10  # each asks the database after the confirmation did, however busy the machine is
 
 with_and_without_cache = pytest.mark.parametrize("is_warm", [True, False], ids=["cached", "not-cached"])
 
@@ -29,13 +30,18 @@ def context(client: ApiClient) -> str:
 
 
 def upload_slowly(client: ApiClient, context: str, during: Callable[[], object], content: bytes) -> httpx.Response:
-    """Upload `content`, and call `during` in the middle of the body."""
+    """Upload `content`, and call `during` in the middle of the body, when the upload's snapshot is confirmed."""
     body = forms.encode([forms.field("context", context), forms.file("a.zzz", content)])
     middle = len(body) - len(content) // 2
 
     def pieces() -> Iterator[bytes]:
         yield body[:middle]
-        time.sleep(CLIENT_PAUSE_SECONDS)
+        client.get(f"/contexts/{context}")
+        began = time.monotonic()
+        while time.monotonic() - began < CLIENT_PAUSE_SECONDS:
+            client.get(f"/contexts/{context}")
+        for _ in range(ROUND_TRIPS):
+            client.get(f"/contexts/{context}")
         during()
         yield body[middle:]
 

@@ -9,6 +9,7 @@ from stat import S_IMODE
 
 import pytest
 
+from sluice.cli.app import run
 from sluice.db import sqlite
 from sluice.db.database import Database
 from sluice.db.rls import NO_TENANT
@@ -60,6 +61,11 @@ def test_database_in_a_backup_is_narrow_in_a_wide_folder(sluice: Sluice, tmp_pat
     saved.mkdir(mode=0o755)
     assert sluice("backup", saved).code == 0
     assert S_IMODE((saved / "sluice.db").stat().st_mode) == 0o600
+
+
+def test_command_leaves_the_umask_of_its_process_as_it_was() -> None:
+    assert run(["--version"]) == 0
+    assert os.umask(0) == 0
 
 
 def test_new_database_is_for_its_owner_before_sqlite_opens_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

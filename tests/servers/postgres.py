@@ -121,6 +121,8 @@ def _certificates(data: Path, trusted: bytes) -> dict[str, str]:
     authority, rules = data / "root.crt", data / "certificates.conf"
     authority.write_bytes(trusted)
     rules.write_text(f"hostssl all {ROLE} 127.0.0.1/32 cert\nhost all postgres 127.0.0.1/32 trust\n")
+    for path in (authority, rules):
+        path.chmod(0o644)  # the server may run as another user
     return {"ssl_ca_file": str(authority), "hba_file": str(rules)}
 
 

@@ -72,7 +72,7 @@ def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
     """
     json_lines = "--json" in arguments
     # What a command writes is for its own user alone, from the first byte on: databases, keys, backups, bookmarks.
-    os.umask(0o077)
+    umask = os.umask(0o077)
     try:
         code = app(args=arguments, prog_name="sluice", standalone_mode=False, obj=launch)
         sys.stdout.flush()
@@ -91,6 +91,8 @@ def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
     except Exception as fault:  # noqa: BLE001  (the last handler before the user, who must not see a traceback)
         sentence, exit_code = _explain(fault)
         return output.fail(sentence, exit_code, json_lines=json_lines)
+    finally:
+        os.umask(umask)
     return code if isinstance(code, int) else Exit.DONE
 
 
