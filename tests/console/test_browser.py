@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 from tests.console.conftest import AXE, Demo
+from tests.run_length import LONG_RUN
 
 Scheme = Literal["light", "dark"]
 SCREENS = (
@@ -30,6 +31,10 @@ SCREENS = (
     "/integrate",
     "/audit",
 )
+WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
+LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
+if LONG_RUN:
+    LOOKS += (("dark", 1280), ("light", 360))
 _MOST_TABS = 80
 
 
@@ -62,7 +67,7 @@ def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
     return found
 
 
-@pytest.fixture(params=["mouse", "keyboard", "no script"])
+@pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -240,7 +245,7 @@ def test_list_is_filtered_while_the_user_types(browser: Browser, demo: Demo, sig
     context.close()
 
 
-@pytest.mark.parametrize("look", [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)], ids=str)
+@pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
     browser: Browser, demo: Demo, signed_in_state: Any, ids: dict[str, str], look: tuple[Scheme, int]
 ) -> None:
