@@ -11,6 +11,8 @@ from sluice_inspect.archives.safety import refuse_link, refuse_name
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 _ZIP64, _UNICODE_PATH, _PKWARE_UNIX, _ASI_UNIX = 0x0001, 0x7075, 0x000D, 0x756E
+_ONCE: Final = {_ZIP64: "ZIP64", _UNICODE_PATH: "Unicode name"}
+_ZIP64_BYTES: Final = frozenset({0, 4, 8, 12, 16, 20, 24, 28})  # up to three values of 8 bytes, and one of 4
 _FIELD: Final = struct.Struct("<2H")
 _UNICODE_HEAD: Final = struct.Struct("<BL")
 _PKWARE_UNIX_BYTES: Final = 12  # times and owner; a link's target or a device's numbers follow
@@ -30,12 +32,17 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
         begin = at + _FIELD.size
         if begin + size > len(raw):
             break
-        if field == _ZIP64 and field in found:
+        if field in _ONCE and field in found:
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE,
-                f"member {name!r} has two ZIP64 fields: readers differ in which counts",
+                f"member {name!r} has two {_ONCE[field]} fields: readers differ in which counts",
             )
         data = raw[begin : begin + size]
+        if field == _ZIP64 and size not in _ZIP64_BYTES:
+            raise Unsafe(
+                Finding.ARCHIVE_UNSAFE,
+                f"member {name!r} has a ZIP64 field of {size} bytes, which no set of its values has",
+            )
         found.setdefault(field, []).append(data)
         _refuse_unsafe(field, data, name)
         at = begin + size
@@ -47,7 +54,12 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
 def _refuse_unsafe(field: int, data: bytes, name: str) -> None:
     if field == _UNICODE_PATH:
         # Some readers do not compare the checksum, so that a name that does not hold counts too.
-        unicode_name = data[_UNICODE_HEAD.size :].decode("utf-8", "replace")
+        try:
+            unicode_name = data[_UNICODE_HEAD.size :].decode("utf-8")
+        except UnicodeDecodeError:
+            raise Unsafe(
+                Finding.ARCHIVE_UNSAFE, f"member {name!r} has a Unicode name that is not UTF-8: readers differ in it"
+            ) from None
         refuse_name(unicode_name)
         refuse_zero_byte(unicode_name)
     elif field == _PKWARE_UNIX and data[_PKWARE_UNIX_BYTES:].strip(b"\0"):
@@ -123,6 +135,12 @@ def refuse_other_sizes(
 ) -> None:
     """Raise `Unsafe` for a ZIP64 field in a local header that states other sizes than the directory. 0 is unknown."""
     extra = extras.get(_ZIP64, [b""])[0]
+    full = sum(value == _FULL_32 for value in local)
+    if extra and len(extra) < 8 * full:
+        raise Unsafe(
+            Finding.ARCHIVE_UNSAFE,
+            f"the ZIP64 field before the data of member {name!r} lacks a size that its header leaves to it",
+        )
     # A lone value is that of the field that is full.
     expected = sizes if len(extra) >= 16 or local[0] == _FULL_32 else sizes[1:]
     for place, size in zip(range(0, len(extra) - 7, 8), expected, strict=False):
