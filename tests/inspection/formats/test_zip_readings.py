@@ -144,11 +144,10 @@ def test_other_bytes_in_place_of_a_descriptor_are_unsafe() -> None:
     assert passes(written(Member(flags=8, behind=bytes(16)), Member(name=b"b")))
 
 
-def test_member_in_plain_data_whose_size_follows_is_unsafe() -> None:
+def test_archive_in_plain_data_whose_size_follows_passes() -> None:
     inner = written(Member(name=b"seen"))
     behind = struct.pack("<4s3L", b"PK\7\x08", zlib.crc32(inner), len(inner), len(inner))
-    assert is_unsafe(written(Member(content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
-    assert passes(written(Member(content=inner, flags=8, behind=behind)))
+    assert passes(written(Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
 
 
 def test_folder_with_content_is_unsafe() -> None:
@@ -182,10 +181,10 @@ def test_zip64_field_that_repeats_the_header_passes() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 9, 17, 32])
-def test_zip64_field_of_an_odd_length_is_unsafe(size: int) -> None:
+def test_zip64_field_of_an_odd_length_is_damaged(size: int) -> None:
     extra = extra_field(1, struct.pack("<2Q", 4, 4).ljust(32, b"\0")[:size])
-    assert is_unsafe(written(Member(extra=extra)))
-    assert is_unsafe(written(Member(local_extra=extra)))
+    assert not passes(written(Member(extra=extra)))
+    assert not passes(written(Member(local_extra=extra)))
 
 
 def test_zip64_field_that_lacks_a_size_is_unsafe() -> None:

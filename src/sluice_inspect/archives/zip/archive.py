@@ -133,12 +133,8 @@ def _check_layout(
             raise Unsafe(
                 finding, f"members of the archive share the same bytes; unpacked they would be {claimed} bytes"
             )
-        is_searched = headers[index].packed != member.packed and (
-            not headers[index].is_announced or member.method == _STORED
-        )
-        if is_searched:
-            # A reader of the local headers takes the size there and goes on within the data; or it looks for the end of
-            # data that is not packed, whose size follows.
+        if headers[index].packed != member.packed and not headers[index].is_announced:
+            # A reader of the local headers takes the size there and goes on within the data.
             _refuse_hidden_member(source, headers[index].data, data_end)
         if member.flags & DESCRIPTOR_FLAG or headers[index].is_announced:
             data_end += _descriptor_size(source.read_at(data_end, min(24, next_start - data_end)), member)

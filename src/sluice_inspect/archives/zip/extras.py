@@ -11,7 +11,6 @@ from sluice_inspect.archives.safety import refuse_link, refuse_name
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 _ZIP64, _UNICODE_PATH, _PKWARE_UNIX, _ASI_UNIX = 0x0001, 0x7075, 0x000D, 0x756E
-_ONCE: Final = {_ZIP64: "ZIP64", _UNICODE_PATH: "Unicode name"}
 _ZIP64_BYTES: Final = frozenset({0, 4, 8, 12, 16, 20, 24, 28})  # up to three values of 8 bytes, and one of 4
 _FIELD: Final = struct.Struct("<2H")
 _UNICODE_HEAD: Final = struct.Struct("<BL")
@@ -32,17 +31,14 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
         begin = at + _FIELD.size
         if begin + size > len(raw):
             break
-        if field in _ONCE and field in found:
+        if field == _ZIP64 and field in found:
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE,
-                f"member {name!r} has two {_ONCE[field]} fields: readers differ in which counts",
+                f"member {name!r} has two ZIP64 fields: readers differ in which counts",
             )
         data = raw[begin : begin + size]
         if field == _ZIP64 and size not in _ZIP64_BYTES:
-            raise Unsafe(
-                Finding.ARCHIVE_UNSAFE,
-                f"member {name!r} has a ZIP64 field of {size} bytes, which no set of its values has",
-            )
+            raise Corrupt(f"member {name!r} has a ZIP64 field of {size} bytes, which no set of its values has")
         found.setdefault(field, []).append(data)
         _refuse_unsafe(field, data, name)
         at = begin + size
@@ -54,12 +50,7 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
 def _refuse_unsafe(field: int, data: bytes, name: str) -> None:
     if field == _UNICODE_PATH:
         # Some readers do not compare the checksum, so that a name that does not hold counts too.
-        try:
-            unicode_name = data[_UNICODE_HEAD.size :].decode("utf-8")
-        except UnicodeDecodeError:
-            raise Unsafe(
-                Finding.ARCHIVE_UNSAFE, f"member {name!r} has a Unicode name that is not UTF-8: readers differ in it"
-            ) from None
+        unicode_name = data[_UNICODE_HEAD.size :].decode("utf-8", "replace")
         refuse_name(unicode_name)
         refuse_zero_byte(unicode_name)
     elif field == _PKWARE_UNIX and data[_PKWARE_UNIX_BYTES:].strip(b"\0"):
@@ -91,12 +82,17 @@ def refuse_mode(mode: int, name: str) -> None:
 def unicode_name(extras: dict[int, list[bytes]], raw_name: bytes) -> str | None:
     """Return the name of Info-ZIP's extra field 0x7075, which some readers prefer. It is valid for one exact name."""
     head = _UNICODE_HEAD.pack(1, zlib.crc32(raw_name))
-    names = {extra.removeprefix(head) for extra in extras.get(_UNICODE_PATH, ()) if extra.startswith(head)} - {b""}
+    names = [extra[len(head) :] for extra in extras.get(_UNICODE_PATH, ()) if extra.startswith(head) and extra != head]
     if len(names) > 1:
         raise Unsafe(
             Finding.ARCHIVE_UNSAFE, f"member {raw_name!r} has two Unicode names: readers differ in which counts"
         )
-    return next((name.decode("utf-8", "replace") for name in names), None)
+    try:
+        return names[0].decode("utf-8") if names else None
+    except UnicodeDecodeError:
+        raise Unsafe(
+            Finding.ARCHIVE_UNSAFE, f"member {raw_name!r} has a Unicode name that is not UTF-8: readers differ in it"
+        ) from None
 
 
 def widen(extras: dict[int, list[bytes]], fields: Sequence[int], name: str) -> tuple[int, int, int, int]:
