@@ -115,6 +115,8 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "altchunk": "The document imports a part in another format, such as HTML or RTF, when it is opened.",
     "disguised.rtf": "The content is RTF under the name of another Office format.",
     "disguised.html": "The content is a web page or web archive under the name of an Office format.",
+    "type.alias": "The content is a web page or RTF under the name of an old Word or Excel format, which is accepted "
+    "since many programs export them so.",
     "formula.csv": "A cell of the table begins as a formula that calls a function or a program.",
     "xinclude": "The XML document includes other documents (XInclude).",
     "script.pdf": "The PDF has JavaScript.",

@@ -32,8 +32,8 @@ from sluice_inspect.report import (
     reportable_facts,
     reportable_measures,
 )
-from sluice_inspect.signatures import is_sniffed_as_page, is_web_page
-from sluice_inspect.sniff import FOREIGN, TEXT, extension_of
+from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web_page
+from sluice_inspect.sniff import FOREIGN, PAGE, TEXT, extension_of
 from sluice_inspect.source import HEAD_BYTES, Source
 from sluice_inspect.text.plaintext import is_white_space
 from sluice_inspect.text.xml_encodings import begins_as_xml
@@ -47,8 +47,10 @@ _ERROR_TEXT_MAX: Final = 300
 _DEFAULT_LIMITS: Final = Limits()
 _WALKERS: Final = "sluice_inspect.archives."
 
-# numpy imports these when one of their names is first used.
-_LAZY_MODULES: Final = ("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random")
+# Imported when one of their names is first used: Pillow needs ImageCms for pictures in Lab, ImageColor for names.
+_LAZY_MODULES: Final = (
+    "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random", "PIL.ImageCms", "PIL.ImageColor", "PIL.ImageFilter",
+)  # fmt: skip
 _CODECS: Final = (
     "cp437", "cp1252", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be",
     "utf-7", "ascii", "unicode_escape",
@@ -72,6 +74,7 @@ class _FormatResult:
     detail: str = ""
     measures: Mapping[str, Measure] = field(default_factory=dict)
     blank: str | None = None
+    fill: str | None = None
     measured: FactSheet | None = None
 
 
@@ -85,7 +88,7 @@ def inspect_file(file: File, *, filename: str | None = None, limits: Limits = _D
         try:
             report = _inspect(source, extension_of(filename), limits)
         except Exception as error:
-            if isinstance(error, OSError | ImportError) or not _failed_in_walker(error):
+            if isinstance(error, OSError) or not _failed_in_walker(error):
                 raise
             raise WalkerFailed(f"an archive walker failed: {type(error).__name__}") from error
     return replace(report, ms=round((time.perf_counter() - started) * 1000, 3))
@@ -121,6 +124,7 @@ def _inspect(source: Source, extension: str, limits: Limits) -> Report:
         blank=blank,
         detail=printable(detail),
         blank_detail=printable(result.blank or ""),
+        fill=result.fill,
         measures=reportable_measures(result.measures),
         facts=reportable_facts(sheet.facts),
         flags=tuple(sorted(sheet.flags)),
@@ -228,7 +232,7 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     is_sniffed = named is not None and named.name in {"text", "csv"} and is_sniffed_as_page(source.head)
     if is_sniffed or is_web_page(source.head):
         may_be_page = named is None or named.content_type.endswith(("/xml", "/html"))
-        if not (may_be_page if allowed is None else TEXT in allowed):
+        if not (may_be_page if allowed is None else allowed & {TEXT, PAGE}):
             return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
     found = sniff.recognise(source, FORMATS, named)
@@ -247,8 +251,9 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
         return _FileType(None if allowed else _find_xml(source, limits), sniff.content_type_of(source))
     if named.is_text:
         return _FileType(named, named.content_type)
-    if allowed is not None and TEXT in allowed:
-        text = format_of("html" if is_web_page(source.head) else "txt")
+    if allowed is not None and PAGE in allowed:
+        is_page = is_web_page(source.head) or is_sniffed_as_page(source.head)
+        text = format_of("html" if is_page else "eml" if is_web_archive(source.head) else "")
         if text and _examine(source, text, limits).integrity is Outcome.OK:
             return _FileType(text, text.content_type)
     return _unrecognised(source, named, extension)
@@ -285,19 +290,22 @@ def _examine(source: Source, format_: Format, limits: Limits) -> _FormatResult:
     try:
         examination = format_.examine(source, limits)
     except InspectionError as error:
-        blank = "the file is nothing but white space" if format_.is_text and is_white_space(source) else None
         detail = printable(str(error), _ERROR_TEXT_MAX)
-        return _FormatResult(error.outcome, error.finding, detail, blank=blank, measured=error.measured)
+        # As with zeros, that it is blank says more than that its format is broken.
+        fill = "spaces" if format_.is_text and is_white_space(source) else None
+        blank = "the file is nothing but white space" if fill else None
+        return _FormatResult(error.outcome, error.finding, detail, blank=blank, fill=fill, measured=error.measured)
     except (MemoryError, RecursionError) as error:
         detail = f"the {format_.name} check ran out of memory or stack: {type(error).__name__}"
         return _FormatResult(integrity=Outcome.TOO_COMPLEX, detail=detail)
-    except ImportError:
-        # Not the file's fault: a module was not loaded before the sandbox locked. Passing over it would go unnoticed.
-        raise
     except Exception as error:
         # A fault in our own archive walkers is another matter: an archive that breaks them could hide anything.
         if _failed_in_walker(error):
             raise
+        if isinstance(
+            error, ImportError
+        ):  # a module that was not loaded before the sandbox locked: not the file's fault
+            return _FormatResult(integrity=Outcome.UNSUPPORTED, detail=f"a part of the reader is missing: {error}")
         detail = f"the {format_.name} reader failed: {type(error).__name__}: {printable(str(error), _ERROR_TEXT_MAX)}"
         return _FormatResult(integrity=Outcome.UNSUPPORTED, detail=detail)
     blank = _find_blank(examination)
@@ -312,8 +320,6 @@ def _failed_in_walker(error: Exception) -> bool:
 def _find_blank(examination: Examination) -> str | None:
     try:
         return examination.blank()
-    except ImportError:
-        raise
     except Exception:  # noqa: BLE001  (a blank rule that fails leaves the file not blank)
         return None
 

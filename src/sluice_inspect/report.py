@@ -28,7 +28,7 @@ PICTURES: Final = frozenset({"png", "jpeg", "gif", "webp", "heic", "avif", "bmp"
 MEDIA: Final = frozenset(
     {"mp3", "flac", "ogg", "opus", "wav", "aiff", "m4a", "aac", "mp4", "mov", "mkv", "webm", "avi"}
 )
-FILLS: Final = frozenset({"empty", "zeros", "ones"})
+FILLS: Final = frozenset({"empty", "zeros", "ones", "spaces"})
 
 _TEXT_MAX: Final = 500
 _MEASURES_MAX: Final = 64

@@ -28,6 +28,10 @@ _SNIFFED_PAGE: Final = re.compile(
     rb"<(?:(?:iframe|h1|div|font|table|a|style|title|b|body|br|p)[ >]|(?P<open>!--))",
     re.IGNORECASE | re.DOTALL,
 )
+_WEB_ARCHIVE: Final = re.compile(
+    rb"(?:[!-9;-~]{1,76}:[^\n]{0,998}\n(?:[ \t][^\n]{0,998}\n)*){0,40}?MIME-Version:", re.IGNORECASE
+)
+_WEB_ARCHIVE_TYPE: Final = re.compile(rb"content-type:\s*(?:multipart/related|text/html)", re.IGNORECASE)
 _PAGE_HEAD_BYTES: Final = 64 * 1024  # a page may begin with a long comment
 _WIDE_HEAD_BYTES: Final = 4 * _PAGE_HEAD_BYTES
 
@@ -61,6 +65,11 @@ def is_sniffed_as_page(head: bytes) -> bool:
     text = _single_bytes(head)
     found = _SNIFFED_PAGE.match(text)
     return found is not None and (found["open"] is None or len(text) == _PAGE_HEAD_BYTES)
+
+
+def is_web_archive(head: bytes) -> bool:
+    """Return whether content with these first bytes is a page with its parts as one message (MHTML, RFC 2557)."""
+    return _WEB_ARCHIVE.match(head) is not None and _WEB_ARCHIVE_TYPE.search(head) is not None
 
 
 def _single_bytes(head: bytes) -> bytes:

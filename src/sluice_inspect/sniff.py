@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import magic
 
 TEXT: Final = "text"  # in FOREIGN: any content that is written in characters
+PAGE: Final = "page"  # in FOREIGN: a web page, or a web archive (MHTML)
 
 # Extensions that no format of ours has, with the formats that may be found under them without being a mismatch.
 # Extensions that are in no list promise nothing.
@@ -22,8 +23,9 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
     for formats, extensions in {
         # Content of these formats is never one of ours: a PNG named .mp4 is a mismatch.
         "": "jxl psd wma mid midi wmv flv mpg mpeg cab iso exe dll msi",
-        # Office opens web pages and text under these names, as many programs export them; and a page is Markdown.
-        "text": "doc dot xls xlt md markdown",
+        # Many programs export web pages and RTF under these names, which Office opens as what they are.
+        "page rtf": "doc dot xls xlt",
+        "text": "md markdown",  # a page is Markdown, too
         "pdf text": "ai eps ps",
         "text xml": "tsv ics vcf css js",
     }.items()
@@ -55,7 +57,12 @@ def recognise(source: Source, formats: Iterable[Format], first: Format | None) -
 
 def is_plain_text(source: Source) -> bool:
     """Return whether the first 4 KiB are characters only: such a file is no image, whatever its first letters are."""
-    return not source.head[:_PLAIN_TEXT_BYTES].translate(None, _TEXT_BYTES)
+    return is_characters(source.head[:_PLAIN_TEXT_BYTES])
+
+
+def is_characters(data: bytes) -> bool:
+    """Return whether bytes are text in some 8-bit code: no zeros and no control characters that texts do not have."""
+    return not data.translate(None, _TEXT_BYTES)
 
 
 def content_type_of(source: Source) -> str:

@@ -92,6 +92,27 @@ def _shared_fields(count: int) -> bytes:
     return pdf(levels + b"%d 0 obj<</T(b)>>endobj\n" % (10 + count))
 
 
+def _fields_listed_often(count: int) -> bytes:
+    """Return a form of two levels whose fields are listed so often that they are a field for each pair."""
+    often = max(1, count // 2)
+    kids = b"[%b]" % (b"11 0 R " * often)
+    return pdf(b"10 0 obj<</T(a)/Kids%b>>endobj\n11 0 obj<</T(b)/Kids%b>>endobj\n12 0 obj<</T(c)>>endobj\n" % (
+        kids, kids.replace(b"11", b"12"),
+    ))  # fmt: skip
+
+
+def _shared_names(count: int) -> bytes:
+    """Return an archive in a document, and a tree of attachments whose branches share theirs."""
+    levels = b"".join(b"%d 0 obj<</Kids[%b]>>endobj\n" % (10 + at, b"%d 0 R " % (11 + at) * 8) for at in range(count))
+    inner = _zip(lambda _: ("a", b"b")).make(1)
+    body = levels + b"9 0 obj<</Length %d>>stream\n%b\nendstream endobj\n" % (len(inner), inner)
+    return (
+        pdf(body)
+        .replace(b"/AcroForm<</Fields[10 0 R]>>", b"/Names<</EmbeddedFiles 10 0 R>>")
+        .replace(b"/Annots[10 0 R]", b"")
+    )
+
+
 def _shared_drawings(count: int) -> bytes:
     """Return a page whose drawing draws the next one twice, and so on."""
     levels = b""
@@ -111,6 +132,11 @@ def _dark_picture(count: int) -> bytes:
     content = (bytes(1200) + b"\x07" * 16) * count
     entries = b"/Type/XObject/Subtype/Image/Width 8/Height 8/ColorSpace/DeviceGray/BitsPerComponent 8"
     return pdf(b"10 0 obj<<%b/Length %d>>stream\n%b\nendstream endobj" % (entries, len(content), content))
+
+
+def _black_picture(size: int) -> bytes:
+    entries = b"/Type/XObject/Subtype/Image/Width 8/Height 8/ColorSpace/DeviceGray/BitsPerComponent 8"
+    return pdf(b"10 0 obj<<%b/Length %d>>stream\n%b\nendstream endobj" % (entries, size, bytes(size)))
 
 
 def _packed_dark_picture(count: int) -> bytes:
@@ -245,6 +271,8 @@ GROWING: Final[Mapping[str, Growing]] = {
     "pdf, dark picture": Growing("pdf", _dark_picture),
     "pdf, dark packed picture": Growing("pdf", _packed_dark_picture),
     "pdf, shared form fields": Growing("pdf", lambda count: _shared_fields(min(count, 5000))),
+    "pdf, fields listed often": Growing("pdf", _fields_listed_often),
+    "pdf, shared names": Growing("pdf", lambda count: _shared_names(min(count, 5000))),
     "pdf, shared drawings": Growing("pdf", lambda count: _shared_drawings(min(count, 5000))),
     "pdf, fields that hold themselves": Growing(
         "pdf", lambda count: pdf(b"10 0 obj<</Kids[%b]>>endobj" % (b"10 0 R " * count))
@@ -307,6 +335,15 @@ GROWING: Final[Mapping[str, Growing]] = {
 }
 
 # Each format at least with bytes of its own that are repeated, and cut: whatever it makes of them.
+# Of a size at which what is slow for each byte shows: made once, and of half the size.
+LARGE: Final[Mapping[str, Growing]] = {
+    "pdf, dark picture": Growing("pdf", _dark_picture),
+    "pdf, black picture": Growing("pdf", lambda count: _black_picture(1216 * count)),
+    "pdf, marks in a dark picture": Growing(
+        "pdf", lambda count: _dark_picture(count).replace(b"\x07" * 16, b" obj stream trail")
+    ),
+}
+
 SAMPLES: Final[Mapping[str, Growing]] = {
     f"{kind.name}, sample repeated": Growing(min(kind.extensions), lambda count, kind=kind: kind.sample() * count)  # type: ignore[misc]
     for kind in FORMATS

@@ -25,7 +25,9 @@ JPEG = encoded(chess_board(), "JPEG")
 PAGE = b"<!DOCTYPE html>\n<html><title>502 Bad Gateway</title></html>\n"
 EXTENSIONS = sorted(extension for format_ in FORMATS for extension in format_.extensions)
 BINARY_EXTENSIONS = sorted(min(format_.extensions) for format_ in FORMATS if not format_.is_text)
-NO_WEB_PAGE_EXTENSIONS = [extension for extension in BINARY_EXTENSIONS if "text" not in FOREIGN.get(extension, ())]
+NO_WEB_PAGE_EXTENSIONS = [
+    extension for extension in BINARY_EXTENSIONS if not {"text", "page"} & FOREIGN.get(extension, frozenset())
+]
 """Binary extensions under which no program opens a web page; Office does so under those of its old formats."""
 SAMPLES = {format_.name: format_.sample() for format_ in FORMATS}
 
@@ -187,6 +189,12 @@ def test_white_space_is_blank_in_every_text_format(data: bytes, name: str) -> No
     assert report_of(data, name).outcome is Outcome.BLANK
 
 
+@pytest.mark.parametrize("extension", ["eml", "json", "xml", "svg"])
+def test_white_space_is_blank_before_it_is_corrupt(extension: str) -> None:
+    report = report_of(b" \r\n\t\n", f"a.{extension}")
+    assert (report.outcome, report.fill) == (Outcome.BLANK, "spaces")
+
+
 def test_mismatched_file_is_still_checked_for_blankness() -> None:
     report = report_of(encoded(plain_picture(), "PNG"), "a.pdf")
     assert report.finding is Finding.TYPE_MISMATCH
@@ -231,6 +239,7 @@ class Failing:
         (MemoryError(), Outcome.TOO_COMPLEX),
         (RecursionError(), Outcome.TOO_COMPLEX),
         (ValueError("a library's own fault"), Outcome.UNSUPPORTED),
+        (ImportError("a module that the sandbox cannot load"), Outcome.UNSUPPORTED),
     ],
 )
 def test_reader_failure_is_not_reported_as_corrupt(

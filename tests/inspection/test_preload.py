@@ -10,8 +10,9 @@ import pytest
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 
 SCRIPT = """
-import json, sys, tempfile
+import io, json, sys, tempfile
 from pathlib import Path
+from PIL import Image
 from sluice_inspect.inspection import inspect_file, preload
 from sluice_inspect.registry import FORMATS
 preload()
@@ -29,6 +30,10 @@ for format_ in FORMATS:
     name, sample = f"a.{min(format_.extensions)}", format_.sample()
     for content in (sample, sample[: len(sample) // 2], sample[:-1], sample + b"trailing", b"\\0" + sample):
         check(name, content)
+for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "I;16", "I", "F"):
+    picture = io.BytesIO()
+    Image.new(mode, (80, 60)).save(picture, "TIFF")
+    check("a.tif", picture.getvalue())
 for path in sys.argv[1:]:
     check(Path(path).name, Path(path).read_bytes())
 print(json.dumps(late))

@@ -1,6 +1,5 @@
 """One file's facts and flags: what its examination learnt, and what its headers say if that failed."""
 
-import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +17,8 @@ from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.facts.tables import measure_table
 from sluice_inspect.report import MEDIA, PICTURES, FactSheet, InspectionError, Outcome
+from sluice_inspect.signatures import is_web_archive
+from sluice_inspect.sniff import FOREIGN, PAGE
 
 _Measurer = Callable[[Subject, FactSheet], None]
 
@@ -46,14 +47,10 @@ _OFFICE_EXTENSIONS: Final = frozenset(
     """.split()  # noqa: SIM905  (a list of quoted names is harder to read)
 )
 _TABLE_EXTENSIONS: Final = frozenset({"tsv", "tab"})
-_WEB_ARCHIVE: Final = re.compile(
-    rb"(?:[!-9;-~]{1,76}:[^\n]{0,998}\n(?:[ \t][^\n]{0,998}\n)*){0,40}?MIME-Version:", re.IGNORECASE
-)
-_WEB_ARCHIVE_TYPE: Final = re.compile(rb"content-type:\s*(?:multipart/related|text/html)", re.IGNORECASE)
 
 
 def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
-    """Return the facts and flags; `learnt` are those of the examination. Raise `ImportError` and `OSError` only."""
+    """Return the facts and flags; `learnt` are those of the examination. Raise `OSError` only."""
     sheet = learnt or FactSheet()
     measure = _measurer_of(subject)
     try:
@@ -63,7 +60,7 @@ def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
             sheet.complete = False
         if subject.extension in _OFFICE_EXTENSIONS:
             _add_disguise(subject, sheet)
-    except (ImportError, OSError):
+    except OSError:
         raise
     except (InspectionError, MemoryError, RecursionError):
         sheet.complete = False
@@ -86,8 +83,11 @@ def _measurer_of(subject: Subject) -> _Measurer | None:
 
 
 def _add_disguise(subject: Subject, sheet: FactSheet) -> None:
-    head = subject.source.head
     if subject.format_name == "rtf":
         sheet.flags.add("disguised.rtf")
-    elif subject.content_type == "text/html" or (_WEB_ARCHIVE.match(head) and _WEB_ARCHIVE_TYPE.search(head)):
+    elif subject.content_type == "text/html" or is_web_archive(subject.source.head):
         sheet.flags.add("disguised.html")
+    else:
+        return
+    if PAGE in FOREIGN.get(subject.extension, ()):
+        sheet.flags.add("type.alias")

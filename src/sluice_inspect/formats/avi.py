@@ -14,6 +14,7 @@ from sluice_inspect.source import Source
 _FORM_BYTES: Final = 4
 # Sizes of a list of media whose writer was interrupted or could not seek back. Players then search for the chunks.
 _UNKNOWN_SIZES: Final = frozenset({0, 4, 0xFFFFFFFF})
+_PADDING_MOST: Final = 4096  # zeros in place of chunks; recorders pad to a sector or a page
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -39,6 +40,7 @@ def _read_lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterato
     limit = min(source.size, part.end) if part.size > _FORM_BYTES else source.size
     for chunk in riff.chunks(source, part.body + _FORM_BYTES, limit):
         if not chunk.is_named:
+            _refuse_lost(source, chunk.offset, limit)
             return
         name = source.read_at(chunk.body, 4) if chunk.name == b"LIST" else chunk.name
         if name == b"movi" and chunk.size in _UNKNOWN_SIZES:
@@ -56,14 +58,24 @@ def _read_lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterato
 
 def _check_media(source: Source, parent: riff.Chunk, deadline: Deadline) -> None:
     for chunk in riff.chunks(source, parent.body + _FORM_BYTES, parent.end):
-        if not chunk.is_named and source.read_at(chunk.offset, min(4096, parent.end - chunk.offset)).strip(b"\0"):
+        if not chunk.is_named and source.read_at(chunk.offset, min(_PADDING_MOST, parent.end - chunk.offset)).strip(
+            b"\0"
+        ):
             raise Corrupt(f"there is no chunk at byte {chunk.offset} of the AVI, where one must be")
+        if not chunk.is_named:
+            _refuse_lost(source, chunk.offset, parent.end)
         if chunk.is_named and chunk.end > parent.end:
             raise Corrupt(f"the chunk at byte {chunk.offset} of the AVI passes the end of the list that it is in")
         if deadline.has_passed:
             return
         if chunk.name == b"LIST":
             _check_media(source, chunk, deadline)
+
+
+def _refuse_lost(source: Source, start: int, end: int) -> None:
+    """Raise `Corrupt` if a part that its list counts is more zeros than padding is."""
+    if end - start > _PADDING_MOST and not source.read_at(start, _PADDING_MOST).strip(b"\0"):
+        raise Corrupt(f"a part of the AVI is missing: there are only zeros from byte {start} on")
 
 
 FORMAT: Final = Format(

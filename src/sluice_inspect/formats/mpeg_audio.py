@@ -27,6 +27,9 @@ _MISSING_FRAMES_SHARE: Final = 0.02
 _FRAMES_PER_DEADLINE_CHECK: Final = 4096
 # Offsets tried for a frame outside the stream, so that hostile bytes cost no more than a second.
 _MAX_TRIES: Final = 200_000
+# Zeros behind the last frame and at its end that are no padding: those of a frame whose end was lost.
+_ZEROED_BYTES: Final = 512
+_ZEROED_IN_FRAME: Final = 8
 _MIN_FRAMES_TO_PLAY: Final = 3  # FFmpeg needs frames that follow each other to recognise the format
 
 _ADIF: Final = b"ADIF"
@@ -264,8 +267,17 @@ def _examine_aac(source: Source, limits: Limits) -> Examination:
         raise Corrupt("there are no AAC frames in the file")
     scan = scanner.scan(first, deadline)
     _require_complete(source, scan)
+    _refuse_zeroed_end(source, scan)
     measures: dict[str, Measure] = {"frames": scan.frames, "trailing_bytes": source.size - scan.end}
     return play(source, "aac", deadline, measures=measures, pieces=scan.pieces)
+
+
+def _refuse_zeroed_end(source: Source, scan: _FrameScan) -> None:
+    """Raise `Corrupt` if zeros begin within the last frame and fill the rest of the file."""
+    rest = source.read_at(scan.end, _ZEROED_BYTES)
+    is_padded = len(rest) == _ZEROED_BYTES and not rest.strip(b"\0")
+    if is_padded and not source.read_at(scan.end - _ZEROED_IN_FRAME, _ZEROED_IN_FRAME).strip(b"\0"):
+        raise Corrupt(f"the end of the file is missing: there are only zeros from about byte {scan.end} on")
 
 
 def _is_mp3(source: Source) -> bool:

@@ -23,6 +23,7 @@ _MAX_CHECKED_BYTES: Final = 128 * 1024**2
 _INSTRUCTIONS_PER_CHECK: Final = 100_000  # instructions of SQLite's virtual machine between two checks of the deadline
 _MAX_FINDINGS: Final = 20
 _MAX_COLUMNS: Final = 64
+_ZEROED_BYTES: Final = 512
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
@@ -64,6 +65,8 @@ def _examine(source: Source, limits: Limits) -> Examination:
             names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")
             tables = [str(name) for (name,) in names if not str(name).lower().startswith("sqlite_")]
             rows = sum(_count_rows(database, table) for table in tables)
+            if not source.tail[-_ZEROED_BYTES:].strip(b"\0"):
+                _refuse_zeroed_texts(database, tables)
     except sqlite3.Error as error:
         if deadline.has_passed:
             return Examination({**measures, "partially_checked": True})
@@ -133,6 +136,20 @@ def _count_rows(database: sqlite3.Connection, table: str) -> int:
     counts = ", ".join(f"count({_quote(name)})" for name in columns[-_MAX_COLUMNS:])
     rows: int = database.execute(f"SELECT count(*), {counts} FROM {quoted}").fetchone()[0]  # noqa: S608  (quoted names)
     return rows
+
+
+def _refuse_zeroed_texts(database: sqlite3.Connection, tables: list[str]) -> None:
+    """Raise `Corrupt` if a text holds the zeros that took the place of the end of the file."""
+    # They may be the rest of a long value in pages of its own, which SQLite reads as they are. In a blob they are data.
+    for table in tables:
+        columns = [_quote(str(name)) for _, name, *_ in database.execute(f"PRAGMA table_info({_quote(table)})")]
+        zeroed = " OR ".join(
+            f"(typeof({name}) = 'text' AND instr(CAST({name} AS BLOB), zeroblob({_ZEROED_BYTES})) > 0)"
+            for name in columns[-_MAX_COLUMNS:]
+        )
+        found = database.execute(f"SELECT 1 FROM {_quote(table)} WHERE {zeroed} LIMIT 1")  # noqa: S608  (quoted names)
+        if found.fetchone():
+            raise Corrupt("the end of the database is missing: a text in it is zeros")
 
 
 def _quote(name: str) -> str:

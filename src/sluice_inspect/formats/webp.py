@@ -19,6 +19,8 @@ _CODED: Final = frozenset({b"VP8 ", b"VP8L"})
 _FRAME_HEADER: Final = 16
 _SPARE_BYTES: Final = 16  # that an encoder may leave behind its data besides zeros: four times what any does leave
 _CODED_MOST: Final = 64 * 1024**2
+# Zeros at the end of coded data, more than any encoder leaves: a picture that needs them lost its end.
+_LOST_ZEROS: Final = {b"VP8 ": 128, b"VP8L": 1024}
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -43,6 +45,8 @@ def _read_chunks(source: Source, end: int) -> tuple[int, int, int]:
             raise TooComplex(f"the WebP is cut into more than {_CHUNKS_MAX} chunks")
         if chunk.end > end:
             raise Corrupt(f"the chunk at byte {chunk.offset} of the WebP passes the end of the file")
+        if not chunk.is_named:
+            raise Corrupt(f"there is no chunk at byte {chunk.offset} of the WebP, where one must be")
         frames += chunk.name in _PICTURE_CHUNKS
         chunk_width, chunk_height = _declared_size(chunk.name, source.read_at(chunk.body, min(chunk.size, 16)))
         width, height = max(width, chunk_width), max(height, chunk_height)
@@ -79,7 +83,12 @@ def _check_ends(source: Source, end: int, limits: Limits, deadline: Deadline) ->
                 return
             if coded.name in _CODED and coded.size <= _CODED_MOST:
                 data = source.read_at(coded.body, coded.size)
-                needed = len(data.rstrip(b"\0")) - _SPARE_BYTES
+                written = data.rstrip(b"\0")
+                if len(data) - len(written) >= _LOST_ZEROS[coded.name] and not _decodes(coded.name, written, limits):
+                    raise Corrupt(
+                        f"the picture in the chunk at byte {coded.offset} of the WebP is damaged: its end is all zeros"
+                    )
+                needed = len(written) - _SPARE_BYTES
                 if needed > 0 and _decodes(coded.name, data[:needed], limits):
                     raise Corrupt(
                         f"the picture in the chunk at byte {coded.offset} of the WebP is damaged: "

@@ -51,6 +51,10 @@ _SPOT_WINDOW: Final = 8
 _MARKED_SPOTS: Final = 9
 _NOISE_FACTOR: Final = 5.5
 _NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
+_FAINT_NOISE: Final = 3.0  # levels of noise that a reader does not see
+# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture has two levels
+# alone, as a scan that was made black and white, with its dust.
+_DRAWN_PIXELS: Final = 4
 # So many blocks off among 5 x 5 are content: a speck shifts at most four, a stroke of 40 pixels five.
 _BLOCK: Final = 8
 _BLOCK_SPAN: Final = 4.0
@@ -84,9 +88,11 @@ def _has_content(view: PictureView) -> bool:
         return True
     if view.width * view.height <= _SPREAD_PIXELS_MOST:
         levels = view.rows(0, view.height)
-        if any(float(levels[..., channel].std()) > _PLAIN_SPREAD for channel in range(levels.shape[2])):
+        if any(float(levels[..., channel].std()) > _PLAIN_SPREAD * view.opacity for channel in range(levels.shape[2])):
             return True
     background = _measure_background(view)
+    if view.opacity < 1 and background.noise > max(_FAINT_NOISE, _NOISE_MAX * view.opacity):
+        return True
     is_small = max(view.width, view.height) < MARGIN_FROM
     if background.noise < _DRAWN_NOISE and is_small and _span(means) > _DRAWN_SPAN:
         return True
@@ -217,6 +223,7 @@ def _stands_out(view: PictureView, background: _Background) -> bool:
     strong = max(_STRONG, _NOISE_FACTOR * background.noise) if is_grain else _STRONG
     faint = max(_FAINT, _NOISE_FACTOR * background.noise)
     least = max(1, min(_STRONG_PIXELS, view.width * view.height // 8192))
+    is_even = background.noise_tail == 0 and not np.ptp(background.middles, axis=(0, 1)).any()
     surface = _background_surface(view, background)
     blocks, marked = [], []
     strokes: list[NDArray[np.int32]] = []
@@ -225,7 +232,8 @@ def _stands_out(view: PictureView, background: _Background) -> bool:
         off = _max_over_channels(np.abs(difference))
         # The last line of the band before is kept, since a stroke may cross from one band into the next.
         strokes = [*strokes[-1:], _count_in_squares(_BLOCK, off > strong)]
-        if _largest_window_sum(np.concatenate(strokes), 2) >= least:
+        largest = _largest_window_sum(np.concatenate(strokes), 2)
+        if largest >= least or (is_even and largest >= _DRAWN_PIXELS and len(np.unique(band)) > 2):
             return True
         marked.append(_count_in_squares(_SPOT, off > faint) >= _FAINT_PIXELS)
         blocks.append(_block_means(difference))

@@ -26,6 +26,7 @@ class PictureView:
     width: int
     height: int
     band: Callable[[int, int], Image.Image]
+    opacity: float = 1.0  # of what is drawn, from 0 to 1: it weakens noise as it weakens content
 
     def rows(self, start: int, stop: int) -> Levels:
         """Return a band as numbers."""
@@ -39,11 +40,12 @@ def views(image: Image.Image) -> Iterator[PictureView]:
     left, top = (round(side * _MARGIN) if side >= MARGIN_FROM else 0 for side in (width, height))
     right = width - left
 
-    def view(convert: Callable[[Image.Image], Image.Image]) -> PictureView:
+    def view(convert: Callable[[Image.Image], Image.Image], opacity: float = 1.0) -> PictureView:
         return PictureView(
             right - left,
             height - 2 * top,
             lambda start, stop: convert(image.crop((left, top + start, right, top + stop))),
+            opacity,
         )
 
     if image.mode[0] in "IF":
@@ -57,7 +59,8 @@ def views(image: Image.Image) -> Iterator[PictureView]:
         plain = {"L", "RGB", "CMYK"}
         yield view(lambda band: band if band.mode in plain else band.convert("L" if band.mode == "1" else "RGB"))
     else:
-        yield from (view(_over(backdrop)) for backdrop in (255, 0))
+        opacity = _opacity(image)
+        yield from (view(_over(backdrop), opacity) for backdrop in (255, 0))
 
 
 def is_one_colour(image: Image.Image) -> bool:
@@ -81,6 +84,15 @@ def bands(view: PictureView, multiple: int) -> Iterator[tuple[int, Levels]]:
     height = max(1, BAND_PIXELS // view.width // multiple) * multiple
     for start in range(0, view.height, height):
         yield start, view.rows(start, min(view.height, start + height))
+
+
+def _opacity(image: Image.Image) -> float:
+    """Return the mean opacity of the pixels that are not fully transparent; 1 for palettes."""
+    if "A" not in image.getbands():
+        return 1.0
+    counts = image.getchannel("A").histogram()
+    drawn = sum(counts[1:])
+    return sum(alpha * count for alpha, count in enumerate(counts)) / drawn / 255 if drawn else 1.0
 
 
 def _over(backdrop: int) -> Callable[[Image.Image], Image.Image]:

@@ -3,7 +3,7 @@
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ _OTHERS: Final = frozenset({0xF01F, 0xF029})  # bare bitmaps (DIB), TIFF
 _IDENTIFIER: Final = 16
 _METAFILE_HEADER: Final = struct.Struct("<28xLBx")
 _MAX_INFLATED: Final = 64 * 1024**2
+_HOLE: Final = bytes(512)  # zeros that no packed data has: what is missing there was lost with the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,32 @@ def has_picture_ink(data: bytes, picture: Record, limits: Limits) -> bool:
     return not embedded_is_blank(io.BytesIO(_bitmap(data, picture)), limits)
 
 
-def check_picture(data: bytes, picture: Record) -> None:
-    """Raise `Corrupt` when a picture's own checksums show damage: those of PNG and of compressed metafiles."""
+@dataclass(slots=True)
+class PictureCheck:
+    """Checks the pictures of one document. One among others may be damaged: programs show the document without it."""
+
+    pictures: int = 0
+    damage: Corrupt | None = None
+
+    def add(self, data: bytes, picture: Record) -> None:
+        """Raise `Corrupt` for the second picture whose own checksums show damage, and for one with a hole."""
+        self.pictures += 1
+        try:
+            _check_picture(data, picture)
+        except Corrupt as error:
+            if self.damage or data.find(_HOLE, picture.start, picture.end) >= 0:
+                raise
+            self.damage = error
+
+    def measures(self) -> Mapping[str, int]:
+        """Return how many are damaged, if any is. Raise `Corrupt` if it is the only picture."""
+        if self.damage and self.pictures == 1:
+            raise self.damage
+        return {"pictures_damaged": 1} if self.damage else {}
+
+
+def _check_picture(data: bytes, picture: Record) -> None:
+    """Raise `Corrupt` when the checksums of a PNG or a compressed metafile show damage."""
     if picture.type == _PNG:
         _check_png(_bitmap(data, picture))
     elif picture.type in _METAFILES:

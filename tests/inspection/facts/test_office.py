@@ -265,16 +265,24 @@ def test_macros_of_opendocument_and_their_empty_lists() -> None:
 # Disguises
 
 
-@pytest.mark.parametrize("extension", ["doc", "xls", "docx"])
-def test_rich_text_under_another_office_name(extension: str) -> None:
-    assert flags_of(rb"{\rtf1\ansi One line.\par}", f"a.{extension}") == {"disguised.rtf"}
+@pytest.mark.parametrize(
+    ("extension", "flags"),
+    [
+        ("doc", {"disguised.rtf", "type.alias"}),
+        ("xls", {"disguised.rtf", "type.alias"}),
+        ("docx", {"disguised.rtf"}),
+    ],
+)  # fmt: skip
+def test_rich_text_under_another_office_name(extension: str, flags: set[str]) -> None:
+    assert flags_of(rb"{\rtf1\ansi One line.\par}", f"a.{extension}") == flags
 
 
-def test_web_page_and_web_archive_under_an_office_name() -> None:
+@pytest.mark.parametrize("name", ["a.doc", "a.xls"])
+def test_web_page_and_web_archive_under_an_office_name(name: str) -> None:
     page = b"<html><body>One line.</body></html>"
     archive = b"From: a\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=b\r\n\r\n--b\r\n"
-    assert flags_of(page, "a.doc") == {"disguised.html"}
-    assert flags_of(archive, "a.doc") == {"disguised.html"}
+    assert flags_of(page, name) == {"disguised.html", "type.alias"}
+    assert flags_of(archive, name) == {"disguised.html", "type.alias"}
 
 
 def test_own_name_is_no_disguise() -> None:

@@ -90,6 +90,26 @@ def test_colours_under_full_transparency_are_blank() -> None:
     assert picture_is_blank(Image.fromarray(pixels))
 
 
+@pytest.mark.parametrize("alpha", [60, 128, 200])
+@pytest.mark.parametrize("size", [(80, 60), (640, 480)])
+def test_texture_under_partial_transparency_is_not_blank(alpha: int, size: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 4), dtype=np.uint8)
+    pixels[..., 3] = alpha
+    assert not picture_is_blank(Image.fromarray(pixels))
+
+
+def test_one_colour_with_a_texture_of_transparency_is_not_blank() -> None:
+    pixels = np.zeros((480, 640, 4), dtype=np.uint8)
+    pixels[..., 3] = np.random.default_rng(1).integers(0, 120, (480, 640))
+    assert not picture_is_blank(Image.fromarray(pixels))
+
+
+@pytest.mark.parametrize("alpha", [60, 128, 255])
+def test_grain_under_partial_transparency_is_blank(alpha: int) -> None:
+    grain = grey_picture(noise_field(640, 480, 128, 4))
+    assert picture_is_blank(Image.merge("LA", (grain, Image.new("L", grain.size, alpha))))
+
+
 @pytest.mark.parametrize("ink", [0, 255])
 def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
     page = Image.new("LA", (200, 100), (ink, 0))
@@ -102,6 +122,25 @@ def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     page = plain_picture(*size, level=255)
     ImageDraw.Draw(page).rectangle((size[0] // 2, size[1] // 2, size[0] // 2 + 3, size[1] // 2 + 3), fill=0)
     assert not picture_is_blank(page)
+
+
+@pytest.mark.parametrize("size", [(640, 480), (827, 1170), (2480, 3508)])
+def test_one_drawn_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
+    plot = Image.new("RGB", size, "white")
+    ImageDraw.Draw(plot).rectangle(
+        (size[0] // 2, size[1] // 2, size[0] // 2 + 1, size[1] // 2 + 1), fill=(31, 119, 180)
+    )
+    plot.putpixel((size[0] // 2 + 2, size[1] // 2), (160, 200, 220))
+    assert not picture_is_blank(plot)
+
+
+def test_dust_on_a_scan_of_two_levels_is_blank() -> None:
+    page = Image.new("1", (1654, 2339), 1)
+    for number in range(9):
+        ImageDraw.Draw(page).rectangle(
+            (90 + 130 * number, 100 + 200 * number, 92 + 130 * number, 101 + 200 * number), fill=0
+        )
+    assert picture_is_blank(page)
 
 
 def test_single_pixel_in_an_icon_is_not_blank() -> None:

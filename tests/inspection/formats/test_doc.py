@@ -153,6 +153,13 @@ def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     assert (examine_bytes(FORMAT, make_word("\x01\r", data=data)).blank is None) is shows
 
 
+def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
+    whole = embedded(picture(shows=True).getvalue())
+    damaged = whole[:130] + bytes([whole[130] ^ 1]) + whole[131:]
+    assert examine_bytes(FORMAT, make_word("words \x01\r", data=damaged + whole)).passes
+    assert examine_bytes(FORMAT, make_word("words \x01\r", data=damaged + damaged)).outcome is Outcome.CORRUPT
+
+
 def test_missing_picture_counts_as_content() -> None:
     assert examine_bytes(FORMAT, make_word("\x01\r")).blank is None
 

@@ -97,12 +97,43 @@ def test_page_with_visible_content_is_not_blank(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).blank is None
 
 
-@pytest.mark.parametrize("name", ["a.doc", "a.xls"])
-def test_pages_and_text_pass_under_office_extensions(name: str) -> None:
-    report = inspect_file(io.BytesIO(page("<table><tr><td>1</table>")), filename=name)
-    assert (report.finding, report.integrity, report.format) == (None, Outcome.OK, "html")
-    report = inspect_file(io.BytesIO(b"name\tvalue\r\nx\t1\r\n"), filename=name)
-    assert (report.finding, report.integrity, report.format) == (None, Outcome.OK, "text")
+ARCHIVE = (
+    b"From: <Saved by Office>\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=b\r\n\r\n"
+    b"--b\r\nContent-Type: text/html\r\n\r\n<p>One line.</p>\r\n--b--\r\n"
+)
+
+
+@pytest.mark.parametrize("name", ["a.doc", "a.dot", "a.xls", "a.xlt"])
+@pytest.mark.parametrize(
+    ("data", "format_name"),
+    [
+        pytest.param(page("<table><tr><td>1</table>"), "html", id="a page"),
+        pytest.param(b"<table border=1><tr><td>1</td></tr></table>", "html", id="a table alone"),
+        pytest.param(page("<p>1").decode().encode("utf-16"), "html", id="a page in UTF-16"),
+        pytest.param(ARCHIVE, "eml", id="a web archive"),
+        pytest.param(rb"{\rtf1\ansi One line.\par}", "rtf", id="RTF"),
+    ],
+)  # fmt: skip
+def test_pages_and_rtf_pass_under_old_office_extensions(name: str, data: bytes, format_name: str) -> None:
+    report = inspect_file(io.BytesIO(data), filename=name)
+    assert (report.finding, report.outcome, report.format) == (None, Outcome.OK, format_name)
+
+
+@pytest.mark.parametrize("name", ["a.doc", "a.dot", "a.xls", "a.xlt"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"name\tvalue\r\nx\t1\r\n", id="a table as text"),
+        pytest.param(b"404 page not found\n", id="an error"),
+        pytest.param(b'{"error": {"code": 403, "message": "forbidden"}}', id="JSON"),
+        pytest.param(b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>', id="XML"),
+        pytest.param(b"0M8R4KGxGuEAAAAAAAAAAAAAAAAAAAAAPgADAP7/CQAGAAAAAAAAAAAAAAABAAAA\n" * 9, id="base64"),
+        pytest.param(b"From: a@b.example\nSubject: x\n\nwords\n", id="a mail"),
+    ],
+)
+def test_other_text_is_a_mismatch_under_old_office_extensions(name: str, data: bytes) -> None:
+    report = inspect_file(io.BytesIO(data), filename=name)
+    assert (report.finding, report.flags) == (Finding.TYPE_MISMATCH, ())
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a.xls"])

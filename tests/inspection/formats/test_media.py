@@ -71,6 +71,14 @@ def test_zeroed_media_data_is_corrupt(format_name: str, share: float) -> None:
     assert report_of(bytes(data), format_name).integrity is Outcome.CORRUPT
 
 
+@pytest.mark.parametrize("format_name", ["avi", "aac"])
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.9])
+def test_zeros_in_place_of_the_end_are_corrupt(format_name: str, share: float) -> None:
+    data = SAMPLES[format_name]
+    kept = int(len(data) * share)
+    assert report_of(data[:kept] + bytes(len(data) - kept), format_name).integrity is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize("format_name", FORMAT_NAMES)
 def test_web_page_before_the_media_is_a_mismatch(format_name: str) -> None:
     assert (

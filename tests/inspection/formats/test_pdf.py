@@ -38,6 +38,52 @@ def protected(*, user: str) -> bytes:
     return file.getvalue()
 
 
+def long_document(*, user: str = "", streams: bool = False) -> bytes:
+    """Return twenty pages of incompressible words, with its table of objects as a table or packed in a stream."""
+    words = [text(base64.b64encode(NOISE[at : at + 1500]).decode()) for at in range(0, 30_000, 1500)]
+    file = io.BytesIO()
+    with pikepdf.open(io.BytesIO(pdf(*words))) as opened:
+        mode = pikepdf.ObjectStreamMode.generate if streams else pikepdf.ObjectStreamMode.disable
+        encryption = pikepdf.Encryption(owner="owner", user=user) if user else None
+        opened.save(file, object_stream_mode=mode, encryption=encryption or False)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("user", ["", "secret"])
+@pytest.mark.parametrize("begin", [0.2, 0.4, 0.6])
+def test_document_without_a_quarter_of_its_bytes_is_corrupt(*, begin: float, user: str, streams: bool) -> None:
+    data = long_document(user=user, streams=streams)
+    assert examine(data).outcome is (Outcome.ENCRYPTED if user else Outcome.OK)
+    start = int(len(data) * begin)
+    assert examine(data[:start] + data[start + len(data) // 4 :]).outcome is Outcome.CORRUPT
+
+
+def test_document_without_a_part_of_a_large_stream_is_corrupt() -> None:
+    data = pdf(text("Sluice"), objects={100: stream(NOISE)})
+    assert examine(data).passes
+    assert examine(data[:15_000] + data[25_000:]).outcome is Outcome.CORRUPT
+
+
+def test_document_that_was_edited_by_hand_passes() -> None:
+    data = pdf(*[text("Sluice") * 90] * 5)
+    assert examine(data.replace(text("Sluice").encode() * 40, b"")).passes
+
+
+@pytest.mark.parametrize("place", [0.2, 0.4, 0.6, 0.8])
+def test_hole_in_a_document_with_a_password_is_corrupt(place: float) -> None:
+    data = long_document(user="secret")
+    start = int(len(data) * place)
+    assert examine(data[:start] + bytes(4096) + data[start + 4096 :]).outcome is Outcome.CORRUPT
+
+
+@pytest.mark.parametrize("level", [0, 60, 200])
+def test_black_in_a_picture_that_is_not_packed_is_no_hole(level: int) -> None:
+    rows = bytes([level]) * 4000 + bytes(30_000) + bytes([level]) * 6000
+    entries = "/Type/XObject/Subtype/Image/Width 200/Height 200/ColorSpace/DeviceGray/BitsPerComponent 8"
+    assert examine(pdf(text("Sluice"), objects={100: stream(rows, entries)})).passes
+
+
 def test_page_with_a_word_passes() -> None:
     assert examine(WORD) == Examined(recognised=True, outcome=Outcome.OK)
 

@@ -20,7 +20,7 @@ def scan(pixels: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]", **more: str)
     Image.fromarray(pixels).save(file, "JPEG", quality=75)
     height, width = pixels.shape
     entries = f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/ColorSpace/DeviceGray/BitsPerComponent 8/Filter/DCTDecode"
-    content = "q 595 0 0 842 0 0 cm /I Do Q " + more.get("over", "")
+    content = more.get("under", "") + " q 595 0 0 842 0 0 cm /I Do Q " + more.get("over", "")
     return pdf(content, resources="/XObject<</I 100 0 R>>", objects={100: stream(file.getvalue(), entries)})
 
 
@@ -40,6 +40,20 @@ def annotated(entries: str, appearance: str = "") -> bytes:
     return pdf("", page="/Annots[100 0 R]", objects={100: note, 101: form})
 
 
+def in_missing_font(ordering: str, encoding: str, letters: str) -> bytes:
+    """Return a page with words in a font that is neither in the file nor on the machine."""
+    return pdf(
+        f"BT /C 20 Tf 100 500 Td <{letters}> Tj ET",
+        objects={
+            5: f"<</Type/Font/Subtype/Type0/BaseFont/Missing/Encoding/{encoding}/DescendantFonts[100 0 R]>>",
+            100: "<</Type/Font/Subtype/CIDFontType0/BaseFont/Missing/CIDSystemInfo<</Registry(Adobe)"
+            f"/Ordering({ordering})/Supplement 4>>/FontDescriptor 101 0 R>>",
+            101: "<</Type/FontDescriptor/FontName/Missing/Flags 4/FontBBox[0 0 1 1]/ItalicAngle 0/Ascent 1/Descent 0"
+            "/CapHeight 1/StemV 1>>",
+        },
+    ).replace(b"/C 20 Tf", b"/F 20 Tf")
+
+
 LAYER_OFF = (
     "/OCProperties<</OCGs[100 0 R]/D<</OFF[100 0 R]/Order[100 0 R]>>>>",
     "/Properties<</L 100 0 R>>",
@@ -51,6 +65,8 @@ BLANK = {
     "invisible text": pdf(text("secret", before="3 Tr")),
     "text off the page": pdf(text("secret", at=(900, 500))),
     "clipped text": pdf("q 0 0 10 10 re W n " + text("secret") + " Q"),
+    "words smaller than a pixel under white": pdf(text("micro", size=0.3) + " 1 g 0 0 595 842 re f"),
+    "text under a scan of an empty sheet": scan(paper(), under=text("word")),
     "text under white": pdf(text("secret") + " 1 g 0 0 595 842 re f"),
     "text on a layer that is off": pdf(
         f"/OC /L BDC {text('secret')} EMC",
@@ -94,15 +110,21 @@ CONTENT = {
     "attachment": pdf(
         "", catalog="/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>", objects={100: "<</Type/Filespec/F(a)>>"}
     ),
-    "text in a missing font": pdf(
-        "BT /C 20 Tf 100 500 Td <4E2D6587> Tj ET",
-        resources="",
-        objects={
-            5: "<</Type/Font/Subtype/Type0/BaseFont/Missing/Encoding/UniGB-UCS2-H/DescendantFonts[100 0 R]>>",
-            100: "<</Type/Font/Subtype/CIDFontType0/BaseFont/Missing/CIDSystemInfo<</Registry(Adobe)/Ordering(GB1)/Supplement 4>>/FontDescriptor 101 0 R>>",
-            101: "<</Type/FontDescriptor/FontName/Missing/Flags 4/FontBBox[0 0 1 1]/ItalicAngle 0/Ascent 1/Descent 0/CapHeight 1/StemV 1>>",
-        },
-    ).replace(b"/C 20 Tf", b"/F 20 Tf"),
+    "words smaller than a pixel": pdf(text("micro", size=0.3)),
+    "pale words on a scan of an empty sheet": scan(paper(), over=text("word", before="0.85 g")),
+    **{
+        f"text in a missing font, {ordering} by {encoding}": in_missing_font(ordering, encoding, letters)
+        for ordering, encoding, letters in (
+            ("GB1", "UniGB-UCS2-H", "4E2D6587"),
+            ("GB1", "GBK-EUC-H", "D6D0CEC4"),
+            ("GB1", "Identity-H", "115F0FC7"),
+            ("Japan1", "90ms-RKSJ-H", "93FA967B"),
+            ("Japan1", "Identity-H", "0E8A0D8A"),
+            ("Korea1", "KSCms-UHC-H", "C7D1B1B9"),
+            ("CNS1", "ETen-B5-H", "A4A4A4E5"),
+            ("Identity", "Identity-H", "00410042"),
+        )
+    },
 }
 
 

@@ -9,6 +9,7 @@ from sluice_inspect.formats.ppt.format import FORMAT, make_presentation, make_re
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.image_samples import encoded, grey_picture, noise_field
 from tests.inspection.formats.office_packages import picture
 
 FILL, LINE, HIDDEN, PICTURE = 0x01BF, 0x01FF, 0x03BF, 0x4104
@@ -95,19 +96,34 @@ def test_endless_nesting_is_too_complex() -> None:
     assert examine_bytes(FORMAT, make_presentation([deep])).outcome is Outcome.TOO_COMPLEX
 
 
-def test_damaged_picture_is_corrupt() -> None:
-    blip = png(shows=True)
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[blip])).outcome is Outcome.OK
-    damaged = blip[:60] + bytes([blip[60] ^ 1]) + blip[61:]
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[damaged])).outcome is Outcome.CORRUPT
+BLIP = png(shows=True)
+DAMAGED = BLIP[:60] + bytes([BLIP[60] ^ 1]) + BLIP[61:]
+METAFILE = metafile(zlib.compress(bytes(range(256)) * 8))
 
 
-def test_damaged_metafile_is_corrupt() -> None:
-    packed = zlib.compress(bytes(range(256)) * 8)
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[metafile(packed)])).outcome is Outcome.OK
-    assert (
-        examine_bytes(FORMAT, make_presentation([], pictures=[metafile(packed[:-1] + b"?")])).outcome is Outcome.CORRUPT
-    )
+def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[BLIP])).passes
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED, BLIP])).passes
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED, DAMAGED])).outcome is Outcome.CORRUPT
+
+
+def test_one_damaged_metafile_among_others_is_forgiven_and_two_are_not() -> None:
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[METAFILE])).passes
+    damaged = METAFILE[:-1] + b"?"
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[damaged, BLIP])).passes
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[damaged, DAMAGED])).outcome is Outcome.CORRUPT
+
+
+def test_damage_in_the_only_picture_is_corrupt() -> None:
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED])).outcome is Outcome.CORRUPT
+
+
+def test_hole_of_zeros_in_a_picture_is_corrupt() -> None:
+    content = encoded(grey_picture(noise_field(100, 100, 128, 40)), "PNG")
+    blip = make_record(0xF01E, bytes(17) + content, instance=0x6E0)
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[blip, BLIP])).passes
+    hole = blip[:600] + bytes(700) + blip[1300:]
+    assert examine_bytes(FORMAT, make_presentation([], pictures=[hole, BLIP])).outcome is Outcome.CORRUPT
 
 
 def test_zeros_pass_after_the_last_picture_but_not_between_pictures() -> None:

@@ -47,6 +47,23 @@ def test_zeroed_schema_is_corrupt_in_a_later_version_too() -> None:
     assert examine_bytes(FORMAT, later[:200] + bytes(3896) + later[4096:]).outcome is Outcome.CORRUPT
 
 
+@pytest.mark.parametrize("rows", ["one table", "two tables", "large values"])
+@pytest.mark.parametrize("tail", [2048, 4096, 16384])
+def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:
+    def fill(opened: sqlite3.Connection) -> None:
+        opened.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT)")
+        opened.execute("CREATE TABLE b (name TEXT)")
+        size = 9000 if rows == "large values" else 40
+        for number in range(30_000 // size * 2):
+            opened.execute("INSERT INTO a (name) VALUES (?)", (f"name {number} ".ljust(size, "x"),))
+            if rows != "one table":
+                opened.execute("INSERT INTO b VALUES (?)", (f"value {number} ".ljust(size, "y"),))
+
+    data = database(edit=fill)
+    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, data[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize(
     "pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"]
 )

@@ -68,6 +68,35 @@ def test_damage_in_compressed_pixels_is_corrupt(compression: str, minimum: int) 
     assert zeroed >= 15
 
 
+def lossless_jpeg(side: int) -> bytes:
+    """Return an even grey picture by the lossless process (ITU-T T.81, annex H), which most decoders lack."""
+    table = b"\xff\xc4\0\x14\0\1" + bytes(15) + b"\0"
+    frame = b"\xff\xc3\0\x0b\x08" + 2 * side.to_bytes(2, "big") + b"\1\1\x11\0"
+    scan = b"\xff\xda\0\x08\1\1\0\1\0\0"
+    return b"\xff\xd8" + table + frame + scan + bytes(side * side // 8) + b"\xff\xd9"
+
+
+def test_lossless_jpeg_is_never_corrupt() -> None:
+    data = lossless_jpeg(64)
+    result = examine(tiff_of_pages(grey_page(64, 64, compression=7, lengths=[len(data)]), data=data))
+    assert result.passes, result.detail
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_lab_is_judged_by_its_colours(*, shows: bool) -> None:
+    plane = chess_board("L") if shows else Image.new("L", (64, 64), 90)
+    even = Image.new("L", (64, 64), 128)
+    result = examine(saved(Image.merge("LAB", (plane, even, even))))
+    assert (result.outcome, result.blank is None) == (Outcome.OK, shows)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_colours_of_8_bits_in_a_colour_map_are_content(order: str) -> None:
+    grey = [*range(256)]
+    page = {**grey_page(64, 64, t262=3), 320: (3, grey * 3)}
+    assert examine(tiff_of_pages(page, data=ROWS, order=order)).blank is None
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_page_of_either_byte_order_is_read(order: str) -> None:
     assert examine(tiff_of_pages(grey_page(64, 64), data=ROWS, order=order)).outcome is Outcome.OK

@@ -67,6 +67,20 @@ def test_zeros_in_encoded_data_are_corrupt(coding: dict[str, bool], place: float
     assert examine_bytes(FORMAT, bytes(photo)).outcome is Outcome.CORRUPT
 
 
+@pytest.mark.parametrize("coding", [{}, {"lossless": True}])
+@pytest.mark.parametrize("tail", [1200, 4096])
+def test_zeros_in_place_of_the_end_are_corrupt(coding: dict[str, bool], tail: int) -> None:
+    photo = encoded(grey_picture(noise_field(300, 300, 128, 40)).convert("RGB"), "WEBP", **coding)
+    assert examine_bytes(FORMAT, photo[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
+
+
+def test_zeros_in_place_of_the_last_frames_are_corrupt() -> None:
+    frames = [grey_picture(noise_field(100, 100, 128, 40, seed)).convert("RGB") for seed in range(4)]
+    moving = animated(frames, "WEBP")
+    last = moving.rindex(b"ANMF")
+    assert examine_bytes(FORMAT, moving[:last] + bytes(len(moving) - last)).outcome is Outcome.CORRUPT
+
+
 def test_damaged_frame_of_an_animation_is_corrupt() -> None:
     frames = [grey_picture(noise_field(100, 100, 128, 40, seed)).convert("RGB") for seed in range(4)]
     moving = bytearray(animated(frames, "WEBP", lossless=True))

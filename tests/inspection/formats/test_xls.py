@@ -222,6 +222,13 @@ def test_hidden_sheets_are_blank_and_visible_ones_are_not() -> None:
     assert examine_bytes(FORMAT, make_workbook([b"", make_number(0, 0, 1)])).blank is None
 
 
+def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
+    whole = picture(shows=True).getvalue()
+    damaged = whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]
+    assert examine_bytes(FORMAT, book(ROWS, before=drawing(damaged) + drawing(whole))).passes
+    assert examine_bytes(FORMAT, book(ROWS, before=drawing(damaged) + drawing(damaged))).outcome is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize("shows", [True, False])
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     before = drawing(picture(shows=shows).getvalue())

@@ -70,6 +70,13 @@ def test_two_unicode_names_are_unsafe() -> None:
     assert is_unsafe(written(Member(extra=first, local_extra=second)))
 
 
+def test_unicode_name_that_is_stated_twice_or_is_not_utf_8_is_unsafe() -> None:
+    same = unicode_path(b"a")
+    assert is_unsafe(written(Member(extra=same + same)))
+    assert is_unsafe(written(Member(local_extra=same + same)))
+    assert is_unsafe(written(Member(extra=unicode_path(b"\xe4"))))
+
+
 def test_unicode_name_of_a_plain_name_is_unsafe_unless_it_is_the_same() -> None:
     assert is_unsafe(written(Member(name=b"a", extra=unicode_path(b"b"))))
     assert passes(written(Member(name=b"a", extra=unicode_path(b"a"))))
@@ -131,6 +138,23 @@ def test_descriptor_that_contradicts_the_directory_is_unsafe(layout: str, signed
         assert passes(data) if changed is None else is_unsafe(data)
 
 
+def test_other_bytes_in_place_of_a_descriptor_are_unsafe() -> None:
+    behind = struct.pack("<3L", 1, 2, 3) + b"more"
+    assert is_unsafe(written(Member(flags=8, behind=behind), Member(name=b"b")))
+    assert passes(written(Member(flags=8, behind=bytes(16)), Member(name=b"b")))
+
+
+def test_archive_in_plain_data_whose_size_follows_passes() -> None:
+    inner = written(Member(name=b"seen"))
+    behind = struct.pack("<4s3L", b"PK\7\x08", zlib.crc32(inner), len(inner), len(inner))
+    assert passes(written(Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
+
+
+def test_folder_with_content_is_unsafe() -> None:
+    assert is_unsafe(written(Member(name=b"folder/")))
+    assert passes(written(Member(name=b"folder/", content=b"")))
+
+
 def test_descriptor_that_is_announced_and_missing_passes() -> None:
     assert passes(written(Member(flags=8), Member(name=b"b")))
 
@@ -156,6 +180,19 @@ def test_zip64_field_that_repeats_the_header_passes() -> None:
     assert passes(written(Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16)))))
 
 
+@pytest.mark.parametrize("size", [1, 7, 9, 17, 32])
+def test_zip64_field_of_an_odd_length_is_damaged(size: int) -> None:
+    extra = extra_field(1, struct.pack("<2Q", 4, 4).ljust(32, b"\0")[:size])
+    assert not passes(written(Member(extra=extra)))
+    assert not passes(written(Member(local_extra=extra)))
+
+
+def test_zip64_field_that_lacks_a_size_is_unsafe() -> None:
+    full = (0xFFFFFFFF, 0xFFFFFFFF)
+    assert is_unsafe(written(Member(local_sizes=full, local_extra=extra_field(1, struct.pack("<Q", 4)))))
+    assert passes(written(Member(local_sizes=full, local_extra=extra_field(1, struct.pack("<2Q", 4, 4)))))
+
+
 def test_two_zip64_fields_are_unsafe() -> None:
     sizes = extra_field(1, struct.pack("<2Q", 4, 4))
     assert is_unsafe(written(Member(local_extra=sizes + sizes)))
@@ -176,6 +213,25 @@ def test_end_records_that_contradict_each_other_are_unsafe() -> None:
     assert passes(written(Member(), between=end_64(1, at - start, start, at), entries=0xFFFF))
     assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at), entries=2))
     assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at, record_size=45)))
+    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at, claimed=at - 1)))
+    assert passes(b"#! a script\n" + written(Member(), between=end_64(1, at - start, start, at)))
+
+
+def test_longer_zip64_end_record_is_unsafe() -> None:
+    plain = written(Member())
+    at, start = plain.rindex(b"PK\5\6"), plain.index(b"PK\1\2")
+    record = end_64(1, at - start, start, at, record_size=48)
+    assert is_unsafe(written(Member(), between=record[:56] + b"more" + record[56:]))
+
+
+@pytest.mark.parametrize("behind", [b"\x01\x02\x03", b"text and \0 a zero", b"\x7fbinary"])
+def test_binary_data_behind_the_archive_is_unsafe(behind: bytes) -> None:
+    assert is_unsafe(written(Member()) + behind)
+
+
+@pytest.mark.parametrize("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"text\n" + bytes(9)])
+def test_padding_and_text_behind_the_archive_pass(behind: bytes) -> None:
+    assert passes(written(Member()) + behind)
 
 
 def test_two_zip64_end_records_are_unsafe() -> None:

@@ -152,8 +152,8 @@ def _descriptor_size(data: bytes, member: ZipMember) -> int:
         *_, crc, packed, unpacked = struct.unpack_from(layout, data)
         if (crc, packed, unpacked) == (member.crc, member.packed, member.unpacked):
             return struct.calcsize(layout)
-    # Some writers set the flag and leave the descriptor out.
-    if data.startswith(_DESCRIPTOR) or len(data) in _DESCRIPTOR_SIZES:
+    # Some writers set the flag and leave the descriptor out, with the next header or zeros in its place.
+    if data.startswith(_DESCRIPTOR) or (len(data) >= min(_DESCRIPTOR_SIZES) and data.strip(b"\0")):
         raise Unsafe(
             Finding.ARCHIVE_UNSAFE,
             f"the descriptor behind the data of member {member.name!r} contradicts the directory:"
@@ -178,6 +178,10 @@ def refuse_unsafe_names(members: tuple[ZipMember, ...]) -> None:
             refuse_name(name)
         refuse_zero_byte(member.shown_name)
         refuse_mode(member.unix_mode, member.name)
+        if member.name.endswith("/") and member.unpacked:
+            raise Unsafe(
+                Finding.ARCHIVE_UNSAFE, f"member {member.name!r} is named as a folder and has content: readers differ"
+            )
         shown = {name.replace("\\", "/") for name in (member.name, member.shown_name)}
         if not names.isdisjoint(shown) and not member.is_directory:
             raise Unsafe(

@@ -11,6 +11,7 @@ from sluice_inspect.archives.safety import refuse_link, refuse_name
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 _ZIP64, _UNICODE_PATH, _PKWARE_UNIX, _ASI_UNIX = 0x0001, 0x7075, 0x000D, 0x756E
+_ZIP64_BYTES: Final = frozenset({0, 4, 8, 12, 16, 20, 24, 28})  # up to three values of 8 bytes, and one of 4
 _FIELD: Final = struct.Struct("<2H")
 _UNICODE_HEAD: Final = struct.Struct("<BL")
 _PKWARE_UNIX_BYTES: Final = 12  # times and owner; a link's target or a device's numbers follow
@@ -36,6 +37,8 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
                 f"member {name!r} has two ZIP64 fields: readers differ in which counts",
             )
         data = raw[begin : begin + size]
+        if field == _ZIP64 and size not in _ZIP64_BYTES:
+            raise Corrupt(f"member {name!r} has a ZIP64 field of {size} bytes, which no set of its values has")
         found.setdefault(field, []).append(data)
         _refuse_unsafe(field, data, name)
         at = begin + size
@@ -79,12 +82,17 @@ def refuse_mode(mode: int, name: str) -> None:
 def unicode_name(extras: dict[int, list[bytes]], raw_name: bytes) -> str | None:
     """Return the name of Info-ZIP's extra field 0x7075, which some readers prefer. It is valid for one exact name."""
     head = _UNICODE_HEAD.pack(1, zlib.crc32(raw_name))
-    names = {extra.removeprefix(head) for extra in extras.get(_UNICODE_PATH, ()) if extra.startswith(head)} - {b""}
+    names = [extra[len(head) :] for extra in extras.get(_UNICODE_PATH, ()) if extra.startswith(head) and extra != head]
     if len(names) > 1:
         raise Unsafe(
             Finding.ARCHIVE_UNSAFE, f"member {raw_name!r} has two Unicode names: readers differ in which counts"
         )
-    return next((name.decode("utf-8", "replace") for name in names), None)
+    try:
+        return names[0].decode("utf-8") if names else None
+    except UnicodeDecodeError:
+        raise Unsafe(
+            Finding.ARCHIVE_UNSAFE, f"member {raw_name!r} has a Unicode name that is not UTF-8: readers differ in it"
+        ) from None
 
 
 def widen(extras: dict[int, list[bytes]], fields: Sequence[int], name: str) -> tuple[int, int, int, int]:
@@ -123,6 +131,12 @@ def refuse_other_sizes(
 ) -> None:
     """Raise `Unsafe` for a ZIP64 field in a local header that states other sizes than the directory. 0 is unknown."""
     extra = extras.get(_ZIP64, [b""])[0]
+    full = sum(value == _FULL_32 for value in local)
+    if extra and len(extra) < 8 * full:
+        raise Unsafe(
+            Finding.ARCHIVE_UNSAFE,
+            f"the ZIP64 field before the data of member {name!r} lacks a size that its header leaves to it",
+        )
     # A lone value is that of the field that is full.
     expected = sizes if len(extra) >= 16 or local[0] == _FULL_32 else sizes[1:]
     for place, size in zip(range(0, len(extra) - 7, 8), expected, strict=False):

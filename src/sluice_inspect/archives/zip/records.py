@@ -162,13 +162,20 @@ def _read_end_64(source: RandomAccess, locator: bytes, locator_at: int) -> tuple
         if len(record) == _END_64_FORMAT.size and record.startswith(_END_64):
             _, record_size, *_, entries, size, offset = _END_64_FORMAT.unpack(record)
             found[at] = (at, entries, size, offset)
-            if at + _END_64_HEAD_BYTES + record_size != locator_at:
+            # Readers take a longer one to begin where its locator says, or as far in front of that as it is short.
+            if record_size != _END_64_FORMAT.size - _END_64_HEAD_BYTES or at + _END_64_FORMAT.size != locator_at:
                 raise Unsafe(Finding.ARCHIVE_UNSAFE, "the archive's ZIP64 end record does not end at its locator")
     if not found:
         raise Corrupt("the archive's ZIP64 end record is not where its locator says")
     if len(found) > 1:
         raise Unsafe(Finding.ARCHIVE_UNSAFE, "the archive has two ZIP64 end records: readers differ in which counts")
-    return next(iter(found.values()))
+    at, entries, size, offset = next(iter(found.values()))
+    # Bytes in front of the archive, which its own offsets do not count, move both alike.
+    if at - claimed not in {0, at - size - offset}:
+        raise Unsafe(
+            Finding.ARCHIVE_UNSAFE, "the archive's ZIP64 end record is not where its locator says: readers differ"
+        )
+    return at, entries, size, offset
 
 
 def read_members(source: RandomAccess, end: EndRecord, limits: Limits) -> tuple[ZipMember, ...]:

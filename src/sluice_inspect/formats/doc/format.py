@@ -16,8 +16,8 @@ from sluice_inspect.office.compound import CompoundFile, check_container, is_com
 from sluice_inspect.office.officeart import (
     HEADER,
     MAX_PICTURE_BYTES,
+    PictureCheck,
     Record,
-    check_picture,
     has_picture_ink,
     pictures,
     records,
@@ -55,10 +55,11 @@ def _examine(source: Source, limits: Limits) -> Examination:
     word.check_text()
     word.check_table()
     inline = _read_inline_pictures(container)
+    checked = PictureCheck()
     for picture in inline.records:
-        check_picture(inline.data, picture)
-    _check_floating_pictures(word)
-    measures = {**measures, "characters": word.lengths[0], **word.check_formatting(limits)}
+        checked.add(inline.data, picture)
+    _check_floating_pictures(word, checked)
+    measures = {**measures, **checked.measures(), "characters": word.lengths[0], **word.check_formatting(limits)}
     return Examination(measures, lambda: _blank(word, inline, limits))
 
 
@@ -86,14 +87,14 @@ def _read_inline_pictures(container: CompoundFile) -> _InlinePictures:
     return _InlinePictures(data, found)
 
 
-def _check_floating_pictures(word: WordDocument) -> None:
+def _check_floating_pictures(word: WordDocument, checked: PictureCheck) -> None:
     for offset in word.floating_pictures():
         opening = word.read(offset, HEADER.size)
         head = next(records(opening), None)
         if head is not None and head.is_picture:
             length = min(MAX_PICTURE_BYTES, int.from_bytes(opening[4:], "little"))
             floating = opening + word.read(offset + HEADER.size, length)
-            check_picture(floating, next(records(floating)))
+            checked.add(floating, next(records(floating)))
 
 
 def _blank(word: WordDocument, inline: _InlinePictures, limits: Limits) -> str | None:

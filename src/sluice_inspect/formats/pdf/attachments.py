@@ -79,8 +79,9 @@ def _specifications(pdf: pikepdf.Pdf) -> Iterator[pikepdf.Object]:
     """Yield the file specifications of the catalog, the pages and their annotations (ISO 32000-2, 7.11.4, 14.13)."""
     root = pdf.Root
     names = root.get("/Names")
+    seen = set[tuple[int, int]]()
     if isinstance(names, pikepdf.Dictionary):
-        yield from _leaves(names.get("/EmbeddedFiles"), 0)
+        yield from _leaves(names.get("/EmbeddedFiles"), 0, seen)
     yield from _items(root.get("/AF"))
     for page in pdf.pages:
         yield from _items(page.obj.get("/AF"))
@@ -90,16 +91,18 @@ def _specifications(pdf: pikepdf.Pdf) -> Iterator[pikepdf.Object]:
                 yield from _items(annotation.get("/AF"))
                 content = annotation.get("/RichMediaContent")
                 if isinstance(content, pikepdf.Dictionary):
-                    yield from _leaves(content.get("/Assets"), 0)
+                    yield from _leaves(content.get("/Assets"), 0, seen)
 
 
-def _leaves(node: object, depth: int) -> Iterator[pikepdf.Object]:
-    """Yield the values of a name tree (ISO 32000-2, 7.9.6)."""
-    if not isinstance(node, pikepdf.Dictionary) or depth > _TREE_DEPTH:
+def _leaves(node: object, depth: int, seen: set[tuple[int, int]]) -> Iterator[pikepdf.Object]:
+    """Yield the values of a name tree (ISO 32000-2, 7.9.6). A part that is listed twice is followed once."""
+    if not isinstance(node, pikepdf.Dictionary) or depth > _TREE_DEPTH or node.objgen in seen:
         return
+    if node.is_indirect:
+        seen.add(node.objgen)
     yield from list(_items(node.get("/Names")))[1::2]
     for kid in _items(node.get("/Kids")):
-        yield from _leaves(kid, depth + 1)
+        yield from _leaves(kid, depth + 1, seen)
 
 
 def _items(values: object) -> Iterator[pikepdf.Object]:

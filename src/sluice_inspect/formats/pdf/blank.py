@@ -29,7 +29,11 @@ _CONTRAST_PIXELS: Final = 24
 _FAINT: Final = 3  # levels off the background that are content on a page without pictures, which has no noise
 _WHITE: Final = 250
 _OBJECTS_MOST: Final = 2000
+_ZOOMED_MOST: Final = 16  # texts of a page that are drawn larger
+_ZOOMED_SIDE: Final = 400.0  # pixels of the longer side
+_MOST_SCALE: Final = 64.0  # what viewers offer
 _INVISIBLE_MODES: Final = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
+_NO_CHARACTER: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0)))) - frozenset("\t\r\n")
 _LATIN_END: Final = "\u024f"  # PDFium brings fonts of its own for letters up to here
 _PAGE_NUMBER: Final = re.compile(
     r"[\s\-–—|.]*(?:page|p\.|seite|página|pagina|pág\.|strana|sida|side|stranica|страница|第)?\s*(\d{1,4})"
@@ -70,7 +74,7 @@ def _has_content(page: pdfium.PdfPage, number: int) -> bool:
         return True
     if max(page.get_size()) > _HUGE_PAGE and objects:
         return True
-    return _has_text_without_font(page, objects)
+    return _has_text_without_font(page, objects) or _has_small_text(page)
 
 
 def _is_page_number(page: pdfium.PdfPage, number: int) -> bool:
@@ -123,6 +127,39 @@ def _has_contrast(pixels: _Pixels) -> bool:
     return int(pixels.size - near) >= _CONTRAST_PIXELS
 
 
+def _has_small_text(page: pdfium.PdfPage) -> bool:
+    """Return whether a text changes the page where it stands, drawn as large as readers can make it."""
+    # At the scale of a page a word may be smaller than a pixel, or fainter than the noise of the picture under it.
+    width, height = page.get_size()
+    texts, views = [], []
+    for item in page.get_objects(max_depth=1):
+        if item.type == pdfium_c.FPDF_PAGEOBJ_TEXT and _is_meant_to_show(item, page):
+            left, bottom, right, top = item.get_bounds()
+            edges = max(left - 1, 0.0), max(bottom - 1, 0.0), max(width - right - 1, 0.0), max(height - top - 1, 0.0)
+            shown = width - edges[0] - edges[2], height - edges[1] - edges[3]
+            if min(shown) > 0:
+                texts.append(item)
+                views.append((edges, min(_MOST_SCALE, _ZOOMED_SIDE / max(shown))))
+        if len(texts) >= _ZOOMED_MOST:
+            break
+    before = [_render_part(page, *view) for view in views]
+    for item in texts:
+        page.remove_obj(item)
+    return any(
+        bool((np.maximum(with_text, without) - np.minimum(with_text, without) > _FAINT).any())
+        for with_text, without in zip(before, (_render_part(page, *view) for view in views), strict=True)
+    )
+
+
+def _render_part(page: pdfium.PdfPage, edges: tuple[float, float, float, float], scale: float) -> _Pixels:
+    bitmap = page.render(scale=scale, crop=edges)
+    try:
+        pixels: _Pixels = np.array(bitmap.to_numpy())
+    finally:
+        bitmap.close()
+    return pixels
+
+
 def _has_text_without_font(page: pdfium.PdfPage, objects: list[pdfium.PdfObject]) -> bool:
     texts = [item for item in objects if item.type == pdfium_c.FPDF_PAGEOBJ_TEXT and _is_meant_to_show(item, page)]
     if not texts:
@@ -156,4 +193,5 @@ def _needs_other_font(text: pdfium.PdfObject, text_page: pdfium.PdfTextPage) -> 
     buffer = ctypes.create_string_buffer(size + 2)
     pdfium_c.FPDFTextObj_GetText(text, text_page, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
     letters = buffer.raw[:size].decode("utf-16-le", "ignore").strip("\0")
-    return any(letter > _LATIN_END for letter in letters)
+    # Where the font's encoding names no characters, some were written all the same.
+    return not letters or any(letter > _LATIN_END or letter in _NO_CHARACTER for letter in letters)

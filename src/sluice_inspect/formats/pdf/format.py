@@ -16,7 +16,13 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.pdf import collect
 from sluice_inspect.format import Examination, Format
 from sluice_inspect.formats.pdf.blank import is_blank
-from sluice_inspect.formats.pdf.damage import count_invalid_words, find_hole, has_grown_streams, is_text_transfer
+from sluice_inspect.formats.pdf.damage import (
+    count_invalid_words,
+    find_hole,
+    has_grown_streams,
+    is_text_transfer,
+    lost_bytes,
+)
 from sluice_inspect.formats.pdf.drawings import refuse_multiplied_drawings
 from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs, refuse_costly_repair
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
@@ -41,7 +47,12 @@ def _examine(source: Source, limits: Limits) -> Examination:
         refuse_costly_repair(data)
     deadline = Deadline(limits.soft_seconds)
     sheet = FactSheet()
-    streams, is_encrypted, has_content_beside = _read_with_qpdf(source, data, limits, deadline, sheet)
+    try:
+        streams, is_encrypted, has_content_beside = _read_with_qpdf(source, data, limits, deadline, sheet)
+    except Encrypted:
+        if data is not None:
+            _refuse_damage(data, StreamSummary(), is_encrypted=True)
+        raise
     if data is not None:
         _refuse_damage(data, streams, is_encrypted=is_encrypted)
     try:
@@ -92,6 +103,9 @@ def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -
     hole = find_hole(data, is_encrypted=is_encrypted)
     if hole is not None:
         raise Corrupt(f"a part of the file is missing: there are only zeros from byte {hole} on")
+    lost = lost_bytes(data)
+    if lost:
+        raise Corrupt(f"a part of the file is missing: {lost} bytes in front of its table of objects")
     if is_text_transfer(data) and (streams.damaged or has_grown_streams(data)):
         raise Corrupt("the file was sent in text mode: every line end in its binary data was changed")
     invalid_words = 0 if is_encrypted else count_invalid_words(data, _INVALID_WORDS_MOST)

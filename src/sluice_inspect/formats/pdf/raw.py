@@ -16,13 +16,16 @@ _HEADER_WITHIN: Final = 1024
 _END: Final = b"%%EOF"
 _OBJECT_SYNTAX: Final = re.compile(rb"\d\s++obj\b|endobj|endstream")
 
-STREAM: Final = re.compile(rb"(?<!end)stream\r?\n")
+# Expressions that begin with a plain word are searched ten times as fast as those that look behind first: whether the
+# word is `endstream` is asked of what was found.
+STREAM: Final = re.compile(rb"stream\r?\n")
+STREAM_OR_CR: Final = re.compile(rb"stream(?:\r\n?|\n)")  # writers also put a lone CR, which readers accept
 _DICTIONARY_MOST: Final = 2048
 FLATE: Final = re.compile(rb"/Fl(?:ateDecode)?\b")
 _IMAGE: Final = re.compile(rb"/Subtype\s*/Image\b")
 _LARGE_STREAM: Final = 64 * 1024
 _READ_TIMES_MOST: Final = 4  # how often a file is read because streams lie within others
-_STREAM_WORD: Final = re.compile(rb"(?<!end)stream(?:\r\n?|\n)?")
+_STREAM_WORD: Final = re.compile(rb"stream(?:\r\n?|\n)?")
 _LENGTH: Final = re.compile(rb"/Length\s+(\d{1,12})(?!\s+\d+\s+R|\d)")
 _STREAM_ENDS: Final = (b"endstream", b"endobj")
 # Bytes that PDFium may search for the ends of streams when it repairs a document: some 9 ns each.
@@ -39,6 +42,14 @@ class Inflated:
     error: str = ""  # empty for a sound stream, and for one that only stops early, which readers show
     ended: bool = False
     check_failed: bool = False  # it unpacked to its end, but not to the bytes that were packed
+
+
+def keywords(expression: re.Pattern[bytes], data: bytes, start: int = 0) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of an expression that begins with `stream`, without those of `endstream`."""
+    for match in expression.finditer(data, start):
+        at = match.start()
+        if data[max(0, at - 3) : at] != b"end":
+            yield match
 
 
 def has_header(head: bytes) -> bool:
@@ -113,7 +124,7 @@ def refuse_costly_repair(data: bytes) -> None:
     left = max(_REPAIR_BYTES, _REPAIR_TIMES * len(data))
     next_at = dict.fromkeys(_STREAM_ENDS, -1)
     behind = 0
-    for match in _STREAM_WORD.finditer(data):
+    for match in keywords(_STREAM_WORD, data):
         at = match.end()
         if at < behind:
             continue
@@ -140,7 +151,7 @@ def _stated_end(data: bytes, keyword: re.Match[bytes]) -> int | None:
 def _suspects(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield start, end and dictionary of each packed stream that could be a bomb: large, or packed twice."""
     end = -1
-    for match in STREAM.finditer(data):
+    for match in keywords(STREAM, data):
         dictionary = dictionary_before(data, match.start())
         layers = len(FLATE.findall(dictionary))
         if not layers or _IMAGE.search(dictionary):

@@ -12,13 +12,13 @@ from sluice_inspect.office.officeart import (
     CONTAINER,
     HEADER,
     MAX_PICTURE_BYTES,
+    PictureCheck,
     Record,
     check_deflated,
-    check_picture,
     picture_offsets,
     records,
 )
-from sluice_inspect.report import Corrupt, Encrypted, TooComplex, Unsupported
+from sluice_inspect.report import Corrupt, Encrypted, Measure, TooComplex, Unsupported
 
 # Record types (2.13.24).
 DOCUMENT, SLIDE, SLIDE_LIST, SHAPE = 0x03E8, 0x03EE, 0x0FF0, 0xF004
@@ -83,16 +83,15 @@ class Presentation:
         groups = (record for record in self.document() if record.type == _DRAWING_GROUP)
         return [offset for group in groups for offset in picture_offsets(self.data, group.start, group.end)]
 
-    def check(self, soft_seconds: float) -> Mapping[str, bool]:
-        """Read all records of all objects, and the pictures. Raises `Corrupt`; returns a measure when time ran out."""
+    def check(self, soft_seconds: float) -> Mapping[str, Measure]:
+        """Read all records of all objects, and the pictures. Raises `Corrupt`; returns what was measured."""
         deadline, count = Deadline(soft_seconds), 0
         for offset in sorted(set(self.objects.values())):
             for _ in self.walk(self.object_at(offset)):
                 count += 1
                 if count % _CLOCK_INTERVAL == 0 and deadline.has_passed:
                     return {"partially_checked": True}
-        self._check_pictures()
-        return {}
+        return self._check_pictures()
 
     def document(self) -> Iterator[Record]:
         """Yield the records of the document itself."""
@@ -181,23 +180,25 @@ class Presentation:
             yield from enumerate(numbers[at + 1 : at + 1 + count], first)
             at += 1 + count
 
-    def _check_pictures(self) -> None:
+    def _check_pictures(self) -> Mapping[str, int]:
+        checked = PictureCheck()
         for offset in set(self.objects.values()):
             found = self.object_at(offset)
             if found.type == _EMBEDDED and found.instance == 1:
                 check_deflated(self.data[found.start + 4 : found.end])
         if self._pictures is None:
-            return
+            return checked.measures()
         stream, at = self._container.open(self._pictures), 0
         while at + HEADER.size <= self._pictures.size:
             stream.seek(at)
             header = stream.read(HEADER.size)
             record = Record.of_header(HEADER.unpack(header), 0)
             if at and not header.strip(b"\0") and not stream.read().strip(b"\0"):
-                return  # some writers fill the stream up with zeros
+                break  # some writers fill the stream up with zeros
             is_inside = at + HEADER.size + record.end <= self._pictures.size
             if not (record.is_picture or record.is_store_entry) or not is_inside:
                 raise Corrupt("the presentation is damaged: there is something between its pictures that is none")
             if record.end <= MAX_PICTURE_BYTES:
-                check_picture(stream.read(record.end), record)
+                checked.add(stream.read(record.end), record)
             at += HEADER.size + record.end
+        return checked.measures()

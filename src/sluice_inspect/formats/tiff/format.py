@@ -16,7 +16,6 @@ from sluice_inspect.formats.tiff import directory as tiff
 from sluice_inspect.formats.tiff.directory import DRAWN, Directory, DirectoryReader, Tag, TiffHeader, read_header
 from sluice_inspect.formats.tiff.segments import (
     FAX,
-    JPEG,
     OLD_JPEG,
     PixelLayout,
     TiffSegment,
@@ -28,7 +27,9 @@ from sluice_inspect.images.raster import FrameSummary, decode_still, require_wit
 from sluice_inspect.report import Corrupt, Limits, Measure, Unsupported
 from sluice_inspect.source import Piece, Source, open_pieces
 
-_JUDGED_BY_LIBTIFF: Final = FAX | {JPEG}  # packings for which an error of libtiff's is about the data
+# Packings for which an error of libtiff's is about the data. Of JPEG it is not: libtiff lacks the lossless process and
+# twelve bits, and what it does read was judged before.
+_JUDGED_BY_LIBTIFF: Final = FAX
 _DRAWN_SORTED: Final = sorted(DRAWN)
 _GREY_AND_ALPHA: Final = 2  # samples; of these in planes of their own, Pillow reads the first plane alone
 # Bytes of pixels that all pages may have, unless the file is large itself (`Limits.max_ratio`): one second of CPU time.
@@ -37,7 +38,7 @@ _DECODED_MOST: Final = 128 * 1024**2
 _COMMON_MODES: Final = {"La": "LA", "RGBa": "RGBA", "I;16B": "I", "I;16L": "I", "I;16N": "I"}
 
 _PAGE_MOST: Final = 256 * 1024**2
-_HEADER, _ENTRY, _LONG = 8, 12, 4
+_HEADER, _ENTRY, _LONG, _SHORT = 8, 12, 4, 3
 _LOCATIONS: Final = frozenset({tiff.STRIP_OFFSETS, tiff.STRIP_BYTES, tiff.TILE_OFFSETS, tiff.TILE_BYTES})
 
 
@@ -173,6 +174,11 @@ def _open_page(
     if size > _PAGE_MOST or any(segment.is_omitted for segment in segments):
         return None
     tags = {number: tag for number, tag in page.tags.items() if number in DRAWN - _LOCATIONS}
+    colours = page.numbers(tiff.COLOUR_MAP)
+    if colours and max(colours) < 256:
+        # Some writers state colours of 8 bits where TIFF has 16, which libtiff recognises and Pillow takes for black.
+        wide = struct.pack(f"{header.order}{len(colours)}H", *(257 * colour for colour in colours))
+        tags[tiff.COLOUR_MAP] = Tag(_SHORT, len(colours), wide)
     names = (tiff.TILE_OFFSETS, tiff.TILE_BYTES) if layout.is_tiled else (tiff.STRIP_OFFSETS, tiff.STRIP_BYTES)
     longs = struct.Struct(f"{header.order}{len(segments)}L")
     lengths = Tag(_LONG, len(segments), longs.pack(*(segment.length for segment in segments)))

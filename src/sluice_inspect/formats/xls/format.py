@@ -20,7 +20,7 @@ from sluice_inspect.formats.xls.records import (
     open_workbook,
 )
 from sluice_inspect.office.compound import CompoundFile, check_container, is_compound_document, make_compound
-from sluice_inspect.office.officeart import MAX_PICTURE_BYTES, check_picture, has_picture_ink, pictures
+from sluice_inspect.office.officeart import MAX_PICTURE_BYTES, PictureCheck, has_picture_ink, pictures
 from sluice_inspect.report import Encrypted, Limits, Measure, Unsupported
 from sluice_inspect.source import Source
 from sluice_inspect.text.header_row import is_heading
@@ -49,13 +49,15 @@ def _examine(source: Source, limits: Limits) -> Examination:
     if walk.encryption is not None and not opens_with_default_password(walk.encryption):
         raise Encrypted("the workbook is protected by a password")
     book: WorkbookGlobals | None = None
+    checked = PictureCheck()
     if walk.encryption is None and workbook.version:
         book = WorkbookGlobals.read(workbook)
         data = _drawings(book)
         for picture in pictures(data):
-            check_picture(data, picture)
+            checked.add(data, picture)
     measures = {
         **measures,
+        **checked.measures(),
         "records": walk.records,
         "sheets": walk.sheets,
         **({} if walk.finished else {"partially_checked": True}),
