@@ -30,7 +30,7 @@ LIMITED = {
 }
 """Settings with small limits and short intervals."""
 
-LONG_LIVED = {"WORKER_SECONDS": "1", "WEBHOOK_HOSTS": "127.0.0.1"}
+LONG_LIVED = {"WORKER_SECONDS": "1", "WEBHOOK_HOSTS": "127.0.0.1", "IETF_UPLOADS": "true"}
 """Settings of a service that lives for the whole test session: rounds of the worker cost processor time."""
 
 

@@ -71,6 +71,11 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
         "Check whether the file is in the list before you send it again; the reply of the database was lost."
     ),
     errors.UploadTakenOver: "Ask for the offset with `HEAD`, and send the bytes from there on.",
+    errors.UploadLengthInconsistent: (
+        "State the same length in each request, and send that many bytes in all; the request that brings the last ones "
+        "says `Upload-Complete: ?1`."
+    ),
+    errors.UploadComplete: "Ask with `HEAD`: `Sluice-File-Id` names the stored file.",
     errors.UploadFinished: "Delete the stored file, if that is what you want.",
     errors.VersionUnsupported: "Send `Tus-Resumable: 1.0.0`, as every client of tus 1 does.",
     errors.ChecksumMismatch: "Send the same bytes again: they were changed on their way, and none of them was kept.",

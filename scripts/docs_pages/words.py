@@ -248,6 +248,8 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ),
 }
 
-ONLY_UPLOADS: Final = frozenset({errors.FileRejected, errors.LimitExceeded})
+ONLY_UPLOADS: Final = frozenset(
+    {errors.FileRejected, errors.LimitExceeded, errors.UploadComplete, errors.UploadLengthInconsistent}
+)
 ONLY_LINKS: Final = frozenset({errors.LinkRefused, errors.RangeUnsatisfiable})
 ONLY_CONSOLE: Final = frozenset({errors.CrossOrigin, errors.HttpsNeeded})

@@ -102,6 +102,7 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
         sessions=services.sessions,
         webhooks=services.webhooks,
         public_url=settings.resolved_public_url,
+        ietf_uploads=settings.ietf_uploads,
     )
 
 

@@ -249,6 +249,24 @@ class UploadTakenOver(SluiceError):
         super().__init__(errors=None if offset is None else [f"Upload-Offset: expected {offset}"])
 
 
+class UploadLengthInconsistent(SluiceError):
+    """A resumable upload by the IETF's draft whose requests state different lengths, or bring another number of bytes."""
+
+    status = 400
+    code = "upload_length_inconsistent"
+    message = "Inconsistent lengths"
+    errors = ("Upload-Length: the bytes of this upload and its stated lengths do not agree",)
+
+
+class UploadComplete(SluiceError):
+    """An append to a resumable upload by the IETF's draft whose file is stored."""
+
+    status = 400
+    code = "upload_complete"
+    message = "Upload is complete"
+    errors = ("Upload-Complete: the file is stored; nothing can be appended",)
+
+
 class UploadFinished(SluiceError):
     """A resumable upload that has its verdict, or gets it now, cannot be cancelled."""
 

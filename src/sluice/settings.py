@@ -355,6 +355,11 @@ class Settings(BaseSettings):
         gt=0,
         description="Longest time between reserving quota for a file and storing it; then the worker cleans up.",
     )
+    ietf_uploads: bool = Field(
+        False,
+        description="Whether resumable uploads also speak the IETF's draft of them (interop versions 6 and 8), which may "
+        "still change.",
+    )
     worker_seconds: float = Field(5.0, gt=0, description="Pause of the worker when nothing is due.")
 
     # Test recovery

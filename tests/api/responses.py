@@ -46,7 +46,8 @@ def check_response(response: httpx.Response) -> None:
 
 def check_envelope(response: httpx.Response, description: str) -> None:
     if response.headers["content-type"] == "application/problem+json":
-        assert set(response.json()) - {"report"} == {"type", "title", "status", "detail", "code", "errors", "timestamp"}
+        extensions = {"report", "expected-offset", "provided-offset"}
+        assert set(response.json()) - extensions == {"type", "title", "status", "detail", "code", "errors", "timestamp"}
         return
     assert response.headers["content-type"].split(";")[0] == "application/json", description
     body = response.json()

@@ -1,6 +1,8 @@
 """Resumable uploads when something fails: cut connections, dead servers, an unavailable scanner, lost answers."""
 
 import hashlib
+import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,10 +23,14 @@ from tests.api import raw_http, tus
 from tests.api.responses import data, page
 from tests.api.samples import TEXT, eicar
 from tests.api.test_upload_tokens import holder, issue, shown
+from tests.api.troubles import CONTENT, troubled_service
 from tests.deployments import Deployments
+from tests.fleet import running_fleet
 from tests.recovery.sweep import PATIENCE, forked_service
 from tests.run_length import LONG_RUN
 from tests.servers.clamd import running_clamd
+from tests.servers.radosgw import RadosGateway
+from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, Service, running_service
 
 HALF = len(TEXT) // 2
@@ -123,11 +130,13 @@ def test_new_request_ends_the_older_one(client: ApiClient) -> None:
 # --- tuspy
 
 
-def tuspy_uploader(client: ApiClient, content: bytes, chunk: int = 50_000_000, **fields: str) -> Uploader:
+def tuspy_uploader(
+    client: ApiClient, content: bytes, chunk: int = 50_000_000, *, url: str | None = None, **fields: str
+) -> Uploader:
     assert client.authorization is not None
-    tuspy = TusClient(f"{client.service.url}{API}/uploads", headers={"Authorization": client.authorization})
-    stream = BytesIO(content)
-    return tuspy.uploader(file_stream=stream, chunk_size=chunk, metadata=fields, upload_checksum=True)
+    tuspy = TusClient(f"{url or client.service.url}{API}/uploads", headers={"Authorization": client.authorization})
+    options: dict[str, Any] = {"upload_checksum": True} if url is None else {"retries": 200, "retry_delay": 0.1}
+    return tuspy.uploader(file_stream=BytesIO(content), chunk_size=chunk, metadata=fields, **options)
 
 
 @pytest.mark.parametrize("chunk", [7_000_000, 50_000_000])
@@ -137,6 +146,22 @@ def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
     uploader.upload()
     assert uploader.offset == len(LARGE)
     assert_stored_once(client, LARGE)
+
+
+@pytest.mark.timeout(300)
+def test_tuspy_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_answer(
+    deployments: Deployments, tmp_path: Path
+) -> None:
+    with troubled_service(deployments, tmp_path / "clamd") as troubles, ThreadPoolExecutor(1) as thread:
+        context = troubles.client.create_context(max_file_size_mb=50)
+        uploader = tuspy_uploader(
+            troubles.client, CONTENT, 1_000_000, url=troubles.url, context=context, filename="a.zzz"
+        )
+        uploading = thread.submit(uploader.upload)
+        with troubles.scanner():
+            uploading.result(PATIENCE)
+        assert uploader.offset == len(CONTENT)
+        troubles.assert_stored_once()
 
 
 def test_tuspy_reports_a_rejected_file_as_failed(client: ApiClient) -> None:
@@ -188,6 +213,58 @@ def test_any_server_takes_any_request_and_the_verdict(postgres_s3_redis: Service
         assert upload.offset == len(LARGE)
         assert data(upload.patch(LARGE[-1:], len(LARGE) - 1)) == data(answer)
     assert_stored_once(client, LARGE)
+
+
+@pytest.mark.timeout(300)
+def test_servers_that_are_killed_lose_nothing_and_leave_nothing(
+    deployments: Deployments, gateway: RadosGateway, redis_server: RedisServer
+) -> None:
+    """Three servers without stickiness, two of which are killed between the requests of two uploads."""
+    bucket = gateway.create_bucket(f"platform-{secrets.token_hex(8)}")
+    settings = {
+        "STORAGE_BUCKET": bucket,
+        "STORAGE_ENDPOINT": gateway.endpoint,
+        "STORAGE_ACCESS_KEY_ID": gateway.access_key,
+        "STORAGE_SECRET_ACCESS_KEY": gateway.secret_key,
+    }
+
+    def parts() -> list[str]:
+        return [key for key in gateway.keys(bucket) if key.startswith("_incoming/")]
+
+    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings) as fleet:
+        client = fleet.service.new_client()  # whose answers may be those of the proxy
+        context = client.create_context(max_file_size_mb=32)
+        upload, left = (tus.begin(client, len(LARGE), context=context, filename="a.zzz") for _ in range(2))
+        for number, start in enumerate(range(0, len(LARGE), 3_000_000)):
+            if number in {2, 4}:
+                server = fleet.servers[number // 2 - 1].process
+                server.send_signal(signal.SIGKILL)
+                server.wait(PATIENCE)
+            for each in (upload, left)[: 2 if number < 5 else 1]:
+                answer = send_again(each, LARGE[start : start + 3_000_000], start)
+        assert data(answer)["size_bytes"] == len(LARGE)
+        assert upload.offset == len(LARGE)
+        assert_stored_once(client, LARGE)
+        assert [one["outcome"] for one in client.decisions()] == ["accepted"]
+        assert left.offset == 15_000_000
+        past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
+        client.execute_sql(past, upload_id=left.path.rpartition("/")[2])
+        poll_until(lambda: not parts())
+        assert left.head().status_code == 404
+        assert len(gateway.keys(bucket)) == 1
+        assert list((fleet.service.deployment.data_dir / "spool").iterdir()) == []
+
+
+def send_again(upload: tus.Tus, content: bytes, start: int) -> httpx.Response:
+    """Append bytes, as often as the proxy sends the request to a server that is dead."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        assert time.monotonic() < deadline
+        with suppress(httpx.TransportError):
+            answer = upload.patch(content, start)
+            if answer.status_code in {200, 204}:
+                return answer
+            assert answer.status_code in {502, 503}, answer.text
 
 
 def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
@@ -258,6 +335,29 @@ def test_bytes_that_wait_are_limited_for_each_tenant(client: ApiClient) -> None:
     assert "location" not in refused.headers
     assert uploads[0].request("DELETE").status_code == 204
     tus.begin(client, largest, context=context, filename="a.zzz")
+
+
+def test_small_appends_are_refused_beyond_a_thousand_of_them(client: ApiClient) -> None:
+    size, small = 2 * 1_048_576, 256 * 1024 - 1
+    upload = tus.begin(client, size, context=client.create_context(), filename="a.zzz")
+    sent = 0
+    while LONG_RUN and sent < 999:
+        assert upload.patch(b"x", sent).status_code == 204
+        sent += 1
+    if not LONG_RUN:
+        so_many = "UPDATE resumable_uploads SET small_appends = 999 WHERE upload_id = :upload_id"
+        client.execute_sql(so_many, upload_id=upload.path.rpartition("/")[2])
+    assert upload.patch(b"x" * small, sent).status_code == 204
+    sent += small
+    for content in (b"x" * small, iter([b"x"])):  # also one whose size is not known before it has come
+        refused = upload.patch(content, sent)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert upload.offset == sent
+    assert upload.patch(b"x" * (small + 1), sent).status_code == 204
+    sent += small + 1
+    assert upload.patch(b"x" * (size - sent - 1), sent).status_code == 204
+    assert data(upload.patch(b"x", size - 1))["size_bytes"] == size, "the last one may be small"
 
 
 @pytest.mark.timeout(120)

@@ -148,7 +148,8 @@ def test_api_keys_have_256_bits_of_system_randomness() -> None:
     assert _importing("random") == {
         "sluice/uploads/demo.py",  # the past of a demo
         "sluice/webhooks/endpoint.py",  # spreads the retries of deliveries
-        "sluice/worker/jobs/stale_parts.py",  # spreads the load of sweeps
+        "sluice/worker/jobs/incoming.py",  # spreads the load of sweeps
+        "sluice/worker/jobs/stale_parts.py",  # the same
     }
 
 

@@ -1,14 +1,17 @@
 """Resumable uploads from pages of another origin: by tus-js-client, by Uppy, and by `<sluice-upload>`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, FilePayload, Page, Route, expect
 
 from tests.api.responses import data
+from tests.api.troubles import CONTENT, troubled_service
 from tests.browser.conftest import IssueToken, renamed, require_packages
 from tests.browser.element import CHOOSER, open_element, row
 from tests.browser.sites import Site
+from tests.deployments import Deployments
 from tests.service import ApiClient
 
 LARGE: FilePayload = {
@@ -102,6 +105,29 @@ def test_client_of_others_resumes_and_reads_both_verdicts(
     page.set_input_files("#file", FALSE)
     expect(page.locator("#out")).to_contain_text(MISMATCH, timeout=30_000)
     assert outcomes(client, token) == ["accepted", "rejected"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("body", [TUS_JS, UPPY], ids=["tus-js-client", "uppy"])
+def test_client_of_others_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_answer(
+    context: BrowserContext, app: Site, deployments: Deployments, tmp_path: Path, body: str
+) -> None:
+    require_packages()
+    patient = body.replace("[100, 200]", "Array(300).fill(100)")
+    page = context.new_page()
+    app.show(f"<main>{patient}</main><script>document.body.dataset.ready ??= ''</script>")
+    with troubled_service(deployments, tmp_path / "clamd") as troubles:
+        named = troubles.client.create_context(max_file_size_mb=50)
+        body_of_token = {"context": named, "allowed_origins": [app.origin]}
+        token = data(troubles.client.post("/upload-tokens", body_of_token), 201)
+        page.goto(f"{app.origin}/?token={token['token']}&url={token['tus_url']}")
+        if body is UPPY:
+            page.wait_for_selector("body[data-ready=yes]")
+        page.set_input_files("#file", {"name": "a.zzz", "mimeType": "application/octet-stream", "buffer": CONTENT})
+        with troubles.scanner():
+            expect(page.locator("#out")).to_contain_text("stored", timeout=60_000)
+        troubles.assert_stored_once()
+        page.close()
 
 
 def test_element_sends_large_files_in_parts_and_goes_on_after_a_lost_one(

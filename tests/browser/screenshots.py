@@ -13,7 +13,8 @@ from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.browser.conftest import EXE, IssueToken, renamed
-from tests.browser.element import CHOOSER, row, throttle
+from tests.browser.element import CHOOSER, open_element, row, throttle
+from tests.browser.sites import Site
 from tests.service import Service
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -76,6 +77,31 @@ def test_page(browser: Browser, browser_service: Service, issue: IssueToken, sch
         finally:
             browser_service.process.send_signal(signal.SIGCONT)
         expect(row(page, "Invoice.txt")).to_contain_text("has arrived")
+
+
+APPLICATION_STYLE = """
+  :root { color-scheme: light dark; }
+  body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; }
+  main { max-width: 34rem; margin: 0 auto; padding: 32px 16px 0; }
+"""
+
+
+@pytest.mark.parametrize(("scheme", "wide"), [("light", 720), ("dark", 720), ("light", 360)])
+def test_element(browser: Browser, app: Site, issue: IssueToken, scheme: Any, wide: int) -> None:
+    size: Any = {"width": wide, "height": 640}
+    token = issue(max_files=5, allowed_origins=[app.origin])
+    with opened(browser, "about:blank", color_scheme=scheme, viewport=size) as page:
+        open_element(page, app, token, tus_endpoint=token["tus_url"])
+        page.add_style_tag(content=APPLICATION_STYLE)
+        page.locator(CHOOSER).set_input_files([LETTER, EXE])
+        expect(row(page, "setup.exe")).to_contain_text("not accepted")
+        set_speed = throttle(page)
+        set_speed(150_000)
+        page.locator(CHOOSER).set_input_files(STATEMENT)
+        expect(page.locator("sluice-upload progress")).to_have_attribute("value", re.compile(r"[4-9]\d"))
+        shoot(page, f"upload-element-{scheme}-{wide}")
+        set_speed(-1)
+        expect(row(page, "Statement.txt")).to_contain_text("has arrived")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

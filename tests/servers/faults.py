@@ -5,7 +5,7 @@ import contextlib
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from socket import SO_LINGER, SOL_SOCKET
@@ -29,7 +29,11 @@ class Fault(Enum):
 
 @dataclass
 class FaultProxy:
-    """A running proxy. `fault` applies to its first `faulty` connections, or to all when that is None."""
+    """A running proxy. `fault` applies to its first `faulty` connections, or to all when that is None.
+
+    Besides, a connection is cut each time that so many bytes of `cuts` have been sent to the server in all, and instead
+    of the first answer with one of the words of `lost`.
+    """
 
     port: int = 0
     fault: Fault = Fault.NONE
@@ -37,6 +41,10 @@ class FaultProxy:
     connections: int = 0
     answered: int = 0
     """How many pieces have been forwarded to clients."""
+    sent: int = 0
+    """How many bytes have been forwarded to the server."""
+    cuts: list[int] = field(default_factory=list)
+    lost: list[bytes] = field(default_factory=list)
 
     @property
     def endpoint(self) -> str:
@@ -49,7 +57,7 @@ class FaultProxy:
 
 
 @asynccontextmanager
-async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[FaultProxy]:
+async def fault_proxy(endpoint: str, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[FaultProxy]:
     """Run a proxy on `host` in front of `endpoint`, `http://127.0.0.1:PORT`, until the block ends."""
     proxy = FaultProxy()
     target = int(endpoint.rpartition(":")[2])
@@ -67,7 +75,7 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
         served[task] = (writer, server_writer)
         try:
             async with asyncio.TaskGroup() as directions:
-                directions.create_task(_to_server(fault, reader, server_writer))
+                directions.create_task(_to_server(proxy, fault, reader, server_writer))
                 directions.create_task(_to_client(proxy, fault, server_reader, writer))
         except* OSError:
             _reset(writer)
@@ -76,7 +84,7 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
             writer.close()
             del served[task]
 
-    server = await asyncio.start_server(serve, host, 0)
+    server = await asyncio.start_server(serve, host, port)
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy
@@ -89,8 +97,15 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1") -> AsyncIterator[F
         await server.wait_closed()
 
 
-async def _to_server(fault: Callable[[], Fault], reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+async def _to_server(
+    proxy: FaultProxy, fault: Callable[[], Fault], reader: asyncio.StreamReader, server: asyncio.StreamWriter
+) -> None:
     while piece := await reader.read(_PIECE):
+        if proxy.cuts and proxy.sent + len(piece) >= proxy.cuts[0]:
+            server.write(piece[: proxy.cuts.pop(0) - proxy.sent])
+            await server.drain()
+            raise ConnectionResetError
+        proxy.sent += len(piece)
         if fault() in {Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
         if fault() is Fault.SLOW:
@@ -106,6 +121,9 @@ async def _to_client(
     proxy: FaultProxy, fault: Callable[[], Fault], server: asyncio.StreamReader, client: asyncio.StreamWriter
 ) -> None:
     while piece := await server.read(_PIECE):
+        for word in [word for word in proxy.lost if word in piece]:
+            proxy.lost.remove(word)
+            raise ConnectionResetError
         if fault() in {Fault.LOST_ANSWER, Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
         if fault() is Fault.CUT:

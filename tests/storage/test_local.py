@@ -295,3 +295,13 @@ async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot make its folders"):
         LocalStore(tmp_path / "file")
+
+
+async def test_object_is_read_in_bulk(local: LocalStore, seal: Seal) -> None:
+    body = os.urandom(2 * 1_048_576 + 5)
+    await local.put("large", seal(body), content_type="text/plain")
+    pieces = [piece async for piece in local.read_in_bulk("large")]
+    assert [len(piece) for piece in pieces] == [1_048_576, 1_048_576, 5]
+    assert b"".join(pieces) == body
+    with pytest.raises(KeyError):
+        await anext(local.read_in_bulk("missing"))

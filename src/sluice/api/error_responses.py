@@ -26,7 +26,7 @@ from sluice.errors import (
 )
 from sluice.uploads.report import VerdictReport
 
-_PROBLEM_TYPE: Final = "application/problem+json"
+PROBLEM_TYPE: Final = "application/problem+json"
 _NO_QUALITY: Final = re.compile(r"q=0(?:\.0{0,3})?")
 _ROUTES: Final = (*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES)
 
@@ -48,7 +48,7 @@ def render(error: SluiceError, request: Request | None = None) -> JSONResponse:
         headers |= {"Sluice-Report-Id": error.report.report_id, "Vary": "Accept, Accept-Language"}
     media_type = "application/json"
     if request is not None and _accepts_problem(request):
-        body, media_type = _problem(error, body), _PROBLEM_TYPE
+        body, media_type = as_problem(error, body), PROBLEM_TYPE
     response = JSONResponse(body, status_code=error.status, headers=headers, media_type=media_type)
     if error.retry_after is not None:
         seconds = str(max(1, math.ceil(error.retry_after)))
@@ -67,12 +67,12 @@ def _accepts_problem(request: Request) -> bool:
     """Return whether Accept names the type itself, with a quality above 0 (RFC 9110 section 12.5.1)."""
     for accepted in ",".join(request.headers.getlist("accept")).lower().split(","):
         media_type, *parameters = (part.strip(" \t") for part in accepted.split(";"))
-        if media_type == _PROBLEM_TYPE:
+        if media_type == PROBLEM_TYPE:
             return not any(_NO_QUALITY.fullmatch(parameter) for parameter in parameters)
     return False
 
 
-def _problem(error: SluiceError, envelope: dict[str, Any]) -> dict[str, Any]:
+def as_problem(error: SluiceError, envelope: dict[str, Any]) -> dict[str, Any]:
     """Return the members of RFC 9457, and the envelope's own as extensions."""
     sentence = envelope["report"]["message"] if "report" in envelope else "; ".join(error.errors)
     return {

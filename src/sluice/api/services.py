@@ -23,7 +23,10 @@ from sluice.webhooks.service import Webhooks
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What endpoints call. `public_url` is where clients reach the service."""
+    """What endpoints call. `public_url` is where clients reach the service.
+
+    `ietf_uploads`: resumable uploads are spoken as the IETF's draft has them, too.
+    """
 
     contexts: Contexts
     files: Files
@@ -42,6 +45,7 @@ class ApiServices:
     sessions: Sessions
     webhooks: Webhooks
     public_url: str
+    ietf_uploads: bool
 
 
 async def services(request: Request) -> ApiServices:

@@ -12,7 +12,7 @@ from typing import Final
 from sluice.errors import ServiceUnavailable, StorageFull
 from sluice.observe.log import log
 from sluice.resumable.resumable_upload import Part, ResumableUpload
-from sluice.storage import DeletesMany, ListsObjects, ObjectStore, StoreError, StoreFull
+from sluice.storage import DeletesMany, ListsObjects, ObjectStore, ReadsInBulk, StoreError, StoreFull
 from sluice.uploads.spool import Spool
 
 FOLDER: Final = "_incoming"
@@ -117,12 +117,12 @@ class PartWriter:
 
 async def read_parts(store: ObjectStore, parts: Sequence[Part]) -> AsyncIterator[bytes]:
     """Yield the bytes of all parts; raise `ServiceUnavailable`."""
-    offset = 0
+    offset, read = 0, store.read_in_bulk if isinstance(store, ReadsInBulk) else store.read
     for part in parts:
         if part.start != offset:
             raise RuntimeError("the parts of an upload have a gap")
         try:
-            async for chunk in store.read(part.object_key):
+            async for chunk in read(part.object_key):
                 offset += len(chunk)
                 yield chunk
         except KeyError as fault:

@@ -114,18 +114,24 @@ class ResumableUploads:
         return await self._current(found)
 
     async def append(
-        self, upload: ResumableUpload, offset: int, chunks: AsyncIterator[bytes], *, announced: int | None, whole: bool
+        self,
+        upload: ResumableUpload,
+        offset: int,
+        chunks: AsyncIterator[bytes],
+        *,
+        announced: int | None,
+        whole: bool,
+        kept: Callable[[ResumableUpload], None] | None = None,
     ) -> ResumableUpload:
         """Append the chunks from `offset` on, and return the upload as it is then.
 
         What has come is kept if the chunks end in an exception, which is raised again; with `whole` all is dropped
-        then. `announced` is how many bytes will come, if that is known. Raise `UploadTakenOver` if the upload is not
-        open at this offset, or another request goes on with it; `ServiceUnavailable`, `StorageFull`.
+        then. `announced` is how many bytes will come, if that is known; `kept` is told each time that more are kept.
+        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it;
+        `ServiceUnavailable`, `StorageFull`.
         """
-        is_last = announced is not None and offset + announced == upload.length
-        is_small = not is_last and (announced or 0) < _SMALL_BYTES
-        if is_small and upload.small_appends >= _MOST_SMALL:
-            raise TooManyRequests(errors=[f"Send at least {_SMALL_BYTES} bytes in each request"])
+        if announced is not None:
+            _counts_as_small(upload, announced)  # refused before a byte is read
         async with self._database.transaction(upload.tenant_id) as connection:
             begun = await repository.begin_append(connection, upload.tenant_id, upload.upload_id, offset)
         if begun is None:
@@ -133,16 +139,21 @@ class ResumableUploads:
         current = begun
 
         async def note(parts: Sequence[Part]) -> None:
-            nonlocal current, is_small
+            nonlocal current
             failpoint("part.stored")
+            size = sum(part.size for part in parts)
+            is_small = current is begun and _counts_as_small(
+                begun, size
+            )  # what came counts: the rest may have been cut
             async with self._database.transaction(upload.tenant_id) as connection:
-                size = sum(part.size for part in parts)
                 appended = await repository.append(connection, current, size, is_small=is_small)
                 if appended is None:
                     raise UploadTakenOver
                 await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
             failpoint("part.noted")
-            current, is_small = appended, False
+            current = appended
+            if kept is not None:
+                kept(current)
 
         writer = PartWriter(self._store, self._make_spool, begun, note, holds_back=whole)
         try:
@@ -200,7 +211,7 @@ class ResumableUploads:
                 raise ServiceUnavailable("verdict (it is still being taken)")
             else:
                 await asyncio.sleep(_POLL_SECONDS)
-            upload = await self._read(upload)
+            upload = await self.read(upload)
 
     async def _judge(self, attempt: ResumableUpload, upload: Upload) -> Stored:
         failpoint("judging.begun")
@@ -248,7 +259,8 @@ class ResumableUploads:
                 await settle(connection, attempt)
         failpoint("judging.settled")
 
-    async def _read(self, upload: ResumableUpload) -> ResumableUpload:
+    async def read(self, upload: ResumableUpload) -> ResumableUpload:
+        """Return an upload as it is now; raise `NotFound` as `get` does."""
         async with self._database.reading(upload.tenant_id) as connection:
             found = await repository.find(connection, upload.tenant_id, upload.upload_id)
         if found is None:
@@ -302,6 +314,14 @@ class ResumableUploads:
         error = report.rejection.to_error()
         error.report = report
         return error
+
+
+def _counts_as_small(upload: ResumableUpload, size: int) -> bool:
+    """Return whether an append of `size` bytes is a small one; raise `TooManyRequests` if there were too many of them."""
+    is_small = size < _SMALL_BYTES and upload.received + size < upload.length
+    if is_small and upload.small_appends >= _MOST_SMALL:
+        raise TooManyRequests(errors=[f"Send at least {_SMALL_BYTES} bytes in each request"])
+    return is_small
 
 
 async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableUpload:

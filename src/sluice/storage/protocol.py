@@ -90,6 +90,15 @@ class SupportsSpeculativePut(Protocol):
 
 
 @runtime_checkable
+class ReadsInBulk(Protocol):
+    """A store that hands an object out in few large pieces, for a reader that keeps none of them."""
+
+    def read_in_bulk(self, key: str) -> AsyncIterator[bytes]:
+        """Yield the object's bytes in pieces of 1 MiB. Iterating raises `KeyError` when there is no such object."""
+        ...
+
+
+@runtime_checkable
 class DeletesMany(Protocol):
     """A store that deletes many objects with few requests."""
 

@@ -54,6 +54,7 @@ from sluice.wiring.start import KEYRING, LINK_SECRET, StartRefused, make_folder,
 from sluice.wiring.storage import make_buckets, make_stores
 from sluice.worker import runner
 from sluice.worker.job import JobContext
+from sluice.worker.jobs.incoming import run_orphan_sweep
 from sluice.worker.jobs.rescans import Rescans
 from sluice.worker.jobs.stale_parts import StalePartsSweep
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
@@ -195,6 +196,7 @@ async def run_worker(
     jobs = [
         runner.run(sweeps, pause_seconds=settings.worker_seconds, stop=stop),
         stale_parts.run(stop),
+        run_orphan_sweep(sweeps, stop),
         webhooks.run(stop),
     ]
     if settings.rescan_per_second:

@@ -1,7 +1,8 @@
 """The worker's rounds: every job in turn, again immediately while there is work, otherwise after a pause.
 
 Each job has an error boundary: an unexpected exception in one is logged, and the others run. Only an unavailable
-database ends a round, because every job needs it. Rescans and stale parts run beside the rounds, as tasks of their own.
+database ends a round, because every job needs it. Rescans, stale parts and orphan parts run beside the rounds, as tasks
+of their own.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from sluice.worker.job import JobContext, error_boundary, wait_for_stop
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
 from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
 from sluice.worker.jobs.housekeeping import fold_counts, number_events, sweep_leftovers
-from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting, sweep_orphan_parts
+from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting
 from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.retention import (
     delete_old_audit_entries,
@@ -42,7 +43,6 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "expire_test_files": expire_test_files,
         "purge_objects": purge_objects,
         "end_resumable_uploads": end_resumable_uploads,
-        "sweep_orphan_parts": sweep_orphan_parts,
         "sweep_leftovers": sweep_leftovers,
         "forget_idle_limits": forget_idle_limits,
         "delete_old_decisions": delete_old_decisions,

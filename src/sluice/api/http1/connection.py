@@ -112,6 +112,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin a head; refuse a client that sends too many requests ahead of their answers."""
         super().on_message_begin()
         self.scope["state"]["keep_place"] = partial(self._table.keep, self)  # called once the caller is known
+        self.scope["state"]["send_interim"] = self._send_interim
         self._head_open, self._head_bytes = True, 0
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._refuse_by_raising(Malformed(errors=["Too many requests ahead of their answers"]))
@@ -241,6 +242,20 @@ class GuardedProtocol(HttpToolsProtocol):
                 await send({**message, "body": piece, "more_body": not is_last or len(piece) < left})
         finally:
             self._in_hand = 0
+
+    def _send_interim(self, status: bytes, headers: Mapping[str, str]) -> bool:
+        """Send an interim answer ahead of that of the request under way (RFC 9110 section 15.2).
+
+        Return whether the client can get it: one of HTTP/1.0 cannot.
+        """
+        cycle = self._answering
+        if cycle is None or cycle.response_started or cycle.disconnected or self._is_over():
+            return False
+        if cycle.scope["http_version"] != "1.1":
+            return False
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n" % (status, lines.encode("latin-1")))
+        return True
 
     def _hold(self, count: int) -> None:
         self._in_hand = count

@@ -55,6 +55,24 @@ def boundary_of(content_type: str) -> str | None:
     return found[0]
 
 
+def filename_in(disposition: str) -> str | None:
+    """Return the file name in the `Content-Disposition` of a request (RFC 6266), or None; raise `Malformed`.
+
+    Where it stands twice, the extended form counts: the other one may be a replacement for old programs.
+    """
+    kind, _, rest = disposition.partition(";")
+    pairs = dict(_parameters(f";{rest}" if rest.strip() else "", "Content-Disposition"))
+    if not kind.strip() or not pairs:
+        return None
+    if "filename*" in pairs:
+        return _filename({"filename*": pairs["filename*"]})
+    name = pairs.get("filename")
+    try:
+        return None if name is None else name.encode("latin-1").decode()  # the head was read as Latin-1
+    except UnicodeError:
+        return name
+
+
 async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
     """Yield the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from sluice import errors
 from sluice.api.documented import SCOPED, error_operations
 from sluice.api.routes import resumable
+from sluice.api.routes.resumable_requests import PATH
 from sluice.api.routes.upload import UPLOADED_SCHEMA
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.resumable import ResumableUploadOut
@@ -61,20 +62,20 @@ def operations() -> dict[str, dict[str, Any]]:
         resumable.create_upload,
         "201",
         UPLOAD_SCHEMA,
-        (*SCOPED, *_BODY, *_VERDICT),
+        (*SCOPED, *_BODY, *_VERDICT, errors.UploadLengthInconsistent),
         [version, _header("Upload-Length"), _header("Upload-Metadata"), _header("Upload-Checksum", required=False)],
     )
     append = _operation(
         resumable.append_to_upload,
         "200",
         UPLOADED_SCHEMA,
-        (*SCOPED, *_BODY, *_VERDICT, errors.UploadTakenOver),
+        (*SCOPED, *_BODY, *_VERDICT, errors.UploadTakenOver, errors.UploadLengthInconsistent, errors.UploadComplete),
         [_UPLOAD_ID, version, _header("Upload-Offset"), _header("Upload-Checksum", required=False)],
     )
     append["responses"] = append["responses"] | {"204": {"description": "The bytes are kept; more are missing."}}
     found = (*SCOPED, errors.NotFound)
     return {
-        resumable.PATH: {
+        PATH: {
             "options": _operation(resumable.discover_uploads, "204", None, (), []),
             "post": create | {"requestBody": _BYTES | {"required": False}},
         },

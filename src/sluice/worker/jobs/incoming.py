@@ -1,5 +1,7 @@
 """Resumable uploads that have ended: their parts are deleted, and their rows when their time is over."""
 
+import asyncio
+import random
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -13,10 +15,11 @@ from sluice.resumable import repository
 from sluice.resumable.parts import FOLDER, delete_objects, list_objects, upload_of
 from sluice.resumable.service import settle
 from sluice.storage import ListsObjects, StoreError
-from sluice.worker.job import JobContext, error_boundary
+from sluice.worker.job import JobContext, error_boundary, repeat, run_until
 
 _BATCH: Final = 100
 _MAX_FAILED: Final = 1000  # then the next round goes on
+_ORPHANS_SECONDS: Final = 3600.0
 _AGAIN: Final = timedelta(seconds=30)  # after which an upload that cannot be ended now is tried again
 
 
@@ -36,10 +39,26 @@ async def end_resumable_uploads(context: JobContext) -> int:
     return done
 
 
+async def run_orphan_sweep(context: JobContext, stop: asyncio.Event) -> None:
+    """Look for orphan parts about once an hour until `stop` is set: each time the whole folder is listed.
+
+    The first time is after a random pause: many processes may start at once.
+    """
+
+    def pause() -> float:
+        return _ORPHANS_SECONDS * random.uniform(0.5, 1)  # noqa: S311  (spreads load, guards no secret)
+
+    async def sweep() -> None:
+        await asyncio.sleep(pause())
+        await repeat("sweep_orphan_parts", lambda: sweep_orphan_parts(context), stop=stop, pause_seconds=pause)
+
+    await run_until(stop, sweep())
+
+
 async def sweep_orphan_parts(context: JobContext) -> int:
     """Delete parts whose upload has no row: a request stored them when its upload had ended already.
 
-    Return 0: it never makes the next round start sooner.
+    Return 0: whatever was found, the next sweep may wait.
     """
     store = context.stores.platform
     if not isinstance(store, ListsObjects):
