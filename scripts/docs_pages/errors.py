@@ -46,6 +46,8 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.DefaultBucketNeeded: "Make another bucket the default first.",
     errors.TooManyEndpoints: "Delete an endpoint that is not needed, or let one receiver take more types of events.",
     errors.EndpointDisabled: "Set its `status` to `active`; `disabled_reason` says why it was disabled.",
+    errors.JobEnded: "Nothing to cancel: read the job to see how it ended.",
+    errors.TooManyJobs: "List the jobs, and wait for one to end or cancel one.",
     errors.KeyRevoked: "Create a new key. A revoked one never works again.",
     errors.IdempotencyKeyInUse: "Send the same upload again after `Retry-After`.",
     errors.IdempotencyKeyReused: "Choose a new key for each upload that is not a repetition of an earlier one.",

@@ -152,7 +152,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     path = one.path
     for name in (
         *("tenant_id", "context_key", "file_id", "config_id", "api_key_id", "token_id", "locale", "report_id"),
-        *("endpoint_id", "delivery_id", "upload_id"),
+        *("endpoint_id", "delivery_id", "upload_id", "job_id"),
     ):
         path = path.replace(f"{{{name}}}", str(VALUES[name]))
     method = {"get": "", "head": "--head "}.get(one.method, f"-X {one.method.upper()} ")

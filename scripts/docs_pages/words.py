@@ -53,6 +53,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "integrity": "How `reject_corrupt_files` acts where it is true.",
     "is_active": "An inactive bucket takes no uploads; its files can still be downloaded.",
     "is_default": "Exactly one bucket of a tenant is the default.",
+    "job_id": "Identifier of the job.",
     "key_prefix": "The part of the key that is safe to show.",
     "last_downloaded_at": "When the last download URL was handed out, UTC.",
     "last_used_at": "UTC; written a few seconds after the use.",
@@ -181,6 +182,28 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "attempted_at": "When it was sent last.",
         "duration_ms": "How long the last attempt took.",
     },
+    "JobOut": {
+        "kind": "What it does.",
+        "created_at": "When it was asked for, UTC.",
+        "started_at": "When a worker began; null until then.",
+        "ended_at": "When it ended; null until then.",
+    },
+    "JobCancelled": {"status": "It does no more.", "done": "Files that it had changed."},
+    "FileQuery": {
+        "context": "The context_key.",
+        "uploaded_by": "API key ID or user ID.",
+        "filename": "A part of the name.",
+        "sha256": "Hex digits, as in `checksum`.",
+        "content_type": "Type of the content.",
+        "created_after": "The first moment.",
+        "created_before": "The first moment that is too late.",
+        "min_size": "Fewest bytes.",
+        "status": "`stored`: that can be downloaded; `quarantined`: that cannot.",
+    },
+    "BulkDelete": {
+        "file_ids": "Ids of the files; either these or a filter.",
+        "filter": "Which files, as the parameters of `GET /api/v1/files` say it, with at least one field.",
+    },
     "UploadTokenRevoked": {"status": "It can never be used again."},
     "ContextItem": {"status": "An inactive context takes no uploads."},
     "UpdateContext": {"status": "An inactive context takes no uploads."},
@@ -210,6 +233,8 @@ CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", f"{_BUCKETS}/{{config_id}}/set-default"): (errors.BucketInactive,),
     ("delete", f"{_BUCKETS}/{{config_id}}"): (errors.BucketBound,),
     ("patch", "/api/v1/api-keys/{api_key_id}"): (errors.KeyRevoked,),
+    ("post", "/api/v1/files/bulk-delete"): (errors.TooManyJobs,),
+    ("post", "/api/v1/jobs/{job_id}/cancel"): (errors.JobEnded,),
     ("post", "/api/v1/webhook-endpoints"): (errors.TooManyEndpoints,),
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/test"): (errors.EndpointDisabled,),
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): (errors.EndpointDisabled,),
@@ -229,6 +254,8 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
         "Each call counts as one download. A URL of the local store stops working when the file is deleted; a URL of "
         "a bucket works until it expires."
     ),
+    ("get", "/api/v1/files"): "[Searching files](../files.md) says what is compared with how many files.",
+    ("post", "/api/v1/files/bulk-delete"): "[Jobs](../jobs.md) says what a job does, and when it ends.",
     ("delete", "/api/v1/files/{file_id}"): (
         "Every later call gets 404, and the quota is freed at once. The worker removes the object after"
         " [`SLUICE_PURGE_AFTER_DAYS`](../settings.md#decide-how-long-data-are-kept)."

@@ -84,6 +84,7 @@ def operator(tenant_id: str, user: str) -> Principal:
 
 _CONTEXTS: Final = "/api/v1/contexts"
 _FILES: Final = "/api/v1/files"
+_JOBS: Final = "/api/v1/jobs"
 _REPORTS: Final = "/api/v1/reports"
 _API_KEYS: Final = "/api/v1/api-keys"
 _UPLOAD_TOKENS: Final = "/api/v1/upload-tokens"
@@ -121,6 +122,10 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", f"{_FILES}/{{file_id}}"): Scope.DOWNLOAD,
         ("GET", f"{_FILES}/{{file_id}}/metadata"): Scope.METADATA,
         ("DELETE", f"{_FILES}/{{file_id}}"): Scope.DELETE,
+        ("POST", f"{_FILES}/bulk-delete"): Scope.DELETE,
+        ("GET", _JOBS): Scope.METADATA,
+        ("GET", f"{_JOBS}/{{job_id}}"): Scope.METADATA,
+        ("POST", f"{_JOBS}/{{job_id}}/cancel"): Scope.DELETE,
         ("POST", _API_KEYS): Scope.ADMIN,
         ("GET", _API_KEYS): Scope.ADMIN,
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
@@ -186,6 +191,8 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Audited("context.changed", "context_key"),
         ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
+        ("POST", f"{_FILES}/bulk-delete"): Audited("job.created", "job_id"),
+        ("POST", f"{_JOBS}/{{job_id}}/cancel"): Audited("job.cancelled", "job_id"),
         ("POST", _API_KEYS): Audited("api_key.created", "api_key_id"),
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.changed", "api_key_id"),
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.revoked", "api_key_id"),

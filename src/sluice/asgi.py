@@ -87,6 +87,7 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
     return ApiServices(
         contexts=services.contexts,
         files=services.files,
+        jobs=services.jobs,
         buckets=services.buckets,
         api_keys=services.api_keys,
         uploads=services.uploads,

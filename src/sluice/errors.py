@@ -218,6 +218,24 @@ class EndpointDisabled(SluiceError):
     errors = ("Set its status to active first",)
 
 
+class JobEnded(SluiceError):
+    """A job that has ended cannot be cancelled."""
+
+    status = 409
+    code = "job_ended"
+    message = "Job has ended"
+    errors = ("What it did stays done",)
+
+
+class TooManyJobs(SluiceError):
+    """The tenant has 20 jobs that have not ended."""
+
+    status = 409
+    code = "too_many_jobs"
+    message = "Too many jobs"
+    errors = ("Wait until one of the 20 jobs ends, or cancel one",)
+
+
 class DefaultBucketNeeded(SluiceError):
     """The default bucket cannot be made inactive."""
 

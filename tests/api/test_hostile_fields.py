@@ -117,6 +117,7 @@ def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
     ids["config_id"] = data(
         client.post(client.buckets, _valid(client, "/api/v1/tenants/{tenant_id}/storage-configs")), 201
     )["config_id"]
+    ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
     return client, ids | webhook_ids(client)
 
 

@@ -112,6 +112,7 @@ CREATED = {
     ("POST", "/api/v1/webhook-endpoints"),
     ("POST", "/api/v1/api-keys"),
     ("POST", "/api/v1/files/upload"),
+    ("POST", "/api/v1/files/bulk-delete"),
 }
 
 
@@ -229,7 +230,11 @@ def test_errors_document_their_headers(document: dict[str, Any], method: str, pa
 
 PARAMETERS = {
     "/api/v1/contexts": {"page", "page_size", "status"},
-    "/api/v1/files": {"context", "context_key", "uploaded_by", "page", "page_size"},
+    "/api/v1/files": {
+        *("context", "context_key", "uploaded_by", "page", "page_size"),
+        *("filename", "sha256", "content_type", "created_after", "created_before", "min_size", "status", "sort"),
+        "metadata.key",
+    },
     "/api/v1/api-keys": {"page", "page_size", "status"},
     "/api/v1/files/{file_id}": {"file_id", "expires_in", "disposition"},
 }

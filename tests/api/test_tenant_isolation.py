@@ -21,6 +21,7 @@ UNKNOWN = {
     "endpoint_id": "whk_01hzzzzzzzzzzzzzzzzzzzzzzz",
     "delivery_id": "dlv_01hzzzzzzzzzzzzzzzzzzzzzzz",
     "config_id": "bkt_01hzzzzzzzzzzzzzzzzzzzzzzz",
+    "job_id": "job_01hzzzzzzzzzzzzzzzzzzzzzzz",
     "upload_id": "upl_01hzzzzzzzzzzzzzzzzzzzzzzz",
     "tenant_id": "ten_01hzzzzzzzzzzzzzzzzzzzzzzz",
 }
@@ -74,6 +75,7 @@ def owner(service: Service) -> Owner:
         "report_id": stored["report_id"],
         "api_key_id": client.create_key("metadata").api_key_id,
         "token_id": data(client.post("/upload-tokens", {"context": context}), 201)["token_id"],
+        "job_id": data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"],
         "upload_id": tus.begin(client, 5, context=context).path.rpartition("/")[2],
         **webhook_ids(client),
         # a tenant that stores in the service's own folder has no bucket: an invented id stands for it

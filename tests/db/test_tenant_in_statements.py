@@ -32,6 +32,7 @@ from sluice.events.record import StoredEvent
 from sluice.files import FileFilter
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
+from sluice.resumable.resumable_upload import UploadState
 from sluice.sessions.session import Secret
 from sluice.webhooks.endpoint import Endpoint
 from tests.uploads.test_snapshot import CONTEXT
@@ -69,6 +70,8 @@ READS_ALL_TENANTS: Final = {
     "files.repository.find_overdue": "an invariant over all tenants",
     "files.repository.find_wrong_quotas": "an invariant over all tenants",
     "idempotency_keys.repository.delete_expired": "the worker looks for old keys of all tenants",
+    "jobs.repository.find_due": "the worker looks for due jobs of all tenants",
+    "jobs.repository.delete_old": "the worker looks for old jobs of all tenants",
     "sessions.repository.delete_expired": "the worker looks for old sessions of all tenants",
     "cors.repository.is_listed_anywhere": "a preflight names an origin and no tenant",
     "resumable.repository.list_due": "the worker looks for due rows of all tenants",
@@ -320,6 +323,9 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "lease": timedelta(1),
     "claim": KeyClaim("ten_1", "00", "11", "rep_1", timedelta(1)),
     "pause": timedelta(1),
+    "state": UploadState.OPEN,
+    "kind": "bulk_delete",
+    "order": "-size_bytes",
     "kept_for": timedelta(1),
     "again_after": timedelta(1),
     "purge_after": timedelta(1),
@@ -359,7 +365,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
 # By a word of the annotation, where the name alone is not enough.
 ANNOTATED: Final[Mapping[str, Any]] = {
     "SliceRequest": SliceRequest(20, before="x"),
-    "FileFilter": FileFilter("c", "u", "s", "f"),
+    "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),)),
     "Secret": Secret("ten_1", "ses_1", "x"),
 }
 

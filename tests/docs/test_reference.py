@@ -27,6 +27,7 @@ IDS = (
     "endpoint_id",
     "delivery_id",
     "upload_id",
+    "job_id",
 )
 
 
@@ -123,7 +124,7 @@ def _shape(value: Any) -> Any:
 @pytest.mark.xdist_group("reference")
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 50
+    assert len(examples) == 54
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -132,6 +133,10 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
             runner.run(next(one for one in examples if one.title == "Create upload"))
         if example.title == "List webhook deliveries":
             runner.deliver()
+        if example.title == "List jobs":
+            runner.client.execute_sql("UPDATE jobs SET state = 'done', due_at = NULL")
+        if example.title == "Cancel job":
+            runner.client.execute_sql("UPDATE jobs SET state = 'waiting', due_at = '2100-01-01 00:00:00.000000'")
         response = runner.run(example)
         if response is None or example.response is None:
             continue
@@ -145,10 +150,11 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
 
 _EXTRACTS = {"messages", "page", "parameters", "formats", "units"}
 """Fields of a catalogue, of which the page shows a part only."""
-_MAPS = {"metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
+_MAPS = {"params", "metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
 _VARYING_FIELDS = {
     *IDS,
     *_EXTRACTS,
+    *("params", "total", "done", "skipped", "started_at", "ended_at"),
     "api_key",
     "key_prefix",
     "token",

@@ -26,6 +26,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "webhook_endpoint.created": {"url": "http://127.0.0.1:9/hook", "events": ["endpoint.test"]},
     "webhook_endpoint.changed": {"description": "changed"},
     "webhook_endpoint.recovered": EVER,
+    "job.created": {"file_ids": ["file_unknown"]},
     "cors.changed": {"allowed_origins": ["https://app.example.com"]},
 }
 _DELETIONS: Final = (
@@ -56,7 +57,9 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         ids["file_id"] = client.store(context=ids["context_key"])
         for name in ("first", "another_id", "config_id"):
             ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]
+        ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
         ids |= webhook_ids(client)
+    client.execute_sql("UPDATE jobs SET state = 'waiting', due_at = '2100-01-01 00:00:00.000000'")
     # no attempt is due, so only the actions change anything
     client.execute_sql("UPDATE webhook_deliveries SET state = 'failed', due_at = NULL")
     client.execute_sql("UPDATE webhook_endpoints SET event_types = '[\"endpoint.test\"]'")
@@ -113,8 +116,10 @@ def _load_state(deployment: Deployment, client: ApiClient, ids: Mapping[str, str
             (one["delivery_id"], one["status"])
             for one in ask(f"/webhook-endpoints/{ids['endpoint_id']}/deliveries?page_size=100") or ()
         ]
+        # a worker may have done the others
+        jobs = [(one["job_id"], one["status"] == "cancelled") for one in ask("/jobs") or ()]
         keys = [{name: value for name, value in key.items() if name != "last_used_at"} for key in ask("/api-keys")]
         return {
-            "things": [keys, deliveries, *[ask(path) for path in paths]],
+            "things": [keys, jobs, deliveries, *[ask(path) for path in paths]],
             "audit_log": list(reversed(ask("/audit?page_size=100"))),
         }

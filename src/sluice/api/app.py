@@ -29,6 +29,7 @@ from sluice.api.routes import (
     events,
     files,
     health,
+    jobs,
     messages,
     metrics,
     reports,
@@ -90,6 +91,7 @@ def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
     for module in (
         contexts,
         files,
+        jobs,
         reports,
         downloads,
         buckets,

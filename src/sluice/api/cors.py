@@ -23,7 +23,7 @@ _SENT: Final = (
 _READ: Final = (
     "Location, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, "
     "Upload-Length, Upload-Expires, Upload-Complete, Upload-Limit, Retry-After, RateLimit-Limit, RateLimit-Remaining, "
-    "RateLimit-Reset, Request-Id, Sluice-File-Id, Sluice-Report-Id, Idempotent-Replayed"
+    "RateLimit-Reset, Request-Id, Sluice-File-Id, Sluice-Report-Id, Idempotent-Replayed, Warning"
 )
 _PREFLIGHT_SECONDS: Final = "7200"
 _API: Final = "/api/v1/"

@@ -42,6 +42,10 @@ _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Retry-After": ("Seconds after which to try again.", _WHOLE),
     "Sluice-Error-Code": ("The stable code of the error.", {"type": "string"}),
     "Sluice-Report-Id": ("Id of the report on the upload, where it was judged.", {"type": "string"}),
+    "Warning": (
+        "A hint for whoever wrote the client: parameters that were ignored, or a search that did not compare all files.",
+        {"type": "string"},
+    ),
     "WWW-Authenticate": ("How to authenticate.", {"type": "string"}),
 }
 RATE_LIMIT: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
@@ -104,6 +108,11 @@ def _documented(possible: list[type[SluiceError]]) -> dict[str, Any]:
 def headers_of(*names: str) -> dict[str, Any]:
     """Return the documentation of response headers."""
     return {name: {"description": words, "schema": schema} for name in names for words, schema in [_HEADERS[name]]}
+
+
+def with_headers(documented: dict[int | str, dict[str, Any]], *names: str) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation with these headers of the success."""
+    return {200: {"headers": headers_of(*names)}} | documented
 
 
 def _example(error: type[SluiceError]) -> dict[str, Any]:

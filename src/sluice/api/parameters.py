@@ -1,4 +1,4 @@
-"""What endpoints depend on: the caller, the services, pages and numbers.
+"""What endpoints depend on: the caller, the services, pages, numbers, moments, and which parameters there are.
 
 All are coroutines: FastAPI would run plain functions in a thread each.
 """
@@ -6,17 +6,22 @@ All are coroutines: FastAPI would run plain functions in a thread each.
 import re
 from typing import Annotated, Final
 
-from fastapi import Depends, Path, Query
-from pydantic import BeforeValidator
+from fastapi import Depends, Path, Query, Request, Response, params
+from fastapi.dependencies.utils import get_flat_params
+from pydantic import AwareDatetime, BeforeValidator
 from pydantic_core import PydanticKnownError
 
 from sluice.access import Principal
 from sluice.api.route import audit_action, caller
 from sluice.api.services import ApiServices, services
 from sluice.audit import AuditAction
-from sluice.errors import NotFound
+from sluice.errors import Invalid, NotFound
 from sluice.kit.paging import PageRequest
 
+_UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_.-]", re.ASCII)
+_SHOWN_NAMES: Final = 5
+_SHOWN_LETTERS: Final = 40
+_SEARCHES: Final = frozenset({"list_files"})  # routes with parameters that begin with `METADATA`
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 Caller = Annotated[Principal, Depends(caller)]
@@ -33,6 +38,51 @@ def _digits(value: object) -> object:
 # Behind a `Query`: an integer in the one form that all readers share. Pydantic also accepts `1_0`, `+1`, ` 1`, `1.0`
 # and `01`.
 DIGITS: Final = BeforeValidator(_digits)
+
+
+def _moment(value: object) -> object:
+    if isinstance(value, str) and "-" not in value.lstrip("-"):
+        raise ValueError("expected a moment such as 2026-01-31T12:00:00Z")  # and no number of seconds since 1970
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+METADATA: Final = "metadata."  # what parameters about a name in the metadata of files begin with
+
+
+def _unknown(request: Request) -> list[str]:
+    """Return the names of query parameters that the route does not have."""
+    route = request.scope["route"]
+    known = {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, params.Query)}
+    takes_metadata = route.name in _SEARCHES
+    return sorted(
+        name
+        for name in request.query_params
+        if name not in known and not (takes_metadata and name.startswith(METADATA))
+    )
+
+
+async def _warn_of_unknown(request: Request, response: Response) -> None:
+    unknown = _unknown(request)
+    if unknown:
+        named = ", ".join(_UNPRINTABLE.sub("?", name)[:_SHOWN_LETTERS] for name in unknown[:_SHOWN_NAMES])
+        add_warning(response, f"Unknown query parameters were ignored: {named}")
+
+
+async def _refuse_unknown(request: Request) -> None:
+    unknown = _unknown(request)
+    if unknown:
+        raise Invalid(*(f"{name[:_SHOWN_LETTERS]}: unknown parameter" for name in unknown[:_SHOWN_NAMES]))
+
+
+def add_warning(response: Response, words: str) -> None:
+    """Add a header with a hint for whoever wrote the client (RFC 7234 section 5.5, code 299)."""
+    response.headers.append("Warning", f'299 sluice "{words}"')
+
+
+# On the lists of the contract, which ignores them; and on all later ones.
+WARNS_OF_UNKNOWN: Final = Depends(_warn_of_unknown)
+REFUSES_UNKNOWN: Final = Depends(_refuse_unknown)
 
 
 async def _page(

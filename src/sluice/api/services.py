@@ -12,6 +12,7 @@ from sluice.cors.service import Cors
 from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files, Quarantine
+from sluice.jobs.service import Jobs
 from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
 from sluice.tenants.service import Tenants
@@ -30,6 +31,7 @@ class ApiServices:
 
     contexts: Contexts
     files: Files
+    jobs: Jobs
     buckets: Buckets
     api_keys: ApiKeys
     uploads: Uploads

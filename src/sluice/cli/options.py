@@ -1,12 +1,17 @@
 """Options, arguments and the kind of group that several commands share."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import typer
 
+from sluice.kit.clock import utc_now
 from sluice.kit.text import TENANT_ID_RULE, is_tenant_id
 
+MOMENT: Final = "a time ago (30m, 12h, 7d, 2w), or a date and time, in UTC if it names no zone"
 _NAME_MAX: Final = 255
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def printable(value: str | None) -> str | None:
@@ -21,6 +26,22 @@ def tenant_id(value: str | None) -> str | None:
     if value is not None and not is_tenant_id(value):
         raise typer.BadParameter(f"expected {TENANT_ID_RULE}")
     return value
+
+
+def past_moment(text: str | None) -> str | None:
+    """Return a moment as the API reads it; raise a usage error."""
+    if text is None:
+        return None
+    relative = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
+    if relative:
+        return (utc_now() - timedelta(**{_UNITS[relative[2]]: int(relative[1])})).isoformat()
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as fault:
+        raise typer.BadParameter(
+            "expected a time ago such as 30m, 12h, 7d or 2w, or a date such as 2026-01-31"
+        ) from fault
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -1,7 +1,6 @@
 """`sluice reports`: what was checked and found of uploads, read from a running service over HTTP."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import count
@@ -10,15 +9,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from sluice.cli import output
-from sluice.cli.options import Json, group_of
+from sluice.cli.options import MOMENT, Json, group_of, past_moment
 from sluice.cli.output import CommandRefused
 from sluice.cli.service import DEFAULT_URL, ApiKey, Url, envelope_of, read_answer, service_client
-from sluice.kit.clock import utc_now
 
 group = group_of("Read the reports of uploads from a running service: what was checked, and what was found.")
 
 _PAGE: Final = 100
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class _Outcome(StrEnum):
@@ -26,25 +23,6 @@ class _Outcome(StrEnum):
     REJECTED = "rejected"
     QUARANTINED = "quarantined"
     UNDECIDED = "undecided"
-
-
-def _moment(text: str | None) -> str | None:
-    """Return a moment as the API reads it; raise a usage error."""
-    if text is None:
-        return None
-    relative = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
-    if relative:
-        return (utc_now() - timedelta(**{_UNITS[relative[2]]: int(relative[1])})).isoformat()
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as fault:
-        raise typer.BadParameter(
-            "expected a time ago such as 30m, 12h, 7d or 2w, or a date such as 2026-01-31"
-        ) from fault
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
-
-
-_MOMENT: Final = "a time ago (30m, 12h, 7d, 2w), or a date and time, in UTC if it names no zone"
 
 
 @group.command("list")
@@ -60,10 +38,10 @@ def list_reports(
         str | None, typer.Option("--filename", metavar="TEXT", help="Only files whose name contains this.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", callback=_moment, metavar="WHEN", help=f"Only later uploads: {_MOMENT}.")
+        str | None, typer.Option("--since", callback=past_moment, metavar="WHEN", help=f"Only later uploads: {MOMENT}.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", callback=_moment, metavar="WHEN", help="Only earlier uploads.")
+        str | None, typer.Option("--until", callback=past_moment, metavar="WHEN", help="Only earlier uploads.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most reports to print.")] = 100,
     url: Url = DEFAULT_URL,

@@ -34,6 +34,7 @@ RIGHTS: Final[Mapping[str, str]] = {
     "default_buckets": "SELECT, INSERT, UPDATE",
     "contexts": "SELECT, INSERT, UPDATE",
     "files": "SELECT, INSERT, UPDATE, DELETE",
+    "file_metadata": "SELECT, INSERT, DELETE",
     "api_keys": "SELECT, INSERT, UPDATE",
     "upload_tokens": "SELECT, INSERT, UPDATE, DELETE",
     "idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
@@ -53,6 +54,7 @@ RIGHTS: Final[Mapping[str, str]] = {
     "webhook_endpoints": "SELECT, INSERT, UPDATE, DELETE",
     "webhook_deliveries": "SELECT, INSERT, UPDATE, DELETE",
     "event_levels": "SELECT, INSERT, UPDATE, DELETE",
+    "jobs": "SELECT, INSERT, UPDATE, DELETE",
     "bucket_outages": "SELECT, INSERT, UPDATE, DELETE",
     "alembic_version": "SELECT",
 }

@@ -148,6 +148,14 @@ files = Table(
     Column("threat", String(256), nullable=True),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
+    Index(
+        "ix_files_quarantined",
+        "tenant_id",
+        "file_id",
+        "state",
+        sqlite_where=_IN_QUARANTINE,
+        postgresql_where=_IN_QUARANTINE,
+    ),
 )
 
 # The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold
@@ -172,8 +180,24 @@ _of_stored("ix_files_by_context", "tenant_id", "context_key", "file_id")
 _of_stored("ix_files_by_uploader", "tenant_id", "uploaded_by", "file_id")
 _of_stored("ix_files_by_both", "tenant_id", "context_key", "uploaded_by", "file_id")
 _of_stored("ix_files_by_sha256", "tenant_id", "sha256", "context_key")
+_of_stored("ix_files_by_name", "tenant_id", "original_filename", "file_id")
+_of_stored("ix_files_by_type", "tenant_id", "content_type", "file_id")
+_of_stored("ix_files_by_size", "tenant_id", "size_bytes", "file_id")
 for _name, _since in (("ix_files_leases", files.c.lease_until), ("ix_files_due", files.c.due_at)):
     Index(_name, files.c.state, _since, postgresql_where=_since.is_not(None), sqlite_where=_since.is_not(None))
+
+# The metadata of stored files, for the search: triggers of the migration keep it. Only texts, whole numbers, true and
+# false at the first level, with names of at most 100 letters and values of at most 200.
+file_metadata = Table(
+    "file_metadata",
+    metadata,
+    Column("file_id", _ID, primary_key=True),
+    Column("name", String(100), primary_key=True),
+    # No foreign keys, as in `count_deltas`.
+    Column("tenant_id", _ID, nullable=False),
+    Column("value", String(200), nullable=False),
+    Index("ix_file_metadata_search", "tenant_id", "name", "value", "file_id"),
+)
 
 api_keys = Table(
     "api_keys",
@@ -444,6 +468,37 @@ count_deltas = Table(
     Column("facet_2", String(255), nullable=False),
     Column("change", Integer, nullable=False),
     Index("ix_count_deltas_listing", "tenant_id", "list"),
+)
+
+_HAS_NOT_ENDED = text("due_at IS NOT NULL")
+
+# Work on many files that a request asked for: see `jobs.job`. `due_at` is when a worker may take it, null at its end.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("params", Document, nullable=False),
+    Column("total", BigInteger, nullable=True),
+    Column("done", BigInteger, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+    Column("error", String(255), nullable=True),
+    Column("position", String(255), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("actor_id", String(255), nullable=False),
+    Column("actor_name", String(255), nullable=False),
+    Column("via", String(16), nullable=False),
+    Column("request_id", String(64), nullable=True),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment, nullable=True),
+    Column("ended_at", Moment, nullable=True),
+    Column("due_at", Moment, nullable=True),
+    Index("ix_jobs_listing", "tenant_id", "job_id"),
+    Index("ix_jobs_by_state", "tenant_id", "state", "job_id"),
+    Index("ix_jobs_due", "due_at", sqlite_where=_HAS_NOT_ENDED, postgresql_where=_HAS_NOT_ENDED),
 )
 
 _NUMBERED = text("sequence IS NOT NULL")

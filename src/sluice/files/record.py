@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
+
+FileStatus = Literal["stored", "quarantined"]
+FileOrder = Literal["-created_at", "created_at", "-size_bytes", "size_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,22 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which stored files are listed; None is any. `filename` is a part of the name, looked for in the newest files."""
+    """Which stored files are listed; None is any. `filename` is a part of the name, looked for in the newest files.
+
+    `metadata` are names with their values as text; `created_after` is the first moment and `created_before` the first
+    one too late, by the moment at which the bytes of a file were complete.
+    """
 
     context_key: str | None = None
     uploaded_by: str | None = None
     sha256: str | None = None
     filename: str | None = None
+    content_type: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    min_size: int | None = None
+    status: FileStatus | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

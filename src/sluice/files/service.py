@@ -16,14 +16,17 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.errors import Invalid, NotFound, ServiceUnavailable
 from sluice.files import lifecycle, repository
+from sluice.files import search as file_search
 from sluice.files.links import LinkSigner
-from sluice.files.record import FileFilter, FileRecord, Quarantined
+from sluice.files.record import FileFilter, FileOrder, FileRecord, Quarantined
+from sluice.files.search import FoundFiles
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.failpoints import failpoint
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 from sluice.kit.text import is_plain
 from sluice.storage import ObjectStore, PresignsDownloads, StoreError
 
+MOST_SEARCHED: Final = file_search.MOST_SEARCHED
 _BATCH: Final = 500
 
 
@@ -83,6 +86,21 @@ class Files:
             return Page((), request, 0)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, context_key, uploaded_by, request)
+
+    async def search(self, tenant_id: str, wanted: FileFilter, order: FileOrder, request: PageRequest) -> FoundFiles:
+        """Return one page of the files that meet `wanted`; raise `Invalid` for a page beyond what is searched.
+
+        The contract's own list, by context and uploader, newest first, reaches back to the first file.
+        """
+        if order == "-created_at" and wanted == FileFilter(wanted.context_key, wanted.uploaded_by):
+            page = await self.list_page(tenant_id, wanted.context_key, wanted.uploaded_by, request)
+            return FoundFiles(page, is_complete=True)
+        if request.offset >= MOST_SEARCHED:
+            raise Invalid(f"page: expected one of the first {MOST_SEARCHED} files; use created_before")
+        if not is_searchable(wanted):
+            return FoundFiles(Page((), request, 0), is_complete=True)
+        async with self._database.reading(tenant_id) as connection:
+            return await file_search.search(connection, tenant_id, wanted, order, request)
 
     async def list_slice(self, tenant_id: str, wanted: FileFilter, request: SliceRequest) -> Slice[FileRecord]:
         """Return some files, newest first."""
@@ -165,8 +183,14 @@ class Files:
             raise ServiceUnavailable(fault.part) from fault
 
 
+def is_searchable(wanted: FileFilter) -> bool:
+    """Return whether files can be stored under such texts; PostgreSQL refuses a NUL in any text."""
+    return is_plain("".join(filter(None, _texts(wanted))))
+
+
 def _texts(wanted: FileFilter) -> tuple[str | None, ...]:
-    return wanted.context_key, wanted.uploaded_by, wanted.sha256, wanted.filename
+    pairs = [text for pair in wanted.metadata for text in pair]
+    return wanted.context_key, wanted.uploaded_by, wanted.sha256, wanted.filename, wanted.content_type, *pairs
 
 
 class Quarantine:

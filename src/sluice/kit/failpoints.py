@@ -31,6 +31,8 @@ POINTS: Final = {
     "event.written": "a change and its event are written, the transaction not committed",
     "events.numbered": "events have their numbers, the transaction not committed",
     "webhook.sent": "a webhook was sent and answered, the delivery not noted",
+    "job.open": "a step of a job and its progress are written, the transaction not committed",
+    "job.step": "a step of a job is committed, the next not begun",
     "answer.made": "a change is committed, the answer not sent",
     "purge.claimed": "objects are claimed for removal, none removed",
     "purge.removed": "an object is removed, its row still there",

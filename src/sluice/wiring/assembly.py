@@ -20,6 +20,7 @@ from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files, Quarantine
 from sluice.identity.verifier_set import VerifierSet
+from sluice.jobs.service import Jobs
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import utc_now
 from sluice.kit.failpoints import arm
@@ -54,6 +55,7 @@ from sluice.wiring.start import KEYRING, LINK_SECRET, StartRefused, make_folder,
 from sluice.wiring.storage import make_buckets, make_stores
 from sluice.worker import runner
 from sluice.worker.job import JobContext
+from sluice.worker.jobs.bulk import BulkJobs
 from sluice.worker.jobs.incoming import run_orphan_sweep
 from sluice.worker.jobs.rescans import Rescans
 from sluice.worker.jobs.stale_parts import StalePartsSweep
@@ -95,6 +97,7 @@ class Services:
     contexts: Contexts
     buckets: Buckets
     files: Files
+    jobs: Jobs
     api_keys: ApiKeys
     uploads: Uploads
     reports: Reports
@@ -193,10 +196,17 @@ async def run_worker(
         WebhookOptions(settings.webhook_hosts),
         pause_seconds=min(settings.worker_seconds, _WEBHOOK_SECONDS),
     )
+    bulk_jobs = BulkJobs(
+        services.database,
+        purge_after=timedelta(days=settings.purge_after_days),
+        pause_seconds=settings.worker_seconds,
+        clock=utc_now,
+    )
     jobs = [
         runner.run(sweeps, pause_seconds=settings.worker_seconds, stop=stop),
         stale_parts.run(stop),
         run_orphan_sweep(sweeps, stop),
+        bulk_jobs.run(stop),
         webhooks.run(stop),
     ]
     if settings.rescan_per_second:
@@ -273,12 +283,14 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     uploads = _make_uploads(settings, engines)
     keyring = KeyringFile(secret_file(settings, KEYRING))
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
+    files = Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days))
     return Services(
         engines=engines,
         tenants=Tenants(database),
         contexts=contexts,
         buckets=buckets,
-        files=Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days)),
+        files=files,
+        jobs=Jobs(database, files),
         api_keys=ApiKeys(database),
         uploads=uploads,
         reports=Reports(database),

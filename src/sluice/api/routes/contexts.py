@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from sluice import errors
-from sluice.api.documented import BODY, READING, SCOPED, responses
-from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
+from sluice.api.documented import BODY, READING, SCOPED, responses, with_headers
+from sluice.api.parameters import WARNS_OF_UNKNOWN, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
@@ -24,7 +24,11 @@ async def create_context(body: CreateContext, by: ByCaller, services: Services) 
     return Envelope(message="Context created", data=ContextOut.model_validate(context))
 
 
-@router.get("", responses=responses(*READING, errors.Invalid))
+@router.get(
+    "",
+    responses=with_headers(responses(*READING, errors.Invalid), "Warning"),
+    dependencies=[WARNS_OF_UNKNOWN],
+)
 async def list_contexts(
     principal: Caller,
     services: Services,

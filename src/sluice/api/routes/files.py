@@ -1,35 +1,128 @@
 """File endpoints besides the upload, which streams and has a module of its own."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from sluice import errors
-from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import DIGITS, ByCaller, Caller, PageParameters, Services
+from sluice.api.documented import SCOPED, responses, with_headers
+from sluice.api.parameters import (
+    DIGITS,
+    METADATA,
+    WARNS_OF_UNKNOWN,
+    ByCaller,
+    Caller,
+    Moment,
+    PageParameters,
+    Services,
+    add_warning,
+)
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
-from sluice.files import FileRecord
+from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
+from sluice.errors import Invalid
+from sluice.files import FileFilter, FileRecord
+from sluice.files.record import FileOrder, FileStatus
+from sluice.files.service import MOST_SEARCHED
 
 router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
 
 
-@router.get("", responses=responses(*SCOPED, errors.Invalid))
-async def list_files(
+# One parameter stands for all of its kind: OpenAPI cannot describe names that clients choose.
+_METADATA_PARAMETER: Final[dict[str, Any]] = {
+    "name": f"{METADATA}key",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "maxLength": METADATA_VALUE},
+    "description": "Only files whose metadata has this value under the name `key`, or any other of at most "
+    f"{METADATA_NAME} letters behind `{METADATA}`: a text, a whole number, `true` or `false` at the first level.",
+}
+
+
+async def _file_filter(
     *,
-    principal: Caller,
-    services: Services,
-    request: PageParameters,
+    request: Request,
     context: Annotated[str | None, Query(description="Only files of this context_key.")] = None,
     context_key: Annotated[str | None, Query(description="The same as `context`.")] = None,
     uploaded_by: Annotated[str | None, Query(description="Only files of this API key ID or user ID.")] = None,
+    filename: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=255,
+            description="Only files whose name contains this, in any case of its ASCII letters.",
+        ),
+    ] = None,
+    sha256: Annotated[
+        str | None, Query(pattern=SHA256, description="Only files with these bytes: hex digits, as in `checksum`.")
+    ] = None,
+    content_type: Annotated[
+        str | None, Query(min_length=1, max_length=255, description="Only files of this type, such as `image/png`.")
+    ] = None,
+    created_after: Annotated[Moment | None, Query(description="Only files of this moment or later.")] = None,
+    created_before: Annotated[Moment | None, Query(description="Only files before this moment.")] = None,
+    min_size: Annotated[
+        int | None, Query(ge=0, le=2**40, description="Only files of at least so many bytes."), DIGITS
+    ] = None,
+    status: Annotated[
+        FileStatus | None, Query(description="`stored`: that can be downloaded; `quarantined`: that cannot.")
+    ] = None,
+) -> FileFilter:
+    pairs = []
+    for name, value in request.query_params.multi_items():
+        key = name.removeprefix(METADATA)
+        if name.startswith(METADATA):
+            if not 0 < len(key) <= METADATA_NAME:
+                raise Invalid(f"{METADATA}: expected a name of 1 to {METADATA_NAME} letters behind the dot")
+            if len(value) > METADATA_VALUE:
+                raise Invalid(f"{METADATA}: expected a value of at most {METADATA_VALUE} letters")
+            pairs.append((key, value))
+    if len(pairs) > MOST_PAIRS:
+        raise Invalid(f"{METADATA}: expected at most {MOST_PAIRS} of them")
+    return FileFilter(
+        context_key=context if context is not None else context_key,
+        uploaded_by=uploaded_by,
+        sha256=None if sha256 is None else sha256.removeprefix("sha256:").lower(),
+        filename=filename,
+        content_type=content_type,
+        created_after=created_after,
+        created_before=created_before,
+        min_size=min_size,
+        status=status,
+        metadata=tuple(dict.fromkeys(pairs)),
+    )
+
+
+@router.get(
+    "",
+    responses=with_headers(responses(*SCOPED, errors.Invalid), "Warning"),
+    dependencies=[WARNS_OF_UNKNOWN],
+    openapi_extra={"parameters": [_METADATA_PARAMETER]},
+)
+async def list_files(
+    *,
+    response: Response,
+    principal: Caller,
+    services: Services,
+    request: PageParameters,
+    wanted: Annotated[FileFilter, Depends(_file_filter)],
+    sort: Annotated[FileOrder, Query(description="`-` in front: the newest, or the largest, first.")] = "-created_at",
 ) -> PagedEnvelope[FileItem]:
-    """List the tenant's files, newest first."""
-    wanted = context if context is not None else context_key
-    page = await services.files.list_page(principal.tenant_id, wanted, uploaded_by, request)
-    items = [FileItem.model_validate(file) for file in page.items]
-    return PagedEnvelope(message="Files listed", data=items, pagination=pagination_of(page))
+    """List or search the tenant's files, newest first.
+
+    By context and uploader alone all files are listed. With any other parameter `total` counts to 10,000. If each
+    filter alone has more files than that, only the first 10,000 of the list are compared with the others, and the
+    header `Warning` says so.
+    """
+    found = await services.files.search(principal.tenant_id, wanted, sort, request)
+    if not found.is_complete:
+        add_warning(
+            response,
+            f"Only the first {MOST_SEARCHED} files were compared; narrow the search, or go on with created_before",
+        )
+    items = [FileItem.model_validate(file) for file in found.page.items]
+    return PagedEnvelope(message="Files listed", data=items, pagination=pagination_of(found.page))
 
 
 @router.get("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.Invalid))

@@ -3,11 +3,10 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
-from pydantic import AwareDatetime, BeforeValidator
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.parameters import Caller, Moment, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.reports import FullReport, full_report
@@ -18,15 +17,6 @@ from sluice.uploads.values import VerdictOutcome
 router = APIRouter(prefix="/api/v1/reports", tags=["Reports"], route_class=GuardedRoute)
 
 Language = Annotated[str | None, Header(alias="Accept-Language", description="Language of the sender's sentence.")]
-
-
-def _text(value: object) -> object:
-    if isinstance(value, str) and "-" not in value.lstrip("-"):
-        raise ValueError("expected a moment such as 2026-01-31T12:00:00Z")  # and no number of seconds since 1970
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_text)]
 
 
 @router.get("", responses=responses(*SCOPED, errors.Invalid))

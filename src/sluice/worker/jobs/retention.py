@@ -9,6 +9,7 @@ from sluice.db.sql import load_now
 from sluice.decisions import repository as decision_rows
 from sluice.events import repository as event_rows
 from sluice.idempotency_keys import repository as key_rows
+from sluice.jobs import repository as job_rows
 from sluice.limiter import ForgetsIdle, LimiterUnavailable
 from sluice.observe.log import log
 from sluice.sessions import repository as session_rows
@@ -63,6 +64,12 @@ async def delete_old_deliveries(context: JobContext) -> int:
     async with context.database.transaction(ALL_TENANTS) as connection:
         before = await load_now(connection) - _KEEP_EVENTS
         return await webhook_rows.delete_old_deliveries(connection, before, _BATCH)
+
+
+async def delete_old_jobs(context: JobContext) -> int:
+    """Delete jobs that have ended and are older than the feed reaches back."""
+    async with context.database.transaction(ALL_TENANTS) as connection:
+        return await job_rows.delete_old(connection, await load_now(connection) - _KEEP_EVENTS, _BATCH)
 
 
 async def forget_idle_limits(context: JobContext) -> int:

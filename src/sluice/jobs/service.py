@@ -1,0 +1,103 @@
+"""What may be done with jobs: ask for one, read them, cancel one. The worker does them (`worker.jobs.bulk`)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
+from sluice.db.database import Database
+from sluice.errors import Invalid, JobEnded, NotFound, TooManyJobs
+from sluice.files import FileFilter
+from sluice.files.service import MOST_SEARCHED, Files
+from sluice.jobs import repository
+from sluice.jobs.job import Job, JobKind, JobState, filter_to_json
+from sluice.kit.clock import Clock, utc_now
+from sluice.kit.ids import new_id
+from sluice.kit.paging import Page, PageRequest
+from sluice.kit.text import is_plain
+
+MOST_ACTIVE: Final = 20
+
+
+class Jobs:
+    """The jobs of all tenants, one tenant at a time."""
+
+    def __init__(self, database: Database, files: Files, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._files = files
+        self._clock = clock
+
+    async def delete_ids(self, by: AuditAction, file_ids: Sequence[str]) -> Job:
+        """Create a job that deletes these files; those that do not exist are skipped. Raise `TooManyJobs`."""
+        return await self._create(by, "bulk_delete", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
+
+    async def delete_found(self, by: AuditAction, wanted: FileFilter, most: int) -> Job:
+        """Create a job that deletes the files that meet `wanted` now, at most `most`. Raise `TooManyJobs`."""
+        now = self._clock()
+        before = now if wanted.created_before is None else min(now, wanted.created_before)
+        wanted = replace(wanted, created_before=before)
+        found = await self._files.search(by.tenant_id, wanted, "-created_at", PageRequest(1, 1))
+        is_counted = found.is_complete and found.page.total < MOST_SEARCHED
+        total = min(found.page.total, most) if is_counted else None
+        return await self._create(by, "bulk_delete", {"filter": filter_to_json(wanted), "max_files": most}, total)
+
+    async def get(self, tenant_id: str, job_id: str) -> Job:
+        """Return one job; raise `NotFound`."""
+        async with self._database.reading(tenant_id) as connection:
+            job = await repository.find(connection, tenant_id, job_id) if is_plain(job_id) else None
+        if job is None:
+            raise NotFound
+        return job
+
+    async def list_page(
+        self, tenant_id: str, state: JobState | None, kind: JobKind | None, request: PageRequest
+    ) -> Page[Job]:
+        """Return one page of jobs, newest first; raise `Invalid` for a page beyond what is counted."""
+        if request.offset >= repository.MOST_LISTED:
+            raise Invalid(f"page: expected one of the first {repository.MOST_LISTED} jobs")
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.list_page(connection, tenant_id, state, kind, request)
+
+    async def cancel(self, by: AuditAction, job_id: str) -> Job:
+        """End a job after the step that is under way; what was done stays done. Raise `NotFound` or `JobEnded`."""
+        now = self._clock()
+        if not is_plain(job_id):
+            raise NotFound
+        async with self._database.transaction(by.tenant_id) as connection:
+            job = await repository.cancel(connection, by.tenant_id, job_id, now)
+            if job is None:
+                raise NotFound if await repository.find(connection, by.tenant_id, job_id) is None else JobEnded
+            await append(connection, by, job_id, now)
+        return job
+
+    async def _create(self, by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None) -> Job:
+        now = self._clock()
+        job = Job(
+            job_id=new_id("job"),
+            tenant_id=by.tenant_id,
+            kind=kind,
+            state="waiting",
+            params=params,
+            total=total,
+            done=0,
+            skipped=0,
+            error=None,
+            position="",
+            generation=0,
+            failures=0,
+            actor_id=by.principal.actor_id,
+            actor_name=by.principal.actor_name,
+            via=by.principal.via,
+            request_id=by.request_id,
+            created_at=now,
+            started_at=None,
+            ended_at=None,
+        )
+        async with self._database.transaction(by.tenant_id) as connection:
+            # Two that come at once may both find room: the limit protects the worker, not to the last job.
+            if await repository.count_active(connection, by.tenant_id) >= MOST_ACTIVE:
+                raise TooManyJobs
+            await repository.add(connection, job)
+            await append(connection, by, job.job_id, now)
+        return job

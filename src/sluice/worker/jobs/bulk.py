@@ -1,0 +1,123 @@
+"""Jobs that requests asked for: each step claims the job that waits longest, does a bounded part of it, and notes how far.
+
+What a step changes and its progress are one transaction, so a crash loses and repeats nothing. A step that fails is
+tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from sluice.audit.repository import append
+from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.sql import Connection
+from sluice.files import lifecycle, search
+from sluice.jobs import Job, JobKind, repository
+from sluice.jobs.job import filter_from_json
+from sluice.kit.clock import Clock
+from sluice.kit.failpoints import failpoint
+from sluice.observe.log import log
+from sluice.worker.job import error_boundary, repeat, run_until
+
+_LEASE: Final = timedelta(seconds=60)
+# While a step is open, uploads into its contexts wait for their quota.
+_FILES: Final = 25
+_COMPARED: Final = 500
+_MOST_FAILURES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did, and where the next begins; None: the job is done."""
+
+    done: int
+    skipped: int
+    position: str | None
+
+
+class BulkJobs:
+    """Does the jobs of all tenants, a step of each in turn."""
+
+    def __init__(self, database: Database, *, purge_after: timedelta, pause_seconds: float, clock: Clock) -> None:
+        self._database = database
+        self._purge_after = purge_after
+        self._pause_seconds = pause_seconds
+        self._clock = clock
+        self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
+            {"bulk_delete": self._delete_files}
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; a step in progress is then rolled back, and its job is due when the lease ends."""
+        await run_until(stop, repeat("bulk_jobs", self.one_step, stop=stop, pause_seconds=lambda: self._pause_seconds))
+
+    async def one_step(self) -> int:
+        """Do a step of the job that is due for the longest time; return 0 if none is."""
+        job = await self._claim()
+        if job is None:
+            return 0
+        with error_boundary("bulk_jobs", job_id=job.job_id, tenant_id=job.tenant_id), suppress(_Overtaken):
+            async with self._database.transaction(job.tenant_id) as connection:
+                step = await self._steps[job.kind](connection, job)
+                values: dict[str, Any] = {
+                    "done": job.done + step.done,
+                    "skipped": job.skipped + step.skipped,
+                    "failures": 0,
+                }
+                if step.position is None:
+                    values |= {"state": "done", "ended_at": self._clock()}
+                else:
+                    values["position"] = step.position
+                if not await repository.note(connection, job, values, None if step.position is None else timedelta(0)):
+                    raise _Overtaken
+                failpoint("job.open")
+            failpoint("job.step")
+        return 1
+
+    async def _claim(self) -> Job | None:
+        async with self._database.transaction(ALL_TENANTS) as connection:
+            due = await repository.find_due(connection)
+            if due is None:
+                return None
+            job = await repository.claim(connection, due.tenant_id, due.job_id, _LEASE, self._clock())
+            if job is not None and job.failures > _MOST_FAILURES:
+                values: dict[str, Any] = {
+                    "state": "failed",
+                    "ended_at": self._clock(),
+                    "error": "The worker failed on it repeatedly.",
+                }
+                await repository.note(connection, job, values, None)
+                log.error("job_failed", job_id=job.job_id, tenant_id=job.tenant_id)
+                return None
+        return job
+
+    async def _delete_files(self, connection: Connection, job: Job) -> Step:
+        if "file_ids" in job.params:
+            begin = int(job.position or 0)
+            asked = job.params["file_ids"]
+            file_ids, end = asked[begin : begin + _FILES], begin + _FILES
+            position = str(end) if end < len(asked) else None
+        else:
+            left = job.params["max_files"] - job.done
+            wanted = filter_from_json(job.params["filter"])
+            found, position = await search.walk(connection, job.tenant_id, wanted, job.position, _COMPARED)
+            file_ids = found[: min(_FILES, left)]
+            if len(file_ids) == left:
+                position = None
+            elif len(file_ids) < len(found):
+                position = file_ids[-1]
+        by, done = job.by("file.deleted"), 0
+        for file_id in file_ids:
+            if await lifecycle.delete(connection, job.tenant_id, file_id, self._purge_after):
+                await append(connection, by, file_id, self._clock())
+                done += 1
+        return Step(done, len(file_ids) - done, position)
+
+
+class _Overtaken(Exception):
+    """The job was cancelled during the step, or another worker has claimed it: nothing of the step is kept."""

@@ -1,0 +1,149 @@
+"""Jobs: many files deleted by one request, with progress, a limit, and an end by request."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.scanning.waiting import until
+from tests.service import ApiClient, Service
+
+FAR = "2100-01-01 00:00:00.000000"
+
+
+@pytest.fixture(scope="module")
+def tenant(service: Service) -> ApiClient:
+    return service.new_client()
+
+
+def _stored(client: ApiClient, context: str, number: int) -> list[str]:
+    return [
+        client.store(f"{index}.txt", context=context, metadata={"claim": f"C-{index % 2}"}) for index in range(number)
+    ]
+
+
+def _left(client: ApiClient, context: str) -> list[str]:
+    return sorted(item["original_filename"] for item in page(client.get("/files", context=context))[0])
+
+
+def _ended(client: ApiClient, job: dict[str, Any]) -> dict[str, Any]:
+    def has_ended() -> bool:
+        return data(client.get(f"/jobs/{job['job_id']}"))["ended_at"] is not None
+
+    assert until(has_ended, 60)
+    found: dict[str, Any] = data(client.get(f"/jobs/{job['job_id']}"))
+    return found
+
+
+def _begin(client: ApiClient, **body: Any) -> dict[str, Any]:
+    found: dict[str, Any] = data(client.post("/files/bulk-delete", body), 201)
+    return found
+
+
+def test_files_are_deleted_by_their_ids_and_unknown_ones_are_skipped(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    stored = _stored(tenant, context, 30)  # more than one step deletes
+    job = _begin(tenant, file_ids=[*stored[:28], "file_unknown", stored[0]])
+    assert (job["kind"], job["total"], job["done"], job["ended_at"]) == ("bulk_delete", 29, 0, None)
+    ended = _ended(tenant, job)
+    assert (ended["status"], ended["done"], ended["skipped"], ended["error"]) == ("done", 28, 1, None)
+    assert _left(tenant, context) == ["28.txt", "29.txt"]
+    assert tenant.used_bytes(context) == 2 * (tenant.used_bytes(context) // 2) > 0
+
+
+def test_files_are_deleted_by_a_filter_with_their_events_and_audit_entries(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    stored = _stored(tenant, context, 4)
+    key = tenant.create_key("delete")
+    wanted = {"context": context, "metadata": {"claim": "C-1"}}
+    job = _begin(tenant.with_credential(key), filter=wanted, max_files=100)
+    assert job["total"] == 2
+    assert _ended(tenant, job)["done"] == 2
+    assert _left(tenant, context) == ["0.txt", "2.txt"]
+    audited = page(tenant.get("/audit", actor=key.api_key_id))[0]
+    assert sorted((entry["action"], entry["target"]) for entry in audited) == sorted(
+        [("job.created", job["job_id"]), ("file.deleted", stored[1]), ("file.deleted", stored[3])]
+    )
+    events = data(tenant.get("/events", type="file.deleted", limit=500))
+    assert {stored[1], stored[3]} <= {event["data"]["file_id"] for event in events}
+
+
+def test_a_job_ends_at_its_most_files(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    _stored(tenant, context, 3)
+    job = _begin(tenant, filter={"context": context}, max_files=2)
+    assert job["total"] == 2
+    assert _ended(tenant, job)["done"] == 2
+    assert len(_left(tenant, context)) == 1
+
+
+def test_files_that_come_after_the_request_are_not_deleted(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    job = _begin(tenant, filter={"context": context}, max_files=2)
+    tenant.store(context=context)
+    assert _ended(tenant, job)["done"] == 0
+    assert len(_left(tenant, context)) == 1
+
+
+def test_a_cancelled_job_does_no_more(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    tenant.store(context=context)
+    tenant.execute_sql(
+        "UPDATE jobs SET due_at = NULL, state = 'done' WHERE tenant_id = :tenant_id", tenant_id=tenant.tenant_id
+    )
+    job = _begin(tenant, filter={"context": context, "filename": "no such name"}, max_files=2)
+    ended = tenant.post(f"/jobs/{job['job_id']}/cancel")
+    if ended.status_code == 409:  # the worker was faster
+        assert_error(ended, 409, "Job has ended", "What it did stays done")
+    else:
+        assert data(ended) == {"job_id": job["job_id"], "status": "cancelled", "done": 0}
+    assert_error(tenant.post(f"/jobs/{job['job_id']}/cancel"), 409, "Job has ended", "What it did stays done")
+    assert_not_found(tenant.post("/jobs/job_unknown/cancel"))
+
+
+def test_jobs_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
+    first, second = (_begin(client, file_ids=[f"file_{number}"]) for number in range(2))
+    _ended(client, first)
+    _ended(client, second)
+    items, pagination = page(client.get("/jobs", page_size=1))
+    assert [item["job_id"] for item in items] == [second["job_id"]]
+    assert pagination["total"] == 2
+    assert len(page(client.get("/jobs", status="done", kind="bulk_delete"))[0]) == 2
+    assert page(client.get("/jobs", status="failed"))[0] == []
+    assert_validation_error(client.get("/jobs", colour="red"), "colour")
+    assert_validation_error(client.get("/jobs", status="over"), "status")
+
+
+def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
+    values = ", ".join(
+        f"('job_{number}', :tenant_id, 'bulk_delete', 'waiting', '{{}}', 0, 0, '', 0, 0, 'a', 'a', 'jwt', '{FAR}', '{FAR}')"
+        for number in range(20)
+    )
+    columns = "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id"
+    names = f"{columns}, actor_name, via, created_at, due_at"
+    client.execute_sql(f"INSERT INTO jobs ({names}) VALUES {values}", tenant_id=client.tenant_id)
+    refused = client.post("/files/bulk-delete", {"file_ids": ["file_1"]})
+    assert_error(refused, 409, "Too many jobs", "Wait until one of the 20 jobs ends, or cancel one")
+    data(client.post("/jobs/job_7/cancel"))
+    _begin(client, file_ids=["file_1"])
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "body"),
+        ({"file_ids": []}, "file_ids"),
+        ({"file_ids": ["a"], "filter": {"context": "a"}}, "body"),
+        ({"filter": {"context": "a"}}, "body"),
+        ({"filter": {}, "max_files": 1}, "body"),
+        ({"filter": {"context": "a"}, "max_files": 0}, "max_files"),
+        ({"filter": {"colour": "a"}, "max_files": 1}, "filter.colour"),
+        ({"filter": {"sha256": "a"}, "max_files": 1}, "filter.sha256"),
+        ({"filter": {"created_before": 1}, "max_files": 1}, "filter.created_before"),
+        ({"file_ids": ["a"] * 1001}, "file_ids"),
+    ],
+)
+def test_a_request_that_does_not_say_which_files_is_refused(
+    shared_client: ApiClient, body: dict[str, Any], field: str
+) -> None:
+    assert_validation_error(shared_client.post("/files/bulk-delete", body), field)

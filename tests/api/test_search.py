@@ -1,0 +1,104 @@
+"""Search among stored files by their name, bytes, type, moment, size, state and metadata."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.responses import assert_validation_error, page
+from tests.api.samples import TEXT, noise, picture
+from tests.service import ApiClient, Service
+
+
+@pytest.fixture(scope="module")
+def searched(service: Service) -> ApiClient:
+    """A client of a tenant with three files, the oldest of which is a picture."""
+    client = service.new_client()
+    for context in ("photos", "claims"):
+        client.create_context(context_key=context, reject_corrupt_files=False)
+    client.store("Cat.PNG", picture(), context="photos", metadata={"claim": "C-7", "page": 1, "draft": True})
+    client.store("letter.txt", TEXT, context="claims", metadata={"claim": "C-7", "page": 2, "note": "50% off_"})
+    client.store("large.bin", noise(5000), context="claims")
+    return client
+
+
+NOW = datetime.now(UTC)
+FOUND: list[tuple[dict[str, Any], list[str]]] = [
+    ({"filename": "cat"}, ["Cat.PNG"]),
+    ({"filename": "%"}, []),
+    ({"sha256": hashlib.sha256(TEXT).hexdigest()}, ["letter.txt"]),
+    ({"sha256": f"sha256:{hashlib.sha256(TEXT).hexdigest().upper()}".replace("SHA256:", "sha256:")}, ["letter.txt"]),
+    ({"content_type": "image/png"}, ["Cat.PNG"]),
+    ({"min_size": 5000}, ["large.bin"]),
+    ({"metadata.claim": "C-7"}, ["letter.txt", "Cat.PNG"]),
+    ({"metadata.claim": "C-7", "metadata.page": "2"}, ["letter.txt"]),
+    ({"metadata.claim": "C-7", "context": "photos"}, ["Cat.PNG"]),
+    ({"metadata.draft": "true"}, ["Cat.PNG"]),
+    ({"metadata.note": "50% off_"}, ["letter.txt"]),
+    ({"metadata.nothing": "x"}, []),
+    ({"status": "quarantined"}, []),
+    ({"status": "stored", "sort": "created_at"}, ["Cat.PNG", "letter.txt", "large.bin"]),
+    ({"sort": "-size_bytes", "context": "claims"}, ["large.bin", "letter.txt"]),
+    ({"created_after": (NOW - timedelta(days=1)).isoformat(), "filename": "l"}, ["large.bin", "letter.txt"]),
+    ({"created_before": (NOW - timedelta(days=1)).isoformat()}, []),
+    ({"created_after": (NOW + timedelta(days=1)).isoformat()}, []),
+]
+
+
+@pytest.mark.parametrize(("asked", "found"), FOUND, ids=lambda value: str(value)[:40])
+def test_search_finds_the_files_that_meet_all_filters(
+    searched: ApiClient, asked: dict[str, Any], found: list[str]
+) -> None:
+    response = searched.get("/files", **asked)
+    items, pagination = page(response)
+    assert [item["original_filename"] for item in items] == found
+    assert pagination["total"] == len(found)
+    assert "Warning" not in response.headers
+
+
+def test_a_deleted_file_is_found_no_more(client: ApiClient) -> None:
+    context = client.create_context()
+    file_id = client.store(context=context, metadata={"claim": "C-9"})
+    assert len(page(client.get("/files", **{"metadata.claim": "C-9"}))[0]) == 1
+    client.delete(f"/files/{file_id}")
+    assert page(client.get("/files", **{"metadata.claim": "C-9"}))[0] == []
+
+
+def test_files_of_another_tenant_are_not_found(searched: ApiClient, bare_client: ApiClient) -> None:
+    for asked, _found in FOUND:
+        assert page(bare_client.get("/files", **asked))[0] == []
+
+
+@pytest.mark.parametrize("path", ["/files", "/contexts"])
+def test_unknown_parameters_are_ignored_and_named_in_a_warning(shared_client: ApiClient, path: str) -> None:
+    response = shared_client.get(path, **{"colour": "red", "page_size": 1, 'a"b\r\n': "x"})
+    page(response)
+    assert response.headers["Warning"] == '299 sluice "Unknown query parameters were ignored: a?b??, colour"'
+    assert "Warning" not in shared_client.get(path, page_size=1).headers
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sha256", "12"),
+        ("min_size", "-1"),
+        ("min_size", "1.0"),
+        ("created_after", "1700000000"),
+        ("created_before", "2026-01-01"),
+        ("status", "deleted"),
+        ("sort", "name"),
+        ("filename", ""),
+        ("metadata.", "x"),
+        (f"metadata.{'x' * 101}", "x"),
+        ("metadata.a", "x" * 201),
+    ],
+)
+def test_a_filter_that_cannot_be_read_is_refused(shared_client: ApiClient, name: str, value: str) -> None:
+    field = "metadata." if name.startswith("metadata") else name
+    assert_validation_error(shared_client.get("/files", **{name: value}), field)
+
+
+def test_a_page_beyond_what_is_searched_is_refused(shared_client: ApiClient) -> None:
+    assert_validation_error(shared_client.get("/files", filename="a", page=101, page_size=100), "page")
+    assert page(shared_client.get("/files", page=1000, page_size=100))[0] == []
