@@ -14,7 +14,9 @@ from sluice_inspect.source import Source
 _FORM_BYTES: Final = 4
 # Sizes of a list of media whose writer was interrupted or could not seek back. Players then search for the chunks.
 _UNKNOWN_SIZES: Final = frozenset({0, 4, 0xFFFFFFFF})
+_INDEX_ENTRIES_BYTES: Final = 64  # of four entries, each of which begins with the name of a chunk
 _PADDING_MOST: Final = 4096  # zeros in place of chunks; recorders pad to a sector or a page
+_PADDING_BETWEEN_LISTS: Final = 512
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -40,7 +42,7 @@ def _read_lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterato
     limit = min(source.size, part.end) if part.size > _FORM_BYTES else source.size
     for chunk in riff.chunks(source, part.body + _FORM_BYTES, limit):
         if not chunk.is_named:
-            _refuse_lost(source, chunk.offset, limit)
+            _refuse_lost(source, chunk.offset, limit, _PADDING_BETWEEN_LISTS)
             return
         name = source.read_at(chunk.body, 4) if chunk.name == b"LIST" else chunk.name
         if name == b"movi" and chunk.size in _UNKNOWN_SIZES:
@@ -53,6 +55,10 @@ def _read_lists(source: Source, part: riff.Chunk, deadline: Deadline) -> Iterato
             )
         if name == b"movi":
             _check_media(source, chunk, deadline)
+        if name == b"idx1" and chunk.size >= _INDEX_ENTRIES_BYTES:
+            entries = source.read_at(chunk.end - _INDEX_ENTRIES_BYTES, _INDEX_ENTRIES_BYTES)
+            if not entries.strip(b"\0"):
+                raise Corrupt(f"the end of the AVI is missing: its index ends in zeros at byte {chunk.end}")
         yield name, chunk.end
 
 
@@ -63,7 +69,7 @@ def _check_media(source: Source, parent: riff.Chunk, deadline: Deadline) -> None
         ):
             raise Corrupt(f"there is no chunk at byte {chunk.offset} of the AVI, where one must be")
         if not chunk.is_named:
-            _refuse_lost(source, chunk.offset, parent.end)
+            _refuse_lost(source, chunk.offset, parent.end, _PADDING_MOST)
         if chunk.is_named and chunk.end > parent.end:
             raise Corrupt(f"the chunk at byte {chunk.offset} of the AVI passes the end of the list that it is in")
         if deadline.has_passed:
@@ -72,9 +78,9 @@ def _check_media(source: Source, parent: riff.Chunk, deadline: Deadline) -> None
             _check_media(source, chunk, deadline)
 
 
-def _refuse_lost(source: Source, start: int, end: int) -> None:
+def _refuse_lost(source: Source, start: int, end: int, most: int) -> None:
     """Raise `Corrupt` if a part that its list counts is more zeros than padding is."""
-    if end - start > _PADDING_MOST and not source.read_at(start, _PADDING_MOST).strip(b"\0"):
+    if end - start > most and not source.read_at(start, most).strip(b"\0"):
         raise Corrupt(f"a part of the AVI is missing: there are only zeros from byte {start} on")
 
 

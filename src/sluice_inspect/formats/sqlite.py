@@ -1,6 +1,7 @@
 """SQLite databases: header, length, and SQLite's own check on a copy in memory. Blank if no table has a row."""
 # The schema is never trusted: nothing in it is run. Of databases over 128 MiB only header and length are checked.
 
+import contextlib
 import re
 import sqlite3
 import struct
@@ -66,7 +67,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
             tables = [str(name) for (name,) in names if not str(name).lower().startswith("sqlite_")]
             rows = sum(_count_rows(database, table) for table in tables)
             if not source.tail[-_ZEROED_BYTES:].strip(b"\0"):
-                _refuse_zeroed_texts(database, tables)
+                _refuse_zeroed_rows(database, tables)
     except sqlite3.Error as error:
         if deadline.has_passed:
             return Examination({**measures, "partially_checked": True})
@@ -138,11 +139,20 @@ def _count_rows(database: sqlite3.Connection, table: str) -> int:
     return rows
 
 
-def _refuse_zeroed_texts(database: sqlite3.Connection, tables: list[str]) -> None:
-    """Raise `Corrupt` if a text holds the zeros that took the place of the end of the file."""
-    # They may be the rest of a long value in pages of its own, which SQLite reads as they are. In a blob they are data.
+def _refuse_zeroed_rows(database: sqlite3.Connection, tables: list[str]) -> None:
+    """Raise `Corrupt` if a row consists of the zeros that took the place of the end of the file, or a text has them."""
+    # SQLite reads both without an error: the first is row 0 with no value, the second the rest of a long value, which is
+    # in pages of its own. In a blob they are data.
     for table in tables:
-        columns = [_quote(str(name)) for _, name, *_ in database.execute(f"PRAGMA table_info({_quote(table)})")]
+        described = database.execute(f"PRAGMA table_info({_quote(table)})").fetchall()
+        columns = [_quote(str(name)) for _, name, *_ in described]
+        values = [_quote(str(name)) for _, name, _, _, _, key in described if not key]
+        if values:
+            nothing = " AND ".join(f"{name} IS NULL" for name in values[-_MAX_COLUMNS:])
+            with contextlib.suppress(sqlite3.OperationalError):  # a table without numbers of rows
+                rows = database.execute(f"SELECT 1 FROM {_quote(table)} WHERE rowid = 0 AND {nothing}")  # noqa: S608
+                if rows.fetchone():
+                    raise Corrupt("the end of the database is missing: a row of it is zeros")
         zeroed = " OR ".join(
             f"(typeof({name}) = 'text' AND instr(CAST({name} AS BLOB), zeroblob({_ZEROED_BYTES})) > 0)"
             for name in columns[-_MAX_COLUMNS:]

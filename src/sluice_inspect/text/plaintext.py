@@ -32,12 +32,16 @@ _BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
 # Bytes that text does not use. It does use bell, tab, line and form feeds, the DOS end of file (1A) and escape (1B).
 _CONTROL_BYTES: Final = bytes([*range(0x07), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F])
 _CONTROL_CHARACTERS: Final = re.compile("[\x00-\x06\x0e-\x19\x1c-\x1f\x7f]")
+_EBCDIC_WORDS: Final = bytes([
+    *b"\x15\x25\x40\x4b\x6b", *range(0x81, 0x8A), *range(0x91, 0x9A), *range(0xA2, 0xAA), *range(0xC1, 0xCA),
+    *range(0xD1, 0xDA), *range(0xE2, 0xEA), *range(0xF0, 0xFA),
+])  # fmt: skip
 _CONTROLS_SHARE_MAX: Final = 0.02
 _CONTROLS_ALWAYS_ALLOWED: Final = 2
 
 
 def encoding_of(source: Source) -> str:
-    """Return the encoding: by byte order mark, by the zero bytes of UTF-32 and UTF-16, else UTF-8 or `latin-1`."""
+    """Return the encoding: by byte order mark, by the zero bytes of UTF-32 and UTF-16, else UTF-8, EBCDIC (`cp037`) or `latin-1`."""
     return source.cached(_detect_encoding)
 
 
@@ -48,8 +52,13 @@ def _detect_encoding(source: Source) -> str:
     return (
         _utf32_without_mark(source.head)
         or _utf16_without_mark(source.head)
-        or ("utf-8" if _is_utf8(source) else "latin-1")
+        or ("utf-8" if _is_utf8(source) else "cp037" if _is_ebcdic(source.head) else "latin-1")
     )
+
+
+def _is_ebcdic(head: bytes) -> bool:
+    # Words, numbers, spaces and line ends of these code pages are hardly any of other codes' characters.
+    return head.count(b"\x40") > 0.02 * len(head) and len(head.translate(None, _EBCDIC_WORDS)) < 0.15 * len(head)
 
 
 def _utf32_without_mark(head: bytes) -> str | None:
@@ -125,10 +134,10 @@ def _check_bytes(source: Source, zeros: bytes) -> None:
 
 def _check_characters(source: Source, encoding: str) -> None:
     characters = controls = 0
-    is_wide = encoding.startswith(("utf-16", "utf-32"))
+    is_counted = encoding.startswith(("utf-16", "utf-32", "cp"))  # the others were counted as bytes
     for piece in read_text(source, encoding):
         characters += len(piece)
-        if is_wide:
+        if is_counted:
             controls += len(_CONTROL_CHARACTERS.findall(piece))
             if "\x00" in piece:
                 raise Corrupt(f"the text holds a zero character within the first {characters} characters")

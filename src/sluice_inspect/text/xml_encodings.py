@@ -39,6 +39,7 @@ _EBCDIC: Final = "cp037"
 _EBCDIC_BRACKETS: Final = ("cp037", "cp500")  # the two places at which code pages have the brackets of a DOCTYPE
 # Any character for the quote: code pages of EBCDIC have it in different places.
 _DECLARED: Final = re.compile(r"<\?xml\s[^?>]*?\bencoding\s*=\s*.\s*([A-Za-z][\w.:-]*)", re.DOTALL)
+_ENCODING: Final = re.compile(r"\s+encoding\s*=\s*(?:'[^'?]*'|\"[^\"?]*\")")
 _ASCII: Final = bytes(range(0x80))
 # Every byte beyond ASCII is one character in these, so that no reader sees other markup.
 _SINGLE_BYTE: Final = bytes(range(0x80, 0x100))
@@ -95,6 +96,36 @@ def text_of(pieces: Iterator[bytes], encoding: str) -> Iterator[str]:
     for piece in pieces:
         yield decoder.decode(piece)
     yield decoder.decode(b"", final=True)
+
+
+class EbcdicDocument:
+    """A document in EBCDIC as one in UTF-8, for parsers that cannot load the code pages."""
+
+    def __init__(self, encoding: str) -> None:
+        self._decoder = TextDecoder(encoding)
+        self._declaration = ""
+        self._is_declared = False
+
+    def encode(self, piece: bytes, *, final: bool) -> bytes:
+        """Return the next characters; the declaration, which names the code page, only once it is complete."""
+        # The line end of these code pages is no white space in XML, so that their readers take it for a line feed.
+        text = self._decoder.decode(piece, final=final).replace("\x85", "\n")
+        if self._is_declared:
+            return text.encode("utf-8", "replace")
+        self._declaration += text
+        if "?>" not in self._declaration and len(self._declaration) < DECLARATION_BYTES_MAX and not final:
+            return b""
+        self._is_declared = True
+        return _ENCODING.sub("", self._declaration, count=1).encode("utf-8", "replace")
+
+
+def ebcdic_of(head: bytes) -> tuple[str, bool] | None:
+    """Return the code page of a document in EBCDIC, and whether it is the one that is declared; None for others."""
+    if not head.startswith(_EBCDIC_DECLARATION):
+        return None
+    declared = _codec(_declared(head.decode(_EBCDIC, "replace")))
+    is_known = declared is not None and _is_like_ebcdic(declared)
+    return (declared if declared and is_known else _EBCDIC), is_known
 
 
 class TextDecoder:

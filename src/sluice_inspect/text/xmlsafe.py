@@ -3,6 +3,7 @@
 # libxml2 calls only the methods that a target has, so that a bare check for well-formedness runs at the speed of C.
 
 import encodings
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import BinaryIO, Final, Protocol, cast
@@ -11,11 +12,16 @@ from lxml import etree
 
 from sluice_inspect.report import Corrupt, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
 from sluice_inspect.text.xml_declarations import DeclarationReader
-from sluice_inspect.text.xml_encodings import ENCODINGS
+from sluice_inspect.text.xml_encodings import ENCODINGS, EbcdicDocument, ebcdic_of
 
 _LIBXML2_DEPTH: Final = 256  # libxml2 refuses deeper nesting unless `huge_tree` is on, which it never is here
 _DETAIL_MAX: Final = 300
 _CHUNK: Final = 64 * 1024
+# Names of encodings as the IANA and vendors give them, of which other readers know more.
+_OTHER_ENCODING: Final = re.compile(
+    r"(?:x_)?(?:(?:windows|win|ibm|cp|dos|iso|mac|koi8|big5|gb|euc|jis|sjis|ks|ksc|tcvn|hp|ucs|utf|ebcdic|tis|dec)_?"
+    r"[a-z0-9_]*\d[a-z0-9_]*|(?:x_)?(?:mac|ebcdic|euc|iso|adobe|iscii)_[a-z0-9_]+|user_defined|viscii|johab)"
+)
 
 _UNFINISHED_ERRORS: Final = frozenset(
     {etree.ErrorTypes.ERR_COMMENT_NOT_FINISHED, etree.ErrorTypes.ERR_CDATA_NOT_FINISHED}
@@ -83,6 +89,8 @@ def parse_xml(
     except etree.XMLSyntaxError as error:
         watched.finish()
         reason = _translate(error, where)
+        if watched.is_guessed and isinstance(reason, Corrupt):
+            reason = Unsupported(f"{where} is in a code page of EBCDIC that is not known here")
         if doctype is Doctype.FORBIDDEN and declarations.has_doctype:
             reason = _forbidden_doctype(where)
         raise reason from error
@@ -107,8 +115,23 @@ class _Watched:
     def __init__(self, stream: XmlReader | BinaryIO, declarations: DeclarationReader) -> None:
         self._stream = stream
         self._declarations = declarations
+        self._is_begun = False
+        self._ebcdic: EbcdicDocument | None = None
+        self.is_guessed = False  # whether it is in EBCDIC, and not known in which
 
     def read(self, size: int) -> bytes:
+        piece = self._read(size)
+        if not self._is_begun:
+            self._is_begun = True
+            if page := ebcdic_of(piece):
+                self._ebcdic, self.is_guessed = EbcdicDocument(page[0]), not page[1]
+        if self._ebcdic is None:
+            return piece
+        while not (text := self._ebcdic.encode(piece, final=not piece)) and piece:
+            piece = self._read(size)
+        return text
+
+    def _read(self, size: int) -> bytes:
         piece = self._stream.read(size)
         if not self._declarations.is_done:
             if piece:
@@ -121,7 +144,7 @@ class _Watched:
         """Read the declarations to their end, which a parser that gave up may not have reached."""
         self._declarations.flush()
         while not self._declarations.is_done:
-            self.read(_CHUNK)
+            self._read(_CHUNK)
 
 
 def _guard(target: XmlTarget, limits: Limits, doctype: Doctype, where: str) -> XmlTarget:
@@ -200,4 +223,4 @@ def _forbidden_doctype(where: str) -> Corrupt:
 def _is_encoding(message: str) -> bool:
     # libxml2 writes "Unsupported encoding: NAME, ..." for names of encodings and for misspelt ones alike.
     name = encodings.normalize_encoding(message.partition(":")[2].split(",")[0].strip()).lower()
-    return name in ENCODINGS
+    return name in ENCODINGS or _OTHER_ENCODING.fullmatch(name) is not None

@@ -71,6 +71,13 @@ def test_zeroed_media_data_is_corrupt(format_name: str, share: float) -> None:
     assert report_of(bytes(data), format_name).integrity is Outcome.CORRUPT
 
 
+@pytest.mark.parametrize("tail", [64, 400])
+def test_zeros_in_place_of_the_end_of_an_index_are_corrupt(tail: int) -> None:
+    data = video("avi", scene(40))
+    assert report_of(data, "avi").integrity is Outcome.OK
+    assert report_of(data[:-tail] + bytes(tail), "avi").integrity is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize("format_name", ["avi", "aac"])
 @pytest.mark.parametrize("share", [0.5, 0.75, 0.9])
 def test_zeros_in_place_of_the_end_are_corrupt(format_name: str, share: float) -> None:

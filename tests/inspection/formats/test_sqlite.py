@@ -47,6 +47,17 @@ def test_zeroed_schema_is_corrupt_in_a_later_version_too() -> None:
     assert examine_bytes(FORMAT, later[:200] + bytes(3896) + later[4096:]).outcome is Outcome.CORRUPT
 
 
+def test_zeros_in_place_of_the_only_row_are_corrupt() -> None:
+    data = database("CREATE TABLE a (name TEXT, size REAL)", "INSERT INTO a VALUES ('a name', 3)")
+    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, data[:-600] + bytes(600)).outcome is Outcome.CORRUPT
+
+
+def test_zeros_in_a_row_zero_and_in_a_blob_pass() -> None:
+    statements = "CREATE TABLE a (id INTEGER PRIMARY KEY, data BLOB)", "INSERT INTO a VALUES (0, zeroblob(9000))"
+    assert examine_bytes(FORMAT, database(*statements)).outcome is Outcome.OK
+
+
 @pytest.mark.parametrize("rows", ["one table", "two tables", "large values"])
 @pytest.mark.parametrize("tail", [2048, 4096, 16384])
 def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:

@@ -32,6 +32,13 @@ def test_text_passes_in_any_encoding(encoding: str) -> None:
     assert result.blank is None
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\x85"])
+def test_text_of_short_lines_in_ebcdic_passes(line_end: str) -> None:
+    data = f"a short line{line_end}12, 34{line_end}".encode("cp037") * 100
+    assert examine_bytes(TEXT, data).outcome is Outcome.OK
+    assert examine_bytes(TEXT, data[:500] + bytes(4096) + data[500:]).outcome is Outcome.CORRUPT
+
+
 @pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "gb18030", "big5", "iso2022_jp", "utf-16-le"])
 def test_east_asian_text_passes(encoding: str) -> None:
     assert examine_bytes(TEXT, ("日本語の文章です。\n" * 60).encode(encoding)).outcome is Outcome.OK

@@ -39,6 +39,38 @@ def test_malformed_xml_is_corrupt(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).outcome is Outcome.CORRUPT
 
 
+@pytest.mark.parametrize("codec", ["cp037", "cp500", "cp273", "cp1140"])
+@pytest.mark.parametrize("line_end", ["\n", "\x85"])
+def test_document_in_ebcdic_is_read(codec: str, line_end: str) -> None:
+    text = f'<?xml version="1.0" encoding="{codec}"?>{line_end}<a b="ä">words{line_end}</a>'
+    assert examine_bytes(FORMAT, text.encode(codec)).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, text.encode(codec)[:-3]).outcome is Outcome.CORRUPT
+    assert examine_bytes(FORMAT, text.replace("words", "").encode(codec)).blank is None
+
+
+def test_long_document_in_ebcdic_is_read_to_its_end() -> None:
+    text = '<?xml version="1.0" encoding="cp037"?><a>' + "<b>ä ö ü</b>" * 40_000 + "</a>"
+    assert examine_bytes(FORMAT, text.encode("cp037")).outcome is Outcome.OK
+    assert examine_bytes(FORMAT, text.replace("</b></a>", "</a>").encode("cp037")).outcome is Outcome.CORRUPT
+
+
+def test_empty_document_in_ebcdic_is_blank() -> None:
+    assert examine_bytes(FORMAT, '<?xml version="1.0" encoding="cp037"?><a/>'.encode("cp037")).blank
+
+
+def test_document_in_an_unknown_code_page_is_never_corrupt() -> None:
+    text = '<?xml version="1.0" encoding="IBM-1047"?><a>words</a>'
+    assert examine_bytes(FORMAT, text.encode("cp037")).outcome is Outcome.OK
+    odd = '<?xml version="1.0" encoding="IBM-1047"?><a><![CDATA[words]]></a>'
+    assert examine_bytes(FORMAT, odd.encode("cp500")).outcome is Outcome.UNSUPPORTED
+
+
+@pytest.mark.parametrize("name", ["x-mac-ce", "IBM-943", "x-user-defined", "windows-936-2000"])
+def test_encoding_that_only_other_readers_know_is_unsupported(name: str) -> None:
+    data = f'<?xml version="1.0" encoding="{name}"?><a>words</a>'.encode()
+    assert examine_bytes(FORMAT, data).outcome is Outcome.UNSUPPORTED
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1", "windows-1252"])
 def test_declared_encodings_are_read(encoding: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?><a>é</a>'

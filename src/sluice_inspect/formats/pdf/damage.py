@@ -199,13 +199,14 @@ def lost_bytes(data: bytes) -> int:
 
 
 def _has_short_stream(data: bytes, lost: int) -> bool:
-    """Return whether a stream of binary data lacks so many of the bytes that its dictionary states."""
+    """Return whether a stream that nobody edits by hand lacks so many of the bytes that its dictionary states."""
     for match in keywords(STREAM_OR_CR, data):
-        length = _LENGTH.search(dictionary_before(data, match.start()))
+        dictionary = dictionary_before(data, match.start())
+        length = _LENGTH.search(dictionary)
         stated = match.end() + int(length.group(1)) if length else 0
         end = data.find(_STREAM_END, match.end()) if stated > match.end() + lost else -1
-        if end >= 0 and abs(end + lost - stated) < _BESIDE and data[match.end() : end].translate(None, _PRINTABLE):
-            return True
+        if end >= 0 and abs(end + lost - stated) < _BESIDE:
+            return _FILTER in dictionary or bool(data[match.end() : end].translate(None, _PRINTABLE))
     return False
 
 
