@@ -31,6 +31,7 @@ from sluice.api.routes import (
     health,
     messages,
     metrics,
+    quarantine,
     reports,
     resumable,
     resumable_operations,
@@ -90,6 +91,7 @@ def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
     for module in (
         contexts,
         files,
+        quarantine,
         reports,
         downloads,
         buckets,

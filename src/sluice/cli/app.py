@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import console, events, keys, output, quarantine, reports, secrets, tenants, webhooks
+from sluice.cli import console, events, files, keys, output, quarantine, reports, secrets, tenants, webhooks
 from sluice.cli.check import check
 from sluice.cli.demo import demo
 from sluice.cli.doctor import doctor
@@ -30,6 +30,7 @@ for service_command in (serve, work, init, migrate, doctor, audit, backup, resto
 for file_command in (check, upload):
     app.command(rich_help_panel="Files")(file_command)
 app.add_typer(reports.group, name="reports", rich_help_panel="Files")
+app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
 app.add_typer(events.group, name="events", rich_help_panel="Files")
 app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")

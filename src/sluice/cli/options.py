@@ -4,9 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.kit.text import TENANT_ID_RULE, is_tenant_id
+from sluice.kit.text import TENANT_ID_RULE, is_plain, is_tenant_id
 
 _NAME_MAX: Final = 255
+_COMMENT_MAX: Final = 1000
 
 
 def printable(value: str | None) -> str | None:
@@ -20,6 +21,13 @@ def tenant_id(value: str | None) -> str | None:
     """Return the id of a tenant unchanged. Raise a usage error for a text that cannot be one."""
     if value is not None and not is_tenant_id(value):
         raise typer.BadParameter(f"expected {TENANT_ID_RULE}")
+    return value
+
+
+def comment_text(value: str) -> str:
+    """Return a comment unchanged. Raise a usage error for one that the audit log does not take."""
+    if not value.strip() or len(value) > _COMMENT_MAX or not is_plain(value, lines=True):
+        raise typer.BadParameter(f"expected 1 to {_COMMENT_MAX} printable characters")
     return value
 
 

@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from sluice import errors
-from sluice.api.documented import SCOPED, responses
+from sluice.api.documented import BODY, SCOPED, responses
 from sluice.api.parameters import DIGITS, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
-from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
-from sluice.files import FileRecord
+from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata, FileRestored
+from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
+from sluice.files import FileRecord, Life
 
 router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
 
@@ -59,17 +60,39 @@ async def get_download_url(
 async def get_file_metadata(file_id: str, principal: Caller, services: Services) -> Envelope[FileMetadata]:
     """Read what is known of one file."""
     file = await services.files.get(principal.tenant_id, file_id)
-    return Envelope(message="File metadata found", data=_metadata(file))
+    life = await services.files.life_of(principal.tenant_id, file_id)
+    return Envelope(message="File metadata found", data=_metadata(file, life))
 
 
-@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound))
+@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.FileHeld))
 async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileDeleted]:
     """Delete a file: hidden at once, its object removed later."""
     await services.files.delete(by, file_id)
     return Envelope(message="File deleted", data=FileDeleted(file_id=file_id))
 
 
-def _metadata(file: FileRecord) -> FileMetadata:
+@router.post("/{file_id}/restore", responses=responses(*SCOPED, errors.NotFound, errors.NoRoomToRestore))
+async def restore_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileRestored]:
+    """Restore a deleted file, until its object is purged. Its bytes count in the quota again."""
+    await services.files.restore(by, file_id)
+    return Envelope(message="File restored", data=FileRestored(file_id=file_id))
+
+
+@router.put("/{file_id}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))
+async def hold_file(file_id: str, body: SetHold, by: ByCaller, services: Services) -> Envelope[FileHold]:
+    """Put a legal hold on a file, stored or deleted, or change the reason of its hold: nothing deletes or purges it."""
+    await services.files.hold(by, file_id, body.reason)
+    return Envelope(message="File held", data=FileHold(file_id=file_id, held=True))
+
+
+@router.delete("/{file_id}/hold", responses=responses(*SCOPED, errors.NotFound))
+async def end_file_hold(file_id: str, by: ByCaller, services: Services) -> Envelope[FileHold]:
+    """End the legal hold on a file. A hold on its context stays."""
+    await services.files.unhold(by, file_id)
+    return Envelope(message="File hold ended", data=FileHold(file_id=file_id, held=False))
+
+
+def _metadata(file: FileRecord, life: Life) -> FileMetadata:
     return FileMetadata(
         file_id=file.file_id,
         original_filename=file.original_filename,
@@ -80,4 +103,6 @@ def _metadata(file: FileRecord) -> FileMetadata:
         metadata=dict(file.metadata),
         download_count=file.download_count,
         last_downloaded_at=file.last_downloaded_at,
+        expires_at=life.expires_at,
+        hold=None if life.hold is None else HoldOut.model_validate(life.hold),
     )
