@@ -59,7 +59,7 @@ def test_public_routes_only_read_and_are_neither_scoped_nor_signed() -> None:
 
 
 def test_every_write_route_outside_files_and_their_tokens_requires_admin() -> None:
-    of_senders = ("/api/v1/files", "/api/v1/uploads", "/api/v1/upload-tokens", "/api/v1/jobs")
+    of_senders = ("/api/v1/files", "/api/v1/uploads", "/api/v1/upload-tokens", "/api/v1/jobs", "/api/v1/quarantine")
     writes = {r: s for r, s in ROUTE_SCOPES.items() if r[0] != "GET" and not r[1].startswith(of_senders)}
     assert set(writes.values()) == {Scope.ADMIN}
 

@@ -36,6 +36,14 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.MethodNotAllowed: "See the `Allow` header and [the API reference](reference/api.md).",
     errors.BodyStalled: "Send the upload again. Nothing was stored.",
     errors.HeadStalled: "Send the request again; the network or the client was too slow.",
+    errors.NoRoomToRestore: (
+        "Delete other files of the context, or raise its `storage_quota_mb`, and restore the file then; until it is "
+        "purged it waits."
+    ),
+    errors.FileHeld: (
+        "Ask who set the hold, which the file's metadata and the audit log name. An admin ends it with `DELETE …/hold`."
+    ),
+    errors.SecondReviewerNeeded: "Let another person decide: another API key, user or operator.",
     errors.ContextExists: "Choose another key, or change the existing context with PATCH.",
     errors.ContextInactive: "Set the context's `status` to `active`, or upload into another context.",
     errors.BucketExists: "Choose another name.",

@@ -206,6 +206,20 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "error": None,
         "request_id": "req_01kg8p9b2re8taz3vd6q0gwy4h",
     },
+    "FileHold": {"held": True},
+    "ContextHold": {"held": True},
+    "QuarantinedFile": {
+        "quarantined_at": "2026-01-31T12:00:00Z",
+        "sha256": VALUES["checksum"].removeprefix("sha256:"),
+        "threat": "Win.Test.EICAR_HDB-1",
+        "scanned_with": "clamd 1.4.3/27501",
+        "scanned_at": "2026-01-31T12:00:00Z",
+        "rescan_asked": False,
+        "first_review": None,
+    },
+    "Reviewed": {"outcome": "released"},
+    "RescanAsked": {"rescan_asked": True},
+    "FileRestored": {"restored": True},
     "ContextItem": {"status": "active"},
     "ContextOut": {"status": "active"},
     "ReplayOut": {
@@ -321,7 +335,15 @@ CHANGES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 # Fields that a response has only in a case that the example is not.
-LEFT_OUT: Final = frozenset({("UploadAnswer", "outcome"), ("ContextOut", "check_modes"), ("ContextOut", "policies")})
+LEFT_OUT: Final = frozenset(
+    {
+        ("UploadAnswer", "outcome"),
+        ("AuditItem", "reason"),
+        ("FileMetadata", "expires_at"),
+        ("FileMetadata", "hold"),
+        *(("ContextOut", name) for name in ("check_modes", "policies", "retention_days", "retention_starts", "hold")),
+    }
+)
 
 # The envelope's message of each success.
 MESSAGES: Final[Mapping[tuple[str, str], str]] = {
@@ -342,6 +364,15 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/jobs"): "Jobs listed",
     ("get", "/api/v1/jobs/{job_id}"): "Job found",
     ("post", "/api/v1/jobs/{job_id}/cancel"): "Job cancelled",
+    ("post", "/api/v1/files/{file_id}/restore"): "File restored",
+    ("put", "/api/v1/files/{file_id}/hold"): "File held",
+    ("delete", "/api/v1/files/{file_id}/hold"): "File hold ended",
+    ("put", "/api/v1/contexts/{context_key}/hold"): "Context held",
+    ("delete", "/api/v1/contexts/{context_key}/hold"): "Context hold ended",
+    ("get", "/api/v1/quarantine"): "Quarantine listed",
+    ("post", "/api/v1/quarantine/{file_id}/release"): "File released",
+    ("post", "/api/v1/quarantine/{file_id}/refuse"): "File refused",
+    ("post", "/api/v1/quarantine/{file_id}/rescan"): "File will be scanned",
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs"): "Storage bucket added",
     ("get", "/api/v1/tenants/{tenant_id}/storage-configs"): "Storage buckets listed",
     ("get", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}"): "Storage bucket found",
@@ -384,6 +415,9 @@ _CHANGED: Final[Mapping[str, Any]] = {"updated_at": "2026-01-31T12:00:00Z"}
 # Values of one operation that differ from the usual one.
 ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/contexts"): {"storage_used_bytes": 0},
+    ("delete", "/api/v1/files/{file_id}/hold"): {"held": False},
+    ("delete", "/api/v1/contexts/{context_key}/hold"): {"held": False},
+    ("post", "/api/v1/quarantine/{file_id}/refuse"): {"outcome": "refused"},
     ("patch", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}"): _CHANGED,
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
     ("post", "/api/v1/files/bulk-delete"): {

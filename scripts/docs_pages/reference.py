@@ -9,7 +9,7 @@ from docs_pages.errors import every_error
 from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, SENT_HEADERS, VALUES, example_of
 from docs_pages.markdown import anchor, fenced, made_from, page, table
 from docs_pages.schemas import Schema, rules, shown_default
-from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_CONSOLE, ONLY_LINKS, ONLY_UPLOADS
+from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_CONSOLE, ONLY_LINKS, ONLY_RESTORES, ONLY_UPLOADS
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES
 from sluice.api.app import make_endpoints
 from sluice.errors import SluiceError
@@ -221,6 +221,8 @@ def _can_happen(error: type[SluiceError], one: Operation) -> bool:
     takes_files = not _FILES.isdisjoint(one.body)
     if error in ONLY_LINKS | ONLY_CONSOLE or (error in ONLY_UPLOADS and not takes_files):
         return False
+    if error in ONLY_RESTORES:
+        return one.path.endswith("/restore")
     if error.code == "scope_missing":
         return ROUTE_SCOPES.get((one.method.upper(), one.path)) is not None
     if error.code == "validation_error":

@@ -205,6 +205,10 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "filter": "Which files, as the parameters of `GET /api/v1/files` say it, with at least one field.",
     },
     "UploadTokenRevoked": {"status": "It can never be used again."},
+    "FileRestored": {"restored": "Always true."},
+    "RescanAsked": {"rescan_asked": "Always true."},
+    "FirstReview": {"decision": "What it was.", "reviewed_at": "When."},
+    "Reviewed": {"outcome": "`awaits_second`: nothing has changed until another person decides the same."},
     "ContextItem": {"status": "An inactive context takes no uploads."},
     "UpdateContext": {"status": "An inactive context takes no uploads."},
     "AddBucket": _OF_A_BUCKET | {"access_key_id": "Access key of the bucket."},
@@ -222,6 +226,9 @@ _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
 CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", "/api/v1/contexts"): (errors.ContextExists, errors.BucketInactive),
     ("patch", "/api/v1/contexts/{context_key}"): (errors.BucketInactive,),
+    ("delete", "/api/v1/files/{file_id}"): (errors.FileHeld,),
+    ("post", "/api/v1/quarantine/{file_id}/release"): (errors.SecondReviewerNeeded,),
+    ("post", "/api/v1/quarantine/{file_id}/refuse"): (errors.FileHeld, errors.SecondReviewerNeeded),
     ("post", "/api/v1/files/upload"): (errors.ContextInactive, errors.BucketInactive, errors.IdempotencyKeyInUse),
     ("post", "/api/v1/files/validate"): (errors.ContextInactive,),
     ("post", "/api/v1/upload-tokens"): (errors.ContextInactive,),
@@ -260,6 +267,13 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
         "Every later call gets 404, and the quota is freed at once. The worker removes the object after"
         " [`SLUICE_PURGE_AFTER_DAYS`](../settings.md#decide-how-long-data-are-kept)."
     ),
+    ("post", "/api/v1/files/{file_id}/restore"): (
+        "A file that is stored already stays as it is, with 200. A purged one gets 404. [The life of a "
+        "file](../lifecycle.md) has the rules."
+    ),
+    ("put", "/api/v1/files/{file_id}/hold"): "[The life of a file](../lifecycle.md#legal-holds) has the rules.",
+    ("put", "/api/v1/contexts/{context_key}/hold"): "[The life of a file](../lifecycle.md#legal-holds) has the rules.",
+    ("get", "/api/v1/quarantine"): "[The life of a file](../lifecycle.md#quarantine) describes reviews.",
     ("get", "/api/v1/messages/{locale}"): (
         "The example shows a part. [The sender's sentences](../messages.md) describes the format and has every sentence. "
         "The answer may be kept for an hour; with its `ETag` in `If-None-Match`, an unchanged catalogue gets 304. An "
@@ -279,4 +293,5 @@ ONLY_UPLOADS: Final = frozenset(
     {errors.FileRejected, errors.LimitExceeded, errors.UploadComplete, errors.UploadLengthInconsistent}
 )
 ONLY_LINKS: Final = frozenset({errors.LinkRefused, errors.RangeUnsatisfiable})
+ONLY_RESTORES: Final = frozenset({errors.NoRoomToRestore})
 ONLY_CONSOLE: Final = frozenset({errors.CrossOrigin, errors.HttpsNeeded})

@@ -8,7 +8,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
-Via = Literal["api_key", "jwt", "command", "upload_token", "console"]
+# How a caller comes in
+Via = Literal["api_key", "jwt", "command", "upload_token", "console", "worker"]
 Route = tuple[str, str]
 
 
@@ -19,6 +20,7 @@ class Scope(StrEnum):
     DOWNLOAD = "download"
     METADATA = "metadata"
     DELETE = "delete"
+    REVIEW = "review"
     ADMIN = "admin"
 
 
@@ -55,7 +57,8 @@ class Principal:
 
     `actor_id` is the API key's id, the upload token's or the user's; `key_id` is the API key's id, None for others.
     `is_test` marks a test key, whose files count against no plan limit. `key_changed_at` is the version of the key that
-    was read. `permit` is what the holder of an upload token may send, None for all others.
+    was read. `permit` is what the holder of an upload token may send, None for all others. The worker is no caller, but
+    an actor of the audit log.
     """
 
     tenant_id: str
@@ -82,9 +85,17 @@ def operator(tenant_id: str, user: str) -> Principal:
     return Principal(tenant_id, f"command|{user}", user, frozenset(), via="command")
 
 
+def worker(tenant_id: str) -> Principal:
+    """Return the actor of what the worker does to a tenant's things by itself."""
+    return Principal(tenant_id, "worker", "worker", frozenset(), via="worker")
+
+
 _CONTEXTS: Final = "/api/v1/contexts"
 _FILES: Final = "/api/v1/files"
 _JOBS: Final = "/api/v1/jobs"
+_FILE: Final = f"{_FILES}/{{file_id}}"
+_QUARANTINE: Final = "/api/v1/quarantine"
+_IN_QUARANTINE: Final = f"{_QUARANTINE}/{{file_id}}"
 _REPORTS: Final = "/api/v1/reports"
 _API_KEYS: Final = "/api/v1/api-keys"
 _UPLOAD_TOKENS: Final = "/api/v1/upload-tokens"
@@ -109,6 +120,8 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", f"{_CONTEXTS}/{{context_key}}"): None,
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Scope.ADMIN,
         ("POST", f"{_CONTEXTS}/{{context_key}}/replay"): Scope.ADMIN,
+        ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
+        ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
         ("POST", f"{_FILES}/upload"): Scope.UPLOAD,
         ("POST", f"{_FILES}/validate"): Scope.UPLOAD,
         ("POST", _RESUMABLE): Scope.UPLOAD,
@@ -126,6 +139,13 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", _JOBS): Scope.METADATA,
         ("GET", f"{_JOBS}/{{job_id}}"): Scope.METADATA,
         ("POST", f"{_JOBS}/{{job_id}}/cancel"): Scope.DELETE,
+        ("POST", f"{_FILE}/restore"): Scope.DELETE,
+        ("PUT", f"{_FILE}/hold"): Scope.ADMIN,
+        ("DELETE", f"{_FILE}/hold"): Scope.ADMIN,
+        ("GET", _QUARANTINE): Scope.REVIEW,
+        ("POST", f"{_IN_QUARANTINE}/release"): Scope.REVIEW,
+        ("POST", f"{_IN_QUARANTINE}/refuse"): Scope.REVIEW,
+        ("POST", f"{_IN_QUARANTINE}/rescan"): Scope.REVIEW,
         ("POST", _API_KEYS): Scope.ADMIN,
         ("GET", _API_KEYS): Scope.ADMIN,
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
@@ -193,6 +213,14 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
         ("POST", f"{_FILES}/bulk-delete"): Audited("job.created", "job_id"),
         ("POST", f"{_JOBS}/{{job_id}}/cancel"): Audited("job.cancelled", "job_id"),
+        ("POST", f"{_FILE}/restore"): Audited("file.restored", "file_id"),
+        ("PUT", f"{_FILE}/hold"): Audited("file.held", "file_id"),
+        ("DELETE", f"{_FILE}/hold"): Audited("file.unheld", "file_id"),
+        ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.held", "context_key"),
+        ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.unheld", "context_key"),
+        ("POST", f"{_IN_QUARANTINE}/release"): Audited("file.released", "file_id"),
+        ("POST", f"{_IN_QUARANTINE}/refuse"): Audited("file.refused", "file_id"),
+        ("POST", f"{_IN_QUARANTINE}/rescan"): Audited("file.rescan_asked", "file_id"),
         ("POST", _API_KEYS): Audited("api_key.created", "api_key_id"),
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.changed", "api_key_id"),
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.revoked", "api_key_id"),

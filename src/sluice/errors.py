@@ -53,6 +53,15 @@ class FileRejected(SluiceError):
     message = "File rejected"
 
 
+class NoRoomToRestore(SluiceError):
+    """A deleted file was not restored, because its context has no room for it."""
+
+    status = 400
+    code = "storage_quota_exceeded"
+    message = "File not restored: the storage quota of its context is used up"
+    errors = ("storage_quota_exceeded",)
+
+
 class LimitExceeded(SluiceError):
     """An upload failed a rate or plan rule: `errors` holds exactly one reason code. It passes with time."""
 
@@ -157,6 +166,24 @@ class ContextExists(SluiceError):
             f"Context with key '{context_key}' already exists",
             [f"context_key: '{context_key}' is taken; choose another, or change that context with PATCH"],
         )
+
+
+class FileHeld(SluiceError):
+    """A file under a legal hold, its own or that of its context, cannot be deleted or refused."""
+
+    status = 409
+    code = "file_held"
+    message = "File is under legal hold"
+    errors = ("A legal hold on this file or its context forbids to delete it; end the hold first",)
+
+
+class SecondReviewerNeeded(SluiceError):
+    """The reviewer who decided first on a file in quarantine cannot be the second person."""
+
+    status = 409
+    code = "second_reviewer_needed"
+    message = "A second reviewer is needed"
+    errors = ("Another person has to decide the same",)
 
 
 class ContextInactive(SluiceError):

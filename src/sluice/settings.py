@@ -295,6 +295,9 @@ class Settings(BaseSettings):
     failed_logins: int = Field(
         1000, ge=1, description="Failed credentials per address and minute; further ones get 429."
     )
+    review_two_persons: bool = Field(
+        False, description="A file leaves quarantine only when two persons decided the same: release or refuse."
+    )
 
     # Decide how long data are kept
     purge_after_days: float = Field(30.0, ge=0, description="Days until the object of a deleted file is removed.")

@@ -6,7 +6,7 @@ from sluice.access import ROUTE_SCOPES, Scope
 from tests.api.responses import assert_error, data
 from tests.service import ApiClient, Key, Service
 
-UPLOAD, DOWNLOAD, METADATA, DELETE, ADMIN = (scope.value for scope in Scope)
+UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN = (scope.value for scope in Scope)
 
 # written out here, and not read from the code: an error in the code's table must be detected
 TABLE = [
@@ -15,6 +15,8 @@ TABLE = [
     ("GET", "/contexts/unknown", None),
     ("PATCH", "/contexts/unknown", ADMIN),
     ("POST", "/contexts/unknown/replay", ADMIN),
+    ("PUT", "/contexts/unknown/hold", ADMIN),
+    ("DELETE", "/contexts/unknown/hold", ADMIN),
     ("POST", "/files/upload", UPLOAD),
     ("POST", "/files/validate", UPLOAD),
     ("POST", "/uploads", UPLOAD),
@@ -32,6 +34,13 @@ TABLE = [
     ("GET", "/jobs", METADATA),
     ("GET", "/jobs/job_unknown", METADATA),
     ("POST", "/jobs/job_unknown/cancel", DELETE),
+    ("POST", "/files/file_unknown/restore", DELETE),
+    ("PUT", "/files/file_unknown/hold", ADMIN),
+    ("DELETE", "/files/file_unknown/hold", ADMIN),
+    ("GET", "/quarantine", REVIEW),
+    ("POST", "/quarantine/file_unknown/release", REVIEW),
+    ("POST", "/quarantine/file_unknown/refuse", REVIEW),
+    ("POST", "/quarantine/file_unknown/rescan", REVIEW),
     ("POST", "/api-keys", ADMIN),
     ("GET", "/api-keys", ADMIN),
     ("GET", "/api-keys/key_unknown", ADMIN),
@@ -66,14 +75,14 @@ TABLE = [
 
 @pytest.fixture(scope="module")
 def keys(shared_client: ApiClient) -> dict[str, Key]:
-    return {scope: shared_client.create_key(scope) for scope in (UPLOAD, DOWNLOAD, METADATA, DELETE, ADMIN)}
+    return {scope: shared_client.create_key(scope) for scope in (UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN)}
 
 
 def test_table_of_this_test_covers_every_route() -> None:
     assert len(TABLE) == len(ROUTE_SCOPES)
 
 
-@pytest.mark.parametrize("held", [UPLOAD, DOWNLOAD, METADATA, DELETE, ADMIN])
+@pytest.mark.parametrize("held", [UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN])
 @pytest.mark.parametrize("route", TABLE, ids=str)
 def test_route_allows_only_its_scope_and_admin(
     shared_client: ApiClient, keys: dict[str, Key], route: tuple[str, str, str | None], held: str

@@ -29,6 +29,11 @@ EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
 BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/contexts/{context_key}"): {"display_name": "mine now"},
     ("POST", "/contexts/{context_key}/replay"): {"changes": {}},
+    ("PUT", "/contexts/{context_key}/hold"): {"reason": "mine now"},
+    ("PUT", "/files/{file_id}/hold"): {"reason": "mine now"},
+    ("POST", "/quarantine/{file_id}/release"): {"comment": "mine now"},
+    ("POST", "/quarantine/{file_id}/refuse"): {"comment": "mine now"},
+    ("POST", "/quarantine/{file_id}/rescan"): {"comment": "mine now"},
     ("PATCH", "/api-keys/{api_key_id}"): {"status": "disabled"},
     ("PATCH", "/webhook-endpoints/{endpoint_id}"): {"status": "disabled"},
     ("POST", "/webhook-endpoints/{endpoint_id}/recover"): EVER,

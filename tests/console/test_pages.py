@@ -16,7 +16,7 @@ from tests.api.samples import TEXT, eicar, picture
 from tests.console.users import SAME_ORIGIN, User, new_browser, signed_in
 from tests.service import ApiClient
 
-UPLOAD, DOWNLOAD, METADATA, DELETE, ADMIN = (scope.value for scope in Scope)
+UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN = (scope.value for scope in Scope)
 
 # written out here, and not read from the code: an error in the code's table must be detected
 TABLE = [
@@ -31,8 +31,8 @@ TABLE = [
     ("GET", "/rejections", METADATA),
     ("GET", "/reports", METADATA),
     ("GET", "/reports/rep_unknown", METADATA),
-    ("GET", "/quarantine", ADMIN),
-    ("POST", "/quarantine/file_unknown/release", ADMIN),
+    ("GET", "/quarantine", REVIEW),
+    ("POST", "/quarantine/file_unknown/release", REVIEW),
     ("GET", "/contexts", None),
     ("GET", "/contexts/new", ADMIN),
     ("POST", "/contexts/new", ADMIN),
@@ -371,8 +371,11 @@ def test_file_in_quarantine_is_released_after_a_question(client: ApiClient, admi
     assert client.get(f"/files/{file_id}").status_code == 404
     assert "Release this file?" in admin.post(f"/quarantine/{file_id}/release").text
     assert client.get(f"/files/{file_id}").status_code == 404
-    assert admin.post(f"/quarantine/{file_id}/release", sure="yes").status_code == 303
+    assert admin.post(f"/quarantine/{file_id}/release", sure="yes").status_code == 422
+    assert admin.post(f"/quarantine/{file_id}/release", sure="yes", comment="a false alarm").status_code == 303
     assert client.get(f"/files/{file_id}").status_code == 200
+    (entry,) = listed(client.get("/audit", action="file.released"))[0]
+    assert (entry["via"], entry["reason"]) == ("console", "a false alarm")
 
 
 def test_overview_counts_what_became_of_uploads(client: ApiClient, admin: User) -> None:

@@ -70,7 +70,7 @@ FILTERS: list[tuple[FileFilter, str, list[int]]] = [
     ),
     (FileFilter(content_type="image/png", created_before=BEGIN + timedelta(hours=8)), "ix_files_by_type", [7, 3]),
     (FileFilter(filename="REPORT 1"), "ix_files_listing", [11, 10, 1]),
-    (FileFilter(status="quarantined"), "ix_files_quarantine", []),
+    (FileFilter(status="quarantined"), "ix_files_review", []),
 ]
 
 

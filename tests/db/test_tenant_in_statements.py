@@ -30,6 +30,7 @@ from sluice.decisions import DecisionFilter
 from sluice.events.catalogue import FilePurged
 from sluice.events.record import StoredEvent
 from sluice.files import FileFilter
+from sluice.files.record import Hold, RetentionRule, Review
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
@@ -60,7 +61,9 @@ READS_ALL_TENANTS: Final = {
     "files.repository.find_tenant": "an operator names a file alone",
     "files.repository.expired_leases": "the worker looks for due rows of all tenants",
     "files.repository.expired_test_files": "the worker looks for due rows of all tenants",
-    "files.repository.claim_purges": "the worker looks for due rows of all tenants",
+    "files.repository.lock_due_purges": "the worker looks for due rows of all tenants",
+    "files.repository.claim_retention": "the worker looks for due contexts of all tenants",
+    "files.repository.find_asked_rescans": "the worker looks for due rows of all tenants",
     "files.repository.load_waiting_times": "the worker measures its queues",
     "files.repository.find_stale_verdicts": "the worker looks for due rows of all tenants",
     "files.repository._next_version": "the worker looks for due rows of all tenants",
@@ -298,6 +301,9 @@ ENDPOINT: Final = Endpoint(
     sequence=0,
     failing_since=None,
 )
+ACTION: Final = SimpleNamespace(
+    entry=lambda _target, _at, **_more: AuditEntry("e", "t", "a", "n", "v", "a", "t", "done", None, None, NOW)
+)
 ARGUMENTS: Final[Mapping[str, Any]] = {
     "request": PageRequest(1, 20),
     "wanted": DecisionFilter("c", "rejected", "r", "a", "f", NOW, NOW),
@@ -356,7 +362,14 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "used": {("ten_1", "key_1"): NOW},
     "of": "files",
     "secret_hash": b"x",
-    "by": SimpleNamespace(entry=lambda _target, _at: AuditEntry("e", "t", "a", "n", "v", "a", "t", "done", None, None, NOW)),
+    "by": ACTION,
+    "done": [(ACTION, "f")],
+    "conditions": [],
+    "rule": RetentionRule("ten_1", "ctx_1", "c", 1, 1, "last_downloaded", None, NOW, None, NOW),
+    "hold": Hold("file", NOW, "u", "r"),
+    "review": Review("release", "u", NOW),
+    "states": ["stored"],
+    "until": timedelta(1),
     "entry": AuditEntry("e", "t", "a", "n", "v", "a", "t", "done", None, None, NOW),
     "uploader": Principal("ten_1", "key_1", "n", frozenset({Scope.UPLOAD}), via="api_key", key_id="key_1"),
 }  # fmt: skip

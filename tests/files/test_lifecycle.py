@@ -1,6 +1,7 @@
 """The lifecycle of a file on both databases: every change, and quota that is released exactly once."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -8,13 +9,16 @@ from typing import Final
 import pytest
 from sqlalchemy import insert, select, update
 
-from sluice.access import Principal, Scope
+from sluice.access import Principal, Scope, operator
+from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import contexts, files, plan_usage
+from sluice.db.schema import audit_events, contexts, events, files, plan_usage
 from sluice.db.sql import Connection
+from sluice.errors import FileHeld
 from sluice.files import lifecycle
 from sluice.files.lifecycle import Change, FileState
+from sluice.files.record import RetentionRule, ReviewDecision
 from sluice.uploads.repository import record
 from sluice.uploads.values import Decision, Facts, Rules
 from tests.db.conftest import tables  # noqa: F401  (a fixture)
@@ -34,6 +38,18 @@ async def _record(database: Database) -> None:
     await record(database, decision, file, None)
 
 
+def _by(tenant_id: str = "ten_1", action: str = "file.deleted") -> AuditAction:
+    return AuditAction(operator(tenant_id, "anna"), action)
+
+
+async def _review(connection: Connection, decision: ReviewDecision) -> object:
+    """Decide on the file, which is put into quarantine first if it is stored."""
+    await connection.execute(update(files).where(files.c.state == "stored").values(quarantined_at=NOW))
+    return await lifecycle.review(
+        connection, _by(), "f1", decision, comment="x", at=NOW, purge_after=timedelta(days=1), two_persons=False
+    )
+
+
 def _within(change: Callable[[Connection], Awaitable[object]]) -> Callable[[Database], Awaitable[None]]:
     async def run(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
@@ -46,21 +62,26 @@ CHANGES: Final = {
     Change.RECORD: _record,
     Change.RELEASE: _within(lambda connection: lifecycle.release(connection, "ten_1", "f1")),
     Change.FENCE: _within(lambda connection: lifecycle.fence(connection, "ten_1", "f1")),
-    Change.DELETE: _within(lambda connection: lifecycle.delete(connection, "ten_1", "f1", timedelta(days=1))),
+    Change.DELETE: _within(lambda connection: lifecycle.delete(connection, _by(), "f1", NOW, timedelta(days=1))),
     Change.EXPIRE: _within(lambda connection: lifecycle.expire(connection, "ten_1", "f1")),
+    Change.REFUSE: _within(lambda connection: _review(connection, "refuse")),
+    Change.RESTORE: _within(lambda connection: lifecycle.restore(connection, _by(), "f1", NOW)),
+    Change.BEGIN_PURGE: _within(lambda connection: lifecycle.begin_purges(connection, timedelta(hours=1), 10)),
     Change.PURGE: _within(lambda connection: lifecycle.purge(connection, [("ten_1", "f1")])),
 }
 
 
 async def _begin(database: Database, state: FileState) -> None:
     """Add a file of one byte in that state, which counts in the plan's month while it is live, and another file of ten
-    bytes.
+    bytes. A file that has ended is due to be purged.
     """
     await add_tenant(database, "ten_1", "a")
     await add_file(database, "ten_1", "f1", state=state)
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(update(contexts).values(storage_used_bytes=11))
         await connection.execute(update(files).values(plan_month="2026-01", lease_until=NOW))
+        if state in {FileState.GONE, FileState.DELETED, FileState.PURGING}:
+            await connection.execute(update(files).values(due_at=NOW))
         await connection.execute(insert(plan_usage).values(tenant_id="ten_1", month="2026-01", uploads=2))
 
 
@@ -83,15 +104,64 @@ async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
     for _ in range(2):  # the second time it finds another state
         await CHANGES[change](tables)
     after = ALLOWED.get((state, change), state)
-    frees_bytes = after != state and change not in {Change.RECORD, Change.PURGE}
-    frees_plan = frees_bytes and state is FileState.PENDING
+    live = {FileState.PENDING, FileState.STORED}
+    frees_bytes = (state in live) - (after in live)
+    frees_plan = frees_bytes == 1 and state is FileState.PENDING
     assert await _state(tables) == (after, 11 - frees_bytes, 2 - frees_plan)
+
+
+@pytest.mark.parametrize("held", ["files", "contexts"])
+@pytest.mark.parametrize("change", [change for change, one in lifecycle.TRANSITIONS.items() if one.spares_held])
+async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: Change, held: str) -> None:  # noqa: F811  (the fixture)
+    (state,) = lifecycle.TRANSITIONS[change].sources
+    await _begin(tables, state)
+    async with tables.transaction(ALL_TENANTS) as connection:
+        if held == "files":
+            assert await lifecycle.hold(connection, _by(), "f1", "Case 7", NOW)
+        else:
+            assert await lifecycle.hold_context(connection, _by(), "a", "Case 7", NOW)
+    with suppress(FileHeld):
+        await CHANGES[change](tables)
+    assert await _state(tables) == (state, 11, 2)
+
+
+async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Database) -> None:  # noqa: F811  (the fixture)
+    await _begin(tables, FileState.STORED)
+    changes = (Change.DELETE, Change.RESTORE, Change.EXPIRE, Change.RESTORE, Change.REFUSE, Change.BEGIN_PURGE)
+    for change in changes:
+        if change is Change.BEGIN_PURGE:
+            async with tables.transaction(ALL_TENANTS) as connection:
+                await connection.execute(update(files).values(due_at=NOW))
+        await CHANGES[change](tables)
+    await CHANGES[Change.PURGE](tables)
+    async with tables.reading(ALL_TENANTS) as connection:
+        told = (await connection.execute(select(events.c.type).order_by(events.c.event_id))).scalars().all()
+        entries = select(audit_events.c.actor_id, audit_events.c.reason).order_by(audit_events.c.event_id)
+        done = [tuple(row) for row in (await connection.execute(entries)).all()]
+    types = ["deleted", "restored", "deleted", "restored", "refused", "purged"]
+    assert told == [f"file.{word}" for word in types]
+    anna, worker = ("command|anna", None), ("worker", None)
+    assert done == [anna, anna, worker, anna, ("command|anna", "x"), worker]
+
+
+async def test_a_context_that_was_changed_expires_no_file_by_its_old_rule(tables: Database) -> None:  # noqa: F811  (the fixture)
+    await _begin(tables, FileState.STORED)
+    rule = RetentionRule("ten_1", "ten_1-a", "a", 1, 1, "stored", None, NOW, None, NOW + timedelta(days=2))
+    async with tables.transaction(ALL_TENANTS) as connection:
+        await connection.execute(update(contexts).values(rules_version=2))
+    with pytest.raises(lifecycle.RuleChanged):
+        async with tables.transaction(ALL_TENANTS) as connection:
+            await lifecycle.expire_all(connection, rule, ["f1"], timedelta(0))
+    assert await _state(tables) == ("stored", 11, 2)
+    async with tables.transaction(ALL_TENANTS) as connection:
+        assert await lifecycle.expire_all(connection, replace(rule, rules_version=2), ["f1"], timedelta(0)) == 1
+    assert await _state(tables) == ("deleted", 10, 2)
 
 
 async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:  # noqa: F811  (the fixture)
     await _begin(tables, FileState.STORED)
     async with tables.transaction(ALL_TENANTS) as connection:
-        assert not await lifecycle.delete(connection, "ten_2", "f1", timedelta(0))
+        assert not await lifecycle.delete(connection, _by("ten_2"), "f1", NOW, timedelta(0))
     assert (await _state(tables))[0] == "stored"
 
 
@@ -111,8 +181,10 @@ async def test_a_release_from_quarantine_is_for_one_threat(
 
         assert await scan("Eicar") == "quarantined"
         assert await scan("Eicar") == "quarantined"
-        assert await lifecycle.release_from_quarantine(connection, "f1") == "ten_1"
-        assert await lifecycle.release_from_quarantine(connection, "f1") is None
+        for outcome in ("released", None):
+            assert outcome == await lifecycle.review(
+                connection, _by(), "f1", "release", comment="x", at=NOW, purge_after=timedelta(0), two_persons=False
+            )
         assert await scan(threat) == again
-        await lifecycle.delete(connection, "ten_1", "f1", timedelta(0))
+        await lifecycle.delete(connection, _by(), "f1", NOW, timedelta(0))
         assert await scan("Eicar") is None

@@ -28,7 +28,21 @@ BODIES: Final[Mapping[str, Any]] = {
     "webhook_endpoint.recovered": EVER,
     "job.created": {"file_ids": ["file_unknown"]},
     "cors.changed": {"allowed_origins": ["https://app.example.com"]},
+    **{key: {"reason": "Case 7"} for key in ("file.held", "context.held")},
+    **{key: {"comment": "looked at it"} for key in ("file.released", "file.refused", "file.rescan_asked")},
 }
+SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
+    "bucket.made_default": ("config_id", "another_id"),  # the default cannot be deleted
+    "context.held": ("context_key", "free_key"),
+    "context.unheld": ("context_key", "held_key"),
+    "file.held": ("file_id", "free_id"),
+    "file.unheld": ("file_id", "held_id"),
+    "file.restored": ("file_id", "deleted_id"),
+    "file.released": ("file_id", "released_id"),
+    "file.refused": ("file_id", "refused_id"),
+    "file.rescan_asked": ("file_id", "scanned_id"),
+}
+"""Actions whose subject is another than that of the others: its name in the path, and among the ids."""
 _DELETIONS: Final = (
     *("file.deleted", "bucket.deleted", "api_key.revoked", "upload_token.revoked", "webhook_endpoint.deleted"),
 )
@@ -58,12 +72,24 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         for name in ("first", "another_id", "config_id"):
             ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]
         ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
-        ids |= webhook_ids(client)
+        ids |= webhook_ids(client) | _kept_ids(client)
     client.execute_sql("UPDATE jobs SET state = 'waiting', due_at = '2100-01-01 00:00:00.000000'")
     # no attempt is due, so only the actions change anything
     client.execute_sql("UPDATE webhook_deliveries SET state = 'failed', due_at = NULL")
     client.execute_sql("UPDATE webhook_endpoints SET event_types = '[\"endpoint.test\"]'")
     return client, ids
+
+
+def _kept_ids(client: ApiClient) -> dict[str, str]:
+    """Make contexts and files that are free, held, deleted and in quarantine."""
+    ids = {name: client.create_context() for name in ("free_key", "held_key")}
+    ids |= {name: client.store(context=ids["free_key"]) for name in ("free_id", "held_id", "deleted_id")}
+    data(client.delete(f"/files/{ids['deleted_id']}"))
+    for path in (f"/contexts/{ids['held_key']}", f"/files/{ids['held_id']}"):
+        data(client.request("PUT", f"{path}/hold", json={"reason": "Case 6"}))
+    doubtful = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good"}})
+    in_quarantine = ("released_id", "refused_id", "scanned_id")
+    return ids | {name: client.store(context=doubtful) for name in in_quarantine}
 
 
 @pytest.mark.asvs("16.3.2")
@@ -76,8 +102,7 @@ def test_an_action_and_its_audit_entry_are_committed_together_or_not_at_all(
     offset = ["audit.appended", "answer.made"].index(point) + 2 * (setup_name != "sqlite-local")
     before = _load_state(deployment, client, ids)
     for action, method, path in ACTIONS[0 if LONG_RUN else offset :: STEP]:
-        # the default cannot be deleted
-        where = path.replace("config_id", "another_id") if action == "bucket.made_default" else path
+        where = path.replace(*SUBJECTS[action]) if action in SUBJECTS else path
         with unchecked_service(deployment, FAILPOINT=point, **SETTINGS) as service:
             dying = ApiClient(service, client.tenant_id, client.authorization)
             body = {"context": ids["context_key"]} if action == "upload_token.created" else BODIES.get(action)
@@ -105,7 +130,9 @@ def _load_state(deployment: Deployment, client: ApiClient, ids: Mapping[str, str
             "/contexts",
             f"/contexts/{ids['context_key']}",
             "/files",
-            f"/files/{ids['file_id']}/metadata",
+            *(f"/files/{ids[name]}/metadata" for name in ("file_id", "free_id", "held_id")),
+            *(f"/contexts/{ids[name]}" for name in ("free_key", "held_key")),
+            "/quarantine",
             client.buckets,
             "/upload-tokens",
             "/cors",

@@ -108,7 +108,7 @@ def test_operator_lists_and_releases_quarantined_files(scene: Scene) -> None:
     assert listed[wrong]["scanned_with"].startswith(f"clamd 1.4.6/{version}")
     assert listed[wrong]["quarantined_at"].endswith("Z")
     assert "Bad.Phrase" in scene.command("list").out
-    assert scene.command("release", wrong).code == 0
+    assert scene.command("release", wrong, "--comment", "a false alarm").code == 0
     assert httpx.get(data(client.get(f"/files/{wrong}"))["download_url"]).content == BAD_PHRASE
     assert_not_found(client.get(f"/files/{right}"))
     assert [row["file_id"] for row in scene.command("list", "--tenant", client.tenant_id, "--json").rows] == [right]
@@ -120,7 +120,7 @@ def test_released_file_is_quarantined_again_only_for_another_threat(scene: Scene
     stored = scene.client.store("bad.txt", BAD_PHRASE, context=scene.client.create_context())
     scene.new_signatures()
     scene.wait_for_rescans(1)
-    scene.command("release", stored)
+    scene.command("release", stored, "--comment", "a false alarm")
     scene.new_signatures()
     again = scene.wait_for_rescans(2)[-1]
     assert (again["outcome"], again["reason"]) == ("kept", "virus_detected")
@@ -133,7 +133,7 @@ def test_released_file_is_quarantined_again_only_for_another_threat(scene: Scene
 def test_release_refuses_file_that_is_not_quarantined(scene: Scene) -> None:
     stored = scene.client.store("a.txt", b"words", context=scene.client.create_context())
     for file_id in (stored, "file_of_nobody"):
-        ended = scene.command("release", file_id)
+        ended = scene.command("release", file_id, "--comment", "a false alarm")
         assert ended.code == 1
         assert f"No file {file_id} is in quarantine" in ended.error_line
 

@@ -48,8 +48,8 @@ async def test_a_released_upload_is_purged_only_after_its_lease(database: Databa
         async with database.transaction(ALL_TENANTS) as connection:
             assert await lifecycle.release(connection, "ten_1", f"file_{number}")
     async with database.transaction(ALL_TENANTS) as connection:
-        assert [row.file_id for row in await repository.claim_purges(connection, HOUR, 10)] == ["file_1"]
-        assert await repository.claim_purges(connection, HOUR, 10) == []
+        assert [row.file_id for row in (await lifecycle.begin_purges(connection, HOUR, 10))[0]] == ["file_1"]
+        assert await lifecycle.begin_purges(connection, HOUR, 10) == ((), 0)
 
 
 async def test_sql_times_are_read_back_as_utc(database: Database) -> None:

@@ -37,7 +37,14 @@ class WorkerEnvironment:
         self.stores = Stores(self.platform, self._connect)
         self.buckets = Buckets(database, self.stores, KEYRING, allowed_endpoints=(), probe=False)
         self.context = JobContext(
-            database, self.buckets, self.stores, MemoryLimiter(), timedelta(days=1), timedelta(days=1), 500
+            database,
+            self.buckets,
+            self.stores,
+            MemoryLimiter(),
+            timedelta(days=1),
+            timedelta(days=1),
+            500,
+            timedelta(0),
         )
 
     async def add_bucket(self, config_id: str, keyring: Keyring = KEYRING) -> None:
@@ -76,7 +83,9 @@ class WorkerEnvironment:
         """Make every deleted file due to be purged."""
         async with self.database.transaction(ALL_TENANTS) as connection:
             await connection.execute(
-                update(files).where(files.c.state == "deleted").values(due_at=now_plus(timedelta(seconds=-1)))
+                update(files)
+                .where(files.c.state.in_(("deleted", "purging")))
+                .values(due_at=now_plus(timedelta(seconds=-1)))
             )
 
     async def rows(self) -> list[str]:

@@ -43,6 +43,7 @@ class World:
             timedelta(days=1),
             timedelta(days=1),
             free_uploads_per_month=500,
+            purge_after=timedelta(0),
         )
 
     async def _get(self, _tenant_id: str, _config_id: str) -> object:

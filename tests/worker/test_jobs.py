@@ -77,8 +77,9 @@ class Memory:
             timedelta(days=1),
             timedelta(days=1),
             500,
+            timedelta(0),
         )
-        monkeypatch.setattr(repository, "claim_purges", self._claim)
+        monkeypatch.setattr(lifecycle, "begin_purges", self._claim)
         monkeypatch.setattr(lifecycle, "purge", self._purge)
 
     def add(self, *file_ids: str, bucket: str | None = None) -> None:
@@ -87,9 +88,9 @@ class Memory:
             for file_id in file_ids
         ]
 
-    async def _claim(self, _connection: object, _again: timedelta, limit: int) -> list[SimpleNamespace]:
+    async def _claim(self, _connection: object, _again: timedelta, limit: int) -> tuple[list[SimpleNamespace], int]:
         claimed, self.due = self.due[:limit], self.due[limit:]
-        return claimed
+        return claimed, 0
 
     async def _purge(self, _connection: object, owned: Sequence[tuple[str, str]]) -> None:
         assert {tenant_id for tenant_id, _file_id in owned} <= {"ten_1"}

@@ -26,7 +26,12 @@ class AuditAction:
         return self.principal.tenant_id
 
     def entry(
-        self, target: str | None, at: datetime, outcome: Outcome = "done", error: str | None = None
+        self,
+        target: str | None,
+        at: datetime,
+        outcome: Outcome = "done",
+        error: str | None = None,
+        reason: str | None = None,
     ) -> "AuditEntry":
         """Return the entry about how it ended."""
         return AuditEntry(
@@ -41,6 +46,7 @@ class AuditAction:
             error=error,
             request_id=self.request_id,
             created_at=at,
+            reason=reason,
         )
 
 
@@ -48,10 +54,11 @@ class AuditAction:
 class AuditEntry:
     """Somebody did something, or was not allowed to.
 
-    It holds names and ids, never a value that was sent: no secret can be in it.
+    It holds names and ids, never a value that was sent, so no secret can be in it; but for `reason`, which says why a
+    file was held, released or refused, in the words of the actor.
 
     `target` is the id that the action was about, None for a list of things; `error` the code of the refusal; `via` how
-    the actor came in: `api_key`, `jwt` or `command`.
+    the actor came in: `api_key`, `jwt`, `command`, `console`, or `worker` for what the service does by itself.
     """
 
     event_id: str
@@ -65,6 +72,7 @@ class AuditEntry:
     error: str | None
     request_id: str | None
     created_at: datetime
+    reason: str | None = None
 
 
 def _loggable(target: str) -> str:

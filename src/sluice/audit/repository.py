@@ -1,5 +1,6 @@
 """All queries of the audit log. Entries are appended, read, and deleted by age; the database refuses to change one."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, delete, insert, select
@@ -17,12 +18,20 @@ async def add(connection: Connection, entry: AuditEntry) -> None:
     await connection.execute(insert(audit_events).values({name: getattr(entry, name) for name in AuditEntry.__slots__}))
 
 
-async def append(connection: Connection, by: AuditAction, target: str, at: datetime) -> None:
+async def append(connection: Connection, by: AuditAction, target: str, at: datetime, reason: str | None = None) -> None:
     """Insert that `by` was done to `target`, in the transaction that does it: after a crash both are there, or
     neither.
     """
-    await add(connection, by.entry(target, at))
+    await add(connection, by.entry(target, at, reason=reason))
     failpoint("audit.appended")
+
+
+async def append_all(connection: Connection, done: Iterable[tuple[AuditAction, str]], at: datetime) -> None:
+    """Insert what was done to several targets, as `append` does; none is no error."""
+    entries = [by.entry(target, at) for by, target in done]
+    rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
+    if rows:
+        await connection.execute(insert(audit_events), rows)
 
 
 async def list_page(

@@ -32,6 +32,7 @@ for file_command in (check, upload):
 app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(jobs.group, name="jobs", rich_help_panel="Files")
 app.add_typer(reports.group, name="reports", rich_help_panel="Files")
+app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
 app.add_typer(events.group, name="events", rich_help_panel="Files")
 app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")

@@ -7,11 +7,12 @@ from typing import Annotated, Final
 import typer
 
 from sluice.kit.clock import utc_now
-from sluice.kit.text import TENANT_ID_RULE, is_tenant_id
+from sluice.kit.text import TENANT_ID_RULE, is_plain, is_tenant_id
 
 MOMENT: Final = "a time ago (30m, 12h, 7d, 2w), or a date and time, in UTC if it names no zone"
 _NAME_MAX: Final = 255
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_COMMENT_MAX: Final = 1000
 
 
 def printable(value: str | None) -> str | None:
@@ -42,6 +43,13 @@ def past_moment(text: str | None) -> str | None:
             "expected a time ago such as 30m, 12h, 7d or 2w, or a date such as 2026-01-31"
         ) from fault
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def comment_text(value: str) -> str:
+    """Return a comment unchanged. Raise a usage error for one that the audit log does not take."""
+    if not value.strip() or len(value) > _COMMENT_MAX or not is_plain(value, lines=True):
+        raise typer.BadParameter(f"expected 1 to {_COMMENT_MAX} printable characters")
+    return value
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -46,7 +46,7 @@ NAVIGATION: Final[Sequence[NavigationEntry]] = (
     NavigationEntry("Overview", "/console/overview", Scope.METADATA),
     NavigationEntry("Files", "/console/files", Scope.METADATA),
     NavigationEntry("Rejections", "/console/rejections", Scope.METADATA),
-    NavigationEntry("Quarantine", "/console/quarantine", Scope.ADMIN),
+    NavigationEntry("Quarantine", "/console/quarantine", Scope.REVIEW),
     NavigationEntry("Contexts", "/console/contexts", None),
     NavigationEntry("Buckets", "/console/buckets", Scope.ADMIN),
     NavigationEntry("Keys", "/console/keys", Scope.ADMIN),

@@ -10,6 +10,8 @@ from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Poli
 BYTES_PER_MB: Final = 1_048_576
 
 Status = Literal["active", "inactive"]
+# From when the days of the retention are counted.
+RetentionStart = Literal["stored", "last_downloaded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,10 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One context of one tenant. Sizes named `_mb` are in units of 1,048,576 bytes."""
+    """One context of one tenant. Sizes named `_mb` are in units of 1,048,576 bytes.
+
+    `retention_days` None keeps its files for ever; `held_at` is not None while all of them are under a legal hold.
+    """
 
     context_id: str
     tenant_id: str
@@ -46,6 +51,11 @@ class Context:
     updated_at: datetime | None
     check_modes: CheckModes = ALL_ENFORCED
     policies: Policies = NO_POLICIES
+    retention_days: int | None = None
+    retention_starts: RetentionStart = "stored"
+    held_at: datetime | None = None
+    held_by: str | None = None
+    hold_reason: str | None = None
 
     @property
     def max_bytes(self) -> int:

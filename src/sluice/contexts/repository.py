@@ -1,7 +1,7 @@
 """All queries of contexts; what a query means is decided in `service`. The tenant comes first in every one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,8 +10,19 @@ from sluice.contexts.context import Context, RateLimit
 from sluice.contexts.policies import check_modes_of, policies_of
 from sluice.db import counts
 from sluice.db.schema import contexts, storage_configs
-from sluice.db.sql import Fields, load_page
+from sluice.db.sql import Fields, load_page, now
 from sluice.kit.paging import Page, PageRequest
+
+# When files are looked through by their retention.
+_FOR_THE_WORKER: Final = frozenset({"retention_due_at", "retention_after"})
+# Columns that do not matter for an upload into the context.
+UNUSED_BY_UPLOADS: Final = _FOR_THE_WORKER | {
+    "retention_days",
+    "retention_starts",
+    "held_at",
+    "held_by",
+    "hold_reason",
+}
 
 
 async def find(connection: AsyncConnection, tenant_id: str, context_key: str) -> Context | None:
@@ -48,7 +59,12 @@ async def add(connection: AsyncConnection, context: Context) -> None:
 async def change(
     connection: AsyncConnection, tenant_id: str, context_key: str, values: Mapping[str, Any]
 ) -> Context | None:
-    """Write `values` (column names) and a new rules version; return the changed context, or None."""
+    """Write `values` (column names) and a new rules version; return the changed context, or None.
+
+    If its retention changes, the worker looks through its files at once.
+    """
+    if not values.keys().isdisjoint({"retention_days", "retention_starts"}):
+        values = {**values, "retention_due_at": now(), "retention_after": None}
     statement = (
         update(contexts)
         .where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
@@ -93,12 +109,15 @@ def _columns(context: Context) -> dict[str, Any]:
         "updated_at": context.updated_at,
         "check_modes": context.check_modes.to_json(),
         "policies": context.policies.to_json(),
+        "retention_days": context.retention_days,
+        "retention_starts": context.retention_starts,
+        "retention_due_at": None if context.retention_days is None else context.created_at,
     }
 
 
 def context_of(row: Fields) -> Context:
-    """Return the context in a row of all columns of `contexts`."""
-    fields = dict(row)
+    """Return the context in a row of columns of `contexts`; those of `UNUSED_BY_UPLOADS` may be missing."""
+    fields = {name: value for name, value in row.items() if name not in _FOR_THE_WORKER}
     most, window = fields.pop("rate_max_uploads"), fields.pop("rate_window_seconds")
     fields["upload_rate_limit"] = None if most is None else RateLimit(most, window)
     fields["allowed_extensions"] = tuple(fields["allowed_extensions"])

@@ -7,7 +7,7 @@ from typing import Any
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.contexts import repository
-from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit
+from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit, RetentionStart
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
@@ -48,6 +48,8 @@ class Draft:
     storage_config_id: str | None = None
     check_modes: CheckModes = ALL_ENFORCED
     policies: Policies = NO_POLICIES
+    retention_days: int | None = None
+    retention_starts: RetentionStart = "stored"
 
 
 class Contexts:

@@ -99,15 +99,32 @@ contexts = Table(
     Column("updated_at", Moment, nullable=True),
     Column("check_modes", Document, nullable=False, server_default="{}"),
     Column("policies", Document, nullable=False, server_default="{}"),
+    # How long files are kept, and since when that is counted; null is for ever.
+    Column("retention_days", Integer, nullable=True),
+    Column("retention_starts", String(16), nullable=False, server_default="stored"),
+    # When the worker looks for files whose time is over, and the id up to which it has looked.
+    Column("retention_due_at", Moment, nullable=True),
+    Column("retention_after", _ID, nullable=True),
+    # A legal hold on all files of the context, also those that come later.
+    Column("held_at", Moment, nullable=True),
+    Column("held_by", String(255), nullable=True),
+    Column("hold_reason", String(1000), nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]
     ),
     Index("ix_contexts_listing", "tenant_id", "context_id"),
     Index("ix_contexts_by_status", "tenant_id", "status", "context_id"),
+    Index(
+        "ix_contexts_retention",
+        "retention_due_at",
+        sqlite_where=text("retention_due_at IS NOT NULL"),
+        postgresql_where=text("retention_due_at IS NOT NULL"),
+    ),
 )
 
 _IN_QUARANTINE = text("quarantined_at IS NOT NULL")
+_RESCAN_ASKED = text("quarantined_at IS NOT NULL AND rescan_at IS NOT NULL")
 
 files = Table(
     "files",
@@ -139,23 +156,28 @@ files = Table(
     # The engine version of the last scan and its moment; both are null if no scan was requested.
     Column("scanned_with", String(160), nullable=True),
     Column("scanned_at", Moment, nullable=True),
-    # Not rescanned before this moment: a worker has claimed the file, or failed on it.
+    # Not rescanned before this moment: a worker has claimed the file, or failed on it. In quarantine: when a reviewer
+    # wants it scanned.
     Column("rescan_at", Moment, nullable=True),
     # A mark beside the state, so that listings, quota and deletion do not change: only downloads check it.
     Column("quarantined_at", Moment, nullable=True),
     # The threat that the last infected scan named. It outlives a release from quarantine, which is for this threat
     # alone.
     Column("threat", String(256), nullable=True),
+    # What the first of two reviewers decided on a file in quarantine, and who that was.
+    Column("review_decision", String(16), nullable=True),
+    Column("reviewed_by", String(255), nullable=True),
+    Column("reviewed_at", Moment, nullable=True),
+    # `due_at` of the file when it was deleted, which a restore puts back: that of a test key's file.
+    Column("restored_due_at", Moment, nullable=True),
+    # A legal hold on this file.
+    Column("held_at", Moment, nullable=True),
+    Column("held_by", String(255), nullable=True),
+    Column("hold_reason", String(1000), nullable=True),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
-    Index(
-        "ix_files_quarantined",
-        "tenant_id",
-        "file_id",
-        "state",
-        sqlite_where=_IN_QUARANTINE,
-        postgresql_where=_IN_QUARANTINE,
-    ),
+    Index("ix_files_review", "tenant_id", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
+    Index("ix_files_rescans_asked", "rescan_at", sqlite_where=_RESCAN_ASKED, postgresql_where=_RESCAN_ASKED),
 )
 
 # The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold
@@ -382,6 +404,8 @@ audit_events = Table(
     Column("error", String(64), nullable=True),
     Column("request_id", String(64), nullable=True),
     Column("created_at", Moment, nullable=False),
+    # Why it was done, as the actor said: of holds and reviews.
+    Column("reason", String(1000), nullable=True),
     Index("ix_audit_events_listing", "tenant_id", "event_id"),
     Index("ix_audit_events_by_actor", "tenant_id", "actor_id", "event_id"),
     Index("ix_audit_events_by_action", "tenant_id", "action", "event_id"),

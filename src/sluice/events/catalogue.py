@@ -100,9 +100,33 @@ class _FileEvent(Event):
 
 
 class FileDeleted(_FileEvent):
-    """A stored file was deleted, or the time of a test key's file was over. Its object is purged later."""
+    """A stored file was deleted, or its time was over: the retention of its context, or the day of a test key's file.
+
+    Its object is purged later.
+    """
 
     type = "file.deleted"
+    example = _FILE_EXAMPLE
+
+
+class FileRestored(_FileEvent):
+    """A deleted file is stored again: it was restored before its object was purged."""
+
+    type = "file.restored"
+    example = _FILE_EXAMPLE
+
+
+class FileReleased(_FileEvent):
+    """A reviewer released a file from quarantine: it can be downloaded."""
+
+    type = "file.released"
+    example = _FILE_EXAMPLE
+
+
+class FileRefused(_FileEvent):
+    """A reviewer refused a file in quarantine: it is deleted. Its object is purged later."""
+
+    type = "file.refused"
     example = _FILE_EXAMPLE
 
 
@@ -303,6 +327,9 @@ TYPES: Final[Mapping[str, type[Event]]] = MappingProxyType(
             FileRejected,
             FileQuarantined,
             FileDeleted,
+            FileRestored,
+            FileReleased,
+            FileRefused,
             FilePurged,
             FileRecalled,
             ContextUpdated,

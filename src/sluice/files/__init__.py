@@ -1,5 +1,5 @@
 """Stored files: records, listings, download links, soft deletion. How a file comes in is in `uploads`."""
 
-from sluice.files.record import FileFilter, FileRecord, Quarantined
+from sluice.files.record import FileFilter, FileRecord, Hold, Life, Quarantined
 
-__all__ = ["FileFilter", "FileRecord", "Quarantined"]
+__all__ = ["FileFilter", "FileRecord", "Hold", "Life", "Quarantined"]

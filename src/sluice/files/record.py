@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 FileStatus = Literal["stored", "quarantined"]
@@ -53,10 +53,74 @@ class FileFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """One file that cannot be downloaded, because a later scan found a threat in it.
+class Hold:
+    """A legal hold on a file, its own or that of its context: who set it (the actor's id), when and why."""
 
-    `threat` is None in rows older than schema 0005.
+    on: Literal["file", "context"]
+    held_at: datetime
+    held_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How long a file is kept: until `expires_at` (None: for ever, or as long as it is held), and the hold on it."""
+
+    expires_at: datetime | None
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRule:
+    """How long the files of a context are kept, as the worker claimed it at the moment `present`.
+
+    `retention_after` is the id up to which it has looked, `retention_due_at` the end of its lease; the rule is that of
+    this version of the context.
+    """
+
+    tenant_id: str
+    context_id: str
+    context_key: str
+    rules_version: int
+    retention_days: int | None
+    retention_starts: str
+    retention_after: str | None
+    retention_due_at: datetime
+    held_at: datetime | None
+    present: datetime
+
+    @property
+    def since(self) -> datetime:
+        """The moment until which a file was stored, or asked for last, whose time is over now."""
+        return self.present - timedelta(days=self.retention_days or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DueFiles:
+    """Some files of a context whose time is over, and the last id that was looked at; None: there are no more."""
+
+    file_ids: tuple[str, ...]
+    last: str | None
+
+
+ReviewDecision = Literal["release", "refuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What the first of two reviewers decided on a file in quarantine."""
+
+    review_decision: ReviewDecision
+    reviewed_by: str
+    reviewed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One file that cannot be downloaded: a later scan found a threat in it, or a check put it there.
+
+    `threat` is None in the second case, and in rows older than schema 0005. `review_decision` is what the first of two
+    reviewers decided, `rescan_at` when a reviewer asked for a scan.
     """
 
     file_id: str
@@ -66,5 +130,13 @@ class Quarantined:
     size_bytes: int
     sha256: str
     threat: str | None
-    scanned_with: str
+    scanned_with: str | None
+    scanned_at: datetime | None
     quarantined_at: datetime
+    uploaded_by: str
+    report_id: str
+    content_type: str
+    rescan_at: datetime | None
+    review_decision: ReviewDecision | None
+    reviewed_by: str | None
+    reviewed_at: datetime | None

@@ -7,29 +7,46 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, case, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import counts
 from sluice.db.schema import IS_STORED, contexts, files, plan_usage, tenants, upload_tokens
 from sluice.db.sql import AnyRow, load_page, load_slice, now, now_plus, rows_of
-from sluice.files.record import FileFilter, FileRecord, Quarantined
+from sluice.files.record import DueFiles, FileFilter, FileRecord, Hold, Life, Quarantined, RetentionRule, Review
+from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _SHOWN = [files.c[name] for name in FileRecord.__slots__]
 _QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
 # What events tell of a file.
 _TOLD = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
-_IS_DUE_TO_PURGE = and_(files.c.state.in_(("gone", "deleted")), files.c.due_at <= now())
+_WAIT_FOR_PURGE = ("gone", "deleted", "purging")
+_IS_DUE_TO_PURGE = and_(files.c.state.in_(_WAIT_FOR_PURGE), files.c.due_at <= now())
 _LEASE_IS_OVER = and_(files.c.state == "pending", files.c.lease_until <= now())
 
+BYTES_PER_MB = 1_048_576
 NAMES_SEARCHED = 10_000  # files, the newest ones, in which a name is looked for
 
 WorkQueue = Literal["leases", "purge", "test_files"]
 # What waits for the worker: in which states a row of each queue is, and since when it is due.
 _QUEUES = {
     "leases": (("pending",), files.c.lease_until),
-    "purge": (("gone", "deleted"), files.c.due_at),
+    "purge": (_WAIT_FOR_PURGE, files.c.due_at),
     "test_files": (("stored",), files.c.due_at),
 }
 
@@ -115,6 +132,36 @@ async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file
     return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (as below)
 
 
+async def find_life(connection: AsyncConnection, tenant_id: str, file_id: str) -> Life | None:
+    """Return how long a stored file is kept, and the hold on it; None if there is no such file."""
+    names = ("held_at", "held_by", "hold_reason")
+    query = (
+        select(
+            files.c.due_at,
+            files.c.created_at,
+            files.c.last_downloaded_at,
+            contexts.c.retention_days,
+            contexts.c.retention_starts,
+            *(files.c[name] for name in names),
+            *(contexts.c[name].label(f"context_{name}") for name in names),
+        )
+        .join(contexts, and_(contexts.c.tenant_id == files.c.tenant_id, contexts.c.context_id == files.c.context_id))
+        .where(*_stored(tenant_id, file_id))
+    )
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None
+    if row.held_at is not None:
+        return Life(None, Hold("file", row.held_at, row.held_by, row.hold_reason))
+    if row.context_held_at is not None:
+        return Life(None, Hold("context", row.context_held_at, row.context_held_by, row.context_hold_reason))
+    ends = [] if row.due_at is None else [row.due_at]
+    if row.retention_days is not None:
+        used_at = row.last_downloaded_at if row.retention_starts == "last_downloaded" else None
+        ends.append(max(row.created_at, used_at or row.created_at) + timedelta(days=row.retention_days))
+    return Life(min(ends, default=None), None)
+
+
 async def count_download(connection: AsyncConnection, tenant_id: str, file_id: str, at: datetime) -> FileRecord | None:
     """Count one issued download URL and return the file; None if there is none, or it is in quarantine."""
     statement = (
@@ -139,42 +186,122 @@ async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], le
 async def end_life(
     connection: AsyncConnection,
     tenant_id: str,
-    file_id: str,
+    file_ids: Collection[str],
     sources: Collection[str],
     target: str,
     *,
     purge_after: timedelta | None,
-) -> AnyRow | None:
-    """Move a file in one of `sources` to `target`, to be purged after `purge_after` (None: when its lease ends).
+    conditions: Collection[ColumnElement[bool]] = (),
+) -> Sequence[AnyRow]:
+    """Move those of the files that are in one of `sources` and meet the conditions to `target`.
 
-    Return what it reserved and what events tell of it, None if it is in another state, or not of `tenant_id`.
+    They are to be purged after `purge_after`, None: when their lease ends. Return what they reserved and what events
+    tell of them.
+    """
+    statement = (
+        update(files)
+        .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources), *conditions)
+        .values(
+            state=target,
+            lease_until=None,
+            due_at=files.c.lease_until if purge_after is None else now_plus(purge_after),
+            restored_due_at=files.c.due_at,
+            review_decision=None,
+            reviewed_by=None,
+            reviewed_at=None,
+        )
+        .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *_TOLD)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def is_free() -> ColumnElement[bool]:
+    """Return the condition that a file has no hold of its own."""
+    return files.c.held_at.is_(None)
+
+
+def is_in_free_context() -> ColumnElement[bool]:
+    """Return the condition that the context of a file has no hold."""
+    held = select(contexts.c.context_id).where(
+        contexts.c.tenant_id == files.c.tenant_id, contexts.c.held_at.is_not(None)
+    )
+    return files.c.context_id.not_in(held)
+
+
+def is_in_quarantine() -> ColumnElement[bool]:
+    """Return the condition that a file is in quarantine."""
+    return files.c.quarantined_at.is_not(None)
+
+
+def is_over(rule: RetentionRule) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that the time of a file is over by a rule."""
+    unused = or_(files.c.last_downloaded_at.is_(None), files.c.last_downloaded_at <= rule.since)
+    return [files.c.created_at <= rule.since, *([unused] if rule.retention_starts == "last_downloaded" else [])]
+
+
+async def release_quota(
+    connection: AsyncConnection,
+    tenant_id: str,
+    context_id: str,
+    size_bytes: int,
+    conditions: Collection[ColumnElement[bool]] = (),
+) -> bool:
+    """Free bytes of a context's quota; return whether the context meets the conditions."""
+    statement = (
+        update(contexts)
+        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id, *conditions)
+        .values(storage_used_bytes=contexts.c.storage_used_bytes - size_bytes)
+        .returning(contexts.c.context_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+def context_is_free(rules_version: int | None = None) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that a context has no hold, and that it has this version."""
+    conditions = [contexts.c.held_at.is_(None)]
+    return conditions if rules_version is None else [*conditions, contexts.c.rules_version == rules_version]
+
+
+async def release_plan(connection: AsyncConnection, tenant_id: str, month: str) -> None:
+    """Free one upload of the plan in `month`."""
+    await connection.execute(
+        update(plan_usage)
+        .where(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == month)
+        .values(uploads=plan_usage.c.uploads - 1)
+    )
+
+
+async def restore(
+    connection: AsyncConnection, tenant_id: str, file_id: str, sources: Collection[str], target: str
+) -> AnyRow | None:
+    """Move a file in one of `sources` to `target`, with the end of its life that it had before.
+
+    Return what events tell of it and its context, None if it is in another state.
     """
     statement = (
         update(files)
         .where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state.in_(sources))
-        .values(
-            state=target, lease_until=None, due_at=files.c.lease_until if purge_after is None else now_plus(purge_after)
-        )
-        .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *_TOLD)
+        .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None)
+        .returning(files.c.context_id, *_TOLD)
     )
     return (await connection.execute(statement)).one_or_none()
 
 
-async def release_quota(
-    connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int, *, plan_month: str | None
-) -> None:
-    """Free bytes of a context's quota, and one upload of the plan in `plan_month`, if it counted in one."""
-    await connection.execute(
+async def claim_quota(connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int) -> bool:
+    """Take bytes from a context's quota; return False if they do not fit."""
+    columns = contexts.c
+    room = cast(columns.storage_quota_mb, BigInteger) * BYTES_PER_MB
+    statement = (
         update(contexts)
-        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id)
-        .values(storage_used_bytes=contexts.c.storage_used_bytes - size_bytes)
-    )
-    if plan_month is not None:
-        await connection.execute(
-            update(plan_usage)
-            .where(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == plan_month)
-            .values(uploads=plan_usage.c.uploads - 1)
+        .where(
+            columns.tenant_id == tenant_id,
+            columns.context_id == context_id,
+            or_(columns.storage_quota_mb.is_(None), columns.storage_used_bytes + size_bytes <= room),
         )
+        .values(storage_used_bytes=columns.storage_used_bytes + size_bytes)
+        .returning(columns.context_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def release_token(connection: AsyncConnection, tenant_id: str, token_id: str) -> None:
@@ -208,6 +335,77 @@ async def switch_bucket(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
+# --- Legal holds
+
+
+async def set_hold(
+    connection: AsyncConnection, tenant_id: str, file_id: str, states: Collection[str], hold: Hold
+) -> bool:
+    """Hold a file that is in one of `states`, or replace its hold; return whether there is one."""
+    statement = (
+        update(files)
+        .where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state.in_(states))
+        .values(held_at=hold.held_at, held_by=hold.held_by, hold_reason=hold.reason)
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def clear_hold(connection: AsyncConnection, tenant_id: str, file_id: str, states: Collection[str]) -> bool | None:
+    """End the hold on a file that is in one of `states`.
+
+    Return whether it had one, None if there is no such file.
+    """
+    own = (files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state.in_(states))
+    statement = update(files).where(*own, files.c.held_at.is_not(None))
+    statement = statement.values(held_at=None, held_by=None, hold_reason=None)
+    if (await connection.execute(statement.returning(files.c.file_id))).one_or_none() is not None:
+        return True
+    found = (await connection.execute(select(files.c.file_id).where(*own))).one_or_none()
+    return None if found is None else False
+
+
+async def set_context_hold(connection: AsyncConnection, tenant_id: str, context_key: str, hold: Hold) -> bool:
+    """Hold all files of a context, or replace its hold; return whether there is such a context."""
+    statement = (
+        update(contexts)
+        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
+        .values(held_at=hold.held_at, held_by=hold.held_by, hold_reason=hold.reason)
+        .returning(contexts.c.context_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def clear_context_hold(connection: AsyncConnection, tenant_id: str, context_key: str) -> bool | None:
+    """End the hold on a context; return whether it had one, None if there is no such context.
+
+    The worker looks at once for files whose time is over.
+    """
+    own = (contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
+    due_at = case((contexts.c.retention_days.is_(None), None), else_=now())
+    statement = (
+        update(contexts)
+        .where(*own, contexts.c.held_at.is_not(None))
+        .values(held_at=None, held_by=None, hold_reason=None, retention_due_at=due_at, retention_after=None)
+        .returning(contexts.c.context_id)
+    )
+    if (await connection.execute(statement)).one_or_none() is not None:
+        return True
+    found = (await connection.execute(select(contexts.c.context_id).where(*own))).one_or_none()
+    return None if found is None else False
+
+
+async def is_held(connection: AsyncConnection, tenant_id: str, file_id: str, sources: Collection[str]) -> bool:
+    """Return whether a file in one of `sources` has a hold of its own."""
+    query = select(files.c.file_id).where(
+        files.c.tenant_id == tenant_id,
+        files.c.file_id == file_id,
+        files.c.state.in_(sources),
+        files.c.held_at.is_not(None),
+    )
+    return (await connection.execute(query)).one_or_none() is not None
+
+
 # --- What is due for the worker
 
 
@@ -220,32 +418,145 @@ async def expired_leases(connection: AsyncConnection, limit: int, *, failed: Col
 async def expired_test_files(
     connection: AsyncConnection, limit: int, *, failed: Collection[str] = ()
 ) -> Sequence[AnyRow]:
-    """Return tenant and id of stored files whose time is over, oldest first, without the `failed` ones.
+    """Return tenant and id of stored files whose time is over, oldest first, without held and `failed` ones.
 
     Only files of test keys have such a time.
     """
-    is_over = (files.c.state == "stored", files.c.due_at <= now(), files.c.file_id.not_in(failed))
+    is_context_held = exists().where(
+        contexts.c.tenant_id == files.c.tenant_id,
+        contexts.c.context_id == files.c.context_id,
+        contexts.c.held_at.is_not(None),
+    )
+    is_over = (
+        files.c.state == "stored",
+        files.c.due_at <= now(),
+        files.c.held_at.is_(None),
+        ~is_context_held,
+        files.c.file_id.not_in(failed),
+    )
     query = select(files.c.tenant_id, files.c.file_id).where(*is_over)
     return (await connection.execute(query.order_by(files.c.due_at).limit(limit))).all()
 
 
-async def claim_purges(connection: AsyncConnection, again_after: timedelta, limit: int) -> Sequence[AnyRow]:
-    """Claim files whose object is due to be deleted; those that are not purged are due again after `again_after`.
+async def lock_due_purges(connection: AsyncConnection, limit: int) -> Sequence[AnyRow]:
+    """Lock files whose object is due to be deleted, the longest due first, and return them with `held_at`.
 
-    Any number of workers may claim: each row goes to one of them.
+    Any number of workers may: each row goes to one of them.
     """
+    names = ("file_id", "tenant_id", "context_id", "storage_config_id", "object_key", "state", "held_at")
     due = (
-        select(files.c.file_id, files.c.tenant_id, files.c.storage_config_id, files.c.object_key)
+        select(*(files.c[name] for name in names))
         .where(_IS_DUE_TO_PURGE)
         .order_by(files.c.due_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    claimed = (await connection.execute(due)).all()
-    if claimed:
-        owned = [(row.tenant_id, row.file_id) for row in claimed]
-        await connection.execute(update(files).where(*rows_of(files, owned)).values(due_at=now_plus(again_after)))
-    return claimed
+    return (await connection.execute(due)).all()
+
+
+async def lock_held_contexts(
+    connection: AsyncConnection, owned: Collection[tuple[str, str]]
+) -> Collection[tuple[str, str]]:
+    """Return those of the contexts (each a tenant and an id) that are held; until the commit none of them changes."""
+    locked = (
+        select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.held_at)
+        .where(tuple_(contexts.c.tenant_id, contexts.c.context_id).in_(list(owned)))
+        .order_by(contexts.c.context_id)
+        .with_for_update(read=True)
+    )
+    rows = (await connection.execute(locked)).all()
+    return {(row.tenant_id, row.context_id) for row in rows if row.held_at is not None}
+
+
+async def put_off_purges(connection: AsyncConnection, owned: Collection[tuple[str, str]], until: timedelta) -> None:
+    """Let files (each a tenant and an id) be due to be purged again after `until`."""
+    await connection.execute(update(files).where(*rows_of(files, owned)).values(due_at=now_plus(until)))
+
+
+async def begin_purges(
+    connection: AsyncConnection,
+    owned: Collection[tuple[str, str]],
+    source: str,
+    target: str,
+    again_after: timedelta,
+) -> None:
+    """Move those of the files (each a tenant and an id) that are `source` to `target`.
+
+    All that are not purged are due again after `again_after`.
+    """
+    state = case((files.c.state == source, target), else_=files.c.state)
+    statement = update(files).where(*rows_of(files, owned)).values(state=state, due_at=now_plus(again_after))
+    await connection.execute(statement)
+
+
+async def claim_retention(connection: AsyncConnection, lease: timedelta) -> RetentionRule | None:
+    """Claim a context whose files are due to be looked through; another worker gets it again after the lease."""
+    columns = contexts.c
+    due = (
+        select(columns.tenant_id, columns.context_id)
+        .where(columns.retention_due_at <= now())
+        .order_by(columns.retention_due_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    found = (await connection.execute(due)).one_or_none()
+    if found is None:
+        return None
+    statement = (
+        update(contexts)
+        .where(columns.tenant_id == found.tenant_id, columns.context_id == found.context_id)
+        .values(retention_due_at=now_plus(lease))
+        .returning(*(columns[name] for name in RetentionRule.__slots__ if name in columns), now().label("present"))
+    )
+    return RetentionRule(**(await connection.execute(statement)).one()._mapping)  # noqa: SLF001  (as below)
+
+
+async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after: str, limit: int) -> DueFiles:
+    """Look through the next files of a context behind the id `after` that are old enough, at most `limit`.
+
+    Return those whose time is over and that have no hold of their own.
+    """
+    window = (
+        select(files.c.file_id)
+        .where(
+            files.c.tenant_id == rule.tenant_id,
+            files.c.context_key == rule.context_key,
+            IS_STORED,
+            files.c.file_id > after,
+            files.c.file_id < first_id("file", rule.since),
+        )
+        .order_by(files.c.file_id)
+        .limit(limit)
+        .subquery()
+    )
+    query = (
+        select(files.c.file_id, and_(is_free(), *is_over(rule)).label("is_due"))
+        .join(window, window.c.file_id == files.c.file_id)
+        .where(files.c.tenant_id == rule.tenant_id)
+        .order_by(files.c.file_id)
+    )
+    rows = (await connection.execute(query)).all()
+    last = rows[-1].file_id if len(rows) == limit else None
+    return DueFiles(tuple(row.file_id for row in rows if row.is_due), last)
+
+
+async def note_retention(
+    connection: AsyncConnection, rule: RetentionRule, after: str | None, pause: timedelta | None
+) -> None:
+    """Write up to which id a context was looked through, and after which pause that goes on; None: never.
+
+    A context whose retention was changed, or whose hold ended, meanwhile is left as that made it.
+    """
+    statement = (
+        update(contexts)
+        .where(
+            contexts.c.tenant_id == rule.tenant_id,
+            contexts.c.context_id == rule.context_id,
+            contexts.c.retention_due_at == rule.retention_due_at,
+        )
+        .values(retention_after=after, retention_due_at=None if pause is None else now_plus(pause))
+    )
+    await connection.execute(statement)
 
 
 async def load_waiting_times(connection: AsyncConnection, queue: WorkQueue, limit: int) -> Sequence[timedelta]:
@@ -280,18 +591,25 @@ async def find_stale_verdicts(
     return [FileRecord(**{name: getattr(row, name) for name in shown}) for row in found[:limit]]
 
 
+async def find_asked_rescans(connection: AsyncConnection, limit: int) -> list[FileRecord]:
+    """Return files in quarantine that a reviewer wants to be scanned, those who wait longest first."""
+    asked = (files.c.quarantined_at.is_not(None), files.c.rescan_at <= now(), files.c.state == "stored")
+    query = select(*_SHOWN).where(*asked).order_by(files.c.rescan_at).limit(limit)
+    return [_record(row) for row in (await connection.execute(query)).all()]
+
+
 async def claim_rescan(
     connection: AsyncConnection, tenant_id: str, file_id: str, engine: str, lease: timedelta
 ) -> bool:
-    """Claim a stored file for a scan by `engine`; return whether it was neither claimed nor scanned meanwhile."""
+    """Claim a stored file for a scan by `engine`; return whether it was neither claimed nor scanned meanwhile.
+
+    A file in quarantine is claimed if a reviewer wants it to be scanned, whatever scanned it last.
+    """
+    is_stale = and_(files.c.scanned_with != engine, *_may_be_rescanned())
+    is_asked = and_(files.c.quarantined_at.is_not(None), files.c.rescan_at <= now())
     statement = (
         update(files)
-        .where(
-            files.c.tenant_id == tenant_id,
-            files.c.file_id == file_id,
-            files.c.scanned_with != engine,
-            *_may_be_rescanned(),
-        )
+        .where(*_stored(tenant_id, file_id), or_(is_stale, is_asked))
         .values(rescan_at=now_plus(lease))
         .returning(files.c.file_id)
     )
@@ -313,21 +631,29 @@ async def write_verdict(
     *,
     again_after: timedelta | None,
     threat: str | None,
+    is_clean: bool,
 ) -> AnyRow | None:
     """Write the verdict of a later scan.
 
     Return the file with `quarantined_at`, which is not None if it is in quarantine; None if it is no longer stored.
     """
-    # The threat outlives a release from quarantine, which is for this threat alone.
-    quarantined_at = case((files.c.threat == threat, files.c.quarantined_at), else_=at)
-    mark = {} if threat is None else {"quarantined_at": quarantined_at, "threat": threat}
+    mark: dict[str, ColumnElement[Any] | str | None] = {}
+    if threat is not None:
+        # The threat outlives a release from quarantine, which is for this threat alone.
+        is_known = or_(is_in_quarantine(), files.c.threat == threat)
+        mark = {"quarantined_at": case((is_known, files.c.quarantined_at), else_=at), "threat": threat}
+    elif is_clean:
+        mark = {"threat": case((is_in_quarantine(), None), else_=files.c.threat)}
     statement = (
         update(files)
         .where(*_stored(tenant_id, file_id))
         .values(
             scanned_with=engine,
             scanned_at=at,
-            rescan_at=None if again_after is None else now_plus(again_after),
+            # In quarantine it would be a reviewer's wish.
+            rescan_at=None
+            if again_after is None or threat is not None
+            else case((is_in_quarantine(), None), else_=now_plus(again_after)),
             **mark,
         )
         .returning(files.c.quarantined_at, files.c.download_count, *_TOLD)
@@ -341,28 +667,53 @@ async def find_tenant(connection: AsyncConnection, file_id: str) -> str | None:
     return (await connection.execute(query)).scalar_one_or_none()
 
 
-async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
-    """Take a file out of quarantine; return whether it was in quarantine."""
+async def lock_quarantined(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
+    """Lock a file in quarantine and return what the first of two reviewers decided; None if it is not in quarantine."""
+    columns = (files.c.review_decision, files.c.reviewed_by)
+    query = select(*columns).where(*_stored(tenant_id, file_id), is_in_quarantine())
+    return (await connection.execute(query.with_for_update())).one_or_none()
+
+
+async def note_review(connection: AsyncConnection, tenant_id: str, file_id: str, review: Review) -> None:
+    """Write what the first of two reviewers decided on a file in quarantine."""
+    values = {name: getattr(review, name) for name in Review.__slots__}
+    await connection.execute(update(files).where(*_stored(tenant_id, file_id)).values(values))
+
+
+async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
+    """Take a file out of quarantine; return what events tell of it, None if it was not in quarantine."""
     statement = (
         update(files)
-        .where(*_stored(tenant_id, file_id), files.c.quarantined_at.is_not(None))
-        .values(quarantined_at=None)
+        .where(*_stored(tenant_id, file_id), is_in_quarantine())
+        .values(quarantined_at=None, rescan_at=None, review_decision=None, reviewed_by=None, reviewed_at=None)
+        .returning(*_TOLD)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def ask_rescan(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
+    """Let the worker scan a file in quarantine; return whether it is in quarantine."""
+    statement = (
+        update(files)
+        .where(*_stored(tenant_id, file_id), is_in_quarantine())
+        .values(rescan_at=now())
         .returning(files.c.file_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def list_quarantined(
-    connection: AsyncConnection, tenant_id: str | None, after: str, limit: int
+    connection: AsyncConnection, tenant_id: str | None, context_key: str | None, after: str, limit: int
 ) -> list[Quarantined]:
-    """Return files in quarantine, of one tenant or of all, whose id comes after `after`, in the order of ids."""
-    conditions: list[ColumnElement[bool]] = [
-        files.c.quarantined_at.is_not(None),
-        files.c.state == "stored",
-        files.c.file_id > after,
-    ]
+    """Return files in quarantine whose id comes after `after`, in the order of ids.
+
+    They are of one tenant or of all, and of one context or of all.
+    """
+    conditions: list[ColumnElement[bool]] = [is_in_quarantine(), files.c.state == "stored", files.c.file_id > after]
     if tenant_id is not None:
         conditions.append(files.c.tenant_id == tenant_id)
+    if context_key is not None:
+        conditions.append(files.c.context_key == context_key)
     query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
     return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (as below)
 

@@ -1,9 +1,9 @@
-"""What may be done with stored files: list, read, link, open, delete, and release from quarantine.
+"""What may be done with stored files: list, read, link, open, delete, restore, hold, and review in quarantine.
 
 How a file comes in is in `uploads`.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -18,7 +18,7 @@ from sluice.errors import Invalid, NotFound, ServiceUnavailable
 from sluice.files import lifecycle, repository
 from sluice.files import search as file_search
 from sluice.files.links import LinkSigner
-from sluice.files.record import FileFilter, FileOrder, FileRecord, Quarantined
+from sluice.files.record import FileFilter, FileOrder, FileRecord, Life, Quarantined, ReviewDecision
 from sluice.files.search import FoundFiles
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.failpoints import failpoint
@@ -167,13 +167,57 @@ class Files:
         return file, await self._store_of(file)
 
     async def delete(self, by: AuditAction, file_id: str) -> None:
-        """Hide the file at once; its object is purged later. Raise `NotFound`."""
+        """Hide the file at once; its object is purged later. Raise `NotFound` or `FileHeld`."""
         async with self._database.transaction(by.tenant_id) as connection:
-            if not await lifecycle.delete(connection, by.tenant_id, file_id, self._purge_after):
+            if not await lifecycle.delete(connection, by, file_id, self._clock(), self._purge_after):
                 raise NotFound
-            await append(connection, by, file_id, self._clock())
             failpoint("delete.open")
         failpoint("delete.done")
+
+    async def restore(self, by: AuditAction, file_id: str) -> None:
+        """Make a deleted file visible again; one that is stored stays as it is. Raise `NotFound` or `NoRoomToRestore`.
+
+        A file that was refused in quarantine is in quarantine again.
+        """
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.restore(connection, by, file_id, self._clock()):
+                if not await repository.is_stored(connection, by.tenant_id, file_id):
+                    raise NotFound
+                return
+            failpoint("restore.open")
+        failpoint("restore.done")
+
+    async def life_of(self, tenant_id: str, file_id: str) -> Life:
+        """Return how long a file is kept, and the hold on it. Raise `NotFound`."""
+        async with self._database.reading(tenant_id) as connection:
+            life = await repository.find_life(connection, tenant_id, file_id)
+        if life is None:
+            raise NotFound
+        return life
+
+    async def hold(self, by: AuditAction, file_id: str, reason: str) -> None:
+        """Put a legal hold on a file, stored or deleted, or replace it: nothing deletes or purges it. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.hold(connection, by, file_id, reason, self._clock()):
+                raise NotFound
+
+    async def unhold(self, by: AuditAction, file_id: str) -> None:
+        """End the hold on a file; without one nothing changes. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.unhold(connection, by, file_id, self._clock()):
+                raise NotFound
+
+    async def hold_context(self, by: AuditAction, context_key: str, reason: str) -> None:
+        """Put a legal hold on all files of a context, those to come too, or replace it. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.hold_context(connection, by, context_key, reason, self._clock()):
+                raise NotFound
+
+    async def unhold_context(self, by: AuditAction, context_key: str) -> None:
+        """End the hold on a context; its files may have holds of their own. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.unhold_context(connection, by, context_key, self._clock()):
+                raise NotFound
 
     async def _store_of(self, file: FileRecord) -> ObjectStore:
         bucket = await self._buckets.for_file(file.tenant_id, file.storage_config_id)
@@ -194,34 +238,77 @@ def _texts(wanted: FileFilter) -> tuple[str | None, ...]:
 
 
 class Quarantine:
-    """The files in quarantine of all tenants, for an operator. Files are put there by `worker.jobs.rescans`."""
+    """The files in quarantine of all tenants, for reviewers and operators.
 
-    def __init__(self, database: Database) -> None:
+    Uploads and `worker.jobs.rescans` put them there. With `two_persons`, two have to decide the same.
+    """
+
+    def __init__(
+        self, database: Database, *, purge_after: timedelta, two_persons: bool, clock: Clock = utc_now
+    ) -> None:
         self._database = database
+        self._purge_after = purge_after
+        self._two_persons = two_persons
+        self._clock = clock
 
     async def files(self, tenant_id: str | None) -> AsyncIterator[Quarantined]:
         """Yield the files of a tenant, or of all, in the order in which they were uploaded."""
         after = ""
         while True:
             async with self._database.reading(ALL_TENANTS if tenant_id is None else tenant_id) as connection:
-                found = await repository.list_quarantined(connection, tenant_id, after, _BATCH)
+                found = await repository.list_quarantined(connection, tenant_id, None, after, _BATCH)
             for file in found:
                 yield file
             if len(found) < _BATCH:
                 return
             after = found[-1].file_id
 
-    async def release(self, file_id: str, action_of: Callable[[str], AuditAction]) -> str:
-        """Make a file available again, and return its tenant. Raise `NotFound` if it is not in quarantine.
+    async def list_some(
+        self, tenant_id: str, context_key: str | None, after: str | None, limit: int
+    ) -> Sequence[Quarantined]:
+        """Return files whose id comes after `after`, of one context or of all, the oldest uploads first."""
+        if not is_plain(f"{context_key}{after}"):
+            return ()
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.list_quarantined(connection, tenant_id, context_key, after or "", limit)
 
-        `action_of` returns the audit action for that tenant. The file is scanned again like all others: another
-        threat puts it back into quarantine, the same one is accepted from now on.
-        """
+    async def tenant_of(self, file_id: str) -> str:
+        """Return the tenant of a file, for an operator, who names the file alone. Raise `NotFound`."""
         if not is_plain(file_id):  # PostgreSQL refuses some texts
             raise NotFound
-        async with self._database.transaction(ALL_TENANTS) as connection:
-            tenant_id = await lifecycle.release_from_quarantine(connection, file_id)
-            if tenant_id is None:
-                raise NotFound
-            await append(connection, action_of(tenant_id), file_id, utc_now())
+        async with self._database.reading(ALL_TENANTS) as connection:
+            tenant_id = await repository.find_tenant(connection, file_id)
+        if tenant_id is None:
+            raise NotFound
         return tenant_id
+
+    async def review(
+        self, by: AuditAction, file_id: str, decision: ReviewDecision, comment: str
+    ) -> lifecycle.ReviewOutcome:
+        """Release a file, which is then available again, or refuse it, which deletes it.
+
+        A released file is scanned again like all others: another threat puts it back into quarantine, the same one is
+        accepted from now on. Raise `NotFound` if it is not in quarantine, `FileHeld` or `SecondReviewerNeeded`.
+        """
+        async with self._database.transaction(by.tenant_id) as connection:
+            outcome = await lifecycle.review(
+                connection,
+                by,
+                file_id,
+                decision,
+                comment=comment,
+                at=self._clock(),
+                purge_after=self._purge_after,
+                two_persons=self._two_persons,
+            )
+            if outcome is None:
+                raise NotFound
+            failpoint("review.open")
+        failpoint("review.done")
+        return outcome
+
+    async def ask_rescan(self, by: AuditAction, file_id: str, comment: str) -> None:
+        """Let the worker scan a file again; it stays in quarantine. Raise `NotFound` if it is not there."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            if not await lifecycle.ask_rescan(connection, by, file_id, comment, self._clock()):
+                raise NotFound

@@ -19,7 +19,7 @@ from sluice.access import Principal
 from sluice.buckets import Bucket
 from sluice.buckets.repository import bucket_of
 from sluice.contexts.context import BYTES_PER_MB
-from sluice.contexts.repository import context_of
+from sluice.contexts.repository import UNUSED_BY_UPLOADS, context_of
 from sluice.db.database import Database
 from sluice.db.schema import (
     IS_STORED,
@@ -45,7 +45,7 @@ from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
 from sluice.uploads.reasons import WORDS
 from sluice.uploads.values import Attempt, ContextSnapshot, Decision, PendingFile, Rejection, Rules, Usage
 
-_CONTEXT_COLUMNS: Final = tuple(contexts.c.keys())
+_CONTEXT_COLUMNS: Final = tuple(column.name for column in contexts.c if column.name not in UNUSED_BY_UPLOADS)
 _SNAPSHOT: Final = Statement(
     postgres=sql_postgres.SNAPSHOT,
     sqlite=[sql_sqlite.SNAPSHOT],

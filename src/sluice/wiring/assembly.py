@@ -186,6 +186,7 @@ async def run_worker(
         keep_decisions=timedelta(days=settings.decision_days),
         keep_audit=timedelta(days=settings.audit_days),
         free_uploads_per_month=settings.free_uploads_per_month,
+        purge_after=timedelta(days=settings.purge_after_days),
     )
     stale_parts = StalePartsSweep(
         services.buckets, services.stores, older_than=timedelta(hours=settings.stale_parts_hours)
@@ -239,6 +240,15 @@ async def _rescan(
         log.error("rescans_off", why=str(fault))
     except Exception:  # noqa: BLE001  (a scanner that fails must not end the other jobs)
         log.exception("worker_job_failed", job="rescans")
+
+
+def make_quarantine(settings: Settings, database: Database) -> Quarantine:
+    """Return the files in quarantine, for reviewers and operators."""
+    return Quarantine(
+        database,
+        purge_after=timedelta(days=settings.purge_after_days),
+        two_persons=settings.review_two_persons,
+    )
 
 
 def _arm_failpoint(settings: Settings) -> None:
@@ -306,7 +316,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
             ResumableLimits(timedelta(hours=settings.resumable_hours), settings.resumable_mb * 1024 * 1024),
         ),
         events=EventFeed(database),
-        quarantine=Quarantine(database),
+        quarantine=make_quarantine(settings, database),
         sessions=Sessions(database),
         webhooks=Webhooks(database, keyring, settings.webhook_hosts),
         keyring=keyring,

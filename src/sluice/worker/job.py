@@ -24,6 +24,7 @@ class JobContext:
     keep_decisions: timedelta
     keep_audit: timedelta
     free_uploads_per_month: int
+    purge_after: timedelta
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from sluice.observe.metrics import WORKER_DONE, WORKER_DUE, WORKER_OLDEST, WORKE
 from sluice.observe.stages import swept
 from sluice.worker.job import JobContext, error_boundary, wait_for_stop
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
-from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
+from sluice.worker.jobs.expiry import expire_by_retention, expire_test_files, fence_expired_leases
 from sluice.worker.jobs.housekeeping import fold_counts, number_events, sweep_leftovers
 from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting
 from sluice.worker.jobs.purge import purge_objects
@@ -42,6 +42,7 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
     {
         "fence_expired_leases": fence_expired_leases,
         "expire_test_files": expire_test_files,
+        "expire_by_retention": expire_by_retention,
         "purge_objects": purge_objects,
         "end_resumable_uploads": end_resumable_uploads,
         "sweep_leftovers": sweep_leftovers,

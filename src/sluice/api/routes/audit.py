@@ -10,7 +10,7 @@ from sluice import errors
 from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
-from sluice.api.schemas.envelope import PagedEnvelope, ResponseBody, pagination_of
+from sluice.api.schemas.envelope import PagedEnvelope, ResponseBody, is_none, pagination_of
 
 router = APIRouter(prefix="/api/v1/audit", tags=["Audit trail"], route_class=GuardedRoute)
 
@@ -23,11 +23,16 @@ class AuditItem(ResponseBody):
     target: str | None = Field(description="The id that it was done to, null where a refused request named none.")
     actor_id: str = Field(description="API key ID or user ID.")
     actor_name: str = Field(description="Name of that key or user, as it was then.")
-    via: Literal["api_key", "jwt", "command", "console"] = Field(description="How the actor came in.")
+    via: Literal["api_key", "jwt", "command", "console", "worker"] = Field(
+        description="How the actor came in; `worker`: the service did it by itself."
+    )
     outcome: Literal["done", "refused"] = Field(description="Whether it was done, or refused for want of a scope.")
     error: str | None = Field(description="Code of the refusal, null when it was done.")
     request_id: str | None = Field(description="`Request-Id` of the request.")
     created_at: datetime = Field(description="When.")
+    reason: str | None = Field(
+        None, exclude_if=is_none, description="Why, in the words of the actor: of holds and reviews."
+    )
 
 
 @router.get("", responses=responses(*SCOPED, errors.Invalid))

@@ -10,6 +10,7 @@ from sluice.api.parameters import WARNS_OF_UNKNOWN, ByCaller, Caller, PageParame
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api.schemas.holds import ContextHold, SetHold
 from sluice.api.schemas.replays import ReplayOut, ReplayRequest
 from sluice.kit.clock import utc_now
 from sluice.uploads.values import Rules
@@ -21,7 +22,7 @@ router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_clas
 async def create_context(body: CreateContext, by: ByCaller, services: Services) -> Envelope[ContextOut]:
     """Create a context: a named set of rules that files are uploaded into."""
     context = await services.contexts.create(by, body.draft())
-    return Envelope(message="Context created", data=ContextOut.model_validate(context))
+    return Envelope(message="Context created", data=ContextOut.of(context))
 
 
 @router.get(
@@ -45,7 +46,7 @@ async def list_contexts(
 async def get_context(context_key: str, principal: Caller, services: Services) -> Envelope[ContextOut]:
     """Read one context."""
     context = await services.contexts.get(principal.tenant_id, context_key)
-    return Envelope(message="Context found", data=ContextOut.model_validate(context))
+    return Envelope(message="Context found", data=ContextOut.of(context))
 
 
 @router.patch("/{context_key}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketInactive))
@@ -54,7 +55,21 @@ async def update_context(
 ) -> Envelope[ContextOut]:
     """Change fields of a context; those not sent stay as they are."""
     context = await services.contexts.change(by, context_key, body.changes())
-    return Envelope(message="Context updated", data=ContextOut.model_validate(context))
+    return Envelope(message="Context updated", data=ContextOut.of(context))
+
+
+@router.put("/{context_key}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))
+async def hold_context(context_key: str, body: SetHold, by: ByCaller, services: Services) -> Envelope[ContextHold]:
+    """Put a legal hold on all files of a context, those to come too, or change the reason of its hold."""
+    await services.files.hold_context(by, context_key, body.reason)
+    return Envelope(message="Context held", data=ContextHold(context_key=context_key, held=True))
+
+
+@router.delete("/{context_key}/hold", responses=responses(*SCOPED, errors.NotFound))
+async def end_context_hold(context_key: str, by: ByCaller, services: Services) -> Envelope[ContextHold]:
+    """End the legal hold on a context. Holds of single files stay."""
+    await services.files.unhold_context(by, context_key)
+    return Envelope(message="Context hold ended", data=ContextHold(context_key=context_key, held=False))
 
 
 @router.post("/{context_key}/replay", responses=responses(*SCOPED, *BODY, errors.NotFound))

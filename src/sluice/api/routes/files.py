@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from sluice import errors
-from sluice.api.documented import SCOPED, responses, with_headers
+from sluice.api.documented import BODY, SCOPED, responses, with_headers
 from sluice.api.parameters import (
     DIGITS,
     METADATA,
@@ -19,10 +19,11 @@ from sluice.api.parameters import (
 )
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
-from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata
+from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata, FileRestored
+from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
 from sluice.errors import Invalid
-from sluice.files import FileFilter, FileRecord
+from sluice.files import FileFilter, FileRecord, Life
 from sluice.files.record import FileOrder, FileStatus
 from sluice.files.service import MOST_SEARCHED
 
@@ -152,17 +153,39 @@ async def get_download_url(
 async def get_file_metadata(file_id: str, principal: Caller, services: Services) -> Envelope[FileMetadata]:
     """Read what is known of one file."""
     file = await services.files.get(principal.tenant_id, file_id)
-    return Envelope(message="File metadata found", data=_metadata(file))
+    life = await services.files.life_of(principal.tenant_id, file_id)
+    return Envelope(message="File metadata found", data=_metadata(file, life))
 
 
-@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound))
+@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.FileHeld))
 async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileDeleted]:
     """Delete a file: hidden at once, its object removed later."""
     await services.files.delete(by, file_id)
     return Envelope(message="File deleted", data=FileDeleted(file_id=file_id))
 
 
-def _metadata(file: FileRecord) -> FileMetadata:
+@router.post("/{file_id}/restore", responses=responses(*SCOPED, errors.NotFound, errors.NoRoomToRestore))
+async def restore_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileRestored]:
+    """Restore a deleted file, until its object is purged. Its bytes count in the quota again."""
+    await services.files.restore(by, file_id)
+    return Envelope(message="File restored", data=FileRestored(file_id=file_id))
+
+
+@router.put("/{file_id}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))
+async def hold_file(file_id: str, body: SetHold, by: ByCaller, services: Services) -> Envelope[FileHold]:
+    """Put a legal hold on a file, stored or deleted, or change the reason of its hold: nothing deletes or purges it."""
+    await services.files.hold(by, file_id, body.reason)
+    return Envelope(message="File held", data=FileHold(file_id=file_id, held=True))
+
+
+@router.delete("/{file_id}/hold", responses=responses(*SCOPED, errors.NotFound))
+async def end_file_hold(file_id: str, by: ByCaller, services: Services) -> Envelope[FileHold]:
+    """End the legal hold on a file. A hold on its context stays."""
+    await services.files.unhold(by, file_id)
+    return Envelope(message="File hold ended", data=FileHold(file_id=file_id, held=False))
+
+
+def _metadata(file: FileRecord, life: Life) -> FileMetadata:
     return FileMetadata(
         file_id=file.file_id,
         original_filename=file.original_filename,
@@ -173,4 +196,6 @@ def _metadata(file: FileRecord) -> FileMetadata:
         metadata=dict(file.metadata),
         download_count=file.download_count,
         last_downloaded_at=file.last_downloaded_at,
+        expires_at=life.expires_at,
+        hold=None if life.hold is None else HoldOut.model_validate(life.hold),
     )

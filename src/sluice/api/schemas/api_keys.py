@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, UpdateBody
 
-ScopeName = Literal["upload", "download", "metadata", "delete", "admin"]
+ScopeName = Literal["upload", "download", "metadata", "delete", "review", "admin"]
 Status = Literal["active", "disabled", "revoked"]
 Name = Annotated[str, Field(min_length=1, max_length=255, examples=["intake form"]), PLAIN]
 Scopes = Annotated[list[ScopeName], Field(min_length=1, max_length=20, examples=[["upload", "metadata"]])]

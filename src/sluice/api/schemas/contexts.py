@@ -1,12 +1,22 @@
 """Bodies of the file context endpoints."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from sluice.api.schemas.envelope import PLAIN, PLAIN_LINES, Metadata, RequestBody, ResponseBody, UpdateBody
-from sluice.contexts import RateLimit
+from sluice.api.schemas.envelope import (
+    PLAIN,
+    PLAIN_LINES,
+    Metadata,
+    RequestBody,
+    ResponseBody,
+    UpdateBody,
+    is_none,
+)
+from sluice.api.schemas.holds import HoldOut
+from sluice.contexts import Context, RateLimit
+from sluice.contexts.context import RetentionStart
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
@@ -36,6 +46,13 @@ DisplayName = Annotated[str, Field(min_length=1, max_length=255, examples=["Clai
 Description = Annotated[str, Field(max_length=1000), PLAIN_LINES]
 MaxFileSize = Annotated[int, Field(ge=1, le=500, description="Megabytes of 1,048,576 bytes.")]
 Quota = Annotated[int, Field(ge=1, le=10_485_760, description="Megabytes of 1,048,576 bytes; null is unlimited.")]
+RetentionDays = Annotated[
+    int, Field(ge=1, le=36_500, description="Days after which files are deleted; null keeps them for ever.")
+]
+_RETENTION_STARTS: Final = (
+    "From when the days count: `stored`, when the file was uploaded, or `last_downloaded`, when a download URL was last "
+    "handed out, or else the upload."
+)
 BucketId = Annotated[
     str, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket."), PLAIN
 ]
@@ -87,6 +104,8 @@ class CreateContext(RequestBody):
     storage_config_id: BucketId | None = None
     check_modes: CheckModes | None = Field(None, description=_CHECK_MODES)
     policies: Policies | None = Field(None, description=_POLICIES)
+    retention_days: RetentionDays | None = None
+    retention_starts: RetentionStart = Field("stored", description=_RETENTION_STARTS)
 
     def draft(self) -> Draft:
         """Return the context with its defaults filled in."""
@@ -106,6 +125,8 @@ class CreateContext(RequestBody):
             storage_config_id=self.storage_config_id or None,
             check_modes=self.check_modes or ALL_ENFORCED,
             policies=self.policies or NO_POLICIES,
+            retention_days=self.retention_days,
+            retention_starts=self.retention_starts,
         )
 
 
@@ -145,6 +166,8 @@ class UpdateContext(RuleChanges):
         None, description="An empty string or null resets to the tenant's default bucket."
     )
     status: Literal["active", "inactive"] = "active"
+    retention_days: RetentionDays | None = None
+    retention_starts: RetentionStart = Field("stored", description=_RETENTION_STARTS)
 
     def changes(self) -> Mapping[str, Any]:
         """Return the fields that were sent, as the service takes them."""
@@ -196,6 +219,27 @@ class ContextOut(ContextItem):
     policies: Policies = Field(
         description=f"{_POLICIES} Left out if there are none.", exclude_if=lambda policies: policies == NO_POLICIES
     )
+    retention_days: int | None = Field(
+        None, exclude_if=is_none, description="Days after which files are deleted. Left out if they are kept for ever."
+    )
+    retention_starts: RetentionStart | None = Field(
+        None, exclude_if=is_none, description=f"{_RETENTION_STARTS} Left out without `retention_days`."
+    )
+    hold: HoldOut | None = Field(
+        None, exclude_if=is_none, description="The legal hold on all files of the context. Left out if there is none."
+    )
+
+    @classmethod
+    def of(cls, context: Context) -> Self:
+        """Return the context as it is shown."""
+        shown = cls.model_validate(context)
+        if context.retention_days is None:
+            shown.retention_starts = None
+        if context.held_at is not None:
+            shown.hold = HoldOut(
+                on="context", held_at=context.held_at, held_by=context.held_by or "", reason=context.hold_reason or ""
+            )
+        return shown
 
 
 def _rate(sent: UploadRateLimit | None) -> RateLimit | None:

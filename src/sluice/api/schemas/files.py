@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field
 
 from sluice.api.schemas.envelope import Metadata, ResponseBody, is_none
+from sluice.api.schemas.holds import HoldOut
 from sluice.uploads.values import Stored
 
 
@@ -71,6 +72,14 @@ class FileMetadata(Uploaded):
     checksum: str
     download_count: int
     last_downloaded_at: datetime | None
+    expires_at: datetime | None = Field(
+        None,
+        exclude_if=is_none,
+        description="When the worker deletes the file, UTC. Left out if it is kept for ever, or held.",
+    )
+    hold: HoldOut | None = Field(
+        None, exclude_if=is_none, description="The legal hold on the file. Left out if there is none."
+    )
 
 
 class DownloadUrl(ResponseBody):
@@ -88,6 +97,13 @@ class FileDeleted(ResponseBody):
 
     file_id: str
     deleted: Literal[True] = True
+
+
+class FileRestored(ResponseBody):
+    """A deleted file is stored again."""
+
+    file_id: str
+    restored: Literal[True] = True
 
 
 UPLOAD_BODY: Final[dict[str, Any]] = {

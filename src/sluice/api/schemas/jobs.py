@@ -112,7 +112,7 @@ class JobOut(ResponseBody):
     )
     total: int | None = Field(description="How many files it is about; null: so many that nobody has counted.")
     done: int = Field(description="Files that were changed so far.")
-    skipped: int = Field(description="Files that could not be changed: unknown, or deleted in the meantime.")
+    skipped: int = Field(description="Files that could not be changed: unknown, held, or deleted in the meantime.")
     error: str | None = Field(description="Why it failed, null otherwise.")
     params: dict[str, Any] = Field(description="What was asked for.")
     created_by: str = Field(description="API key ID or user ID.")

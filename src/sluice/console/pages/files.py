@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from sluice.access import Scope
 from sluice.api.schemas.reports import full_report
 from sluice.console.visit import HEADERS, Visit, redirect
-from sluice.errors import Invalid, NotFound
+from sluice.errors import FileHeld, Invalid, NotFound
 from sluice.files import FileFilter, FileRecord
 from sluice.kit.paging import PageRequest, SliceRequest
 
@@ -144,6 +144,6 @@ async def delete(visit: Visit) -> Response:
         try:
             await visit.services.files.delete(visit.by("file.deleted"), file_id)
             deleted += 1
-        except NotFound:  # somebody else was faster
+        except (NotFound, FileHeld):  # somebody else was faster, or holds it
             continue
     return redirect(f"/console/files?notice={quote(f'deleted-{deleted}')}")

@@ -5,9 +5,11 @@ from typing import Final
 from starlette.responses import Response
 
 from sluice.console.visit import Visit, redirect
-from sluice.errors import NotFound
+from sluice.errors import Invalid, NotFound
+from sluice.kit.text import is_plain
 
 _MOST_SHOWN: Final = 200
+_COMMENT_MAX: Final = 1000
 
 
 async def show_list(visit: Visit) -> Response:
@@ -21,12 +23,15 @@ async def show_list(visit: Visit) -> Response:
 
 
 async def release(visit: Visit) -> Response:
-    """Make a file available again; before that, ask."""
+    """Make a file available again; before that, ask, and for a comment."""
     file_id = visit.request.path_params["file_id"]
     mark = await visit.services.files.quarantine_of(visit.tenant_id, file_id)
-    if mark is None:  # also one of another tenant, which the release itself would not notice
+    if mark is None:
         raise NotFound
     if visit.sent("sure") != "yes":
         return visit.page("quarantine/release.html", file=mark)
-    await visit.services.quarantine.release(file_id, lambda _tenant_id: visit.by("file.released"))
+    comment = visit.sent("comment")
+    if not comment or len(comment) > _COMMENT_MAX or not is_plain(comment, lines=True):
+        raise Invalid(f"comment: expected 1 to {_COMMENT_MAX} characters that say why")
+    await visit.services.quarantine.review(visit.by("file.released"), file_id, "release", comment)
     return redirect("/console/quarantine")

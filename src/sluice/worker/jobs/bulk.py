@@ -12,7 +12,6 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from sluice.audit.repository import append
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
@@ -111,11 +110,8 @@ class BulkJobs:
                 position = None
             elif len(file_ids) < len(found):
                 position = file_ids[-1]
-        by, done = job.by("file.deleted"), 0
-        for file_id in file_ids:
-            if await lifecycle.delete(connection, job.tenant_id, file_id, self._purge_after):
-                await append(connection, by, file_id, self._clock())
-                done += 1
+        by = job.by("file.deleted")
+        done = await lifecycle.delete_all(connection, by, file_ids, self._clock(), self._purge_after)
         return Step(done, len(file_ids) - done, position)
 
 

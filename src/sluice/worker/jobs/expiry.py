@@ -1,20 +1,33 @@
-"""Files whose time is over: uploads whose lease ran out, and files of test keys.
+"""Files whose time is over: uploads whose lease ran out, files of test keys, and those that their context keeps no more.
 
 Their objects become due to be purged.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import AnyRow
+from sluice.errors import FileHeld
 from sluice.files import lifecycle, repository
+from sluice.files.record import RetentionRule
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.worker.job import JobContext, error_boundary
 
 _BATCH: Final = 100
 _MAX_FAILED: Final = 1000  # then the next round goes on
+# Of files by the retention of their context: so many are looked at in one query, and so many of these queries are made
+# for one context before the others have their turn.
+_WINDOW: Final = 500
+_WINDOWS: Final = 10
+# How long a context is left to the worker that looks it through.
+_RETENTION_LEASE: Final = timedelta(minutes=1)
+# A context is looked through again after this part of its days, at the latest after an hour.
+_PART_OF_DAYS: Final = 100
+_LOOK_AGAIN: Final = timedelta(hours=1)
 
 
 async def fence_expired_leases(context: JobContext) -> int:
@@ -42,10 +55,56 @@ async def expire_test_files(context: JobContext) -> int:
             return await repository.expired_test_files(connection, _BATCH, failed=failed)
 
     async def expire(row: AnyRow) -> None:
-        async with context.database.transaction(row.tenant_id) as connection:
-            await lifecycle.expire(connection, row.tenant_id, row.file_id)
+        # A hold that came meanwhile is no error, and the file is not listed again.
+        with suppress(FileHeld):
+            async with context.database.transaction(row.tenant_id) as connection:
+                await lifecycle.expire(connection, row.tenant_id, row.file_id)
 
     return await _end_each("expire_test_files", load, expire)
+
+
+async def expire_by_retention(context: JobContext) -> int:
+    """Delete files that their contexts keep no more, some thousands of one context; return how many were looked at.
+
+    Which files are due is computed from the rule when the context is looked through, so a change of the rule needs no
+    change of any file, and takes effect at once.
+    """
+    async with context.database.transaction(ALL_TENANTS) as connection:
+        rule = await repository.claim_retention(connection, _RETENTION_LEASE)
+    if rule is None:
+        return 0
+    if rule.retention_days is None or rule.held_at is not None:  # a change of either lets the worker look again
+        async with context.database.transaction(rule.tenant_id) as connection:
+            await repository.note_retention(connection, rule, None, None)
+        return 1
+    after: str | None = rule.retention_after or ""
+    deleted = 0
+    try:
+        for _ in range(_WINDOWS):
+            if after is None:
+                break
+            async with context.database.reading(rule.tenant_id) as connection:
+                due = await repository.find_due_files(connection, rule, after, _WINDOW)
+            if due.file_ids:
+                deleted += await _expire_all(context, rule, due.file_ids)
+            after = due.last
+    except lifecycle.RuleChanged:
+        return 1
+    look_again = min(timedelta(days=rule.retention_days) / _PART_OF_DAYS, _LOOK_AGAIN)
+    async with context.database.transaction(rule.tenant_id) as connection:
+        pause = timedelta(0) if after is not None else look_again
+        await repository.note_retention(connection, rule, after, pause)
+    if deleted:
+        log.info("retention_over", tenant_id=rule.tenant_id, context_key=rule.context_key, files=deleted)
+    return max(1, deleted)
+
+
+async def _expire_all(context: JobContext, rule: RetentionRule, file_ids: Sequence[str]) -> int:
+    async with context.database.transaction(rule.tenant_id) as connection:
+        deleted = await lifecycle.expire_all(connection, rule, file_ids, context.purge_after)
+        failpoint("retention.open")
+    failpoint("retention.done")
+    return deleted
 
 
 async def _end_each(

@@ -8,7 +8,7 @@ from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import AnyRow
-from sluice.files import lifecycle, repository
+from sluice.files import lifecycle
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import WORKER_PUT_OFF
@@ -23,12 +23,12 @@ _DELETES_AT_ONCE: Final = 8
 async def purge_objects(context: JobContext) -> int:
     """Delete objects that are due and the rows of their files; return how many were due.
 
-    Objects of a bucket that fails are due again in five minutes; the other buckets are purged.
+    Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; the other buckets are purged.
     """
     async with context.database.transaction(ALL_TENANTS) as connection:
-        due = await repository.claim_purges(connection, _TRY_AGAIN, _BATCH)
+        due, held = await lifecycle.begin_purges(connection, _TRY_AGAIN, _BATCH)
     if not due:
-        return 0
+        return held
     failpoint("purge.claimed")
     by_bucket: dict[tuple[str, str | None], list[AnyRow]] = defaultdict(list)
     for row in due:
@@ -44,7 +44,7 @@ async def purge_objects(context: JobContext) -> int:
             await lifecycle.purge(connection, deleted)
         failpoint("purge.done")
         log.info("purged", files=len(deleted))
-    return len(due)
+    return len(due) + held
 
 
 async def _purge_bucket(

@@ -1,6 +1,6 @@
 """Rescans: scanning stored files again when signatures have changed, slowly, oldest verdict first.
 
-Infected files are put in quarantine, never deleted. All progress is in the files' rows, so a rescan continues after any
+Files in quarantine that a reviewer wants to be scanned come first. Infected files are put in quarantine, never deleted. All progress is in the files' rows, so a rescan continues after any
 stop, and any number of workers may take part.
 """
 
@@ -82,13 +82,17 @@ class Rescans:
         await run_until(stop, repeat("rescans", self.one_batch, stop=stop, pause_seconds=lambda: self._pause_seconds))
 
     async def one_batch(self) -> int:
-        """Scan files whose verdict is by another engine version, oldest verdict first; return how many."""
+        """Scan files that a reviewer wants to be scanned, or else some whose verdict is by another engine version.
+
+        Return how many; the oldest verdict comes first.
+        """
         version = self._scanner.engine_version
         if version is None:
             return 0
         prefix = _BUILTIN if self._scanner.name == _BUILTIN else ""
         async with self._database.reading(ALL_TENANTS) as connection:
-            stale = await file_rows.find_stale_verdicts(connection, str(version), _BATCH, prefix=prefix)
+            asked = await file_rows.find_asked_rescans(connection, _BATCH)
+            stale = asked or await file_rows.find_stale_verdicts(connection, str(version), _BATCH, prefix=prefix)
         loop = asyncio.get_running_loop()
         done = 0
         for file in stale:
@@ -146,6 +150,7 @@ class Rescans:
                 now,
                 again_after=again_after,
                 threat=scanned.threat,
+                is_clean=scanned.outcome == "clean",
             )
             if outcome is None:
                 return

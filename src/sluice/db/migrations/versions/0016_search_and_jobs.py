@@ -16,7 +16,6 @@ _ID = sa.String(length=64)
 _IS_STORED = sa.text("state = 'stored'")
 _HAS_NOT_ENDED = sa.text("due_at IS NOT NULL")
 _MOMENT = sa.DateTime(timezone=True)
-_IN_QUARANTINE = sa.text("quarantined_at IS NOT NULL")
 _TABLES = ("file_metadata", "jobs")
 # As in step 0007
 _IN_SCOPE = (
@@ -64,14 +63,6 @@ def upgrade() -> None:
         ("ix_files_by_size", ["tenant_id", "size_bytes", "file_id", "state"]),
     ):
         op.create_index(name, "files", columns, unique=False, sqlite_where=_IS_STORED, postgresql_where=_IS_STORED)
-    op.create_index(
-        "ix_files_quarantined",
-        "files",
-        ["tenant_id", "file_id", "state"],
-        unique=False,
-        sqlite_where=_IN_QUARANTINE,
-        postgresql_where=_IN_QUARANTINE,
-    )
     op.create_table(
         "file_metadata",
         sa.Column("file_id", _ID, nullable=False),
