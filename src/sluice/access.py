@@ -126,6 +126,8 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", _JOBS): Scope.METADATA,
         ("GET", f"{_JOBS}/{{job_id}}"): Scope.METADATA,
         ("POST", f"{_JOBS}/{{job_id}}/cancel"): Scope.DELETE,
+        ("GET", "/api/v1/usage"): Scope.METADATA,
+        ("GET", "/api/v1/plan"): Scope.METADATA,
         ("POST", _API_KEYS): Scope.ADMIN,
         ("GET", _API_KEYS): Scope.ADMIN,
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,

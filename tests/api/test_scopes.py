@@ -32,6 +32,8 @@ TABLE = [
     ("GET", "/jobs", METADATA),
     ("GET", "/jobs/job_unknown", METADATA),
     ("POST", "/jobs/job_unknown/cancel", DELETE),
+    ("GET", "/usage", METADATA),
+    ("GET", "/plan", METADATA),
     ("POST", "/api-keys", ADMIN),
     ("GET", "/api-keys", ADMIN),
     ("GET", "/api-keys/key_unknown", ADMIN),
