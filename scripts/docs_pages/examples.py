@@ -138,6 +138,12 @@ _REPLAY_SAMPLE: Final = {
     "size_bytes": 4210332,
 }
 
+_USAGE: Final[Mapping[str, Any]] = {
+    "uploads": 12,
+    "bytes_stored": 578556,
+    "downloads": 3,
+    "rejections": {"blank_document": 2},
+}
 _UPLOAD_TOKEN: Final[Mapping[str, Any]] = {
     "context": "claims",
     "status": "active",
@@ -308,6 +314,11 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "started_at": "2026-01-31T12:00:01Z",
         "ended_at": "2026-01-31T12:00:09Z",
     },
+    "UsageOut": {"first_day": "2026-01-01", "last_day": "2026-01-31", "total": _USAGE, "groups": []},
+    "UsageSums": _USAGE,
+    "UsageGroup": {"key": "claims", **_USAGE},
+    "LimitOut": {"name": "uploads_per_month", "used": 12, "limit": None, "resets_at": "2026-02-01T00:00:00Z"},
+    "PlanOut": {"plan": "unlimited"},
     "JobCancelled": {"status": "cancelled", "done": 1250},
     "CorsOut": {"allowed_origins": ["https://tools.example.com"]},
     "TokenFile": {"outcome": "accepted"},
@@ -404,6 +415,8 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): "Deliveries begin anew",
     ("get", "/api/v1/webhook-endpoints/{endpoint_id}/deliveries"): "Webhook deliveries listed",
     ("post", "/api/v1/webhook-deliveries/{delivery_id}/redeliver"): "Delivery begins anew",
+    ("get", "/api/v1/usage"): "Usage found",
+    ("get", "/api/v1/plan"): "Plan found",
     ("get", "/api/v1/audit"): "Audit trail listed",
     ("get", "/api/v1/messages"): "Locales listed",
     ("get", "/api/v1/messages/{locale}"): "Messages found",

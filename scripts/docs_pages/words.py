@@ -188,6 +188,9 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "started_at": "When a worker began; null until then.",
         "ended_at": "When it ended; null until then.",
     },
+    "UsageOut": {"first_day": "UTC.", "last_day": "UTC.", "total": "Of the whole period."},
+    "LimitOut": {"name": "What is limited.", "used": "How much of it is used now."},
+    "PlanOut": {"plan": "`free` has a monthly limit of uploads.", "limits": "Every limit of the tenant."},
     "JobCancelled": {"status": "It does no more.", "done": "Files that it had changed."},
     "FileQuery": {
         "context": "The context_key.",

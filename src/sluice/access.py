@@ -146,6 +146,8 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("POST", f"{_IN_QUARANTINE}/release"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/refuse"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/rescan"): Scope.REVIEW,
+        ("GET", "/api/v1/usage"): Scope.METADATA,
+        ("GET", "/api/v1/plan"): Scope.METADATA,
         ("POST", _API_KEYS): Scope.ADMIN,
         ("GET", _API_KEYS): Scope.ADMIN,
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,

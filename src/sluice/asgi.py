@@ -102,6 +102,7 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
         quarantine=services.quarantine,
         sessions=services.sessions,
         webhooks=services.webhooks,
+        usage=services.usage,
         public_url=settings.resolved_public_url,
         ietf_uploads=settings.ietf_uploads,
     )

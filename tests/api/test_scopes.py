@@ -41,6 +41,8 @@ TABLE = [
     ("POST", "/quarantine/file_unknown/release", REVIEW),
     ("POST", "/quarantine/file_unknown/refuse", REVIEW),
     ("POST", "/quarantine/file_unknown/rescan", REVIEW),
+    ("GET", "/usage", METADATA),
+    ("GET", "/plan", METADATA),
     ("POST", "/api-keys", ADMIN),
     ("GET", "/api-keys", ADMIN),
     ("GET", "/api-keys/key_unknown", ADMIN),

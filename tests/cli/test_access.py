@@ -21,6 +21,27 @@ def test_tenants_commands_create_list_suspend_and_resume_a_tenant(ready: Sluice)
     assert status_of(ready, created["tenant_id"]) == "active"
 
 
+def test_tenants_update_changes_what_is_given(ready: Sluice) -> None:
+    tenant_id = ready("tenants", "create", "--name", "Mill", "--plan", "free", "--json").json["tenant_id"]
+    changed = ready("tenants", "update", tenant_id, "--plan", "unlimited", "--json").json
+    assert (changed["name"], changed["plan"]) == ("Mill", "unlimited")
+    assert ready("tenants", "update", tenant_id, "--name", "Weir").out == (
+        f"The tenant {tenant_id} is Weir, with the plan unlimited.\n"
+    )
+    assert ready("tenants", "update", tenant_id).code == 2
+
+
+def test_tenants_delete_needs_yes_and_is_for_ever(ready: Sluice) -> None:
+    tenant_id = ready("tenants", "create", "--name", "Mill", "--json").json["tenant_id"]
+    assert "add --yes" in ready("tenants", "delete", tenant_id).error_line
+    assert status_of(ready, tenant_id) == "active"
+    assert ready("tenants", "delete", tenant_id, "--yes").code == 0
+    assert status_of(ready, tenant_id) == "deleted"
+    assert ready("tenants", "resume", tenant_id).code == 1
+    assert "is deleted already" in ready("tenants", "delete", tenant_id, "--yes").error_line
+    assert status_of(ready, tenant_id) == "deleted"
+
+
 def status_of(sluice: Sluice, tenant_id: str) -> str:
     return str(next(row["status"] for row in sluice("tenants", "list", "--json").rows if row["tenant_id"] == tenant_id))
 

@@ -23,10 +23,11 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_app_registers_the_documented_commands() -> None:
     names = "serve work init migrate doctor audit backup restore migrate-bucket check upload token"
-    names += " tenants.create tenants.list tenants.suspend tenants.resume"
+    names += " tenants.update tenants.delete tenants.create tenants.list tenants.suspend tenants.resume"
     names += " keys.create keys.list keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
     names += " files.list files.bulk-delete jobs.list jobs.show jobs.cancel"
     names += " quarantine.refuse quarantine.rescan files.restore files.hold files.unhold"
+    names += " usage plan"
     names += " reports.list reports.show console.login demo events.tail events.forward"
     names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}

@@ -94,8 +94,9 @@ READS_ALL_TENANTS: Final = {
     "tenants.repository.list_all": "an operator lists the tenants",
     "tenants.repository.count": "whether there is any tenant",
 }
-# The one statement that changes rows of several tenants without naming each.
+# The statements that change rows of several tenants without naming each.
 CHANGES_ALL_TENANTS: Final = {
+    "usage.repository.fold": "moves deltas of all tenants, each into the sum of the tenant that it names",
     "db.counts.fold": "moves deltas of all tenants, each into the sum of the tenant that it names",
 }
 _VERBS: Final = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
@@ -245,7 +246,7 @@ class Rows:
 
 
 _COLUMNS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("change", "rows", "number"), -1),
+    **dict.fromkeys(("change", "rows", "number", "bytes"), -1),
     **dict.fromkeys(("metadata", "scopes", "allowed_extensions"), ()),
     "upload_rate_limit": None,
     "length": -1,
@@ -331,6 +332,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "pause": timedelta(1),
     "state": UploadState.OPEN,
     "kind": "bulk_delete",
+    "grouping": "day",
     "order": "-size_bytes",
     "kept_for": timedelta(1),
     "again_after": timedelta(1),

@@ -131,7 +131,7 @@ def _shape(value: Any) -> Any:
 @pytest.mark.xdist_group("reference")
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 64
+    assert len(examples) == 66
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -159,10 +159,11 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
 
 _EXTRACTS = {"messages", "page", "parameters", "formats", "units"}
 """Fields of a catalogue, of which the page shows a part only."""
-_MAPS = {"params", "metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
+_MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
 _VARYING_FIELDS = {
     *IDS,
     *_EXTRACTS,
+    *("first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("params", "total", "done", "skipped", "started_at", "ended_at"),
     "api_key",
     "key_prefix",

@@ -40,6 +40,7 @@ from sluice.api.routes import (
     upload,
     upload_page,
     upload_tokens,
+    usage,
     webhooks,
 )
 from sluice.api.routes.metrics import MetricsDesk
@@ -102,6 +103,7 @@ def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
         cors,
         events,
         webhooks,
+        usage,
         audit,
         messages,
         upload_page,

@@ -4,6 +4,7 @@ All are coroutines: FastAPI would run plain functions in a thread each.
 """
 
 import re
+from datetime import date
 from typing import Annotated, Final
 
 from fastapi import Depends, Path, Query, Request, Response, params
@@ -22,6 +23,7 @@ _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_.-]", re.ASCII)
 _SHOWN_NAMES: Final = 5
 _SHOWN_LETTERS: Final = 40
 _SEARCHES: Final = frozenset({"list_files"})  # routes with parameters that begin with `METADATA`
+_ISO_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 Caller = Annotated[Principal, Depends(caller)]
@@ -47,6 +49,15 @@ def _moment(value: object) -> object:
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+
+
+def _day(value: object) -> object:
+    if isinstance(value, str) and not _ISO_DAY.fullmatch(value):
+        raise ValueError("expected a day such as 2026-01-31")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_day)]
 METADATA: Final = "metadata."  # what parameters about a name in the metadata of files begin with
 
 

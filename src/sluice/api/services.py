@@ -19,6 +19,7 @@ from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
 from sluice.uploads.reports import Reports
 from sluice.uploads.upload import Uploads
+from sluice.usage.service import Usage
 from sluice.webhooks.service import Webhooks
 
 
@@ -46,6 +47,7 @@ class ApiServices:
     quarantine: Quarantine
     sessions: Sessions
     webhooks: Webhooks
+    usage: Usage
     public_url: str
     ietf_uploads: bool
 

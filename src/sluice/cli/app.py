@@ -18,6 +18,7 @@ from sluice.cli.maintenance import audit, backup, migrate_bucket, restore
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.serve import serve, work
 from sluice.cli.upload import upload
+from sluice.cli.usage import plan, usage
 
 if TYPE_CHECKING:
     from sluice.wiring.prestart import Launch
@@ -35,6 +36,8 @@ app.add_typer(reports.group, name="reports", rich_help_panel="Files")
 app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
 app.add_typer(events.group, name="events", rich_help_panel="Files")
+for usage_command in (usage, plan):
+    app.command(rich_help_panel="Access")(usage_command)
 app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")
 app.add_typer(tenants.group, name="tenants", rich_help_panel="Access")
 app.add_typer(keys.group, name="keys", rich_help_panel="Access")

@@ -1,4 +1,4 @@
-"""`sluice tenants`: create, list, suspend and resume tenants."""
+"""`sluice tenants`: create, list, change, suspend, resume and delete tenants."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
@@ -10,7 +10,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action
-from sluice.cli.options import Json, Name, TenantArgument, group_of
+from sluice.cli.options import Json, Name, NameOrNone, TenantArgument, group_of
 from sluice.cli.output import CommandRefused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluice.tenants import Tenant
     from sluice.tenants.tenant import TenantStatus
 
-group = group_of("Make, list, suspend and resume tenants.")
+group = group_of("Make, list, change, suspend, resume and delete tenants.")
 
 
 @group.command()
@@ -55,6 +55,65 @@ def list_tenants(*, json: Json = False) -> None:
         return
     rows = [(one.tenant_id, one.name, one.plan, one.status, output.moment(one.created_at)) for one in found]
     output.table(("tenant", "name", "plan", "status", "created"), rows)
+
+
+@group.command()
+def update(
+    tenant: TenantArgument,
+    *,
+    name: NameOrNone = None,
+    plan: Annotated[
+        Literal["free", "unlimited"] | None, typer.Option(help="`free` has a monthly limit of stored files.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Change the name or the plan of a tenant. Every server judges uploads by the new plan at once."""
+    from sluice.tenants.service import Tenants
+
+    if name is None and plan is None:
+        raise typer.BadParameter("expected --name or --plan")
+    action = operator_action("tenant.changed", tenant)
+
+    async def act(database: "Database") -> "Tenant":
+        await require_tenant(database, tenant)
+        return await Tenants(database).change(action, name=name, plan=plan)
+
+    changed = on_database(act)
+    if json:
+        output.as_json(asdict(changed))
+        return
+    output.line(f"The tenant {tenant} is {changed.name}, with the plan {changed.plan}.")
+
+
+@group.command()
+def delete(
+    tenant: TenantArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. There is no way back.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete a tenant for ever: all of its files, objects, contexts, buckets, keys and records but the audit log.
+
+    Its credentials are refused at once. A worker deletes the rest, as a job; objects in a bucket that fails are tried
+    again until they are gone.
+    """
+    from sluice.jobs.service import TenantDeletion
+
+    async def act(database: "Database") -> str:
+        found = await require_tenant(database, tenant)
+        if found.status == "deleted":
+            raise CommandRefused(f"The tenant {tenant} is deleted already.")
+        if not yes:
+            raise CommandRefused(
+                f"The tenant {tenant} ({found.name}) is not deleted: add --yes to delete all that it has, for ever."
+            )
+        return (await TenantDeletion(database).begin(operator_action("tenant.deleted", tenant))).job_id
+
+    job_id = on_database(act)
+    if json:
+        output.as_json({"tenant_id": tenant, "job_id": job_id})
+        return
+    output.line(f"The tenant {tenant} is deleted. A worker removes what it has: {job_id}.")
 
 
 @group.command()

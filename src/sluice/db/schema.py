@@ -494,6 +494,34 @@ count_deltas = Table(
     Index("ix_count_deltas_listing", "tenant_id", "list"),
 )
 
+# What each context of a tenant had on each day: files stored, links handed out, rejections by reason. See
+# `usage.repository`.
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("context_key", String(100), primary_key=True),
+    Column("kind", String(80), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
+# What is not yet in `usage_days`: triggers of the migration add a row for each.
+usage_deltas = Table(
+    "usage_deltas",
+    metadata,
+    Column("delta_id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
+    # No foreign key, as in `count_deltas`.
+    Column("tenant_id", _ID, nullable=False),
+    Column("day", String(10), nullable=False),
+    Column("context_key", String(100), nullable=False),
+    Column("kind", String(80), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Index("ix_usage_deltas_listing", "tenant_id", "day"),
+)
+
 _HAS_NOT_ENDED = text("due_at IS NOT NULL")
 
 # Work on many files that a request asked for: see `jobs.job`. `due_at` is when a worker may take it, null at its end.

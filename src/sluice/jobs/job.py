@@ -10,11 +10,11 @@ from sluice.access import Principal, Scope, Via
 from sluice.audit import AuditAction
 from sluice.files import FileFilter
 
-JobKind = Literal["bulk_delete"]
+JobKind = Literal["bulk_delete", "tenant_delete"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 # The scope that each kind requires
-KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType({"bulk_delete": Scope.DELETE})
+KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType({"bulk_delete": Scope.DELETE, "tenant_delete": Scope.ADMIN})
 
 
 @dataclass(frozen=True, slots=True)

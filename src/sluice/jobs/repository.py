@@ -65,6 +65,12 @@ async def cancel(connection: Connection, tenant_id: str, job_id: str, at: dateti
     return None if row is None else _job(row)
 
 
+async def end_all(connection: Connection, tenant_id: str, at: datetime) -> None:
+    """Cancel every job of a tenant that has not ended."""
+    active = (_columns.tenant_id == tenant_id, _columns.state.in_(_ACTIVE))
+    await connection.execute(update(jobs).where(*active).values(state="cancelled", ended_at=at, due_at=None))
+
+
 async def find_due(connection: Connection) -> AnyRow | None:
     """Return tenant and id of the job that is due for the longest time; of two workers, each gets another."""
     query = select(_columns.tenant_id, _columns.job_id).where(_columns.state.in_(_ACTIVE), _columns.due_at <= now())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from sluice.audit import AuditAction
@@ -16,6 +17,7 @@ from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.tenants import repository as tenant_rows
 
 MOST_ACTIVE: Final = 20
 
@@ -73,27 +75,7 @@ class Jobs:
 
     async def _create(self, by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None) -> Job:
         now = self._clock()
-        job = Job(
-            job_id=new_id("job"),
-            tenant_id=by.tenant_id,
-            kind=kind,
-            state="waiting",
-            params=params,
-            total=total,
-            done=0,
-            skipped=0,
-            error=None,
-            position="",
-            generation=0,
-            failures=0,
-            actor_id=by.principal.actor_id,
-            actor_name=by.principal.actor_name,
-            via=by.principal.via,
-            request_id=by.request_id,
-            created_at=now,
-            started_at=None,
-            ended_at=None,
-        )
+        job = _new_job(by, kind, params, total, now)
         async with self._database.transaction(by.tenant_id) as connection:
             # Two that come at once may both find room: the limit protects the worker, not to the last job.
             if await repository.count_active(connection, by.tenant_id) >= MOST_ACTIVE:
@@ -101,3 +83,50 @@ class Jobs:
             await repository.add(connection, job)
             await append(connection, by, job.job_id, now)
         return job
+
+
+class TenantDeletion:
+    """The end of a tenant, which an operator begins and the worker completes."""
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def begin(self, by: AuditAction) -> Job:
+        """Refuse all credentials of a tenant for ever, and create the job that deletes all that it has.
+
+        Raise `NotFound`, also if it is deleted already.
+        """
+        now = self._clock()
+        job = _new_job(by, "tenant_delete", {}, None, now)
+        async with self._database.transaction(by.tenant_id) as connection:
+            if await tenant_rows.change(connection, by.tenant_id, {"status": "deleted"}) is None:
+                raise NotFound
+            await repository.end_all(connection, by.tenant_id, now)
+            await repository.add(connection, job)
+            await append(connection, by, by.tenant_id, now)
+        return job
+
+
+def _new_job(by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None, at: datetime) -> Job:
+    return Job(
+        job_id=new_id("job"),
+        tenant_id=by.tenant_id,
+        kind=kind,
+        state="waiting",
+        params=params,
+        total=total,
+        done=0,
+        skipped=0,
+        error=None,
+        position="",
+        generation=0,
+        failures=0,
+        actor_id=by.principal.actor_id,
+        actor_name=by.principal.actor_name,
+        via=by.principal.via,
+        request_id=by.request_id,
+        created_at=at,
+        started_at=None,
+        ended_at=None,
+    )

@@ -1,10 +1,14 @@
 """All queries of tenants."""
 
-from sqlalchemy import func, insert, select, update
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.db.schema import tenants
-from sluice.db.sql import AnyRow
+from sluice.db import schema
+from sluice.db.schema import files, resumable_uploads, tenants
+from sluice.db.sql import AnyRow, now
 from sluice.tenants.tenant import Tenant
 
 
@@ -38,11 +42,72 @@ async def add(connection: AsyncConnection, tenant: Tenant) -> None:
     )
 
 
-async def set_status(connection: AsyncConnection, tenant_id: str, status: str) -> Tenant | None:
-    """Write the status and return the changed tenant, or None."""
-    statement = update(tenants).where(tenants.c.tenant_id == tenant_id).values(status=status).returning(tenants)
+async def change(connection: AsyncConnection, tenant_id: str, values: Mapping[str, Any]) -> Tenant | None:
+    """Write the values and return the changed tenant, None if there is none, or it was deleted."""
+    is_left = (tenants.c.tenant_id == tenant_id, tenants.c.status != "deleted")
+    statement = update(tenants).where(*is_left).values(values).returning(tenants)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else _value(row)
+
+
+# What a tenant has besides its files, in an order in which nothing refers to what is gone. Its audit log stays as long as
+# audit logs do, its jobs as jobs do, and its counts until triggers have brought them to zero.
+_THINGS: Final[tuple[Table, ...]] = (
+    schema.upload_tokens,
+    schema.cors_origins,
+    schema.console_links,
+    schema.console_sessions,
+    schema.idempotency_keys,
+    schema.api_keys,
+    schema.webhook_deliveries,
+    schema.webhook_endpoints,
+    schema.event_levels,
+    schema.events,
+    schema.event_counters,
+    schema.decisions,
+    schema.contexts,
+    schema.bucket_outages,
+    schema.default_buckets,
+    schema.storage_configs,
+    schema.plan_usage,
+    schema.usage_days,
+    schema.usage_deltas,
+    schema.file_metadata,
+)
+
+
+async def delete_things(connection: AsyncConnection, tenant_id: str, limit: int) -> int:
+    """Delete up to `limit` rows of what a tenant has besides its files; return how many, 0 if nothing is left."""
+    for table in _THINGS:
+        own = table.c.tenant_id == tenant_id
+        key = tuple_(*table.primary_key)
+        some = select(*table.primary_key).where(own).limit(limit)
+        gone = await connection.execute(delete(table).where(own, key.in_(some)).returning(table.c.tenant_id))
+        deleted = len(gone.all())
+        if deleted:
+            return deleted
+    return 0
+
+
+async def end_resumable_uploads(connection: AsyncConnection, tenant_id: str) -> None:
+    """Let the worker end the resumable uploads of a tenant now."""
+    is_open = (resumable_uploads.c.tenant_id == tenant_id, resumable_uploads.c.expires_at > now())
+    await connection.execute(update(resumable_uploads).where(*is_open).values(expires_at=now(), due_at=now()))
+
+
+async def find_stored_files(connection: AsyncConnection, tenant_id: str, limit: int) -> list[str]:
+    """Return ids of stored files of a tenant, at most `limit`."""
+    query = select(files.c.file_id).where(files.c.tenant_id == tenant_id, schema.IS_STORED).limit(limit)
+    return list((await connection.execute(query)).scalars().all())
+
+
+async def has_objects(connection: AsyncConnection, tenant_id: str) -> bool:
+    """Return whether anything of a tenant is still in a store: files in any state, parts of uploads."""
+    for table in (files, resumable_uploads):
+        query = select(table.c.tenant_id).where(table.c.tenant_id == tenant_id).limit(1)
+        if (await connection.execute(query)).one_or_none() is not None:
+            return True
+    return False
 
 
 def _value(row: AnyRow) -> Tenant:

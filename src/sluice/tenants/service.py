@@ -1,6 +1,7 @@
 """What may be done with tenants. They are made by commands and by trusted issuers, never through the API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
@@ -67,8 +68,16 @@ class Tenants:
 
     async def set_status(self, by: AuditAction, status: TenantStatus) -> Tenant:
         """Suspend or resume a tenant; raise `NotFound`."""
+        return await self._change(by, {"status": status})
+
+    async def change(self, by: AuditAction, *, name: str | None = None, plan: Plan | None = None) -> Tenant:
+        """Change name or plan; raise `NotFound`. Uploads that begin from now on are judged by the new plan."""
+        given = {"name": name, "plan": plan}
+        return await self._change(by, {field: value for field, value in given.items() if value is not None})
+
+    async def _change(self, by: AuditAction, values: Mapping[str, Any]) -> Tenant:
         async with self._database.transaction(by.tenant_id) as connection:
-            tenant = await repository.set_status(connection, by.tenant_id, status)
+            tenant = await repository.change(connection, by.tenant_id, values)
             if tenant is None:
                 raise NotFound
             await append(connection, by, tenant.tenant_id, self._clock())

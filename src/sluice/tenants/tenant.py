@@ -5,12 +5,15 @@ from datetime import datetime
 from typing import Literal
 
 Plan = Literal["free", "unlimited"]
-TenantStatus = Literal["active", "suspended"]
+TenantStatus = Literal["active", "suspended", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One tenant. Plan `free` has a monthly limit of uploads; a suspended tenant's credentials are refused."""
+    """One tenant. Plan `free` has a monthly limit of uploads; the credentials of a suspended or deleted tenant are refused.
+
+    A deleted one keeps its row, for its audit log, and never comes back.
+    """
 
     tenant_id: str
     name: str

@@ -20,7 +20,7 @@ from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files, Quarantine
 from sluice.identity.verifier_set import VerifierSet
-from sluice.jobs.service import Jobs
+from sluice.jobs.service import MOST_ACTIVE, Jobs
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import utc_now
 from sluice.kit.failpoints import arm
@@ -40,7 +40,8 @@ from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import SnapshotCache
 from sluice.uploads.spool import Spool, SpoolRoom
 from sluice.uploads.upload import UploadLimits, Uploads
-from sluice.webhooks.service import Webhooks
+from sluice.usage.service import Usage
+from sluice.webhooks.service import MOST_ENDPOINTS, Webhooks
 from sluice.wiring.engines import (
     make_contexts,
     make_database,
@@ -110,6 +111,7 @@ class Services:
     quarantine: Quarantine
     sessions: Sessions
     webhooks: Webhooks
+    usage: Usage
     keyring: Sealer
 
     @property
@@ -319,6 +321,12 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         quarantine=make_quarantine(settings, database),
         sessions=Sessions(database),
         webhooks=Webhooks(database, keyring, settings.webhook_hosts),
+        usage=Usage(
+            database,
+            free_uploads_per_month=settings.free_uploads_per_month,
+            most_endpoints=MOST_ENDPOINTS,
+            most_jobs=MOST_ACTIVE,
+        ),
         keyring=keyring,
     )
 

@@ -21,7 +21,7 @@ from sluice.observe.stages import swept
 from sluice.worker.job import JobContext, error_boundary, wait_for_stop
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
 from sluice.worker.jobs.expiry import expire_by_retention, expire_test_files, fence_expired_leases
-from sluice.worker.jobs.housekeeping import fold_counts, number_events, sweep_leftovers
+from sluice.worker.jobs.housekeeping import fold_counts, fold_usage, number_events, sweep_leftovers
 from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting
 from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.retention import (
@@ -56,6 +56,7 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "delete_old_jobs": delete_old_jobs,
         "delete_old_deliveries": delete_old_deliveries,
         "fold_counts": fold_counts,
+        "fold_usage": fold_usage,
         "announce_limits": announce_limits,
         "watch_buckets": watch_buckets,
         "number_events": number_events,

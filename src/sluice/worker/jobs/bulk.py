@@ -21,6 +21,7 @@ from sluice.jobs.job import filter_from_json
 from sluice.kit.clock import Clock
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
+from sluice.tenants import repository as tenant_rows
 from sluice.worker.job import error_boundary, repeat, run_until
 
 _LEASE: Final = timedelta(seconds=60)
@@ -28,15 +29,18 @@ _LEASE: Final = timedelta(seconds=60)
 _FILES: Final = 25
 _COMPARED: Final = 500
 _MOST_FAILURES: Final = 10
+_ROWS: Final = 500
+_WAIT_FOR_PURGE: Final = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did, and where the next begins; None: the job is done."""
+    """What one step did, and where the next begins, after `pause`; None: the job is done."""
 
     done: int
     skipped: int
     position: str | None
+    pause: timedelta = timedelta(0)
 
 
 class BulkJobs:
@@ -48,7 +52,7 @@ class BulkJobs:
         self._pause_seconds = pause_seconds
         self._clock = clock
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
-            {"bulk_delete": self._delete_files}
+            {"bulk_delete": self._delete_files, "tenant_delete": self._delete_tenant}
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -72,7 +76,7 @@ class BulkJobs:
                     values |= {"state": "done", "ended_at": self._clock()}
                 else:
                     values["position"] = step.position
-                if not await repository.note(connection, job, values, None if step.position is None else timedelta(0)):
+                if not await repository.note(connection, job, values, None if step.position is None else step.pause):
                     raise _Overtaken
                 failpoint("job.open")
             failpoint("job.step")
@@ -113,6 +117,23 @@ class BulkJobs:
         by = job.by("file.deleted")
         done = await lifecycle.delete_all(connection, by, file_ids, self._clock(), self._purge_after)
         return Step(done, len(file_ids) - done, position)
+
+    async def _delete_tenant(self, connection: Connection, job: Job) -> Step:
+        """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has."""
+        tenant_id = job.tenant_id
+        file_ids = await tenant_rows.find_stored_files(connection, tenant_id, _FILES)
+        by, done = job.by("file.deleted"), 0
+        for file_id in file_ids:
+            if await lifecycle.delete(connection, tenant_id, file_id, timedelta(0)):
+                await append(connection, by, file_id, self._clock())
+                done += 1
+        if done:
+            return Step(done, 0, "files")
+        await tenant_rows.end_resumable_uploads(connection, tenant_id)
+        if await tenant_rows.has_objects(connection, tenant_id):
+            return Step(0, 0, "objects", pause=_WAIT_FOR_PURGE)
+        deleted = await tenant_rows.delete_things(connection, tenant_id, _ROWS)
+        return Step(0, 0, "rows" if deleted else None)
 
 
 class _Overtaken(Exception):

@@ -1,4 +1,4 @@
-"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, event numbers, list counts."""
+"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, event numbers, list counts, usage."""
 
 from typing import Final
 
@@ -7,6 +7,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.events.service import number_all
 from sluice.observe.log import log
 from sluice.storage import StoreError, SweepsLeftovers
+from sluice.usage import repository as usage_rows
 from sluice.worker.job import JobContext
 
 _DELTAS: Final = 2000
@@ -33,6 +34,13 @@ async def number_events(context: JobContext) -> int:
     """
     await number_all(context.database)
     return 0
+
+
+async def fold_usage(context: JobContext) -> int:
+    """Add what was uploaded, rejected and downloaded to the sums of its day; return as `fold_counts` does."""
+    async with context.database.transaction(ALL_TENANTS) as connection:
+        folded = await usage_rows.fold(connection, _DELTAS)
+    return folded if folded == _DELTAS else 0
 
 
 async def fold_counts(context: JobContext) -> int:

@@ -1,4 +1,5 @@
-"""Indexes to search files by name, type, size and metadata; jobs on many files.
+"""Indexes to search files by name, type, size and metadata; jobs on many files;
+usage of each day.
 
 Only expands: the release before neither reads nor writes what is added, and the triggers index the metadata of its
 uploads too. While it runs, on 10 million files for some minutes, nobody can upload.
@@ -16,13 +17,35 @@ _ID = sa.String(length=64)
 _IS_STORED = sa.text("state = 'stored'")
 _HAS_NOT_ENDED = sa.text("due_at IS NOT NULL")
 _MOMENT = sa.DateTime(timezone=True)
-_TABLES = ("file_metadata", "jobs")
+_TABLES = ("file_metadata", "jobs", "usage_days", "usage_deltas")
 # As in step 0007
 _IN_SCOPE = (
     "CASE WHEN current_setting('sluice.everybody', true) = 'on' THEN true "
     "ELSE tenant_id = current_setting('sluice.tenant', true) END"
 )
 
+# What is counted: the event, its condition, and day, kind and bytes of it.
+_DAY = {"postgresql": "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD')", "sqlite": "substr({}, 1, 10)"}
+_COUNTED = (
+    (
+        "files",
+        "UPDATE OF state",
+        "old.state = 'pending' AND new.state = 'stored'",
+        ("new.created_at", "'upload'", "new.size_bytes"),
+    ),
+    (
+        "files",
+        "UPDATE OF download_count",
+        "new.download_count > old.download_count AND new.last_downloaded_at IS NOT NULL",
+        ("new.last_downloaded_at", "'download'", "0"),
+    ),
+    (
+        "decisions",
+        "INSERT",
+        "new.outcome = 'rejected' AND new.reason IS NOT NULL",
+        ("new.created_at", "'rejected:' || new.reason", "0"),
+    ),
+)
 _CAME = "old.state <> 'stored' AND new.state = 'stored'"
 _LEFT = "old.state = 'stored' AND new.state <> 'stored'"
 # Each with the row that it concerns.
@@ -84,6 +107,7 @@ def upgrade() -> None:
     stored = f"(SELECT * FROM files WHERE {has_pairs}{readable if on_postgres else ''}) AS files, "  # noqa: S608
     op.execute(pairs.format(row="files", source=stored))
     _create_jobs()
+    _create_usage(on_postgres=on_postgres)
     if on_postgres:
         for table in _TABLES:
             op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
@@ -120,6 +144,56 @@ def _create_jobs() -> None:
     op.create_index("ix_jobs_by_state", "jobs", ["tenant_id", "state", "job_id"], unique=False)
     op.create_index(
         "ix_jobs_due", "jobs", ["due_at"], unique=False, sqlite_where=_HAS_NOT_ENDED, postgresql_where=_HAS_NOT_ENDED
+    )
+
+
+def _create_usage(*, on_postgres: bool) -> None:
+    columns = (
+        *(("day", sa.String(length=10)), ("context_key", sa.String(length=100)), ("kind", sa.String(length=80))),
+    )
+    op.create_table(
+        "usage_days",
+        sa.Column("tenant_id", _ID, nullable=False),
+        *(sa.Column(name, of, nullable=False) for name, of in columns),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], name=op.f("fk_usage_days_tenant_id")),
+        sa.PrimaryKeyConstraint("tenant_id", "day", "context_key", "kind", name=op.f("pk_usage_days")),
+    )
+    op.create_table(
+        "usage_deltas",
+        sa.Column("delta_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("tenant_id", _ID, nullable=False),
+        *(sa.Column(name, of, nullable=False) for name, of in columns),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("delta_id", name=op.f("pk_usage_deltas")),
+    )
+    op.create_index("ix_usage_deltas_listing", "usage_deltas", ["tenant_id", "day"], unique=False)
+    day = _DAY["postgresql" if on_postgres else "sqlite"]
+    for number, (table, event, when, (at, kind, size)) in enumerate(_COUNTED, 1):
+        name = f"usage_counted_{number}"
+        values = f"new.tenant_id, {day.format(at)}, new.context_key, {kind}, 1, {size}"
+        body = f"INSERT INTO usage_deltas (tenant_id, day, context_key, kind, number, bytes) VALUES ({values});"  # noqa: S608
+        if on_postgres:
+            op.execute(
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
+            )
+            body = f"EXECUTE FUNCTION {name}()"
+        else:
+            body = f"BEGIN {body} END"
+        op.execute(f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW WHEN ({when}) {body}")
+    # What is known of the time before: files that are not purged yet, and decisions as long as they are kept.
+    created = day.format("created_at")
+    op.execute(
+        "INSERT INTO usage_days (tenant_id, day, context_key, kind, number, bytes) "  # noqa: S608  (constants)
+        f"SELECT tenant_id, {created}, context_key, 'upload', count(*), sum(size_bytes) FROM files "
+        "WHERE state IN ('stored', 'deleted') GROUP BY 1, 2, 3"
+    )
+    op.execute(
+        "INSERT INTO usage_days (tenant_id, day, context_key, kind, number, bytes) "  # noqa: S608  (constants)
+        f"SELECT tenant_id, {created}, context_key, 'rejected:' || reason, count(*), 0 FROM decisions "
+        "WHERE outcome = 'rejected' AND reason IS NOT NULL GROUP BY 1, 2, 3, 4"
     )
 
 
