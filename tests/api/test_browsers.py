@@ -124,6 +124,7 @@ def test_safe_methods_change_nothing(client: ApiClient) -> None:
     ids["api_key_id"] = client.create_key("metadata").api_key_id
     ids["upload_id"] = tus.begin(client, 5, context=context).path.rpartition("/")[2]
     ids["token_id"] = data(client.post("/upload-tokens", {"context": context}), 201)["token_id"]
+    ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
     ids |= webhook_ids(client)
     before = _current_state(client, ids)
     for path in sorted({path for _, path in ROUTE_SCOPES}):

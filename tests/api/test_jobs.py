@@ -51,6 +51,17 @@ def test_files_are_deleted_by_their_ids_and_unknown_ones_are_skipped(tenant: Api
     assert tenant.used_bytes(context) == 2 * (tenant.used_bytes(context) // 2) > 0
 
 
+def test_files_under_a_legal_hold_are_skipped(tenant: ApiClient) -> None:
+    context, held_context = tenant.create_context(), tenant.create_context()
+    stored = _stored(tenant, context, 2)
+    kept = tenant.store("kept.txt", context=held_context)
+    for path in (f"/files/{stored[0]}", f"/contexts/{held_context}"):
+        data(tenant.request("PUT", f"{path}/hold", json={"reason": "Case 7"}))
+    ended = _ended(tenant, _begin(tenant, file_ids=[*stored, kept]))
+    assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 1, 2)
+    assert (_left(tenant, context), _left(tenant, held_context)) == (["0.txt"], ["kept.txt"])
+
+
 def test_files_are_deleted_by_a_filter_with_their_events_and_audit_entries(tenant: ApiClient) -> None:
     context = tenant.create_context()
     stored = _stored(tenant, context, 4)

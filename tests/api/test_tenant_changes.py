@@ -1,10 +1,12 @@
 """Tenants changed and deleted by an operator while their service runs."""
 
+import pytest
 from sqlalchemy import text
 
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
+from sluice.errors import FileHeld
 from sluice.jobs.service import TenantDeletion
 from sluice.tenants.service import Tenants
 from tests.api.responses import assert_rejected, assert_unauthenticated, data
@@ -57,6 +59,19 @@ def test_a_deleted_tenant_is_refused_at_once_and_nothing_of_it_stays_but_its_aud
     assert _tables_with_rows(client) <= KEPT
     assert not objects & client.object_keys()
     data(neighbour.get(f"/files/{kept}/metadata"))
+
+
+def test_a_tenant_with_a_legal_hold_is_not_deleted(service: Service) -> None:
+    client = service.new_client()
+    held = client.store(context=client.create_context())
+    data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 7"}))
+
+    async def delete(database: Database) -> None:
+        await TenantDeletion(database).begin(operator_action(client.tenant_id))
+
+    with pytest.raises(FileHeld):
+        service.on_database(delete)
+    data(client.get(f"/files/{held}/metadata"))
 
 
 def _state(client: ApiClient) -> str:

@@ -97,6 +97,7 @@ def delete(
     Its credentials are refused at once. A worker deletes the rest, as a job; objects in a bucket that fails are tried
     again until they are gone.
     """
+    from sluice.errors import FileHeld
     from sluice.jobs.service import TenantDeletion
 
     async def act(database: "Database") -> str:
@@ -107,7 +108,10 @@ def delete(
             raise CommandRefused(
                 f"The tenant {tenant} ({found.name}) is not deleted: add --yes to delete all that it has, for ever."
             )
-        return (await TenantDeletion(database).begin(operator_action("tenant.deleted", tenant))).job_id
+        try:
+            return (await TenantDeletion(database).begin(operator_action("tenant.deleted", tenant))).job_id
+        except FileHeld as held:
+            raise CommandRefused(f"The tenant {tenant} is not deleted: end its legal holds first.") from held
 
     job_id = on_database(act)
     if json:

@@ -406,6 +406,27 @@ async def is_held(connection: AsyncConnection, tenant_id: str, file_id: str, sou
     return (await connection.execute(query)).one_or_none() is not None
 
 
+async def find_free(connection: AsyncConnection, tenant_id: str, limit: int) -> list[str]:
+    """Return ids of stored files of a tenant that are not held, at most `limit`."""
+    free = (files.c.tenant_id == tenant_id, IS_STORED, is_free(), is_in_free_context())
+    return list((await connection.execute(select(files.c.file_id).where(*free).limit(limit))).scalars().all())
+
+
+async def has_hold(connection: AsyncConnection, tenant_id: str) -> bool:
+    """Return whether a file or a context of a tenant is held."""
+    for table in (files, contexts):
+        query = select(table.c.tenant_id).where(table.c.tenant_id == tenant_id, table.c.held_at.is_not(None)).limit(1)
+        if (await connection.execute(query)).one_or_none() is not None:
+            return True
+    return False
+
+
+async def purge_at_once(connection: AsyncConnection, tenant_id: str) -> None:
+    """Let the objects of a tenant's deleted files be purged now, but those of held files."""
+    later = (files.c.tenant_id == tenant_id, files.c.state == "deleted", files.c.due_at > now())
+    await connection.execute(update(files).where(*later, is_free(), is_in_free_context()).values(due_at=now()))
+
+
 # --- What is due for the worker
 
 

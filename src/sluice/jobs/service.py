@@ -8,8 +8,9 @@ from typing import Any, Final
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Database
-from sluice.errors import Invalid, JobEnded, NotFound, TooManyJobs
+from sluice.errors import FileHeld, Invalid, JobEnded, NotFound, TooManyJobs
 from sluice.files import FileFilter
+from sluice.files import repository as file_rows
 from sluice.files.service import MOST_SEARCHED, Files
 from sluice.jobs import repository
 from sluice.jobs.job import Job, JobKind, JobState, filter_to_json
@@ -95,11 +96,13 @@ class TenantDeletion:
     async def begin(self, by: AuditAction) -> Job:
         """Refuse all credentials of a tenant for ever, and create the job that deletes all that it has.
 
-        Raise `NotFound`, also if it is deleted already.
+        Raise `NotFound`, also if it is deleted already, or `FileHeld` while it has a legal hold.
         """
         now = self._clock()
         job = _new_job(by, "tenant_delete", {}, None, now)
         async with self._database.transaction(by.tenant_id) as connection:
+            if await file_rows.has_hold(connection, by.tenant_id):
+                raise FileHeld
             if await tenant_rows.change(connection, by.tenant_id, {"status": "deleted"}) is None:
                 raise NotFound
             await repository.end_all(connection, by.tenant_id, now)

@@ -95,12 +95,6 @@ async def end_resumable_uploads(connection: AsyncConnection, tenant_id: str) -> 
     await connection.execute(update(resumable_uploads).where(*is_open).values(expires_at=now(), due_at=now()))
 
 
-async def find_stored_files(connection: AsyncConnection, tenant_id: str, limit: int) -> list[str]:
-    """Return ids of stored files of a tenant, at most `limit`."""
-    query = select(files.c.file_id).where(files.c.tenant_id == tenant_id, schema.IS_STORED).limit(limit)
-    return list((await connection.execute(query)).scalars().all())
-
-
 async def has_objects(connection: AsyncConnection, tenant_id: str) -> bool:
     """Return whether anything of a tenant is still in a store: files in any state, parts of uploads."""
     for table in (files, resumable_uploads):

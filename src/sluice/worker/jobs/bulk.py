@@ -16,6 +16,7 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
 from sluice.files import lifecycle, search
+from sluice.files import repository as file_rows
 from sluice.jobs import Job, JobKind, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.clock import Clock
@@ -119,16 +120,17 @@ class BulkJobs:
         return Step(done, len(file_ids) - done, position)
 
     async def _delete_tenant(self, connection: Connection, job: Job) -> Step:
-        """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has."""
+        """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has.
+
+        It waits for the end of legal holds, too.
+        """
         tenant_id = job.tenant_id
-        file_ids = await tenant_rows.find_stored_files(connection, tenant_id, _FILES)
-        by, done = job.by("file.deleted"), 0
-        for file_id in file_ids:
-            if await lifecycle.delete(connection, tenant_id, file_id, timedelta(0)):
-                await append(connection, by, file_id, self._clock())
-                done += 1
-        if done:
+        file_ids = await file_rows.find_free(connection, tenant_id, _FILES)
+        if file_ids:
+            by = job.by("file.deleted")
+            done = await lifecycle.delete_all(connection, by, file_ids, self._clock(), timedelta(0))
             return Step(done, 0, "files")
+        await file_rows.purge_at_once(connection, tenant_id)
         await tenant_rows.end_resumable_uploads(connection, tenant_id)
         if await tenant_rows.has_objects(connection, tenant_id):
             return Step(0, 0, "objects", pause=_WAIT_FOR_PURGE)

@@ -1,4 +1,4 @@
-"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, event numbers, list counts, usage."""
+"""Housekeeping that no row asks for: leftovers of crashes in the platform's store, event numbers, counts, usage."""
 
 from typing import Final
 
