@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 # How a caller comes in
-Via = Literal["api_key", "jwt", "command", "upload_token", "console", "worker"]
+Via = Literal["api_key", "jwt", "command", "upload_token", "console"]
 Route = tuple[str, str]
 
 
@@ -65,7 +65,7 @@ class Principal:
     actor_id: str
     actor_name: str
     scopes: frozenset[Scope]
-    via: Via
+    via: Via | Literal["worker"]
     is_test: bool = False
     key_id: str | None = None
     key_changed_at: datetime | None = None

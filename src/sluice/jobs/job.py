@@ -39,7 +39,7 @@ class Job:
     failures: int
     actor_id: str
     actor_name: str
-    via: Via
+    via: Via | Literal["worker"]
     request_id: str | None
     created_at: datetime
     started_at: datetime | None
