@@ -187,6 +187,8 @@ def _body(client: ApiClient, target_field: Field, text: str) -> dict[str, Any]:
         value = {name: value}
     paired = {"access_key_id": {"secret_access_key": "s"}, "secret_access_key": {"access_key_id": "A" * 16}}
     pair = paired.get(target_field.names[0], {}) if target_field.method == "PATCH" else {}
+    if target_field.names[0] == "filter":
+        pair = {"max_files": 1}
     return _valid(client, target_field.path) | pair | {target_field.names[0]: value}
 
 
@@ -245,7 +247,7 @@ def test_every_body_field_keeps_or_refuses_a_hostile_text(
     assert len(target_fields) > 40
     for number, target_field in enumerate(target_fields):
         path = target_field.path.format_map(ids)
-        creates = target_field.method == "POST" and not path.endswith(("/replay", "/recover"))
+        creates = target_field.method == "POST" and not path.endswith(("/replay", "/recover", "/bulk-delete"))
         before = _total(client, path) if creates else 0
         current = data(client.get(path.removeprefix(API))) if target_field.method == "PATCH" else {}
         kept = 0
