@@ -63,19 +63,19 @@ async def search(
     conditions = [_columns.tenant_id == tenant_id, IS_STORED, *(_conditions(tenant_id, wanted) if rest else ())]
     matching = select(_columns.file_id).join(found, found_id == _columns.file_id).where(*conditions)
     total = await _count(connection, matching if rest else ids, MOST_SEARCHED)
-    keys = [_columns.size_bytes, _columns.file_id] if by_size else [_columns.file_id]
-    rows = (
-        await connection.execute(
-            select(*_SHOWN)
-            .join(found, found_id == _columns.file_id)
-            .where(*conditions)
-            .order_by(*_in_order(keys, descending=descending))
-            .offset(request.offset)
-            .limit(request.page_size)
-        )
-    ).all()
-    records = tuple(FileRecord(**row._mapping) for row in rows)  # noqa: SLF001  (SQLAlchemy's documented name)
-    return FoundFiles(Page(records, request, total), is_complete=is_complete or not rest)
+    # First the ids of the page, and then its rows: so that no wide row is sorted.
+    if by_size:
+        chosen = matching.order_by(*_in_order([_columns.size_bytes, _columns.file_id], descending=descending))
+    elif rest:
+        chosen = matching.order_by(*_in_order([_columns.file_id], descending=descending))
+    else:
+        chosen = select(found_id).order_by(*_in_order([found_id], descending=descending))
+    page = chosen.offset(request.offset).limit(request.page_size).subquery()
+    query = select(*_SHOWN).join(page, page.c.file_id == _columns.file_id).where(_columns.tenant_id == tenant_id)
+    rows = (await connection.execute(query)).all()
+    records = [FileRecord(**row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's documented name)
+    records.sort(key=lambda file: (file.size_bytes if by_size else 0, file.file_id), reverse=descending)
+    return FoundFiles(Page(tuple(records), request, total), is_complete=is_complete or not rest)
 
 
 async def walk(
