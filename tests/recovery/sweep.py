@@ -1,4 +1,4 @@
-"""Kills a server at a failpoint while clients upload and delete, and checks what is left after the next start.
+"""Kills a server at a failpoint while clients upload, delete, restore and review, and checks what is left.
 
 After every kill: `sluice audit --strict` finds nothing; every acknowledged file downloads with the SHA-256 that was
 sent; deleted and rejected files are not there; no process keeps bytes of an upload in the spool.
@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -78,20 +79,26 @@ class Sweep:
     checked: set[str] = field(default_factory=set)
     tenant: tuple[str, str | None] | None = None
     context: str = ""
+    doubtful: str = ""
+    """The context whose files are all in quarantine."""
+    short_lived: str = ""
+    """The context whose files expire at once, when their retention is tested."""
 
     def kill_at(self, point: str, *, depth: int = 6) -> None:
         """Start a server that dies at `point`, check all earlier promises, and upload until it is dead."""
         times = (
             1
-            if point.startswith(("settle", "purge", "incoming"))
+            if point.startswith(("settle", "purge", "incoming", "retention"))
             else random.Random(f"{self.seed} {self.kills.total()}").randint(1, depth)
         )
         with forked_service(self.deployment, FAILPOINT=f"{point}:{times}") as (service, process):
             if process.poll() is None and self._recovered(service, process):
-                self._upload_until_dead(service)
+                self._upload_until_dead(service, expires=point.startswith("retention"))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
             assert process.returncode == -9, f"{point}: exit code {process.returncode}\n{_log_tail(service)}"
+            if point.startswith("retention"):
+                self._keep_for(self._client(service), None)
         self.kills[point] += 1
         self._wait_for_an_empty_spool(point)
 
@@ -132,8 +139,11 @@ class Sweep:
         names = {item["original_filename"] for item in page(client.get("/files", page_size=100))[0]}
         assert not {name for name in names if name.startswith("rejected")}
 
-    def _upload_until_dead(self, service: Service) -> None:
+    def _upload_until_dead(self, service: Service, *, expires: bool) -> None:
         client = self._client(service)
+        if expires:
+            with contextlib.suppress(httpx.TransportError):
+                self._expire_a_file(client)
         threads = [threading.Thread(target=self._send_requests, args=(client, number)) for number in range(CLIENTS)]
         for thread in threads:
             thread.start()
@@ -148,6 +158,8 @@ class Sweep:
                 self._upload(client, rng)
                 self._upload_in_parts(client, rng)
                 self._delete(client, rng)
+                self._restore(client, rng)
+                self._review(client, rng)
                 client.upload("rejected.zzz", bytes(500), context=self.context)
 
     def _upload(self, client: ApiClient, rng: random.Random) -> None:
@@ -195,11 +207,58 @@ class Sweep:
             with self.promises.lock:
                 self.promises.deleted.add(file_id)
 
+    def _restore(self, client: ApiClient, rng: random.Random) -> None:
+        """Delete a file and restore it, which its purge may be faster than."""
+        with self.promises.lock:
+            if len(self.promises.kept) < 2:
+                return
+            file_id = rng.choice(sorted(self.promises.kept))
+            digest = self.promises.kept.pop(file_id)
+            self.promises.unconfirmed.add(file_id)
+        if client.delete(f"/files/{file_id}").status_code != 200:
+            return
+        restored = client.post(f"/files/{file_id}/restore")
+        with self.promises.lock:
+            if restored.status_code == 200:
+                self.promises.kept[file_id] = digest
+            elif restored.status_code == 404:
+                self.promises.deleted.add(file_id)
+
+    def _review(self, client: ApiClient, rng: random.Random) -> None:
+        """Upload a file into quarantine, and release or refuse it."""
+        content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256))
+        answer = client.upload("a.zzz", content, context=self.doubtful)
+        if answer.status_code != 201:
+            assert answer.status_code == 503, answer.text
+            return
+        file_id, word = answer.json()["data"]["file_id"], rng.choice(("release", "refuse"))
+        if client.post(f"/quarantine/{file_id}/{word}", {"comment": "looked at it"}).status_code != 200:
+            return
+        with self.promises.lock:
+            if word == "release":
+                self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
+            else:
+                self.promises.deleted.add(file_id)
+
+    def _expire_a_file(self, client: ApiClient) -> None:
+        """Store a file whose retention is over at once, and have the worker look."""
+        client.upload("old.zzz", b"\x07\x1b" + bytes(range(256)), context=self.short_lived)
+        self._keep_for(client, 0)
+
+    def _keep_for(self, client: ApiClient, days: int | None) -> None:
+        # No days are less than the API takes: nothing else would be due in a test.
+        sql = "UPDATE contexts SET retention_days = :days, retention_due_at = :at WHERE context_key = :key"
+        client.execute_sql(sql, days=days, at=datetime(2020, 1, 1, tzinfo=UTC), key=self.short_lived)
+
     def _client(self, service: Service) -> ApiClient:
         if self.tenant is None:
             client = service.new_client().with_store()
             self.tenant = (client.tenant_id, client.authorization)
             self.context = client.create_context(max_file_size_mb=100, storage_quota_mb=100_000)
+            self.doubtful = client.create_context(
+                policies={"filename_pattern": {"mode": "quarantine", "pattern": "good"}}
+            )
+            self.short_lived = client.create_context()
         return ApiClient(service, *self.tenant)
 
     def _audit(self, service: Service) -> tuple[int, str]:

@@ -69,10 +69,11 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         }
         ids["token_id"] = data(client.post("/upload-tokens", {"context": ids["context_key"]}), 201)["token_id"]
         ids["file_id"] = client.store(context=ids["context_key"])
+        ids |= _kept_ids(client)  # before there is a bucket, in which nothing could be stored
         for name in ("first", "another_id", "config_id"):
             ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]
         ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
-        ids |= webhook_ids(client) | _kept_ids(client)
+        ids |= webhook_ids(client)
     client.execute_sql("UPDATE jobs SET state = 'waiting', due_at = '2100-01-01 00:00:00.000000'")
     # no attempt is due, so only the actions change anything
     client.execute_sql("UPDATE webhook_deliveries SET state = 'failed', due_at = NULL")
@@ -124,7 +125,8 @@ def _load_state(deployment: Deployment, client: ApiClient, ids: Mapping[str, str
     with running_service(deployment, **SETTINGS) as service:
 
         def ask(path: str) -> Any:
-            return ApiClient(service, client.tenant_id, client.authorization).get(path).json().get("data")
+            # not `get`, whose parameters replace those of the path
+            return ApiClient(service, client.tenant_id, client.authorization).request("GET", path).json().get("data")
 
         paths = (
             "/contexts",
