@@ -1,6 +1,7 @@
 """Resumable uploads when something fails: cut connections, dead servers, an unavailable scanner, lost answers."""
 
 import hashlib
+import os
 import secrets
 import signal
 import threading
@@ -310,7 +311,23 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
             assert [one["outcome"] for one in client.decisions()][:2] == ["undecided", "undecided"]
 
 
-# --- Expiry and limits
+# --- Expiry, loss and limits
+
+
+@pytest.mark.usefixtures("without_s3")
+@pytest.mark.parametrize("kept", [None, 7], ids=["lost", "shortened"])
+def test_upload_whose_bytes_the_machine_has_lost_is_not_found(client: ApiClient, kept: int | None) -> None:
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    upload.patch(TEXT[:HALF], 0)
+    (name,) = [key for key in part_keys(client) if key.startswith(upload.path.rpartition("/")[2])]
+    part = client.service.deployment.data_dir / "objects" / "objects" / "_incoming" / name
+    if kept is None:
+        part.unlink()
+    else:
+        os.truncate(part, kept)
+    assert upload.patch(TEXT[HALF:], HALF).status_code == 404
+    assert upload.head().status_code == 404, "a client begins anew"
+    assert page(client.get("/files"))[0] == []
 
 
 @pytest.mark.usefixtures("without_s3")

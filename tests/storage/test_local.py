@@ -297,11 +297,15 @@ async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
         LocalStore(tmp_path / "file")
 
 
-async def test_object_is_read_in_bulk(local: LocalStore, seal: Seal) -> None:
-    body = os.urandom(2 * 1_048_576 + 5)
-    await local.put("large", seal(body), content_type="text/plain")
-    pieces = [piece async for piece in local.read_in_bulk("large")]
-    assert [len(piece) for piece in pieces] == [1_048_576, 1_048_576, 5]
-    assert b"".join(pieces) == body
+@pytest.mark.parametrize("size", [5, 2 * 1_048_576])
+async def test_unflushed_object_is_a_file_like_any_other(local: LocalStore, seal: Seal, size: int) -> None:
+    body = os.urandom(size)
+    await local.put_unflushed("folder/part", seal(body))
+    assert await read_object(local, "folder/part") == body
+    fd = await local.open_file("folder/part")
+    assert os.pread(fd, size + 1, 0) == body
+    os.close(fd)
+    with pytest.raises(StoreError):
+        await local.put_unflushed("folder/part", seal(body))
     with pytest.raises(KeyError):
-        await anext(local.read_in_bulk("missing"))
+        await local.open_file("missing")

@@ -5,23 +5,30 @@ keeps empty folders, and each has the generation of its request, since a key is 
 """
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from sluice.errors import ServiceUnavailable, StorageFull
+from sluice.errors import NotFound, ServiceUnavailable, StorageFull
+from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.resumable.resumable_upload import Part, ResumableUpload
-from sluice.storage import DeletesMany, ListsObjects, ObjectStore, ReadsInBulk, StoreError, StoreFull
-from sluice.uploads.spool import Spool
+from sluice.storage import DeletesMany, KeepsFiles, ListsObjects, ObjectStore, StoreError, StoreFull
+from sluice.uploads.spool import Sha256, Spool
 
 FOLDER: Final = "_incoming"
 _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # so much is lost at most when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
-# Notes parts that are stored; raises if another request has taken the upload over.
-NoteParts = Callable[[Sequence[Part]], Awaitable[None]]
+# Notes parts that are stored, and the digest of the upload with them, if it is known; raises if another request has taken
+# the upload over.
+NoteParts = Callable[[Sequence[Part], Sha256 | None], Awaitable[None]]
+
+
+class PartLost(NotFound):
+    """A part is not there as it was noted: the machine crashed before it was on disk."""
 
 
 class PartWriter:
@@ -33,17 +40,21 @@ class PartWriter:
     def __init__(
         self,
         store: ObjectStore,
-        make_spool: Callable[[], Spool],
+        make_spool: Callable[[Sha256 | None], Spool],
         upload: ResumableUpload,
         note: NoteParts,
         *,
+        digest: Sha256 | None,
         holds_back: bool,
     ) -> None:
+        """`digest` is that of the bytes before, and goes on here."""
         self.size = 0
         self._store = store
         self._make_spool = make_spool
         self._upload = upload
         self._note = note
+        self._digest = digest
+        self._digest_then: Sha256 | None = None  # with the parts that are stored
         self._holds_back = holds_back
         self._spool: Spool | None = None
         self._storing: asyncio.Task[None] | None = None
@@ -53,9 +64,9 @@ class PartWriter:
         """Take the next bytes; raise what storing or noting earlier ones has raised."""
         view = memoryview(chunk)
         while view:
-            self._spool = self._spool or self._make_spool()
+            self._spool = self._spool or self._make_spool(self._digest)
             piece = view[: _SEGMENT_BYTES - self._spool.size]
-            await self._spool.write(bytes(piece))
+            await self._spool.write(chunk if len(piece) == len(chunk) else bytes(piece))
             self.size += len(piece)
             view = view[len(piece) :]
             if self._spool.size == _SEGMENT_BYTES:
@@ -67,7 +78,7 @@ class PartWriter:
             await self._begin_storing()
         await self._wait()
         if self._stored:
-            await self._note(self._stored)
+            await self._note(self._stored, self._digest_then)
             self._stored = []
 
     async def close(self) -> None:
@@ -85,10 +96,13 @@ class PartWriter:
 
     async def _begin_storing(self) -> None:
         await self._wait()
-        spool, self._spool = self._spool, None
+        spool = self._spool
         if spool is not None:
             start = self._upload.received + self.size - spool.size
-            self._storing = asyncio.get_running_loop().create_task(self._keep(spool, start))
+            sealed = await spool.seal()  # all of it is in the digest before the next segment begins
+            digest = None if self._digest is None else self._digest.copy()
+            self._spool = None
+            self._storing = asyncio.get_running_loop().create_task(self._keep(spool, sealed, start, digest))
 
     async def _wait(self) -> None:
         storing = self._storing
@@ -96,42 +110,73 @@ class PartWriter:
             await asyncio.shield(storing)
             self._storing = None
 
-    async def _keep(self, spool: Spool, start: int) -> None:
+    async def _keep(self, spool: Spool, sealed: Sealed, start: int, digest: Sha256 | None) -> None:
         upload = self._upload
         key = f"{FOLDER}/{upload.upload_id}-{start:012}-{upload.generation}"
         try:
-            sealed = await spool.seal()
-            try:
+            if isinstance(self._store, KeepsFiles):
+                await self._store.put_unflushed(key, sealed)
+            else:
                 await self._store.put(key, sealed, content_type=_MEDIA_TYPE)
-            except StoreFull as fault:
-                raise StorageFull from fault
-            except StoreError as fault:
-                raise ServiceUnavailable(fault.part) from fault
+        except StoreFull as fault:
+            raise StorageFull from fault
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
         finally:
             spool.close()
         self._stored.append(Part(start, sealed.size, key))
+        self._digest_then = digest
         if not self._holds_back:
-            await self._note(self._stored)
+            await self._note(self._stored, digest)
             self._stored = []
 
 
-async def read_parts(store: ObjectStore, parts: Sequence[Part]) -> AsyncIterator[bytes]:
-    """Yield the bytes of all parts; raise `ServiceUnavailable`."""
-    offset, read = 0, store.read_in_bulk if isinstance(store, ReadsInBulk) else store.read
+async def fill_spool(store: KeepsFiles, parts: Sequence[Part], digest: Sha256 | None, spool: Spool) -> None:
+    """Fill a spool with the bytes of all parts, whose digest may be known; raise `PartLost` or `ServiceUnavailable`."""
+    _require_no_gap(parts)
     for part in parts:
-        if part.start != offset:
-            raise RuntimeError("the parts of an upload have a gap")
         try:
-            async for chunk in read(part.object_key):
-                offset += len(chunk)
+            fd = await store.open_file(part.object_key)
+        except KeyError as fault:
+            log.error("part_missing", object_key=part.object_key)
+            raise PartLost from fault
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
+        try:
+            await spool.take_file(fd, part.size, hashed=digest is None)
+        except EOFError as fault:
+            log.error("part_missing", object_key=part.object_key)
+            raise PartLost from fault
+        finally:
+            os.close(fd)
+    if digest is not None:
+        spool.know_digest(digest)
+
+
+async def read_parts(store: ObjectStore, parts: Sequence[Part]) -> AsyncIterator[bytes]:
+    """Yield the bytes of all parts; raise `PartLost` or `ServiceUnavailable`."""
+    _require_no_gap(parts)
+    for part in parts:
+        size = 0
+        try:
+            async for chunk in store.read(part.object_key):
+                size += len(chunk)
                 yield chunk
         except KeyError as fault:
             log.error("part_missing", object_key=part.object_key)
-            raise ServiceUnavailable("storage") from fault
+            raise PartLost from fault
         except StoreError as fault:
             raise ServiceUnavailable(fault.part) from fault
-        if offset != part.start + part.size:
+        if size != part.size:
             raise RuntimeError("a part of an upload has another size than its row")
+
+
+def _require_no_gap(parts: Sequence[Part]) -> None:
+    offset = 0
+    for part in parts:
+        if part.start != offset:
+            raise RuntimeError("the parts of an upload have a gap")
+        offset += part.size
 
 
 async def delete_objects(store: ObjectStore, keys: Sequence[str]) -> bool:

@@ -6,7 +6,9 @@ finish    the parts go through `uploads.upload` as the bytes of a form do; every
 """
 
 import asyncio
+import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -32,18 +34,19 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import new_id
 from sluice.kit.text import is_plain
 from sluice.resumable import repository
-from sluice.resumable.parts import PartWriter, read_parts
+from sluice.resumable.parts import PartLost, PartWriter, fill_spool, read_parts
 from sluice.resumable.resumable_upload import NewUpload, Part, ResumableUpload, UploadState
-from sluice.storage import ObjectStore
+from sluice.storage import KeepsFiles, ObjectStore
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.slots import UploadSlots
-from sluice.uploads.spool import Spool
+from sluice.uploads.spool import Sha256, Spool
 from sluice.uploads.upload import Upload
 from sluice.uploads.values import Attempt, Stored
 
 _SMALL_BYTES: Final = 256 * 1024
 _MOST_SMALL: Final = 1000  # appends of fewer bytes, but the last
+_MOST_DIGESTS: Final = 1000
 _LEASE: Final = timedelta(seconds=15)  # of an attempt to judge; its server extends it
 _EXTEND_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.25
@@ -70,11 +73,13 @@ class ResumableUploads:
         self,
         database: Database,
         store: ObjectStore,
-        make_spool: Callable[[], Spool],
+        make_spool: Callable[[Sha256 | None], Spool],
         slots: UploadSlots,
         limits: ResumableLimits,
     ) -> None:
         """`store` is the platform's own: no tenant's bucket holds what nobody has judged."""
+        # How many bytes of an upload this process has hashed, and their digest: what has come does not change.
+        self._digests: OrderedDict[str, tuple[int, Sha256]] = OrderedDict()
         self.limits = limits
         self._database = database
         self._store = store
@@ -138,7 +143,7 @@ class ResumableUploads:
             raise UploadTakenOver
         current = begun
 
-        async def note(parts: Sequence[Part]) -> None:
+        async def note(parts: Sequence[Part], digest: Sha256 | None) -> None:
             nonlocal current
             failpoint("part.stored")
             size = sum(part.size for part in parts)
@@ -152,10 +157,12 @@ class ResumableUploads:
                 await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
             failpoint("part.noted")
             current = appended
+            self._remember_digest(current, digest)
             if kept is not None:
                 kept(current)
 
-        writer = PartWriter(self._store, self._make_spool, begun, note, holds_back=whole)
+        known = self._digest_of(begun)
+        writer = PartWriter(self._store, self._make_spool, begun, note, digest=known, holds_back=whole)
         try:
             async with self._slots.hold(upload.tenant_id):
                 try:
@@ -169,6 +176,20 @@ class ResumableUploads:
         finally:
             await writer.close()
         return current
+
+    def _digest_of(self, upload: ResumableUpload) -> Sha256 | None:
+        """Return the digest of the bytes that the upload has, to go on with, if parts are files and it is known."""
+        if not isinstance(self._store, KeepsFiles):
+            return None
+        size, digest = self._digests.get(upload.upload_id, (0, hashlib.sha256()))
+        return digest.copy() if size == upload.received else None
+
+    def _remember_digest(self, upload: ResumableUpload, digest: Sha256 | None) -> None:
+        self._digests.pop(upload.upload_id, None)
+        if digest is not None:
+            self._digests[upload.upload_id] = upload.received, digest
+        if len(self._digests) > _MOST_DIGESTS:
+            self._digests.popitem(last=False)
 
     async def cancel(self, upload: ResumableUpload) -> None:
         """Cancel an upload; raise `UploadFinished` if it has a verdict, or one is being taken."""
@@ -206,7 +227,11 @@ class ResumableUploads:
                     )
                 if attempt is not None and attempt.report_id is not None:
                     judged = begin(Attempt(attempt.upload_id, attempt.report_id))
-                    return await run(judged, partial(self._judge, attempt, judged))
+                    try:
+                        return await run(judged, partial(self._judge, attempt, judged))
+                    except PartLost:
+                        await self.abandon(attempt)  # its client begins anew
+                        raise
             elif time.monotonic() >= deadline:
                 raise ServiceUnavailable("verdict (it is still being taken)")
             else:
@@ -223,8 +248,12 @@ class ResumableUploads:
                     upload.take_metadata(attempt.metadata.encode())
                 async with self._database.reading(attempt.tenant_id) as connection:
                     parts = await repository.list_parts(connection, attempt.tenant_id, attempt.upload_id)
-                async for chunk in read_parts(self._store, parts):
-                    await upload.write(chunk)
+                if isinstance(self._store, KeepsFiles):
+                    digest = self._digest_of(attempt)
+                    await upload.write_all(attempt.length, partial(fill_spool, self._store, parts, digest))
+                else:
+                    async for chunk in read_parts(self._store, parts):
+                        await upload.write(chunk)
                 file = await upload.seal()
                 context = upload.snapshot.named.context
                 with self._slots.learning(context.context_id, file.sealed.size):

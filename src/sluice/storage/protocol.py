@@ -90,11 +90,15 @@ class SupportsSpeculativePut(Protocol):
 
 
 @runtime_checkable
-class ReadsInBulk(Protocol):
-    """A store that hands an object out in few large pieces, for a reader that keeps none of them."""
+class KeepsFiles(Protocol):
+    """A store whose objects are files of this machine."""
 
-    def read_in_bulk(self, key: str) -> AsyncIterator[bytes]:
-        """Yield the object's bytes in pieces of 1 MiB. Iterating raises `KeyError` when there is no such object."""
+    async def put_unflushed(self, key: str, sealed: Sealed) -> None:
+        """Store all bytes under `key` as `put` does, for a short time: a crash of the machine may lose some of them."""
+        ...
+
+    async def open_file(self, key: str) -> int:
+        """Return a descriptor of the object's file, which the caller closes. Raise `KeyError` if there is none."""
         ...
 
 

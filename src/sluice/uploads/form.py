@@ -1,6 +1,6 @@
 """The form of an upload while it comes in: its fields and its bytes, in any order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from sluice.errors import Invalid
@@ -65,6 +65,20 @@ class UploadForm:
         if self._room is None and self.size > _ROOMLESS_BYTES:
             self._room = await self._all_room.take(self._tenant_id, min(most_bytes, self._announced_bytes))
         await self._spool.write(chunk)
+
+    async def fill(self, size: int, most_bytes: int, fill: Callable[[Spool], Awaitable[None]]) -> None:
+        """Take all `size` bytes at once, which `fill` writes, unless there are more than `most_bytes`.
+
+        Raise `SpoolBusy` if there is no room for them.
+        """
+        if self._spool is None:
+            raise Invalid("file: bytes came before the file's name")
+        self.size = size
+        if size > most_bytes:
+            return
+        if size > _ROOMLESS_BYTES:
+            self._room = await self._all_room.take(self._tenant_id, size)
+        await fill(self._spool)
 
     def take_metadata(self, raw: bytes) -> None:
         """Take the metadata.

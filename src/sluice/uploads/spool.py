@@ -13,7 +13,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, Self
 
 from sluice.errors import SpoolBusy, StorageFull
 from sluice.kit.fair_queue import FairQueue
@@ -30,23 +30,42 @@ _flushing: Final = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_
 """Hashes and writes the batches of large uploads. One core is left alone: small uploads would wait for all of them."""
 
 
+class Sha256(Protocol):
+    """A digest of what has come so far, as `hashlib` makes it."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take the next bytes."""
+        ...
+
+    def digest(self) -> bytes:
+        """Return the digest so far."""
+        ...
+
+    def copy(self) -> Self:
+        """Return another that goes on from here."""
+        ...
+
+
 class Spool:
     """Takes bytes in order, counts and hashes them, and is sealed once.
 
     A batch of 512 KiB is hashed and written in a thread while the next one comes in.
     """
 
-    def __init__(self, memory_bytes: int, folder: Path, *, kept_here: bool = False) -> None:
+    def __init__(
+        self, memory_bytes: int, folder: Path, *, kept_here: bool = False, digest: Sha256 | None = None
+    ) -> None:
         """Bytes beyond `memory_bytes` go into `folder`.
 
-        `kept_here`: files will be flushed to this disk, so writing may start at once.
+        `kept_here`: files will be flushed to this disk, so writing may start at once. `digest` goes on with that of
+        what came before.
         """
         self._memory_bytes = memory_bytes
         self._folder = folder
         self._kept_here = kept_here
         self._fd = os.memfd_create("sluice-spool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.in_memory = True
-        self._digest = hashlib.sha256()
+        self._digest = hashlib.sha256() if digest is None else digest
         self._batch: list[bytes] = []
         self._batched = 0
         self._under_way: asyncio.Future[None] | None = None
@@ -61,6 +80,22 @@ class Spool:
         self.size += len(chunk)
         if self._batched >= _BATCH_BYTES:
             await self._begin_flush()
+
+    async def take_file(self, fd: int, size: int, *, hashed: bool) -> None:
+        """Take the bytes of a file, instead of written ones; unless `hashed`, `know_digest` tells the digest of all.
+
+        Raise `StorageFull`, or `EOFError` if the file is shorter.
+        """
+        self.size += size
+        self._under_way = asyncio.get_running_loop().run_in_executor(_flushing, self._copy, fd, size, self.size, hashed)
+        try:
+            await self._flushed()
+        finally:
+            await asyncio.wait([self._under_way])  # the caller closes the file
+
+    def know_digest(self, digest: Sha256) -> None:
+        """Take the digest of all bytes."""
+        self._digest = digest
 
     async def seal(self) -> Sealed:
         """Return the bytes, which can no longer change; raise `StorageFull`. The spool keeps the descriptor."""
@@ -127,6 +162,30 @@ class Spool:
             _write_all(self._fd, data)
             if self._kept_here and not self.in_memory:
                 start_writeback(self._fd, size - len(data), len(data))
+        except OSError as fault:
+            if fault.errno in _NO_ROOM:
+                raise StorageFull from fault
+            raise
+
+    def _copy(self, fd: int, size: int, total: int, hashed: bool) -> None:  # noqa: FBT001  (an executor's call)
+        """Copy a file, with which there are `total` bytes."""
+        try:
+            if self.in_memory and total > self._memory_bytes:
+                self._move_to_disk()
+            offset = 0
+            while offset < size:
+                if hashed:
+                    data = os.pread(fd, min(_BATCH_BYTES, size - offset), offset)
+                    self._digest.update(data)
+                    _write_all(self._fd, data)
+                    copied = len(data)
+                else:
+                    copied = os.sendfile(self._fd, fd, offset, size - offset)
+                if not copied:
+                    raise EOFError
+                offset += copied
+            if self._kept_here and not self.in_memory:
+                start_writeback(self._fd, total - size, size)
         except OSError as fault:
             if fault.errno in _NO_ROOM:
                 raise StorageFull from fault

@@ -10,7 +10,7 @@ when it is read again, is the business of `snapshot`.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -167,6 +167,13 @@ class Upload:
         if self._form.size > self._most_bytes:
             await self._judge_so_far()
         await self._form.keep(chunk, self._most_bytes)  # bytes beyond the limit are counted, never kept
+
+    async def write_all(self, size: int, fill: Callable[[Spool], Awaitable[None]]) -> None:
+        """Take all `size` bytes of the file at once, which `fill` writes into their spool; raise what `write` does."""
+        most_bytes = self._most_bytes
+        await self._form.fill(size, most_bytes, fill)
+        if size > most_bytes:
+            await self._judge_so_far()
 
     def end_file(self) -> None:
         """Take note that all bytes of the file came."""

@@ -313,7 +313,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         resumable=ResumableUploads(
             database,
             stores.platform,
-            uploads.make_spool,
+            lambda digest: Spool(settings.spool_memory_kb * 1024, settings.resolved_spool_dir, digest=digest),
             uploads.slots,
             ResumableLimits(timedelta(hours=settings.resumable_hours), settings.resumable_mb * 1024 * 1024),
         ),

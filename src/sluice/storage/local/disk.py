@@ -88,11 +88,15 @@ def sync_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """`size` bytes of the descriptor `source`, which stays open until they are stored, and the path of the new file."""
+    """`size` bytes of the descriptor `source`, which stays open until they are stored, and the path of the new file.
+
+    One that is not `durable` survives a crash of the process, but not of the machine.
+    """
 
     source: int
     size: int
     target: Path
+    durable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class DraftFolder:
 def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableFolders) -> list[WriteError | None]:
     """Store each file; return for each the error that it met, or None. A file with an error has not been created.
 
-    When this returns, bytes and names survive a crash. `FileExistsError` means that the name is taken. A source without
+    When this returns, bytes and names of durable files survive a crash. `FileExistsError` means that the name is taken. A source without
     a name on that file system, such as the spool of a large upload, becomes the file itself: nobody may write to it any
     more. Other sources are copied.
     """
@@ -146,7 +150,7 @@ def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableF
             _for_each(drafted, _Draft.begin_flush)
         _for_each(drafted, _Draft.flush)
         _for_each(drafted, lambda draft: draft.link(drafts, folders, opened))
-    linked = [draft for draft in drafted if draft.error is None]
+    linked = [draft for draft in drafted if draft.error is None and draft.file.durable]
     for folder in {draft.file.target.parent for draft in linked}:
         try:
             sync_folder(folder)
@@ -196,11 +200,14 @@ class _Draft:
 
     def begin_flush(self) -> None:
         """Start writing the bytes to disk without waiting."""
+        if not self.file.durable:
+            return
         os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def flush(self) -> None:
         """Wait until the bytes are on disk."""
-        os.fsync(self.fd)
+        if self.file.durable:
+            os.fsync(self.fd)
         failpoint("local.drafted")
 
     def link(self, drafts: DraftFolder, folders: DurableFolders, opened: ExitStack) -> None:

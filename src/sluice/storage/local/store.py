@@ -34,7 +34,6 @@ from sluice.storage.protocol import ListedObject, StoreError
 T = TypeVar("T")
 # A download has so much in hand for a client that stops reading (`api.http1.connection_table` bounds the whole).
 _CHUNK_BYTES: Final = 24 * 1024
-_BULK_BYTES: Final = 1024 * 1024
 _BATCH: Final = 1000
 _SMALL_BYTES: Final = 256 * 1024  # up to here an object is written in a batch with others
 _NAME_BYTES: Final = 255  # NAME_MAX of every usual Linux file system
@@ -75,9 +74,15 @@ class LocalStore:
 
         A cancelled put ends its work first.
         """
+        await self._put(NewFile(sealed.fd, sealed.size, self._path(key)))
+
+    async def put_unflushed(self, key: str, sealed: Sealed) -> None:
+        """Store the bytes as a new file without waiting for the disk; see the protocol."""
+        await self._put(NewFile(sealed.fd, sealed.size, self._path(key), durable=False))
+
+    async def _put(self, file: NewFile) -> None:
         # Reads have explicit offsets, and the caller closes nothing before this ends: no descriptor of our own is
         # needed.
-        file = NewFile(sealed.fd, sealed.size, self._path(key))
         with as_store_error("write the object"):
             try:
                 if file.size <= _SMALL_BYTES:
@@ -108,21 +113,12 @@ class LocalStore:
             finally:
                 os.close(fd)
 
-    async def read_in_bulk(self, key: str) -> AsyncIterator[bytes]:
-        """Yield the object's bytes in large pieces, each read by a thread; see the protocol."""
+    async def open_file(self, key: str) -> int:
+        """Return a descriptor of the object's file; see the protocol."""
         path = self._path(key)
         with as_store_error("read the object"):
-            fd, size = await self._run(partial(_open_file, path, key), discard=lambda opened: os.close(opened[0]))
-            try:
-                start = 0
-                while start < size:
-                    piece = await self._run(partial(os.pread, fd, min(_BULK_BYTES, size - start), start))
-                    if not piece:
-                        raise StoreError("The object is shorter than it was.")
-                    start += len(piece)
-                    yield piece
-            finally:
-                os.close(fd)
+            fd, _size = await self._run(partial(_open_file, path, key), discard=lambda opened: os.close(opened[0]))
+        return fd
 
     async def size(self, key: str) -> int | None:
         """Return the size in bytes, or None when there is no such object."""
