@@ -57,12 +57,7 @@ def recognise(source: Source, formats: Iterable[Format], first: Format | None) -
 
 def is_plain_text(source: Source) -> bool:
     """Return whether the first 4 KiB are characters only: such a file is no image, whatever its first letters are."""
-    return is_characters(source.head[:_PLAIN_TEXT_BYTES])
-
-
-def is_characters(data: bytes) -> bool:
-    """Return whether bytes are text in some 8-bit code: no zeros and no control characters that texts do not have."""
-    return not data.translate(None, _TEXT_BYTES)
+    return not source.head[:_PLAIN_TEXT_BYTES].translate(None, _TEXT_BYTES)
 
 
 def content_type_of(source: Source) -> str:

@@ -21,6 +21,8 @@ _XLINK: Final = "{http://www.w3.org/1999/xlink}href"
 _DETAIL_MAX: Final = 200
 
 _SHAPES: Final = frozenset({"path", "rect", "circle", "ellipse", "line", "polyline", "polygon"})
+_MARKED: Final = frozenset({"path", "line", "polyline", "polygon"})
+_MARKERS: Final = ("marker", "marker-start", "marker-mid", "marker-end")
 _MAY_PAINT: Final = frozenset(
     """
     use script set animate animateTransform animateMotion animateColor glyph iframe video audio canvas tref
@@ -85,6 +87,8 @@ class _Style:
     stroke_clear: bool = False
     is_text: bool = False
     foreign: bool = False
+    has_marker: bool = False
+    no_font: bool = False
 
     @property
     def has_stroke(self) -> bool:
@@ -139,7 +143,7 @@ class _InkFinder(XmlTarget):
         if style.foreign and text.strip(INVISIBLE):
             raise StopParsing
         if style.is_text and not style.skipped and text.strip(INVISIBLE):
-            if _is_painted(style):
+            if _is_painted(style) and not style.no_font:
                 raise StopParsing
             self._has_unpainted = True
 
@@ -148,6 +152,9 @@ class _InkFinder(XmlTarget):
         self._has_style_sheet |= target == "xml-stylesheet"
 
     def _has_ink(self, name: str, attributes: Mapping[str, str], style: _Style) -> bool:
+        # Markers are drawn at the points of a path, whatever it paints itself.
+        if style.has_marker and name in _MARKED and not (style.clear or style.hidden):
+            return True
         if not _has_extent(name, attributes):
             return False
         if not _is_painted(style, stroke_only=name == "line"):
@@ -190,7 +197,8 @@ def _style_of(name: str, attributes: Mapping[str, str], inherited: _Style) -> _S
         stroke_clear = _is_zero(own["stroke-opacity"]) or _is_zero(own.get("stroke-width", "1"))
     elif "stroke-width" in own:
         stroke_clear = _is_zero(own["stroke-width"])
-    is_clear = own.get("display") == "none" or any(_is_zero(own.get(key, "1")) for key in ("opacity", "font-size"))
+    is_clear = own.get("display") == "none" or _is_zero(own.get("opacity", "1"))
+    markers = [own[key] for key in _MARKERS if key in own]
     return _Style(
         skipped=inherited.skipped or name in _NEVER_SHOWN or name.startswith("{"),
         hidden=hidden,
@@ -201,6 +209,8 @@ def _style_of(name: str, attributes: Mapping[str, str], inherited: _Style) -> _S
         stroke_clear=stroke_clear,
         is_text=inherited.is_text or name == "text",
         foreign=name == "foreignObject" and not inherited.skipped,
+        has_marker=any(each != "none" for each in markers) if markers else inherited.has_marker,
+        no_font=_is_zero(own["font-size"]) if "font-size" in own else inherited.no_font,
     )
 
 

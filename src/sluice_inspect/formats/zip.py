@@ -17,7 +17,6 @@ from sluice_inspect.budget import Budget
 from sluice_inspect.format import Format
 from sluice_inspect.report import Corrupt, Finding, InspectionError, Measure, Unsafe
 from sluice_inspect.signatures import EXECUTABLES, has_binary_signature, is_web_page
-from sluice_inspect.sniff import is_characters
 from sluice_inspect.source import Source
 
 # Marks of archives that were meant to be split into volumes: APPNOTE 8.5.4 and 8.5.5.
@@ -65,10 +64,6 @@ def _walk(source: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str
             )
         if start:
             refuse_second_format(surroundings, "ZIP", start)
-            if not is_characters(surroundings.strip(b"\0")):
-                raise Unsafe(
-                    Finding.ARCHIVE_UNSAFE, f"{size} bytes follow the archive that are no text: readers differ in them"
-                )
     if archive.prefix_bytes > _SPANNING_BYTES and has_binary_signature(source.read_at(0, _MAX_PADDING_BYTES)):
         raise Unsafe(Finding.POLYGLOT, "the file begins as another format and ends as an archive")
     return show_members(archive, budget, visitor)

@@ -52,8 +52,8 @@ _MARKED_SPOTS: Final = 9
 _NOISE_FACTOR: Final = 5.5
 _NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
 _FAINT_NOISE: Final = 3.0  # levels of noise that a reader does not see
-# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture has two levels
-# alone, as a scan that was made black and white, with its dust.
+# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture is grey with two
+# levels alone, as a scan that was made black and white, with its dust.
 _DRAWN_PIXELS: Final = 4
 # So many blocks off among 5 x 5 are content: a speck shifts at most four, a stroke of 40 pixels five.
 _BLOCK: Final = 8
@@ -75,13 +75,16 @@ class _Background:
     centres_y: NDArray[np.float32]
 
 
-def picture_is_blank(image: Image.Image) -> bool:
-    """Return whether a reader would see nothing on one frame. In doubt return False. Needs some 30 MB of memory."""
+def picture_is_blank(image: Image.Image, *, is_page: bool = False) -> bool:
+    """Return whether a reader would see nothing on one frame. In doubt return False. Needs some 30 MB of memory.
+
+    `is_page`: the picture is a page as rendered, whose scan may have been smoothed.
+    """
     # A transparent picture is judged over white and over black, and is blank only if both are.
-    return is_one_colour(image) or not any(_has_content(view) for view in views(image))
+    return is_one_colour(image) or not any(_has_content(view, is_page=is_page) for view in views(image))
 
 
-def _has_content(view: PictureView) -> bool:
+def _has_content(view: PictureView, *, is_page: bool) -> bool:
     # From cheap to expensive; most pictures are decided by the first two questions.
     means = _cell_means(view)
     if means is None:
@@ -99,7 +102,8 @@ def _has_content(view: PictureView) -> bool:
     uneven = _without_shading(means)
     if _span(uneven) > max(_UNEVEN_SPAN, 8 * _neighbour_deviation(uneven)):
         return True
-    return _stands_out(view, background) or _has_pattern(view, background)
+    is_drawn = not is_page and background.noise_tail == 0 and not np.ptp(background.middles, axis=(0, 1)).any()
+    return _stands_out(view, background, is_drawn=is_drawn) or _has_pattern(view, background)
 
 
 def _span(levels: Levels) -> float:
@@ -216,14 +220,13 @@ def _neighbour_deviation(grid: Levels) -> float:
     return float(1.4826 * np.median(steps, axis=(0, 1)).max() / np.sqrt(spread)) if order > 0 else 0.0
 
 
-def _stands_out(view: PictureView, background: _Background) -> bool:
+def _stands_out(view: PictureView, background: _Background, *, is_drawn: bool) -> bool:
     """Return whether pixels, or blocks of them, differ from the background around them by more than noise does."""
     # The noise of a sensor is the same everywhere and without outliers.
     is_grain = background.noise <= _NOISE_MAX and background.noise_spread < 1.6 and background.noise_tail < 6.5
     strong = max(_STRONG, _NOISE_FACTOR * background.noise) if is_grain else _STRONG
     faint = max(_FAINT, _NOISE_FACTOR * background.noise)
     least = max(1, min(_STRONG_PIXELS, view.width * view.height // 8192))
-    is_even = background.noise_tail == 0 and not np.ptp(background.middles, axis=(0, 1)).any()
     surface = _background_surface(view, background)
     blocks, marked = [], []
     strokes: list[NDArray[np.int32]] = []
@@ -233,7 +236,8 @@ def _stands_out(view: PictureView, background: _Background) -> bool:
         # The last line of the band before is kept, since a stroke may cross from one band into the next.
         strokes = [*strokes[-1:], _count_in_squares(_BLOCK, off > strong)]
         largest = _largest_window_sum(np.concatenate(strokes), 2)
-        if largest >= least or (is_even and largest >= _DRAWN_PIXELS and len(np.unique(band)) > 2):
+        is_coloured = is_drawn and largest >= _DRAWN_PIXELS and (band.shape[2] > 1 or len(np.unique(band)) > 2)
+        if largest >= least or is_coloured:
             return True
         marked.append(_count_in_squares(_SPOT, off > faint) >= _FAINT_PIXELS)
         blocks.append(_block_means(difference))

@@ -18,11 +18,12 @@ _HOST: Final = re.compile(r"\s*https?://([a-z0-9.-]+)(?::(?:80|443))?/", re.IGNO
 # Whose DTDs documents name by habit. Reading them is no harm: none of these hosts hands out what a stranger wrote.
 _KNOWN_HOSTS: Final = frozenset("""
     w3.org apple.com oasis-open.org docbook.org daisy.org idpf.org openoffice.org openebook.org niso.org tei-c.org
-    java.sun.com xmlns.jcp.org hibernate.org hibernate.sourceforge.net jasperreports.sourceforge.net springframework.org
-    struts.apache.org logging.apache.org jakarta.apache.org tomcat.apache.org ibatis.apache.org mybatis.org eclipse.org
-    jetty.mortbay.org testng.org checkstyle.org puppycrawl.com my.netscape.com rssboard.org musicxml.org recordare.com
-    dtd.nlm.nih.gov jats.nlm.nih.gov eutils.ncbi.nlm.nih.gov ncbi.nlm.nih.gov loc.gov macromedia.com ns.adobe.com
-    wapforum.org openmobilealliance.org freedesktop.org gtk.org unicode.org xml.cxml.org
+    java.sun.com xmlns.jcp.org hibernate.org hibernate.sourceforge.net jasperreports.sourceforge.net
+    springframework.org struts.apache.org logging.apache.org jakarta.apache.org tomcat.apache.org ibatis.apache.org
+    mybatis.org eclipse.org eclipse.dev jetty.mortbay.org jetty.org testng.org checkstyle.org puppycrawl.com
+    my.netscape.com rssboard.org musicxml.org recordare.com dtd.nlm.nih.gov jats.nlm.nih.gov eutils.ncbi.nlm.nih.gov
+    ncbi.nlm.nih.gov loc.gov macromedia.com ns.adobe.com wapforum.org docbook.sourceforge.net openmobilealliance.org
+    freedesktop.org gtk.org unicode.org xml.cxml.org
 """.split())  # fmt: skip  # noqa: SIM905  (a list of names)
 _KNOWN_ADDRESSES: Final = frozenset({"file://localhost/System/Library/DTDs/PropertyList.dtd"})
 _REFERENCE: Final = re.compile(r"[&%]([^\s;&%#\"'<>]+);")

@@ -118,6 +118,7 @@ def test_address_in_ebcdic_is_unsafe(codec: str) -> None:
         'plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd"',
         'ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd"',
         'properties SYSTEM "http://java.sun.com/dtd/properties.dtd"',
+        'Configure PUBLIC "-//Jetty//Configure//EN" "https://jetty.org/configure_10_0.dtd"',
         'manifest:manifest PUBLIC "-//OpenOffice.org//DTD Manifest 1.0//EN" "Manifest.dtd"',
         "html",
     ],

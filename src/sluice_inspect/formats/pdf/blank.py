@@ -102,7 +102,7 @@ def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool) -> bool:
         return int(off.max(initial=0)) > _FAINT
     bitmap = page.render(scale=scale)
     try:
-        return not picture_is_blank(bitmap.to_pil())
+        return not picture_is_blank(bitmap.to_pil(), is_page=True)
     finally:
         bitmap.close()
 

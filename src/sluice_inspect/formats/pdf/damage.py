@@ -7,7 +7,7 @@ from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.formats.pdf.raw import FLATE, STREAM, STREAM_OR_CR, dictionary_before, inflate, keywords
-from sluice_inspect.images.strict_jpeg import jpeg_error, jpeg_pixels
+from sluice_inspect.images.strict_jpeg import is_common_jpeg, jpeg_error, jpeg_pixels
 
 _SMALL_FILE: Final = 6144  # bytes; in smaller files a shorter run of zeros is a hole
 _HOLE_BYTES: Final = 1024
@@ -174,7 +174,7 @@ class _PackedStreams:
         picture = bytes(raw)
         self._bytes_left -= len(raw)
         self._pixels_left -= jpeg_pixels(picture)
-        return self._pixels_left >= 0 and bool(jpeg_error(picture))
+        return self._pixels_left >= 0 and is_common_jpeg(picture) and bool(jpeg_error(picture))
 
 
 def lost_bytes(data: bytes) -> int:
