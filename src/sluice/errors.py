@@ -295,7 +295,7 @@ class UploadTakenOver(SluiceError):
 
 
 class UploadLengthInconsistent(SluiceError):
-    """A resumable upload by the IETF's draft whose requests state different lengths, or bring another number of bytes."""
+    """A resumable upload by the IETF's draft whose requests state different lengths, or bring more or fewer bytes."""
 
     status = 400
     code = "upload_length_inconsistent"

@@ -360,7 +360,7 @@ class Settings(BaseSettings):
     )
     ietf_uploads: bool = Field(
         False,
-        description="Whether resumable uploads also speak the IETF's draft of them (interop versions 6 and 8), which may "
+        description="Whether resumable uploads also speak the IETF's draft (interop versions 6 and 8), which may "
         "still change.",
     )
     worker_seconds: float = Field(5.0, gt=0, description="Pause of the worker when nothing is due.")

@@ -187,8 +187,11 @@ def _body(client: ApiClient, target_field: Field, text: str) -> dict[str, Any]:
     value: Any = {"array": [text], "object": {text: text}}.get(target_field.kind, text)
     for name in reversed(target_field.names[1:]):
         value = {name: value}
-    paired = {"access_key_id": {"secret_access_key": "s"}, "secret_access_key": {"access_key_id": "A" * 16}}
-    pair = paired.get(target_field.names[0], {}) if target_field.method == "PATCH" else {}
+    paired: dict[str, dict[str, Any]] = {
+        "access_key_id": {"secret_access_key": "s"},
+        "secret_access_key": {"access_key_id": "A" * 16},
+    }
+    pair: dict[str, Any] = paired.get(target_field.names[0], {}) if target_field.method == "PATCH" else {}
     if target_field.names[0] == "filter":
         pair = {"max_files": 1}
     return _valid(client, target_field.path) | pair | {target_field.names[0]: value}

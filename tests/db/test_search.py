@@ -22,7 +22,7 @@ IDS = [first_id("file", BEGIN + timedelta(hours=number)) for number in range(12)
 
 @pytest.fixture
 async def tables(tables: Database) -> Database:
-    """Twelve files, one an hour, of growing size; each fourth is of another type, context and uploader."""
+    """Twelve files, one an hour, of growing size; each fourth is of another type, context and uploader, one in quarantine."""
     await add_tenant(tables, "ten_1", "a", "b")
     for number, file_id in enumerate(IDS):
         rare = number % 4 == 3
@@ -37,6 +37,7 @@ async def tables(tables: Database) -> Database:
                 "sha256": f"{number % 6:064}",
                 "metadata": {"claim": f"C-{number % 3}", "n": number, "rare": rare, "deep": {"a": 1}},
                 "state": "stored",
+                "quarantined_at": BEGIN if number == 2 else None,
             }
             await connection.execute(update(files).where(files.c.file_id == file_id).values(**values))
     return tables
@@ -70,7 +71,7 @@ FILTERS: list[tuple[FileFilter, str, list[int]]] = [
     ),
     (FileFilter(content_type="image/png", created_before=BEGIN + timedelta(hours=8)), "ix_files_by_type", [7, 3]),
     (FileFilter(filename="REPORT 1"), "ix_files_listing", [11, 10, 1]),
-    (FileFilter(status="quarantined"), "ix_files_review", []),
+    (FileFilter(status="quarantined"), "ix_files_review", [2]),
 ]
 
 

@@ -176,7 +176,14 @@ files = Table(
     Column("hold_reason", String(1000), nullable=True),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
-    Index("ix_files_review", "tenant_id", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
+    Index(
+        "ix_files_review",
+        "tenant_id",
+        "file_id",
+        "state",
+        sqlite_where=_IN_QUARANTINE,
+        postgresql_where=_IN_QUARANTINE,
+    ),
     Index("ix_files_rescans_asked", "rescan_at", sqlite_where=_RESCAN_ASKED, postgresql_where=_RESCAN_ASKED),
 )
 

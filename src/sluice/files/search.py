@@ -34,7 +34,7 @@ class FoundFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Lead:
-    """Ids of files that an index holds, and the filter that they meet. `in_order`: of their ids, which is that of time."""
+    """Ids of files that an index holds, and the filter that they meet. `in_order`: of their ids, that is of time."""
 
     ids: Select[Any]
     meets: FileFilter

@@ -196,7 +196,7 @@ class Files:
         return life
 
     async def hold(self, by: AuditAction, file_id: str, reason: str) -> None:
-        """Put a legal hold on a file, stored or deleted, or replace it: nothing deletes or purges it. Raise `NotFound`."""
+        """Hold a file, stored or deleted, or replace its hold: nothing deletes or purges it. Raise `NotFound`."""
         async with self._database.transaction(by.tenant_id) as connection:
             if not await lifecycle.hold(connection, by, file_id, reason, self._clock()):
                 raise NotFound

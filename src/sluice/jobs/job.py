@@ -21,8 +21,8 @@ KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType({"bulk_delete": Scope.D
 class Job:
     """One job of one tenant. `total` is None if nobody has counted; `skipped` files were gone when their turn came.
 
-    `position` is where the next step begins, and `generation` the number of the claim under which a worker does it: only
-    the worker with the latest claim can write its progress.
+    `position` is where the next step begins, and `generation` the number of the claim under which a worker does it:
+    only the worker with the latest claim can write its progress.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""All queries of jobs. A job is worked on under a claim, which ends with its lease: then any worker may go on with it."""
+"""All queries of jobs. A job is worked on under a claim that ends with its lease: then any worker may go on."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -22,8 +22,8 @@ _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # so much is lost at most when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
-# Notes parts that are stored, and the digest of the upload with them, if it is known; raises if another request has taken
-# the upload over.
+# Notes parts that are stored, and the digest of the upload with them, if it is known; raises if another request has
+# taken the upload over.
 NoteParts = Callable[[Sequence[Part], Sha256 | None], Awaitable[None]]
 
 

@@ -346,7 +346,7 @@ class ResumableUploads:
 
 
 def _counts_as_small(upload: ResumableUpload, size: int) -> bool:
-    """Return whether an append of `size` bytes is a small one; raise `TooManyRequests` if there were too many of them."""
+    """Return whether an append of `size` bytes is a small one; raise `TooManyRequests` if there were too many."""
     is_small = size < _SMALL_BYTES and upload.received + size < upload.length
     if is_small and upload.small_appends >= _MOST_SMALL:
         raise TooManyRequests(errors=[f"Send at least {_SMALL_BYTES} bytes in each request"])

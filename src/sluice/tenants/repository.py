@@ -50,8 +50,8 @@ async def change(connection: AsyncConnection, tenant_id: str, values: Mapping[st
     return None if row is None else _value(row)
 
 
-# What a tenant has besides its files, in an order in which nothing refers to what is gone. Its audit log stays as long as
-# audit logs do, its jobs as jobs do, and its counts until triggers have brought them to zero.
+# What a tenant has besides its files, in an order in which nothing refers to what is gone. Its audit log stays as long
+# as audit logs do, its jobs as jobs do, and its counts until triggers have brought them to zero.
 _THINGS: Final[tuple[Table, ...]] = (
     schema.upload_tokens,
     schema.cors_origins,

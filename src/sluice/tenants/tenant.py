@@ -10,7 +10,7 @@ TenantStatus = Literal["active", "suspended", "deleted"]
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One tenant. Plan `free` has a monthly limit of uploads; the credentials of a suspended or deleted tenant are refused.
+    """One tenant. Plan `free` has a monthly limit of uploads; credentials of a suspended or deleted tenant are refused.
 
     A deleted one keeps its row, for its audit log, and never comes back.
     """

@@ -1,7 +1,7 @@
 """All queries of usage: sums by day, context and kind, and the deltas that are not yet added to them.
 
-Triggers write a delta in the transaction that stores a file, logs a rejection or hands out a link, as `db.counts` has it
-for lists. So every number is exact whatever crashes, and no upload waits for another's sum.
+Triggers write a delta in the transaction that stores a file, logs a rejection or hands out a link, as `db.counts` has
+it for lists. So every number is exact whatever crashes, and no upload waits for another's sum.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ _KEY: Final = ("tenant_id", "day", "context_key", "kind")
 async def load(
     connection: Connection, tenant_id: str, first: str, last: str, grouping: Grouping | None
 ) -> tuple[UsageRow, ...]:
-    """Return the usage of the days from `first` to `last`, grouped, in the order of the groups; one row without `grouping`."""
+    """Return the usage from the day `first` to `last`, in the order of the groups; one row without `grouping`."""
     column = {"day": "day", "context": "context_key"}.get(grouping or "")
     both = union_all(
         *(

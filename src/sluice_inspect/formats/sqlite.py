@@ -141,8 +141,8 @@ def _count_rows(database: sqlite3.Connection, table: str) -> int:
 
 def _refuse_zeroed_rows(database: sqlite3.Connection, tables: list[str]) -> None:
     """Raise `Corrupt` if a row consists of the zeros that took the place of the end of the file, or a text has them."""
-    # SQLite reads both without an error: the first is row 0 with no value, the second the rest of a long value, which is
-    # in pages of its own. In a blob they are data.
+    # SQLite reads both without an error: the first is row 0 with no value, the second the rest of a long value, which
+    # is in pages of its own. In a blob they are data.
     for table in tables:
         described = database.execute(f"PRAGMA table_info({_quote(table)})").fetchall()
         columns = [_quote(str(name)) for _, name, *_ in described]

@@ -52,8 +52,8 @@ _MARKED_SPOTS: Final = 9
 _NOISE_FACTOR: Final = 5.5
 _NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
 _FAINT_NOISE: Final = 3.0  # levels of noise that a reader does not see
-# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture is grey with two
-# levels alone, as a scan that was made black and white, with its dust.
+# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture is grey with
+# two levels alone, as a scan that was made black and white, with its dust.
 _DRAWN_PIXELS: Final = 4
 # So many blocks off among 5 x 5 are content: a speck shifts at most four, a stroke of 40 pixels five.
 _BLOCK: Final = 8

@@ -44,7 +44,7 @@ async def list_quarantined_files(
 async def release_quarantined_file(
     file_id: str, body: ReviewComment, by: ByCaller, services: Services
 ) -> Envelope[Reviewed]:
-    """Release a file from quarantine: it can be downloaded. The threat it was found for is ignored in it from now on."""
+    """Release a file from quarantine: it can be downloaded. The threat that was found is ignored in it from now on."""
     outcome = await services.quarantine.review(by, file_id, "release", body.comment)
     return Envelope(message=_MESSAGES[outcome], data=Reviewed(file_id=file_id, outcome=outcome))
 

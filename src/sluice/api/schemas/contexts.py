@@ -50,7 +50,7 @@ RetentionDays = Annotated[
     int, Field(ge=1, le=36_500, description="Days after which files are deleted; null keeps them for ever.")
 ]
 _RETENTION_STARTS: Final = (
-    "From when the days count: `stored`, when the file was uploaded, or `last_downloaded`, when a download URL was last "
+    "From when the days count: `stored`, the upload of the file, or `last_downloaded`, when a download URL was last "
     "handed out, or else the upload."
 )
 BucketId = Annotated[

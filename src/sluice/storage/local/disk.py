@@ -136,9 +136,9 @@ class DraftFolder:
 def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableFolders) -> list[WriteError | None]:
     """Store each file; return for each the error that it met, or None. A file with an error has not been created.
 
-    When this returns, bytes and names of durable files survive a crash. `FileExistsError` means that the name is taken. A source without
-    a name on that file system, such as the spool of a large upload, becomes the file itself: nobody may write to it any
-    more. Other sources are copied.
+    When this returns, bytes and names of durable files survive a crash. `FileExistsError` means that the name is taken.
+    A source without a name on that file system, such as the spool of a large upload, becomes the file itself: nobody
+    may write to it any more. Other sources are copied.
     """
     # Nothing gets a name before its bytes are on disk. Names are linked, because renaming would replace an existing
     # file. Each folder is flushed once for all files, and all bytes are on their way before the first flush is waited

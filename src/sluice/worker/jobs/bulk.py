@@ -1,4 +1,4 @@
-"""Jobs that requests asked for: each step claims the job that waits longest, does a bounded part of it, and notes how far.
+"""Jobs that requests asked for: a step claims the job that waits longest, does a bounded part, and notes how far.
 
 What a step changes and its progress are one transaction, so a crash loses and repeats nothing. A step that fails is
 tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.

@@ -1,4 +1,4 @@
-"""Files whose time is over: uploads whose lease ran out, files of test keys, and those that their context keeps no more.
+"""Files whose time is over: uploads whose lease ran out, files of test keys, files that their context keeps no more.
 
 Their objects become due to be purged.
 """

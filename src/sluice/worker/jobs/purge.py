@@ -23,7 +23,8 @@ _DELETES_AT_ONCE: Final = 8
 async def purge_objects(context: JobContext) -> int:
     """Delete objects that are due and the rows of their files; return how many were due.
 
-    Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; the other buckets are purged.
+    Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; other
+    buckets are purged.
     """
     async with context.database.transaction(ALL_TENANTS) as connection:
         due, held = await lifecycle.begin_purges(connection, _TRY_AGAIN, _BATCH)

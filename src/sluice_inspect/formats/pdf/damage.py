@@ -180,8 +180,8 @@ class _PackedStreams:
 def lost_bytes(data: bytes) -> int:
     """Return how many bytes were cut out of a file in front of its last table of objects, 0 if none or not known."""
     # The table says where it is and where each object is. If it comes earlier, an object is where it should be, and
-    # others are nowhere, or a stream is shorter by as much, then that many bytes are missing in between. A file that was
-    # edited by hand has all of its objects, and its writer can edit text alone.
+    # others are nowhere, or a stream is shorter by as much, then that many bytes are missing in between. A file that
+    # was edited by hand has all of its objects, and its writer can edit text alone.
     stated = _START.findall(data, max(0, len(data) - _END_BYTES))
     begin = int(stated[-1]) if stated else 0
     is_table = begin == 0 or data[begin : begin + 64].lstrip().startswith(b"xref") or _OBJECT.match(data, begin)

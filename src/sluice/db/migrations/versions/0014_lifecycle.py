@@ -40,7 +40,7 @@ def upgrade() -> None:
     op.add_column("audit_events", sa.Column("reason", sa.String(length=1000), nullable=True))
     for name, table, columns, condition in (
         ("ix_contexts_retention", "contexts", ["retention_due_at"], "retention_due_at IS NOT NULL"),
-        ("ix_files_review", "files", ["tenant_id", "file_id"], "quarantined_at IS NOT NULL"),
+        ("ix_files_review", "files", ["tenant_id", "file_id", "state"], "quarantined_at IS NOT NULL"),
         (
             "ix_files_rescans_asked",
             "files",

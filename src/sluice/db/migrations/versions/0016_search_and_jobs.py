@@ -174,7 +174,8 @@ def _create_usage(*, on_postgres: bool) -> None:
     for number, (table, event, when, (at, kind, size)) in enumerate(_COUNTED, 1):
         name = f"usage_counted_{number}"
         values = f"new.tenant_id, {day.format(at)}, new.context_key, {kind}, 1, {size}"
-        body = f"INSERT INTO usage_deltas (tenant_id, day, context_key, kind, number, bytes) VALUES ({values});"  # noqa: S608
+        targets = "tenant_id, day, context_key, kind, number, bytes"
+        body = f"INSERT INTO usage_deltas ({targets}) VALUES ({values});"  # noqa: S608
         if on_postgres:
             op.execute(
                 f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
