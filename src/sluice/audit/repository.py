@@ -1,5 +1,6 @@
 """All queries of the audit log. Entries are appended, read, and deleted by age; the database refuses to change one."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, delete, insert, select
@@ -23,6 +24,15 @@ async def append(connection: Connection, by: AuditAction, target: str, at: datet
     """
     await add(connection, by.entry(target, at))
     failpoint("audit.appended")
+
+
+async def append_all(connection: Connection, by: AuditAction, targets: Sequence[str], at: datetime) -> None:
+    """Insert that `by` was done to each of `targets`, as `append` does; none is no error."""
+    entries = [by.entry(target, at) for target in targets]
+    rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
+    if rows:
+        await connection.execute(insert(audit_events), rows)
+        failpoint("audit.appended")
 
 
 async def list_page(

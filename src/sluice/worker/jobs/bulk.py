@@ -5,14 +5,14 @@ tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from sluice.audit.repository import append
+from sluice.audit.repository import append_all
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
@@ -115,22 +115,14 @@ class BulkJobs:
                 position = None
             elif len(file_ids) < len(found):
                 position = file_ids[-1]
-        by, done = job.by("file.deleted"), 0
-        for file_id in file_ids:
-            if await lifecycle.delete(connection, job.tenant_id, file_id, self._purge_after):
-                await append(connection, by, file_id, self._clock())
-                done += 1
+        done = await self._delete(connection, job, file_ids, self._purge_after)
         return Step(done, len(file_ids) - done, position)
 
     async def _delete_tenant(self, connection: Connection, job: Job) -> Step:
         """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has."""
         tenant_id = job.tenant_id
         file_ids = await tenant_rows.find_stored_files(connection, tenant_id, _FILES)
-        by, done = job.by("file.deleted"), 0
-        for file_id in file_ids:
-            if await lifecycle.delete(connection, tenant_id, file_id, timedelta(0)):
-                await append(connection, by, file_id, self._clock())
-                done += 1
+        done = await self._delete(connection, job, file_ids, timedelta(0))
         if done:
             return Step(done, 0, "files")
         await tenant_rows.end_resumable_uploads(connection, tenant_id)
@@ -139,6 +131,14 @@ class BulkJobs:
         await tenant_rows.empty_keys(connection, tenant_id)
         deleted = await tenant_rows.delete_things(connection, tenant_id, _ROWS)
         return Step(0, 0, "rows" if deleted else None)
+
+    async def _delete(self, connection: Connection, job: Job, file_ids: Sequence[str], purge_after: timedelta) -> int:
+        """Delete those of the files that are stored, each with its event and its audit entry; return how many."""
+        deleted = [
+            file_id for file_id in file_ids if await lifecycle.delete(connection, job.tenant_id, file_id, purge_after)
+        ]
+        await append_all(connection, job.by("file.deleted"), deleted, self._clock())
+        return len(deleted)
 
 
 class _Overtaken(Exception):
