@@ -194,7 +194,7 @@ def _body(client: ApiClient, target_field: Field, text: str) -> dict[str, Any]:
     pair: dict[str, Any] = paired.get(target_field.names[0], {}) if target_field.method == "PATCH" else {}
     if target_field.names[0] == "filter":
         pair = {"max_files": 1}
-    return _valid(client, target_field.path) | pair | {target_field.names[0]: value}
+    return {**_valid(client, target_field.path), **pair, target_field.names[0]: value}
 
 
 def _send(client: ApiClient, method: str, path: str, body: object = None, **query: str) -> httpx.Response:

@@ -316,6 +316,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "size_bytes": 3,
     "size": 3,
     "file_ids": ["f"],
+    "targets": ["f"],
     "owned": [("ten_1", "f")],
     "sources": ["stored"],
     "queue": "purge",

@@ -163,7 +163,7 @@ _MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "file
 _VARYING_FIELDS = {
     *IDS,
     *_EXTRACTS,
-    *("first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
+    *("limits", "first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("params", "total", "done", "skipped", "started_at", "ended_at"),
     "api_key",
     "key_prefix",

@@ -35,7 +35,7 @@ RIGHTS: Final[Mapping[str, str]] = {
     "contexts": "SELECT, INSERT, UPDATE, DELETE",
     "files": "SELECT, INSERT, UPDATE, DELETE",
     "file_metadata": "SELECT, INSERT, DELETE",
-    "api_keys": "SELECT, INSERT, UPDATE, DELETE",
+    "api_keys": "SELECT, INSERT, UPDATE",
     "upload_tokens": "SELECT, INSERT, UPDATE, DELETE",
     "idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
     "cors_origins": "SELECT, INSERT, DELETE",

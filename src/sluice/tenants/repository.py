@@ -7,7 +7,7 @@ from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import schema
-from sluice.db.schema import files, resumable_uploads, tenants
+from sluice.db.schema import api_keys, files, resumable_uploads, tenants
 from sluice.db.sql import AnyRow, now
 from sluice.tenants.tenant import Tenant
 
@@ -51,14 +51,14 @@ async def change(connection: AsyncConnection, tenant_id: str, values: Mapping[st
 
 
 # What a tenant has besides its files, in an order in which nothing refers to what is gone. Its audit log stays as long
-# as audit logs do, its jobs as jobs do, and its counts until triggers have brought them to zero.
+# as audit logs do, its jobs as jobs do, its keys without names and secrets, and its counts until triggers have brought
+# them to zero.
 _THINGS: Final[tuple[Table, ...]] = (
     schema.upload_tokens,
     schema.cors_origins,
     schema.console_links,
     schema.console_sessions,
     schema.idempotency_keys,
-    schema.api_keys,
     schema.webhook_deliveries,
     schema.webhook_endpoints,
     schema.event_levels,
@@ -87,6 +87,15 @@ async def delete_things(connection: AsyncConnection, tenant_id: str, limit: int)
         if deleted:
             return deleted
     return 0
+
+
+async def empty_keys(connection: AsyncConnection, tenant_id: str) -> None:
+    """Revoke all keys of a tenant, and forget their names and secrets.
+
+    Their rows stay: the service's role has no right to delete one, and the audit log names them.
+    """
+    values = {"status": "revoked", "name": "", "secret_hash": bytes(32), "scopes": [], "metadata": {}}
+    await connection.execute(update(api_keys).where(api_keys.c.tenant_id == tenant_id).values(values))
 
 
 async def end_resumable_uploads(connection: AsyncConnection, tenant_id: str) -> None:

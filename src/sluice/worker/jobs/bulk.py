@@ -134,6 +134,7 @@ class BulkJobs:
         await tenant_rows.end_resumable_uploads(connection, tenant_id)
         if await tenant_rows.has_objects(connection, tenant_id):
             return Step(0, 0, "objects", pause=_WAIT_FOR_PURGE)
+        await tenant_rows.empty_keys(connection, tenant_id)
         deleted = await tenant_rows.delete_things(connection, tenant_id, _ROWS)
         return Step(0, 0, "rows" if deleted else None)
 
