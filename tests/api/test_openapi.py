@@ -18,7 +18,7 @@ from tests.api.samples import TEXT
 from tests.run_length import LONG_RUN, amount
 from tests.service import ApiClient, Service
 
-SECONDS = 150 if not LONG_RUN else 1500
+SECONDS = 240 if not LONG_RUN else 1500
 EXAMPLES = amount("DESCRIBED", short=6, full=50)
 """Random inputs for each operation, in addition to the examples and the bounds of each parameter and field."""
 
