@@ -20,6 +20,7 @@ from tests.api import forms, tus
 from tests.service import ApiClient, Deployment, Service, running_service
 
 _CHUNK = 8 * 1_048_576
+_SETTINGS = {"SCANNER": "builtin", "PURGE_AFTER_DAYS": "0"}  # memory and disk of a round serve the next one
 
 
 def by_form(client: ApiClient, content: bytes, context: str) -> httpx.Response:
@@ -50,7 +51,7 @@ def main(words: list[str]) -> None:
     size = int(words[0] if words else 500) * 1_048_576
     rounds = int(words[1] if len(words) > 1 else 3)
     with tempfile.TemporaryDirectory() as folder:
-        deployment = Deployment("bench", Path(folder), f"sqlite:///{folder}/data/sluice.db", {"SCANNER": "builtin"})
+        deployment = Deployment("bench", Path(folder), f"sqlite:///{folder}/data/sluice.db", _SETTINGS)
         with running_service(deployment) as service:
             client = service.new_client()
             context = client.create_context(max_file_size_mb=500)
@@ -58,7 +59,7 @@ def main(words: list[str]) -> None:
             seconds: dict[str, list[float]] = {"form": [], "tus": []}
             growth = dict.fromkeys(seconds, 0)
             for send in (by_form, by_tus):
-                send(client, content[: 2 * _CHUNK], context).raise_for_status()
+                client.delete(f"/files/{send(client, content, context).json()['data']['file_id']}")
             for _ in range(rounds):
                 for name, send in (("form", by_form), ("tus", by_tus)):
                     with _watched(service) as grown:

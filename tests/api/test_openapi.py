@@ -275,6 +275,7 @@ def test_docs_page_loads_nothing_from_other_hosts(service: Service) -> None:
     assert "//cdn" not in response.text
 
 
+@pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.asvs("2.2.1", "15.3.1", "8.2.3")
 def test_service_conforms_to_its_openapi_document(client: ApiClient, tmp_path: Path) -> None:
     """Schemathesis sends valid and invalid input to every operation and checks the responses."""
