@@ -17,7 +17,7 @@ _PATH: Final = "/api/v1/jobs"
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job: job_…")]
 
 
-class _Status(StrEnum):
+class _JobState(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
@@ -28,7 +28,7 @@ class _Status(StrEnum):
 @group.command("list")
 def list_jobs(
     *,
-    status: Annotated[_Status | None, typer.Option("--status", help="Only jobs in this state.")] = None,
+    status: Annotated[_JobState | None, typer.Option("--status", help="Only jobs in this state.")] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = "",
     json: Json = False,

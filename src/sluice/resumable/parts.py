@@ -13,7 +13,7 @@ from typing import Final
 from sluice.errors import NotFound, ServiceUnavailable, StorageFull
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
-from sluice.resumable.resumable_upload import Part, ResumableUpload
+from sluice.resumable.resumable_upload import ResumableUpload, UploadPart
 from sluice.storage import DeletesMany, KeepsFiles, ListsObjects, ObjectStore, StoreError, StoreFull
 from sluice.uploads.spool import Sha256, Spool
 
@@ -24,14 +24,14 @@ _MEDIA_TYPE: Final = "application/octet-stream"
 
 # Notes parts that are stored, and the digest of the upload with them, if it is known; raises if another request has
 # taken the upload over.
-NoteParts = Callable[[Sequence[Part], Sha256 | None], Awaitable[None]]
+NoteParts = Callable[[Sequence[UploadPart], Sha256 | None], Awaitable[None]]
 
 
 class PartLost(NotFound):
     """A part is not there as it was noted: the machine crashed before it was on disk."""
 
 
-class PartWriter:
+class UploadPartWriter:
     """Stores the bytes of one request in segments: while one is stored, the next one comes in. Close it in any case.
 
     Each is noted once it is stored; with `holds_back`, all are noted together by `finish`.
@@ -58,7 +58,7 @@ class PartWriter:
         self._holds_back = holds_back
         self._spool: Spool | None = None
         self._storing: asyncio.Task[None] | None = None
-        self._stored: list[Part] = []
+        self._stored: list[UploadPart] = []
 
     async def write(self, chunk: bytes) -> None:
         """Take the next bytes; raise what storing or noting earlier ones has raised."""
@@ -124,14 +124,14 @@ class PartWriter:
             raise ServiceUnavailable(fault.part) from fault
         finally:
             spool.close()
-        self._stored.append(Part(start, sealed.size, key))
+        self._stored.append(UploadPart(start, sealed.size, key))
         self._digest_then = digest
         if not self._holds_back:
             await self._note(self._stored, digest)
             self._stored = []
 
 
-async def fill_spool(store: KeepsFiles, parts: Sequence[Part], digest: Sha256 | None, spool: Spool) -> None:
+async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha256 | None, spool: Spool) -> None:
     """Fill a spool with the bytes of all parts, whose digest may be known; raise `PartLost` or `ServiceUnavailable`."""
     _require_no_gap(parts)
     for part in parts:
@@ -153,7 +153,7 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[Part], digest: Sha256 | 
         spool.know_digest(digest)
 
 
-async def read_parts(store: ObjectStore, parts: Sequence[Part]) -> AsyncIterator[bytes]:
+async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIterator[bytes]:
     """Yield the bytes of all parts; raise `PartLost` or `ServiceUnavailable`."""
     _require_no_gap(parts)
     for part in parts:
@@ -171,7 +171,7 @@ async def read_parts(store: ObjectStore, parts: Sequence[Part]) -> AsyncIterator
             raise RuntimeError("a part of an upload has another size than its row")
 
 
-def _require_no_gap(parts: Sequence[Part]) -> None:
+def _require_no_gap(parts: Sequence[UploadPart]) -> None:
     offset = 0
     for part in parts:
         if part.start != offset:

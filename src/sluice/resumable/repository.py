@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert
 
 from sluice.db.schema import resumable_parts, resumable_uploads, tenants
 from sluice.db.sql import AnyRow, Connection, Fields, now, now_plus
-from sluice.resumable.resumable_upload import NewUpload, Part, ResumableUpload, UploadState
+from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 
 _UPLOADS: Final = resumable_uploads.c
 _PARTS: Final = resumable_parts.c
@@ -56,14 +56,14 @@ async def find(connection: Connection, tenant_id: str, upload_id: str) -> Resuma
     return _found(await connection.execute(select(*_SHOWN).where(*_one(tenant_id, upload_id))))
 
 
-async def list_parts(connection: Connection, tenant_id: str, upload_id: str) -> Sequence[Part]:
+async def list_parts(connection: Connection, tenant_id: str, upload_id: str) -> Sequence[UploadPart]:
     """Return the parts of an upload in the order of their bytes."""
     query = (
         select(_PARTS.start_byte, _PARTS.size_bytes, _PARTS.object_key)
         .where(_PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id)
         .order_by(_PARTS.start_byte)
     )
-    return [Part(*row) for row in (await connection.execute(query)).all()]
+    return [UploadPart(*row) for row in (await connection.execute(query)).all()]
 
 
 async def begin_append(connection: Connection, tenant_id: str, upload_id: str, offset: int) -> ResumableUpload | None:
@@ -101,7 +101,7 @@ async def append(
     )
 
 
-async def add_parts(connection: Connection, tenant_id: str, upload_id: str, parts: Sequence[Part]) -> None:
+async def add_parts(connection: Connection, tenant_id: str, upload_id: str, parts: Sequence[UploadPart]) -> None:
     """Insert the rows of parts that are stored and counted."""
     rows = [
         {

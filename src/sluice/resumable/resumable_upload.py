@@ -93,7 +93,7 @@ class ResumableUpload:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class UploadPart:
     """Bytes of an upload from `start` on, as one object of the platform's store."""
 
     start: int

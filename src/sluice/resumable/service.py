@@ -34,8 +34,8 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import new_id
 from sluice.kit.text import is_plain
 from sluice.resumable import repository
-from sluice.resumable.parts import PartLost, PartWriter, fill_spool, read_parts
-from sluice.resumable.resumable_upload import NewUpload, Part, ResumableUpload, UploadState
+from sluice.resumable.parts import PartLost, UploadPartWriter, fill_spool, read_parts
+from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 from sluice.storage import KeepsFiles, ObjectStore
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
 from sluice.uploads.report import VerdictReport
@@ -143,7 +143,7 @@ class ResumableUploads:
             raise UploadTakenOver
         current = begun
 
-        async def note(parts: Sequence[Part], digest: Sha256 | None) -> None:
+        async def note(parts: Sequence[UploadPart], digest: Sha256 | None) -> None:
             nonlocal current
             failpoint("part.stored")
             size = sum(part.size for part in parts)
@@ -162,7 +162,7 @@ class ResumableUploads:
                 kept(current)
 
         known = self._digest_of(begun)
-        writer = PartWriter(self._store, self._make_spool, begun, note, digest=known, holds_back=whole)
+        writer = UploadPartWriter(self._store, self._make_spool, begun, note, digest=known, holds_back=whole)
         try:
             async with self._slots.hold(upload.tenant_id):
                 try:

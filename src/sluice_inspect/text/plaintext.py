@@ -41,7 +41,7 @@ _CONTROLS_ALWAYS_ALLOWED: Final = 2
 
 
 def encoding_of(source: Source) -> str:
-    """Return the encoding: by byte order mark or zero bytes (UTF-32, -16), else UTF-8, EBCDIC (`cp037`) or `latin-1`."""
+    """Return the encoding: by byte order mark or zero bytes (UTF-32, -16), else UTF-8, EBCDIC or `latin-1`."""
     return source.cached(_detect_encoding)
 
 
