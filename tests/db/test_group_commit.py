@@ -82,7 +82,8 @@ async def test_statements_with_different_shared_values_are_not_batched(database:
 
 async def test_a_constraint_violation_fails_only_its_own_statement(database: Database) -> None:
     answers = await _add_all(database, [_tenant(n) for n in (0, 1, 2, 1, 3)])
-    assert [isinstance(answer, Conflict) for answer in answers] == [False, False, False, True, False]
+    refused = [number for number, answer in enumerate(answers) if isinstance(answer, Conflict)]
+    assert refused in ([1], [3])  # either comes first: the two may be in batches on two connections
     assert await _query(database, "SELECT count(*) FROM tenants") == [(4,)]
 
 

@@ -227,7 +227,9 @@ class TestBehindPgbouncer:
     @pytest.fixture
     async def patient(self, pgbouncer_url: str) -> AsyncIterator[Database]:
         """A client with timeouts long enough for 200 clients on two connections on a busy machine."""
-        options = PostgresOptions(pool_size=20, wait_seconds=60, statement_seconds=60, lock_seconds=60, pgbouncer=True)
+        options = PostgresOptions(
+            pool_size=20, wait_seconds=60, connect_seconds=60, statement_seconds=60, lock_seconds=60, pgbouncer=True
+        )
         database = Database(pgbouncer_url, postgres=options)
         yield database
         await database.aclose()
