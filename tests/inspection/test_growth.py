@@ -1,5 +1,6 @@
 """No parser, walker or rule takes more than 2.3 times as long for an input of twice the size."""
 
+import math
 import os
 import resource
 import signal
@@ -47,17 +48,16 @@ def ratio(run: Callable[[int, str], object], growing: Growing) -> float:
     assert slow < MAX_SECONDS, f"{len(large)} bytes take {slow:.1f} s"
     if slow < 2 * LEAST_SECONDS or count == 1:
         return 0
-    least = fast = float("inf")
+    least = float("inf")
     for _ in range(8):  # a busy machine shows as noise in one of them, never as less than there is
         fast = seconds(run, growing.make(count // 2), growing.extension, tries=3)
         slow = min(slow, seconds(run, large, growing.extension, tries=3))
         least = min(least, slow / max(fast, LEAST_SECONDS / 2))
         if least <= MAX_RATIO:
             return least
-    # Where memory outgrows a cache of the processor, one doubling costs more. What grows with the square does so in
-    # each of them.
+    # Where memory outgrows a cache of the processor, one doubling costs more than the others: so the mean of two counts.
     before = seconds(run, growing.make(count // 4), growing.extension, tries=8) if count >= 4 else 0.0
-    return min(least, fast / before) if before >= LEAST_SECONDS / 4 else least
+    return min(least, math.sqrt(slow / before)) if before >= LEAST_SECONDS / 4 else least
 
 
 def in_child(run: Callable[[int, str], object], growing: Growing) -> float:
