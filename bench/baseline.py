@@ -5,6 +5,7 @@ content check, a scan, an object in a bucket (or a file in a folder) and a row. 
 sandbox and no recovery, and does not wait for the disk.
 """
 
+import asyncio
 import hashlib
 import io
 import json
@@ -13,8 +14,6 @@ import socket
 import struct
 import uuid
 import zipfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,18 +85,17 @@ class StoredFile(Base):
     meta: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-@asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+async def set_up() -> None:
+    """Create the tables, the key and the context."""
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
     async with Session() as session, session.begin():
         session.add(Key(hash=_hash(KEY), tenant="t", revoked=False))
         session.add(Context(id=1, tenant="t", key=CONTEXT, extensions="png,zip,bin", max_mb=500, used=0))
-    yield
     await engine.dispose()
 
 
-app = FastAPI(lifespan=_lifespan)
+app = FastAPI()
 
 
 @app.get("/health/live")
@@ -180,3 +178,7 @@ def _scan(data: bytes) -> str:
             connection.sendall(struct.pack("!I", len(chunk)) + chunk)
         connection.sendall(struct.pack("!I", 0))
         return connection.recv(4096).rstrip(b"\0").decode().rpartition(" ")[2]
+
+
+if __name__ == "__main__":
+    asyncio.run(set_up())

@@ -11,6 +11,8 @@ from http import HTTPStatus
 
 from bench.payloads import Payload
 
+# Small requests are sent in pieces, as clients with a buffer send them: Go's net/http has one of 4 KiB.
+_PIECE_BYTES = 4096
 _JOIN_BELOW_BYTES = 256 * 1024
 BOUNDARY = b"----bench7MA4YWxkTrZu0gW"
 
@@ -76,7 +78,8 @@ async def exchange(sock: socket.socket, request: Sequence[bytes | memoryview]) -
     """Send a request and return the status of its response. Uses the socket: a stream would copy large bodies."""
     loop = asyncio.get_running_loop()
     if sum(map(len, request)) <= _JOIN_BELOW_BYTES:
-        request = [b"".join(request)]
+        whole = b"".join(request)
+        request = [whole[start : start + _PIECE_BYTES] for start in range(0, len(whole), _PIECE_BYTES)]
     for piece in request:
         await loop.sock_sendall(sock, piece)
     return await read_status(sock)

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ def running(folder: Path, store_kind: str, against: Path | None = None) -> Itera
     """
     with (
         running_postgres(folder / "postgres") as postgres,
-        _scanner(folder / "clamd") as clamd,
+        running_scanner(folder / "clamd") as clamd,
         running_store(folder, store_kind) as store,
         _sluice(folder / "sluice", postgres.createdb(), clamd, store) as sluice,
         _compared(folder, postgres, clamd, store, against) as baseline,
@@ -76,7 +77,8 @@ def _compared(
 
 
 @contextmanager
-def _scanner(folder: Path) -> Iterator[Clamd | None]:
+def running_scanner(folder: Path) -> Iterator[Clamd | None]:
+    """Run a clamd with many signatures until the block ends; None if it is not installed."""
     if shutil.which("clamd") is None:
         print(
             "clamd is not installed: rows with scans are left out. On Debian: apt-get install clamav-daemon",
@@ -106,6 +108,7 @@ def _baseline(folder: Path, database: str, clamd: Clamd | None, store: Store) ->
         "BASELINE_CLAMD": str(clamd.socket) if clamd else "",
         "PYTHONPATH": str(_ROOT),
     }
+    subprocess.run([sys.executable, "-m", "bench.baseline"], env=environment, check=True)
     command = [
         sys.executable,
         "-m",
@@ -113,6 +116,8 @@ def _baseline(folder: Path, database: str, clamd: Clamd | None, store: Store) ->
         "bench.baseline:app",
         "--port",
         str(port),
+        "--workers",
+        str(os.cpu_count() or 1),
         "--log-level",
         "warning",
         "--no-access-log",
@@ -128,7 +133,7 @@ def _sluice(
     folder: Path, database: str, clamd: Clamd | None, store: Store, checkout: str = ""
 ) -> Iterator[dict[bool, Target]]:
     scanner = {"CLAMD": clamd.address, "SCANNER": "clamd"} if clamd else {}
-    with running_sluice(folder, database, checkout=checkout, **scanner, **store.settings) as sluice:
+    with running_sluice(folder, database, checkout, **scanner, **store.settings) as sluice:
         kinds = (False,) if clamd is None else (False, True)
         yield {scan: sluice.context(f"bench_{'scan' if scan else 'plain'}", scan=scan) for scan in kinds}
 

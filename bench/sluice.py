@@ -75,19 +75,29 @@ class Sluice:
 
 
 @contextmanager
-def running_sluice(folder: Path, database: str, /, checkout: str = "", **settings: str) -> Iterator[Sluice]:
+def running_sluice(
+    folder: Path, database: str, checkout: str = "", samples: Path | None = None, /, **settings: str
+) -> Iterator[Sluice]:
     """Run a server with its data in `folder`, which must not exist, until the block ends.
 
-    `checkout` is the one whose code it runs, by default this one.
+    `checkout` is the one whose code it runs, by default this one. With `samples`, it is a `sampled_server`.
     """
     port = free_port()
-    values = {"DATA_DIR": str(folder), "DATABASE_URL": database, "PORT": str(port), "SCANNER": "builtin"} | settings
+    values = {
+        "DATA_DIR": str(folder),
+        "DATABASE_URL": database,
+        "PORT": str(port),
+        "SCANNER": "builtin",
+        "PROCESSES": "1",
+    }
+    values |= settings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")} | {
         f"SLUICE_{name}": value for name, value in values.items()
     }
-    environment["PYTHONPATH"] = str((Path(checkout) if checkout else _ROOT) / "src")
+    environment["PYTHONPATH"] = os.pathsep.join([str((Path(checkout) if checkout else _ROOT) / "src"), str(_ROOT)])
     first = _command(environment, "init", "--json")
-    command = [sys.executable, "-m", "sluice.cli", "serve"]
+    program = ["sluice.cli", "serve"] if samples is None else ["bench.sampled_server", str(samples)]
+    command = [sys.executable, "-m", *program]
     began = time.perf_counter()
     with daemon(
         command, folder.parent / f"sluice-{port}.log", ready=lambda: ready(port), environment=environment

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.scale import lists, memory, neighbours, replay, soak, start, throughput
+from bench.scale import deletes, lists, memory, neighbours, processes, replay, soak, start, throughput
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
+    "deletes": lambda folder, options: deletes.measure(folder, rows=options.deletes),
     "lists": lambda folder, options: lists.measure(folder, rows=options.rows, sqlite_rows=options.sqlite_rows),
     "memory": lambda folder, options: memory.measure(folder, megabytes=options.megabytes, at_once=options.at_once),
     "neighbours": lambda folder, options: neighbours.measure(folder, uploads=options.uploads),
+    "processes": lambda folder, _options: processes.measure(folder),
     "replay": lambda folder, options: replay.measure(folder, rows=options.decisions),
     "soak": lambda folder, options: soak.measure(folder, uploads=options.uploads, every=options.every),
     "start": lambda folder, _options: start.measure(folder),
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("kind", choices=_KINDS)
     parser.add_argument("--rows", type=int, default=10_000_000, help="lists: files of the large tenant on PostgreSQL")
     parser.add_argument("--sqlite-rows", type=int, default=1_000_000, help="lists: files of the large tenant on SQLite")
+    parser.add_argument("--deletes", type=int, default=100_000, help="deletes: files that one job deletes")
     parser.add_argument("--megabytes", type=int, default=500, help="memory: size of each upload")
     parser.add_argument("--at-once", type=int, default=16, help="memory: number of concurrent uploads")
     parser.add_argument(

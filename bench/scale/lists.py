@@ -1,15 +1,18 @@
-"""The time of file list pages over HTTP with ten thousand and with millions of rows."""
+"""The time of pages of files, searches, quarantine, jobs and the console over HTTP with ten thousand and millions of rows."""
 
 import asyncio
 import http.client
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 from tests.servers.postgres import Postgres, running_postgres
 
@@ -24,19 +27,28 @@ from sluice.db.rls import ALL_TENANTS
 _SMALL = 10_000
 _ROUNDS, _EACH = 6, 8
 _CONTEXTS, _UPLOADERS = 4, 5
+_TYPE = "content_type=application/pdf"
 _CONTEXT_AND_UPLOADER = "context=c1&uploaded_by=u1"
 _COLUMNS = (
     "file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes, sha256, object_key, "
-    "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at"
+    "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at, quarantined_at"
+)
+_IN_QUARANTINE = 50  # one of so many files is in quarantine
+_JOBS = 10  # a job for so many files
+_JOB_COLUMNS = (
+    "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via, "
+    "created_at"
 )
 
 
 @dataclass(frozen=True)
 class _Request:
-    """A page: its name, and its query for a list of that many rows."""
+    """A page: its name, and its query for a list of that many rows. `screen` is one of the console, else the API."""
 
     name: str
     query: Callable[[int], str]
+    path: str = "/files"
+    screen: str = ""
 
 
 _REQUESTS = (
@@ -50,7 +62,24 @@ _REQUESTS = (
     _Request("by both, page 1", lambda _rows: f"{_CONTEXT_AND_UPLOADER}&page=1&page_size=10"),
     _Request("by both, page 50", lambda _rows: f"{_CONTEXT_AND_UPLOADER}&page=50&page_size=10"),
     _Request("by a context without files", lambda _rows: "context=none&page=1&page_size=10"),
-    _Request("contexts, page 1", lambda _rows: ""),
+    _Request("contexts, page 1", lambda _rows: "page=1", "/contexts"),
+    _Request("search by type", lambda _rows: "content_type=application/pdf"),
+    _Request("search by checksum", lambda _rows: f"sha256={'0' * 64}"),
+    _Request("search by a part of the name", lambda _rows: "filename=report-77"),
+    _Request("search by type and context, the largest", lambda _rows: f"{_TYPE}&context=c1&sort=-size_bytes"),
+    _Request("search for quarantined files of a context", lambda _rows: "status=quarantined&context=c1"),
+    _Request("quarantine", lambda _rows: "limit=100", "/quarantine"),
+    _Request("quarantine of a context", lambda _rows: "limit=100&context=c1", "/quarantine"),
+    _Request("jobs, page 1", lambda _rows: "page=1", "/jobs"),
+    _Request("jobs that are done, page 10", lambda _rows: "status=done&page=10&page_size=10", "/jobs"),
+    _Request("console: overview", lambda _rows: "days=14", screen="overview"),
+    _Request("console: files", lambda _rows: "", screen="files"),
+    _Request("console: files of a context", lambda _rows: "context=c1", screen="files"),
+    _Request("console: files older than the middle", lambda rows: f"before=file_{rows // 2:026}", screen="files"),
+    _Request("console: name searched", lambda _rows: "q=report-77", screen="files"),
+    _Request("console: name not found", lambda _rows: "q=nothing", screen="files"),
+    _Request("console: deleted files", lambda _rows: "", screen="files/deleted"),
+    _Request("console: quarantine", lambda _rows: "", screen="quarantine"),
 )
 _LARGE_ONLY = (
     _Request("100 a page, page 1", lambda _rows: "page=1&page_size=100"),
@@ -66,17 +95,15 @@ def measure(folder: Path, *, rows: int, sqlite_rows: int) -> dict[str, Any]:
             folder / "on-postgres",
             rows,
             (postmaster(postgres),),
-            lambda name: _Postgres(postgres, postgres.createdb(), name),
+            lambda _name: PostgresRows(postgres, postgres.createdb()),
         )
     on_sqlite = _compared(
-        folder / "on-sqlite", sqlite_rows, (), lambda name: _Sqlite(folder / "on-sqlite" / name / "sluice.db")
+        folder / "on-sqlite", sqlite_rows, (), lambda name: SqliteRows(folder / "on-sqlite" / name / "sluice.db")
     )
     return {"postgresql": on_postgres, "sqlite": on_sqlite}
 
 
-def _compared(
-    folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[[str], _Postgres | _Sqlite]"
-) -> dict[str, Any]:
+def _compared(folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[[str], Filled]") -> dict[str, Any]:
     folder.mkdir()
     small, large = make("small"), make("large")
     with (
@@ -90,10 +117,10 @@ def _compared(
             began = time.perf_counter()
             store.fill(sluice.tenant_id, number)
             between = time.perf_counter()
-            asyncio.run(_recount(store.url, sluice.tenant_id))
+            asyncio.run(recount(store.url, sluice.tenant_id))
             filled = {"fill": between - began, "count_anew": time.perf_counter() - between}
         print(
-            f"\n{type(small).__name__.strip('_')}: {_SMALL:,} and {rows:,} rows; median of {_ROUNDS * _EACH} requests in turn"
+            f"\n{type(small).__name__.removesuffix('Rows')}: {_SMALL:,} and {rows:,} rows; median of {_ROUNDS * _EACH} requests in turn"
         )
         print("| Page | small, ms | large, ms | ratio | small, CPU ms | large, CPU ms |\n|---|---|---|---|---|---|")
         figures = {request.name: _pair(request, few, many, rows, shared) for request in _REQUESTS}
@@ -104,7 +131,7 @@ def _compared(
 
 def _pair(request: _Request, few: Sluice, many: Sluice, rows: int, shared: tuple[int, ...]) -> dict[str, float]:
     """Measure both in turn, so that other load on the machine affects both. CPU includes server and database."""
-    clients = (_Client(few, request.query(_SMALL)), _Client(many, request.query(rows)))
+    clients = (_Client(few, request, _SMALL), _Client(many, request, rows))
     waited: tuple[list[float], list[float]] = ([], [])
     used = [0.0, 0.0]
     for _ in range(_ROUNDS):
@@ -128,7 +155,7 @@ def _pair(request: _Request, few: Sluice, many: Sluice, rows: int, shared: tuple
 
 
 def _large_only(request: _Request, many: Sluice, rows: int) -> float:
-    client = _Client(many, request.query(rows))
+    client = _Client(many, request, rows)
     found = median([client.milliseconds() for _ in range(12)][2:])
     print(f"| {request.name} | | {found:.1f} | | | |", flush=True)
     return found
@@ -137,9 +164,14 @@ def _large_only(request: _Request, many: Sluice, rows: int) -> float:
 class _Client:
     """A persistent connection that requests one page repeatedly."""
 
-    def __init__(self, sluice: Sluice, query: str) -> None:
-        self._path = f"/api/v1/files?{query}" if query else "/api/v1/contexts?page=1"
-        self._headers = {"Authorization": f"Bearer {sluice.key}"}
+    def __init__(self, sluice: Sluice, request: _Request, rows: int) -> None:
+        query = request.query(rows)
+        if request.screen:
+            self._path = f"/console/{request.screen}?{query}"
+            self._headers = {"Cookie": _signed_in(sluice.port, sluice.tenant_id, tuple(sluice.environment.items()))}
+        else:
+            self._path = f"/api/v1{request.path}?{query}"
+            self._headers = {"Authorization": f"Bearer {sluice.key}"}
         self._connection = http.client.HTTPConnection("127.0.0.1", sluice.port)
 
     def milliseconds(self) -> float:
@@ -152,7 +184,26 @@ class _Client:
         return (time.perf_counter() - began) * 1000
 
 
-async def _recount(url: str, tenant_id: str) -> None:
+@cache
+def _signed_in(port: int, tenant_id: str, environment: tuple[tuple[str, str], ...]) -> str:
+    """Return the cookie of an admin of the console."""
+    command = [sys.executable, "-m", "sluice.cli", "console", "login", "--tenant", tenant_id]
+    printed = subprocess.run(command, env=dict(environment), check=True, capture_output=True, text=True).stdout
+    path = f"/console{printed.strip().partition('/console')[2]}"
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", path)
+    opened = connection.getresponse()
+    opened.read()
+    mark = str(opened.getheader("Set-Cookie")).partition(";")[0]
+    connection.request("POST", path, headers={"Cookie": mark, "Sec-Fetch-Site": "same-origin", "Content-Length": "0"})
+    begun = connection.getresponse()
+    begun.read()
+    cookies = [value.partition(";")[0] for name, value in begun.getheaders() if name.lower() == "set-cookie"]
+    return next(cookie for cookie in cookies if cookie.startswith("sluice_session="))
+
+
+async def recount(url: str, tenant_id: str) -> None:
+    """Count the files of a tenant anew, which were inserted without triggers."""
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.transaction(ALL_TENANTS) as connection:
         await counts.recount(connection, tenant_id, "files")
@@ -165,19 +216,34 @@ def _row(number: str, text: str, now: str) -> str:
     return (
         f"'file_' || {text}, c.tenant_id, c.context_id, c.context_key, 'stored', 'report-' || {number} || '.pdf', 'application/pdf', "
         f"10000, '{'0' * 64}', c.tenant_id || '/' || c.context_key || '/2026/01/file_' || {text} || '.pdf', {uploader}, 'Scanner 3', "
-        f"'{{}}', 0, 'rep_' || {text}, {now} FROM contexts c WHERE c.context_key = {context}"
+        f"'{{}}', 0, 'rep_' || {text}, {now}, CASE WHEN {number} % {_IN_QUARANTINE} = 0 THEN {now} END FROM contexts c WHERE c.context_key = {context}"
     )
 
 
-class _Postgres:
+def _job_row(text: str, now: str, tenant: str) -> str:
+    return f"'job_' || {text}, {tenant}, 'bulk_delete', 'done', '{{}}', 1, 0, '', 1, 0, 'a', 'a', 'api_key', {now}"
+
+
+class Filled(Protocol):
+    """A database that can be filled with the rows of stored files."""
+
+    url: str
+
+    def fill(self, tenant_id: str, rows: int) -> None:
+        """Insert so many files into the contexts `c0` to `c3` of a tenant."""
+        ...
+
+
+class PostgresRows:
     """A PostgreSQL database, filled in bulk; its indexes are created afterwards, as in a restore."""
 
-    def __init__(self, server: Postgres, url: str, _name: str) -> None:
+    def __init__(self, server: Postgres, url: str) -> None:
         self.url = url.replace("+asyncpg", "")
         self._server = server
         self._database = url.rpartition("/")[2]
 
     def fill(self, tenant_id: str, rows: int) -> None:
+        """Insert the files in bulk."""
         indexes = self._psql(
             "SELECT indexname || '=' || indexdef FROM pg_indexes WHERE tablename = 'files' AND indexname NOT LIKE 'pk%'"
         ).splitlines()
@@ -193,9 +259,12 @@ class _Postgres:
                 f"INSERT INTO files ({_COLUMNS}) SELECT {values.replace('{}, {}', f'{first}, {last}', 1)} AND c.tenant_id = '{tenant_id}'"
             )
             print(f"\r{last:,} rows ", end="", flush=True)
+        job = _job_row("lpad(n::text, 26, '0')", "now()", f"'{tenant_id}'")
+        self._psql(f"INSERT INTO jobs ({_JOB_COLUMNS}) SELECT {job} FROM generate_series(1, {rows // _JOBS}) n")  # noqa: S608  (constants)
         for line in indexes:
             self._execute_long(line.partition("=")[2])
         self._execute_long("VACUUM ANALYZE files")
+        self._execute_long("VACUUM ANALYZE jobs")
 
     def _psql(self, statement: str) -> str:
         return self._server.psql(statement, database=self._database)
@@ -212,7 +281,7 @@ async def _execute(url: str, statement: str) -> None:
     await database.aclose()
 
 
-class _Sqlite:
+class SqliteRows:
     """A SQLite file, filled by one statement without its triggers."""
 
     def __init__(self, path: Path) -> None:
@@ -220,6 +289,7 @@ class _Sqlite:
         self._path = path
 
     def fill(self, tenant_id: str, rows: int) -> None:
+        """Insert the files by one statement."""
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             connection.execute("PRAGMA busy_timeout = 60000")
             connection.execute("BEGIN IMMEDIATE")
@@ -234,6 +304,11 @@ class _Sqlite:
             numbers = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {rows})"  # noqa: S608  (an integer)
             connection.execute(
                 f"INSERT INTO files ({_COLUMNS}) {numbers} SELECT {values} AND c.tenant_id = ?", (tenant_id,)
+            )
+            job = _job_row("printf('%026d', n)", "'2026-01-02 03:04:05.000000'", "?")
+            connection.execute(
+                f"INSERT INTO jobs ({_JOB_COLUMNS}) {numbers} SELECT {job} FROM numbers WHERE n % {_JOBS} = 0",  # noqa: S608  (constants)
+                (tenant_id,),
             )
             for _name, sql in triggers:
                 connection.execute(sql)
