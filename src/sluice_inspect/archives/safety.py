@@ -11,6 +11,8 @@ from sluice_inspect.report import Corrupt, Finding, Unsafe
 from sluice_inspect.signatures import is_web_page
 
 _DRIVE: Final = re.compile(r"^[A-Za-z]:")
+# Windows drops spaces and dots at the end of a name, and unpackers have dropped them before they looked for `..`.
+_PARENT: Final = re.compile(r"\s*\.\.(?:\s[\s.]*)?")
 _TRAILING_CHECKED_BYTES: Final = 1024 * 1024
 _SECOND_FORMATS: Final = {
     b"PK\x03\x04": "a ZIP archive",
@@ -23,7 +25,7 @@ _SECOND_FORMATS: Final = {
 def leaves_folder(name: str) -> bool:
     """Whether a member of this name would be written outside of the target folder, on any system."""
     slashed = name.replace("\\", "/")
-    return slashed.startswith("/") or bool(_DRIVE.match(name)) or ".." in slashed.split("/")
+    return slashed.startswith("/") or bool(_DRIVE.match(name)) or any(map(_PARENT.fullmatch, slashed.split("/")))
 
 
 def refuse_name(name: str) -> None:

@@ -15,6 +15,7 @@ DEVICES: Final = frozenset({b"3", b"4", PIPE})  # a pipe makes whoever reads it 
 WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, FOLDER}) | DEVICES
 
 _NAME: Final = slice(0, 100)
+_MODE, _UID, _GID, _MTIME = slice(100, 108), slice(108, 116), slice(116, 124), slice(136, 148)
 _SIZE: Final = slice(124, 136)
 _CHECKSUM: Final = slice(148, 156)
 _TYPE: Final = slice(156, 157)
@@ -113,6 +114,9 @@ def read_header(block: bytes, offset: int) -> TarHeader:
     size = _number(block[_SIZE])
     if size is None or size < 0:
         raise Corrupt(f"member {name!r} has an impossible size in its header at byte {offset}")
+    if None in (_number(block[field]) for field in (_MODE, _UID, _GID, _MTIME)):
+        # 7z takes such a block for none and goes on behind it, others read as much of the number as they can.
+        raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a mode, an owner or a time that is no number")
     is_sparse = block[_TYPE] == SPARSE
     if is_sparse and not _is_sparse_header(block, size):
         raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that contradicts its sizes")

@@ -150,7 +150,9 @@ def test_size_in_an_extended_header_takes_precedence() -> None:
     assert examine(extended + header(b"a", b"%011o\0" % 0) + b"0123456789".ljust(BLOCK, b"\0") + END).passes
 
 
-@pytest.mark.parametrize("name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a"])
+@pytest.mark.parametrize(
+    "name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", ".. /a", "a/.. ./b", " ..\\a", "..\u00a0/a"]
+)
 @pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_name_outside_the_folder_is_unsafe(name: str, layout: int) -> None:
     assert examine(archive(entry(name, b"x"), layout=layout)).finding is Finding.ARCHIVE_UNSAFE
