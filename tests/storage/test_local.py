@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -297,15 +298,36 @@ async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
         LocalStore(tmp_path / "file")
 
 
-@pytest.mark.parametrize("size", [5, 2 * 1_048_576])
-async def test_unflushed_object_is_a_file_like_any_other(local: LocalStore, seal: Seal, size: int) -> None:
-    body = os.urandom(size)
-    await local.put_unflushed("folder/part", seal(body))
-    assert await read_object(local, "folder/part") == body
+async def test_created_file_is_an_object_like_any_other(local: LocalStore) -> None:
+    fd = await local.create_file("folder/part")
+    os.write(fd, b"first")
+    os.close(fd)
+    assert await read_object(local, "folder/part") == b"first"
+    fd = await local.open_file("folder/part", writable=True)
+    os.pwrite(fd, b" second", 5)
+    os.close(fd)
     fd = await local.open_file("folder/part")
-    assert os.pread(fd, size + 1, 0) == body
+    assert os.pread(fd, 100, 0) == b"first second"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.write(fd, b"x")
     os.close(fd)
     with pytest.raises(StoreError):
-        await local.put_unflushed("folder/part", seal(body))
+        await local.create_file("folder/part")
     with pytest.raises(KeyError):
         await local.open_file("missing")
+
+
+@pytest.mark.parametrize("size", [5, 2 * 1_048_576])
+@pytest.mark.parametrize("can_link", [True, False])
+async def test_file_with_a_name_is_linked_only_if_it_may_be(
+    local: LocalStore, tmp_path: Path, *, size: int, can_link: bool
+) -> None:
+    body = os.urandom(size)
+    fd = await local.create_file("_incoming/part")
+    os.write(fd, body)
+    await local.put("whole", Sealed(fd, size, hashlib.sha256(body).digest(), can_link), content_type="")
+    os.close(fd)
+    part, whole = (tmp_path / "store" / "objects" / name for name in ("_incoming/part", "whole"))
+    assert part.samefile(whole) is can_link
+    await local.delete("_incoming/part")
+    assert await read_object(local, "whole") == body

@@ -1,16 +1,21 @@
-"""The bytes of resumable uploads while they wait: one object for each segment, in the platform's own store.
+"""The bytes of resumable uploads while they wait, as objects of the platform's own store.
+
+In a bucket each segment is an object. In the local store requests append to one file as long as the same process takes
+them; a file that grew so in one go is judged and stored as it is, without a copy.
 
 An object exists before its row, so a row never names bytes that are not there. Names are flat, since the local store
 keeps empty folders, and each has the generation of its request, since a key is never used twice.
 """
 
 import asyncio
+import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
-from sluice.errors import NotFound, ServiceUnavailable, StorageFull
+from sluice.errors import NotFound, ServiceUnavailable, StorageFull, UploadTakenOver
 from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.resumable.resumable_upload import ResumableUpload, UploadPart
@@ -22,17 +27,47 @@ _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # so much is lost at most when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
-# Notes parts that are stored, and the digest of the upload with them, if it is known; raises if another request has
-# taken the upload over.
-NoteParts = Callable[[Sequence[UploadPart], Sha256 | None], Awaitable[None]]
+# Notes parts that are stored or have grown, and by how many bytes in all; raises if another request has taken the upload
+# over.
+NoteParts = Callable[[Sequence[UploadPart], int], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class UploadTail:
+    """What a process knows of an upload after appending to it: its last part, a file, and the digest of all its bytes.
+
+    Whoever appends next with the next `generation` may go on with that file: nobody has appended in between, and whoever
+    wrote to it has ended.
+    """
+
+    generation: int
+    received: int
+    part: UploadPart
+    digest: Sha256 | None
+
+
+class PartWriter(Protocol):
+    """Keeps the bytes of one request. Close it in any case."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Take the next bytes; raise what storing or noting earlier ones has raised."""
+        ...
+
+    async def finish(self) -> UploadTail | None:
+        """Keep and note what is left; return how the next request may go on."""
+        ...
+
+    async def close(self) -> None:
+        """Release what was not kept, and delete what was not noted. A second call is a no-op."""
+        ...
 
 
 class PartLost(NotFound):
     """A part is not there as it was noted: the machine crashed before it was on disk."""
 
 
-class UploadPartWriter:
-    """Stores the bytes of one request in segments: while one is stored, the next one comes in. Close it in any case.
+class ObjectWriter:
+    """Stores segments as objects: while one is stored, the next one comes in.
 
     Each is noted once it is stored; with `holds_back`, all are noted together by `finish`.
     """
@@ -40,49 +75,43 @@ class UploadPartWriter:
     def __init__(
         self,
         store: ObjectStore,
-        make_spool: Callable[[Sha256 | None], Spool],
+        make_spool: Callable[[], Spool],
         upload: ResumableUpload,
         note: NoteParts,
         *,
-        digest: Sha256 | None,
         holds_back: bool,
     ) -> None:
-        """`digest` is that of the bytes before, and goes on here."""
-        self.size = 0
         self._store = store
         self._make_spool = make_spool
         self._upload = upload
         self._note = note
-        self._digest = digest
-        self._digest_then: Sha256 | None = None  # with the parts that are stored
         self._holds_back = holds_back
+        self._size = 0
         self._spool: Spool | None = None
         self._storing: asyncio.Task[None] | None = None
         self._stored: list[UploadPart] = []
 
     async def write(self, chunk: bytes) -> None:
-        """Take the next bytes; raise what storing or noting earlier ones has raised."""
+        """Take the next bytes; see the protocol."""
         view = memoryview(chunk)
         while view:
-            self._spool = self._spool or self._make_spool(self._digest)
+            self._spool = self._spool or self._make_spool()
             piece = view[: _SEGMENT_BYTES - self._spool.size]
             await self._spool.write(chunk if len(piece) == len(chunk) else bytes(piece))
-            self.size += len(piece)
+            self._size += len(piece)
             view = view[len(piece) :]
             if self._spool.size == _SEGMENT_BYTES:
                 await self._begin_storing()
 
     async def finish(self) -> None:
-        """Store and note what is left."""
+        """Store and note what is left; see the protocol."""
         if self._spool is not None:
             await self._begin_storing()
         await self._wait()
-        if self._stored:
-            await self._note(self._stored, self._digest_then)
-            self._stored = []
+        await self._note_stored()
 
     async def close(self) -> None:
-        """Release what was not stored, and delete what was not noted. A second call is a no-op."""
+        """Release and delete what is left; see the protocol."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.wait([self._storing])
@@ -98,11 +127,10 @@ class UploadPartWriter:
         await self._wait()
         spool = self._spool
         if spool is not None:
-            start = self._upload.received + self.size - spool.size
-            sealed = await spool.seal()  # all of it is in the digest before the next segment begins
-            digest = None if self._digest is None else self._digest.copy()
+            start = self._upload.received + self._size - spool.size
+            sealed = await spool.seal()
             self._spool = None
-            self._storing = asyncio.get_running_loop().create_task(self._keep(spool, sealed, start, digest))
+            self._storing = asyncio.get_running_loop().create_task(self._keep(spool, sealed, start))
 
     async def _wait(self) -> None:
         storing = self._storing
@@ -110,14 +138,10 @@ class UploadPartWriter:
             await asyncio.shield(storing)
             self._storing = None
 
-    async def _keep(self, spool: Spool, sealed: Sealed, start: int, digest: Sha256 | None) -> None:
-        upload = self._upload
-        key = f"{FOLDER}/{upload.upload_id}-{start:012}-{upload.generation}"
+    async def _keep(self, spool: Spool, sealed: Sealed, start: int) -> None:
+        key = _part_key(self._upload, start)
         try:
-            if isinstance(self._store, KeepsFiles):
-                await self._store.put_unflushed(key, sealed)
-            else:
-                await self._store.put(key, sealed, content_type=_MEDIA_TYPE)
+            await self._store.put(key, sealed, content_type=_MEDIA_TYPE)
         except StoreFull as fault:
             raise StorageFull from fault
         except StoreError as fault:
@@ -125,14 +149,135 @@ class UploadPartWriter:
         finally:
             spool.close()
         self._stored.append(UploadPart(start, sealed.size, key))
-        self._digest_then = digest
         if not self._holds_back:
-            await self._note(self._stored, digest)
-            self._stored = []
+            await self._note_stored()
+
+    async def _note_stored(self) -> None:
+        stored, self._stored = self._stored, []
+        if stored:
+            try:
+                await self._note(stored, sum(part.size for part in stored))
+            except UploadTakenOver:
+                self._stored = stored  # after other faults nobody knows whether they were noted
+                raise
+
+
+class FileWriter:
+    """Appends to a file of the local store: that of `tail`, or else a new one.
+
+    What is written is noted every 8 MiB, while the next bytes come in; with `holds_back`, all of it by `finish`. Bytes
+    that are noted never change, whoever else writes: a process goes on with a file only if it knows that nobody has
+    appended since it ended there itself, and only behind what is noted.
+    """
+
+    def __init__(
+        self,
+        store: KeepsFiles,
+        upload: ResumableUpload,
+        note: NoteParts,
+        *,
+        tail: UploadTail | None,
+        digest: Sha256 | None,
+        holds_back: bool,
+    ) -> None:
+        """`digest` is that of the bytes before, if it is known."""
+        self._store = store
+        self._upload = upload
+        self._note = note
+        self._digest = digest
+        self._holds_back = holds_back
+        self._part = tail.part if tail else UploadPart(upload.received, 0, _part_key(upload, upload.received))
+        self._is_noted = tail is not None
+        self._spool: Spool | None = None
+        self._noting: asyncio.Task[None] | None = None
+
+    async def write(self, chunk: bytes) -> None:
+        """Take the next bytes; see the protocol."""
+        spool = self._spool = self._spool or await self._open()
+        view = memoryview(chunk)
+        while view:
+            left = _SEGMENT_BYTES - (spool.size - self._part.size)
+            piece = view if self._holds_back else view[:left]
+            await spool.write(chunk if len(piece) == len(chunk) else bytes(piece))
+            view = view[len(piece) :]
+            if len(piece) == left and not self._holds_back:
+                await self._begin_noting(spool)
+
+    async def finish(self) -> UploadTail | None:
+        """Note what is left; see the protocol."""
+        if self._spool is None:
+            return None
+        digest = await self._begin_noting(self._spool)
+        await self._wait()
+        part, upload = self._part, self._upload
+        known = None if self._digest is None else digest
+        return UploadTail(upload.generation, part.start + part.size, part, known)
+
+    async def close(self) -> None:
+        """Release the file, and delete it if nothing of it was noted; see the protocol."""
+        if self._noting is not None:
+            self._noting.cancel()
+            await asyncio.wait([self._noting])
+            self._noting = None
+        if self._spool is None:
+            return
+        self._spool.close()
+        self._spool = None
+        if not self._is_noted:
+            await delete_objects(self._store, [self._part.object_key])
+
+    async def _open(self) -> Spool:
+        try:
+            if self._part.size:
+                fd = await self._store.open_file(self._part.object_key, writable=True)
+            else:
+                fd = await self._store.create_file(self._part.object_key)
+        except KeyError as fault:
+            log.error("part_missing", object_key=self._part.object_key)
+            raise PartLost from fault
+        except StoreFull as fault:
+            raise StorageFull from fault
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
+        if os.fstat(fd).st_size < self._part.size:
+            os.close(fd)
+            log.error("part_missing", object_key=self._part.object_key)
+            raise PartLost
+        return Spool.at_end_of(fd, self._part.size, hashlib.sha256() if self._digest is None else self._digest)
+
+    async def _begin_noting(self, spool: Spool) -> Sha256:
+        """Begin to note what has come, and return the digest with it."""
+        digest = await spool.flush()
+        await self._wait()
+        size, self._part = spool.size - self._part.size, replace(self._part, size=spool.size)
+        if size:
+            self._noting = asyncio.get_running_loop().create_task(self._keep(self._part, size))
+        return digest
+
+    async def _wait(self) -> None:
+        noting = self._noting
+        if noting is not None:
+            await asyncio.shield(noting)
+            self._noting = None
+
+    async def _keep(self, part: UploadPart, size: int) -> None:
+        was_noted, self._is_noted = self._is_noted, True  # perhaps, if the database goes away meanwhile
+        try:
+            await self._note([part], size)
+        except UploadTakenOver:
+            self._is_noted = was_noted
+            raise
+
+
+def _part_key(upload: ResumableUpload, start: int) -> str:
+    return f"{FOLDER}/{upload.upload_id}-{start:012}-{upload.generation}"
 
 
 async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha256 | None, spool: Spool) -> None:
-    """Fill a spool with the bytes of all parts, whose digest may be known; raise `PartLost` or `ServiceUnavailable`."""
+    """Fill a spool with the bytes of all parts, whose digest may be known; raise `PartLost` or `ServiceUnavailable`.
+
+    A single part that ends where the upload does is not copied: it becomes the spool.
+    """
     _require_no_gap(parts)
     for part in parts:
         try:
@@ -142,15 +287,16 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha
             raise PartLost from fault
         except StoreError as fault:
             raise ServiceUnavailable(fault.part) from fault
+        if digest is not None and len(parts) == 1 and os.fstat(fd).st_size == part.size:
+            spool.become_file(fd, part.size, digest)
+            return
         try:
-            await spool.take_file(fd, part.size, hashed=digest is None)
+            await spool.take_file(fd, part.size)
         except EOFError as fault:
             log.error("part_missing", object_key=part.object_key)
             raise PartLost from fault
         finally:
             os.close(fd)
-    if digest is not None:
-        spool.know_digest(digest)
 
 
 async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIterator[bytes]:
@@ -195,11 +341,11 @@ async def delete_objects(store: ObjectStore, keys: Sequence[str]) -> bool:
     return not failed
 
 
-async def list_objects(store: ObjectStore, upload_id: str) -> Sequence[str]:
-    """Return the keys of an upload's objects, also of those without a row. Raise `StoreError`."""
-    prefix, found = f"{FOLDER}/{upload_id}-", list[str]()
+async def list_objects(store: ObjectStore, folder: str, owner_id: str) -> Sequence[str]:
+    """Return the keys in a folder that begin with the id of an upload or a job. Raise `StoreError`."""
+    prefix, found = f"{folder}/{owner_id}-", list[str]()
     if isinstance(store, ListsObjects):
-        async for batch in store.list_objects(FOLDER, after=prefix):
+        async for batch in store.list_objects(folder, after=prefix):
             found += [each.key for each in batch if each.key.startswith(prefix)]
             if batch and not batch[-1].key.startswith(prefix):
                 break

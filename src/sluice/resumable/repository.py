@@ -116,6 +116,16 @@ async def add_parts(connection: Connection, tenant_id: str, upload_id: str, part
     await connection.execute(insert(resumable_parts), rows)
 
 
+async def replace_part(connection: Connection, tenant_id: str, upload_id: str, part: UploadPart) -> None:
+    """Replace the row of a part that has grown: the service may insert and delete these rows, not change them."""
+    await connection.execute(
+        delete(resumable_parts).where(
+            _PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id, _PARTS.start_byte == part.start
+        )
+    )
+    await add_parts(connection, tenant_id, upload_id, [part])
+
+
 async def begin_judging(
     connection: Connection, tenant_id: str, upload_id: str, report_id: str, lease: timedelta
 ) -> ResumableUpload | None:

@@ -34,7 +34,15 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import new_id
 from sluice.kit.text import is_plain
 from sluice.resumable import repository
-from sluice.resumable.parts import PartLost, UploadPartWriter, fill_spool, read_parts
+from sluice.resumable.parts import (
+    FileWriter,
+    ObjectWriter,
+    PartLost,
+    PartWriter,
+    UploadTail,
+    fill_spool,
+    read_parts,
+)
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 from sluice.storage import KeepsFiles, ObjectStore
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
@@ -46,7 +54,7 @@ from sluice.uploads.values import Attempt, Stored
 
 _SMALL_BYTES: Final = 256 * 1024
 _MOST_SMALL: Final = 1000  # appends of fewer bytes, but the last
-_MOST_DIGESTS: Final = 1000
+_MOST_TAILS: Final = 1000
 _LEASE: Final = timedelta(seconds=15)  # of an attempt to judge; its server extends it
 _EXTEND_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.25
@@ -73,13 +81,13 @@ class ResumableUploads:
         self,
         database: Database,
         store: ObjectStore,
-        make_spool: Callable[[Sha256 | None], Spool],
+        make_spool: Callable[[], Spool],
         slots: UploadSlots,
         limits: ResumableLimits,
     ) -> None:
         """`store` is the platform's own: no tenant's bucket holds what nobody has judged."""
-        # How many bytes of an upload this process has hashed, and their digest: what has come does not change.
-        self._digests: OrderedDict[str, tuple[int, Sha256]] = OrderedDict()
+        # Of uploads to which this process was the last to append, as far as it knows.
+        self._tails: OrderedDict[str, UploadTail] = OrderedDict()
         self.limits = limits
         self._database = database
         self._store = store
@@ -132,7 +140,7 @@ class ResumableUploads:
 
         What has come is kept if the chunks end in an exception, which is raised again; with `whole` all is dropped
         then. `announced` is how many bytes will come, if that is known; `kept` is told each time that more are kept.
-        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it;
+        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it; `PartLost`,
         `ServiceUnavailable`, `StorageFull`.
         """
         if announced is not None:
@@ -143,10 +151,9 @@ class ResumableUploads:
             raise UploadTakenOver
         current = begun
 
-        async def note(parts: Sequence[UploadPart], digest: Sha256 | None) -> None:
+        async def note(parts: Sequence[UploadPart], size: int) -> None:
             nonlocal current
             failpoint("part.stored")
-            size = sum(part.size for part in parts)
             is_small = current is begun and _counts_as_small(
                 begun, size
             )  # what came counts: the rest may have been cut
@@ -154,42 +161,57 @@ class ResumableUploads:
                 appended = await repository.append(connection, current, size, is_small=is_small)
                 if appended is None:
                     raise UploadTakenOver
-                await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
+                if parts[0].start < current.received:  # a file that has grown
+                    await repository.replace_part(connection, upload.tenant_id, upload.upload_id, parts[0])
+                else:
+                    await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
             failpoint("part.noted")
             current = appended
-            self._remember_digest(current, digest)
             if kept is not None:
                 kept(current)
 
-        known = self._digest_of(begun)
-        writer = UploadPartWriter(self._store, self._make_spool, begun, note, digest=known, holds_back=whole)
+        writer = self._writer(begun, note, holds_back=whole)
         try:
-            async with self._slots.hold(upload.tenant_id):
+            async with self._slots.hold(
+                upload.tenant_id, token_id=upload.actor_id if upload.via == "upload_token" else None
+            ):
                 try:
                     async for chunk in chunks:
                         await writer.write(chunk)
+                except PartLost:
+                    await self.abandon(begun)  # its client begins anew
+                    raise
                 except Exception:
                     if not whole:
-                        await writer.finish()
+                        self._remember(upload, await writer.finish())
                     raise
-                await writer.finish()
+                self._remember(upload, await writer.finish())
         finally:
             await writer.close()
         return current
 
-    def _digest_of(self, upload: ResumableUpload) -> Sha256 | None:
-        """Return the digest of the bytes that the upload has, to go on with, if parts are files and it is known."""
+    def _writer(
+        self, begun: ResumableUpload, note: Callable[[Sequence[UploadPart], int], Awaitable[None]], *, holds_back: bool
+    ) -> PartWriter:
         if not isinstance(self._store, KeepsFiles):
-            return None
-        size, digest = self._digests.get(upload.upload_id, (0, hashlib.sha256()))
-        return digest.copy() if size == upload.received else None
+            return ObjectWriter(self._store, self._make_spool, begun, note, holds_back=holds_back)
+        digest, tail = self._digest_of(begun), self._tails.pop(begun.upload_id, None)
+        if tail is not None and (tail.generation + 1, tail.received) != (begun.generation, begun.received):
+            tail = None
+        return FileWriter(self._store, begun, note, tail=tail, digest=digest, holds_back=holds_back)
 
-    def _remember_digest(self, upload: ResumableUpload, digest: Sha256 | None) -> None:
-        self._digests.pop(upload.upload_id, None)
-        if digest is not None:
-            self._digests[upload.upload_id] = upload.received, digest
-        if len(self._digests) > _MOST_DIGESTS:
-            self._digests.popitem(last=False)
+    def _digest_of(self, upload: ResumableUpload) -> Sha256 | None:
+        """Return the digest of the bytes that the upload has, if it is known: what has come does not change."""
+        if not upload.received:
+            return hashlib.sha256()
+        tail = self._tails.get(upload.upload_id)
+        return None if tail is None or tail.received != upload.received else tail.digest
+
+    def _remember(self, upload: ResumableUpload, tail: UploadTail | None) -> None:
+        if tail is not None:
+            self._tails[upload.upload_id] = tail
+            if len(self._tails) > _MOST_TAILS:
+                self._tails.popitem(last=False)
 
     async def cancel(self, upload: ResumableUpload) -> None:
         """Cancel an upload; raise `UploadFinished` if it has a verdict, or one is being taken."""

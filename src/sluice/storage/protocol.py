@@ -90,14 +90,17 @@ class SupportsSpeculativePut(Protocol):
 
 
 @runtime_checkable
-class KeepsFiles(Protocol):
+class KeepsFiles(ObjectStore, Protocol):
     """A store whose objects are files of this machine."""
 
-    async def put_unflushed(self, key: str, sealed: Sealed) -> None:
-        """Store all bytes under `key` as `put` does, for a short time: a crash of the machine may lose some of them."""
+    async def create_file(self, key: str) -> int:
+        """Create an empty object and return a descriptor to write it, which the caller closes.
+
+        What is written survives a crash of the process; a crash of the machine may lose it, unless it is put.
+        """
         ...
 
-    async def open_file(self, key: str) -> int:
+    async def open_file(self, key: str, *, writable: bool = False) -> int:
         """Return a descriptor of the object's file, which the caller closes. Raise `KeyError` if there is none."""
         ...
 

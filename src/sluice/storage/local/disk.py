@@ -90,13 +90,13 @@ def sync_folder(folder: Path) -> None:
 class NewFile:
     """`size` bytes of the descriptor `source`, which stays open until they are stored, and the path of the new file.
 
-    One that is not `durable` survives a crash of the process, but not of the machine.
+    `can_link`: the source has a name already, and may get another one if it is on the file system of the target.
     """
 
     source: int
     size: int
     target: Path
-    durable: bool = True
+    can_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +122,23 @@ class DraftFolder:
         return cls(folder, folder.stat().st_dev, has_tmpfile=True)
 
     def can_link(self, file: NewFile) -> bool:
-        """Return whether the source is a nameless file of this file system already: it only needs a name."""
+        """Return whether the source is a file of this file system already, nameless or shared: it only needs a name."""
         if not self.has_tmpfile:
             return False
         try:
             found = os.fstat(file.source)
         except OSError as error:
             raise StoreError("The object store cannot read the received bytes: they were let go.") from error
-        identity = (found.st_nlink, found.st_dev, found.st_size)
-        return stat.S_ISREG(found.st_mode) and identity == (0, self.device, file.size)
+        is_ours = found.st_nlink == 0 or file.can_link
+        return is_ours and stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_size) == (self.device, file.size)
 
 
 def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableFolders) -> list[WriteError | None]:
     """Store each file; return for each the error that it met, or None. A file with an error has not been created.
 
-    When this returns, bytes and names of durable files survive a crash. `FileExistsError` means that the name is taken.
-    A source without a name on that file system, such as the spool of a large upload, becomes the file itself: nobody
-    may write to it any more. Other sources are copied.
+    When this returns, bytes and names survive a crash. `FileExistsError` means that the name is taken. A source on that
+    file system that has no name, such as the spool of a large upload, or that may be linked becomes the file itself:
+    nobody may write to it any more. Other sources are copied.
     """
     # Nothing gets a name before its bytes are on disk. Names are linked, because renaming would replace an existing
     # file. Each folder is flushed once for all files, and all bytes are on their way before the first flush is waited
@@ -150,7 +150,7 @@ def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableF
             _for_each(drafted, _Draft.begin_flush)
         _for_each(drafted, _Draft.flush)
         _for_each(drafted, lambda draft: draft.link(drafts, folders, opened))
-    linked = [draft for draft in drafted if draft.error is None and draft.file.durable]
+    linked = [draft for draft in drafted if draft.error is None]
     for folder in {draft.file.target.parent for draft in linked}:
         try:
             sync_folder(folder)
@@ -200,14 +200,11 @@ class _Draft:
 
     def begin_flush(self) -> None:
         """Start writing the bytes to disk without waiting."""
-        if not self.file.durable:
-            return
         os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def flush(self) -> None:
         """Wait until the bytes are on disk."""
-        if self.file.durable:
-            os.fsync(self.fd)
+        os.fsync(self.fd)
         failpoint("local.drafted")
 
     def link(self, drafts: DraftFolder, folders: DurableFolders, opened: ExitStack) -> None:

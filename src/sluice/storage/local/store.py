@@ -74,13 +74,7 @@ class LocalStore:
 
         A cancelled put ends its work first.
         """
-        await self._put(NewFile(sealed.fd, sealed.size, self._path(key)))
-
-    async def put_unflushed(self, key: str, sealed: Sealed) -> None:
-        """Store the bytes as a new file without waiting for the disk; see the protocol."""
-        await self._put(NewFile(sealed.fd, sealed.size, self._path(key), durable=False))
-
-    async def _put(self, file: NewFile) -> None:
+        file = NewFile(sealed.fd, sealed.size, self._path(key), sealed.can_link)
         # Reads have explicit offsets, and the caller closes nothing before this ends: no descriptor of our own is
         # needed.
         with as_store_error("write the object"):
@@ -113,11 +107,20 @@ class LocalStore:
             finally:
                 os.close(fd)
 
-    async def open_file(self, key: str) -> int:
+    async def create_file(self, key: str) -> int:
+        """Create an empty object and return a descriptor to write it; see the protocol."""
+        with as_store_error("write the object"):
+            try:
+                return await self._run(partial(self._create_file, self._path(key)), discard=os.close)
+            except FileExistsError as error:
+                raise StoreError("There is an object under this key already.") from error
+
+    async def open_file(self, key: str, *, writable: bool = False) -> int:
         """Return a descriptor of the object's file; see the protocol."""
-        path = self._path(key)
+        mode = os.O_RDWR if writable else os.O_RDONLY
         with as_store_error("read the object"):
-            fd, _size = await self._run(partial(_open_file, path, key), discard=lambda opened: os.close(opened[0]))
+            opened = partial(_open_file, self._path(key), key, mode)
+            fd, _size = await self._run(opened, discard=lambda found: os.close(found[0]))
         return fd
 
     async def size(self, key: str) -> int | None:
@@ -192,6 +195,16 @@ class LocalStore:
     def _write_files(self, files: Sequence[NewFile]) -> Sequence[WriteError | None]:
         return write_files(files, self._drafts, self._folders)
 
+    def _create_file(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._folders.ensure(path.parent)
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:  # somebody removed the folder by hand
+            self._folders.forget()
+            self._folders.ensure(path.parent)
+            return os.open(path, flags, 0o600)
+
     def _write_one(self, file: NewFile) -> None:
         (error,) = self._write_files([file])
         if error is not None:
@@ -239,10 +252,10 @@ def _read_cached(fd: int, count: int, start: int) -> bytes | None:
         return None
 
 
-def _open_file(path: Path, key: str) -> tuple[int, int]:
+def _open_file(path: Path, key: str, mode: int = os.O_RDONLY) -> tuple[int, int]:
     """Return a descriptor of the file and its size in bytes; raise `KeyError` when there is none."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(path, mode | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
         raise KeyError(key) from None
     found = os.fstat(fd)
