@@ -131,7 +131,7 @@ MORE: Final[Mapping[str, str]] = {
     "6.8.1": "A user is identified by issuer and subject; each issuer has keys and algorithms of its own (10.3.3).",
     "6.8.2": "As 9.1.1: signatures are checked before any claim is read.",
     "7.2.1": "Keys and tokens are verified in the service alone.",
-    "7.2.2": "Only the console keeps sessions, each begun by a link that works once. For the API, a person has a self-contained token of the issuer, which must expire; a program "
+    "7.2.2": "Only the console keeps sessions, each begun by a link that works once, or by an ID token of the issuer. For the API, a person has a self-contained token of the issuer, which must expire; a program "
     "has a random key, created on request. No configured value is a credential of the API.",
     "7.2.3": "256 random bits of `secrets`, also of sessions and links.",
     "7.2.4": "Signing in begins a new session, and ends the one that the browser had.",
@@ -159,6 +159,15 @@ MORE: Final[Mapping[str, str]] = {
     "9.2.2": "`typ` is JWT or at+jwt, and the claims of an API token are required.",
     "9.2.3": "`aud` must name this service.",
     "9.2.4": "The same.",
+    "10.1.1": "The console keeps no token of the issuer: it reads the ID token once and begins a session of its own.",
+    "10.1.2": "State, nonce and PKCE verifier are 256 random bits each, of one attempt, in a cookie of the browser that "
+    "began it.",
+    "10.2.1": "State and PKCE; an answer to another browser is refused.",
+    "10.2.2": "There is one issuer, and an answer that names another is refused.",
+    "10.5.1": "The nonce of the ID token must be that of the attempt.",
+    "10.5.2": "As 10.3.3.",
+    "10.5.3": "The document that describes the issuer must name exactly the configured one.",
+    "10.5.4": "`aud` must be the client of the console.",
     "10.3.1": "As 9.2.3.",
     "10.3.2": "Scopes come from the token; without any, from a setting that is empty by default.",
     "10.3.3": "A user is issuer and subject together.",
@@ -272,8 +281,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "7.1.1-7.1.3, 7.3.1, 7.4.3, 7.4.4, 7.5.1, 7.5.2, 7.6.1, 7.6.2": "The API keeps no sessions. Those of the "
     "console end after eight hours, whatever is done in them; there is no password to change and no session of an "
     "issuer.",
-    "10.1.1, 10.1.2, 10.2.1, 10.2.2, 10.5.1-10.5.5": "The service is not an OAuth client: it gets no code and keeps "
-    "no token.",
+    "10.5.5": "There is no logout by the issuer.",
     "10.3.4": "As 6.8.4.",
     "10.4.1-10.4.11, 10.6.1, 10.6.2, 10.7.1-10.7.3": "The service is not an authorization server; its local issuer "
     "is a command of the operator.",

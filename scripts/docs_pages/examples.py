@@ -31,6 +31,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
     "expires_at": None,
     "expires_in_seconds": 300,
+    "format": "ndjson",
     "file_id": "file_01kg8p7t4df8hb6cxy2wns0vqz",
     "is_active": True,
     "is_default": True,
@@ -48,6 +49,8 @@ VALUES: Final[Mapping[str, Any]] = {
     "page_size": 20,
     "policies": {},
     "provider": "objstore_s3",
+    "keys_path": "/.well-known/sluice-receipts.json",
+    "receipt": "eyJhbGciOiJFZERTQSIs….eyJjb250ZXh0X2tleSI6….QjF2c1pL…",
     "region": "eu-central-1",
     "reject_blank_files": True,
     "reject_corrupt_files": True,
@@ -225,7 +228,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "Reviewed": {"outcome": "released"},
     "RescanAsked": {"rescan_asked": True},
-    "FileRestored": {"restored": True},
+    "RestoredFile": {"restored": True},
     "ContextItem": {"status": "active"},
     "ContextOut": {"status": "active"},
     "ReplayOut": {
@@ -264,7 +267,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     "KeyCreated": {"name": "intake form"},
     "KeyItem": {"name": "intake form", "status": "active"},
     "KeyOut": {"name": "intake form", "status": "active"},
-    "KeyRevoked": {"status": "revoked"},
+    "RevokedKey": {"status": "revoked"},
     "FullReport": _FULL_REPORT,
     "SenderReport": _SENDER_REPORT,
     "Validated": {"report": _DRY_RUN},
@@ -306,6 +309,8 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "done": 4000,
         "skipped": 0,
         "error": None,
+        "refused": [],
+        "export": None,
         "params": {
             "filter": {"context_key": "claims", "created_before": "2026-01-31T12:00:00+00:00"},
             "max_files": 5000,
@@ -314,6 +319,8 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "started_at": "2026-01-31T12:00:01Z",
         "ended_at": "2026-01-31T12:00:09Z",
     },
+    "ErasureOut": {"status": "waiting", "files_erased": 0, "files_held": 0, "error": None, "ended_at": None},
+    "ErasureReceiptOut": {"page": 1, "pages": 1},
     "UsageOut": {"first_day": "2026-01-01", "last_day": "2026-01-31", "total": _USAGE, "groups": []},
     "UsageSums": _USAGE,
     "UsageGroup": {"key": "claims", **_USAGE},
@@ -370,8 +377,15 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/files"): "Files listed",
     ("get", "/api/v1/files/{file_id}"): "Download URL generated",
     ("get", "/api/v1/files/{file_id}/metadata"): "File metadata found",
+    ("get", "/api/v1/files/{file_id}/receipt"): "Receipt signed",
     ("delete", "/api/v1/files/{file_id}"): "File deleted",
     ("post", "/api/v1/files/bulk-delete"): "Job created",
+    ("post", "/api/v1/erasures"): "Erasure begun",
+    ("get", "/api/v1/erasures/{job_id}"): "Erasure found",
+    ("get", "/api/v1/erasures/{job_id}/receipt"): "Receipt signed",
+    ("post", "/api/v1/files/bulk-restore"): "Job created",
+    ("post", "/api/v1/files/export"): "Job created",
+    ("get", "/api/v1/jobs/{job_id}/download"): "Download URL generated",
     ("get", "/api/v1/jobs"): "Jobs listed",
     ("get", "/api/v1/jobs/{job_id}"): "Job found",
     ("post", "/api/v1/jobs/{job_id}/cancel"): "Job cancelled",
@@ -425,6 +439,15 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
 
 _CHANGED: Final[Mapping[str, Any]] = {"updated_at": "2026-01-31T12:00:00Z"}
 
+_BEGUN: Final[Mapping[str, Any]] = {
+    "status": "waiting",
+    "total": 1,
+    "done": 0,
+    "params": {"file_ids": ["file_01kah3z5wbfq2tzv6y8n4c1d9k"]},
+    "started_at": None,
+    "ended_at": None,
+}
+
 # Values of one operation that differ from the usual one.
 ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/contexts"): {"storage_used_bytes": 0},
@@ -433,13 +456,16 @@ ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/quarantine/{file_id}/refuse"): {"outcome": "refused"},
     ("patch", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}"): _CHANGED,
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
-    ("post", "/api/v1/files/bulk-delete"): {
-        "status": "waiting",
-        "total": 1,
-        "done": 0,
-        "params": {"file_ids": ["file_01kah3z5wbfq2tzv6y8n4c1d9k"]},
-        "started_at": None,
-        "ended_at": None,
+    ("post", "/api/v1/files/bulk-delete"): _BEGUN,
+    ("post", "/api/v1/files/bulk-restore"): {**_BEGUN, "kind": "bulk_restore"},
+    ("post", "/api/v1/files/export"): {
+        **_BEGUN,
+        "kind": "export",
+        "total": 1200,
+        "params": {"filter": {"context_key": "claims"}, "format": "ndjson"},
+    },
+    ("get", "/api/v1/jobs/{job_id}/download"): {
+        "download_url": "http://127.0.0.1:8000/api/v1/downloads/job_01kg8pc3k7n5v2x8b4m6q9t1sw?expires=1769861100&signature=…"
     },
     ("patch", "/api/v1/api-keys/{api_key_id}"): _CHANGED,
     ("patch", "/api/v1/webhook-endpoints/{endpoint_id}"): {**_CHANGED, "events": ["*"]},

@@ -11,9 +11,9 @@ from sluice.observe.scrape import MetricSpec
 _INTRO = """
 # Metrics
 
-Each process serves its own `GET /metrics`, in the text format of Prometheus: `sluice serve` at its address,
-`sluice work` at `SLUICE_WORKER_PORT`. Several processes are several targets; [operations](operations.md#watching)
-describes who may read it and how it is scraped.
+`GET /metrics` is in the text format of Prometheus: `sluice serve` has it at its address, with [its
+processes](operations.md#several-processes) added up, `sluice work` at `SLUICE_WORKER_PORT`. Several servers and workers
+are several targets; [operations](operations.md#watching) describes who may read it and how it is scraped.
 
 No label names a tenant, a context, a file or a caller. Each label has a short list of values that the code knows, so
 the number of series does not grow with use.

@@ -16,7 +16,7 @@ from sluice.errors import SluiceError
 
 _SERVER: Final = "http://127.0.0.1:8000"
 # Needs no credential and has no envelope: described separately.
-_OWN_SECTIONS: Final = "Health"
+_OWN_SECTIONS: Final = ("Health", "Public keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def openapi_page() -> str:
 def api_page() -> str:
     """Return `api.md`."""
     document = make_endpoints().openapi()
-    operations = [operation for operation in _operations(document) if operation.said["tags"] != [_OWN_SECTIONS]]
+    operations = [operation for operation in _operations(document) if operation.said["tags"][0] not in _OWN_SECTIONS]
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     blocks: list[str] = []
     for tag in dict.fromkeys(operation.said["tags"][0] for operation in operations):
@@ -187,6 +187,9 @@ def _success(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     if schema is None:
         yield f"Returns {status} without a body."
         return
+    if schema.get("format") == "binary":
+        yield f"Returns {status} with the bytes of a file."
+        return
     data = schemas[schema["$ref"].rpartition("/")[2]]["properties"]["data"]
     yield f"Returns {status} with `data` = {rules(data)}:"
     yield fenced("json", json.dumps(reply_example(one, schemas), indent=2, ensure_ascii=False))
@@ -195,7 +198,9 @@ def _success(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
 def success_of(one: Operation) -> tuple[int, Schema | None]:
     """Return the status of a success and the schema of its body, None if it has none."""
     status, said = next((status, said) for status, said in one.said["responses"].items() if status.startswith("2"))
-    return int(status), said["content"]["application/json"]["schema"] if "content" in said else None
+    if "content" not in said:
+        return int(status), None
+    return int(status), said["content"].get("application/json", next(iter(said["content"].values())))["schema"]
 
 
 def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, Any]:
@@ -289,6 +294,7 @@ _ELSEWHERE: Final = """
 - `GET /health/live` returns 200 and `{"status": "up"}` as long as the process serves. `GET /health/ready` returns 200,
   or 503 if an engine is down, with the worst state; the operator's metrics token shows each engine. Neither needs a
   credential. [Operations](../operations.md#health) has the details.
+- `GET /.well-known/sluice-receipts.json` lists the public keys of [receipts](../receipts.md), without a credential.
 - `GET /api/v1/downloads/{file_id}` and `HEAD /api/v1/downloads/{file_id}`, with `expires` and `signature`, are the
   download URLs of the local store, and with `disposition=inline` those of files that a browser shows. The signature is the credential: a changed or expired link is 403 before a database
   query. The file is sent as an attachment, with `ETag`, single byte ranges (206, 416) and `If-None-Match` (304). Files

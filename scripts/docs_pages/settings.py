@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from docs_pages.markdown import made_from, page, table
 from docs_pages.schemas import Schema, rules
-from sluice.settings import Settings
+from sluice.settings import FROM_FILES, Settings
 
 Row: TypeAlias = tuple[str, str, str, str]
 
@@ -54,9 +54,16 @@ _INTRO = """
 Every setting is an environment variable, read when a process starts: `SLUICE_` and the name in capitals. All have a
 default that works on one machine, so an empty environment is enough to start.
 
-A wrong value ends the start with a sentence that names the setting. Unknown `SLUICE_*` variables are ignored.
+A wrong value ends the start with a sentence that names the setting, and so does a `SLUICE_*` variable that is none:
+the sentence has the setting that was probably meant.
 Lists are comma-separated: `SLUICE_CLAMD=unix:/run/clamav/clamd.ctl,tcp:10.0.0.7:3310`. Booleans are `true` or `false`.
 A relative folder is relative to the folder in which the process was started.
+
+Some may be in a file of their own, whose path is in the variable with `_FILE` behind its name
+(`SLUICE_DATABASE_URL_FILE=/run/secrets/database_url`). The file must not be readable by others: mode 0600 or 0400, or
+0440 if it belongs to a user or group of the process, as secrets are mounted into containers. They are:
+
+{from_files}
 """
 
 
@@ -70,7 +77,7 @@ def settings_page() -> str:
     }
     return page(
         made_from("src/sluice/settings.py"),
-        _INTRO,
+        _INTRO.format(from_files="\n".join(f"- `SLUICE_{name.upper()}_FILE`" for name in FROM_FILES)),
         "## The most used",
         _table(rows[name] for name in _MOST_USED),
         *_sections(rows),

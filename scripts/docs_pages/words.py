@@ -203,12 +203,14 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "min_size": "Fewest bytes.",
         "status": "`stored`: that can be downloaded; `quarantined`: that cannot.",
     },
-    "BulkDelete": {
+    "ExportOut": {"format": "`ndjson` or `csv`."},
+    "ExportDownload": {"format": "`ndjson` or `csv`."},
+    "ChosenFiles": {
         "file_ids": "Ids of the files; either these or a filter.",
         "filter": "Which files, as the parameters of `GET /api/v1/files` say it, with at least one field.",
     },
     "UploadTokenRevoked": {"status": "It can never be used again."},
-    "FileRestored": {"restored": "Always true."},
+    "RestoredFile": {"restored": "Always true."},
     "RescanAsked": {"rescan_asked": "Always true."},
     "FirstReview": {"decision": "What it was.", "reviewed_at": "When."},
     "Reviewed": {"outcome": "`awaits_second`: nothing has changed until another person decides the same."},
@@ -244,6 +246,10 @@ CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("delete", f"{_BUCKETS}/{{config_id}}"): (errors.BucketBound,),
     ("patch", "/api/v1/api-keys/{api_key_id}"): (errors.KeyRevoked,),
     ("post", "/api/v1/files/bulk-delete"): (errors.TooManyJobs,),
+    ("post", "/api/v1/erasures"): (errors.TooManyJobs,),
+    ("get", "/api/v1/erasures/{job_id}/receipt"): (errors.ErasureUnderWay,),
+    ("post", "/api/v1/files/bulk-restore"): (errors.TooManyJobs,),
+    ("post", "/api/v1/files/export"): (errors.TooManyJobs,),
     ("post", "/api/v1/jobs/{job_id}/cancel"): (errors.JobEnded,),
     ("post", "/api/v1/webhook-endpoints"): (errors.TooManyEndpoints,),
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/test"): (errors.EndpointDisabled,),
@@ -266,6 +272,8 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("get", "/api/v1/files"): "[Searching files](../files.md) says what is compared with how many files.",
     ("post", "/api/v1/files/bulk-delete"): "[Jobs](../jobs.md) says what a job does, and when it ends.",
+    ("post", "/api/v1/files/bulk-restore"): "[Jobs](../jobs.md#restoring-many-files) has the rules.",
+    ("post", "/api/v1/files/export"): "[Jobs](../jobs.md#exporting-metadata) describes what is written.",
     ("delete", "/api/v1/files/{file_id}"): (
         "Every later call gets 404, and the quota is freed at once. The worker removes the object after"
         " [`SLUICE_PURGE_AFTER_DAYS`](../settings.md#decide-how-long-data-are-kept)."
@@ -276,6 +284,14 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("put", "/api/v1/files/{file_id}/hold"): "[The life of a file](../lifecycle.md#legal-holds) has the rules.",
     ("put", "/api/v1/contexts/{context_key}/hold"): "[The life of a file](../lifecycle.md#legal-holds) has the rules.",
+    (
+        "get",
+        "/api/v1/files/{file_id}/receipt",
+    ): "[Receipts](../receipts.md) says what one states, and how to verify it.",
+    ("post", "/api/v1/erasures"): "[The life of a file](../lifecycle.md#erasing-a-person) says what is erased.",
+    ("get", "/api/v1/quarantine/{file_id}/download"): (
+        "[The life of a file](../lifecycle.md#quarantine) says how to open the archive."
+    ),
     ("get", "/api/v1/quarantine"): "[The life of a file](../lifecycle.md#quarantine) describes reviews.",
     ("get", "/api/v1/messages/{locale}"): (
         "The example shows a part. [The sender's sentences](../messages.md) describes the format and has every sentence. "
