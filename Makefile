@@ -26,7 +26,7 @@ QUICK := \
   tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-scale bench-scanner
+.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit wheel release sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ format: venv-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format
 
 lock: ## Recompute the hash-pinned locks with uv (no host names in them)
-	uv pip compile pyproject.toml --extra heif --extra media --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
+	uv pip compile pyproject.toml --extra heif --extra media --extra redis --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
 	uv pip compile pyproject.toml --all-extras --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
 
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
@@ -87,6 +87,12 @@ security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh
+
+wheel: venv-dev ## Build wheel and source archive into dist/, and install each into an empty environment that serves a first upload
+	@bash scripts/release.sh wheel
+
+release: venv-dev ## The same, with the bill of materials and the section of the changelog beside them
+	@bash scripts/release.sh
 
 sbom: venv-dev ## Write the bill of materials as CycloneDX (build/sbom.json)
 	@$(BIN)/python scripts/sbom.py build/sbom.json
@@ -122,7 +128,10 @@ matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million sign
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--against CHECKOUT", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="lists", "memory", "neighbours", "replay", "soak", "start" or "throughput"; "--json FILE")
+bench-profile: venv-dev servers ## Divide the CPU of a small upload by layer (ARGS="--store local", "--scan", "--against CHECKOUT")
+	@$(BIN)/python -m bench.profile $(ARGS)
+
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "lists", "memory", "neighbours", "processes", "replay", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)

@@ -165,6 +165,7 @@ def environment_of(deployment: Deployment, port: int, **settings: str) -> dict[s
         "HOST": "127.0.0.1",
         "PORT": str(port),
         "DATA_DIR": str(deployment.data_dir),
+        "PROCESSES": "1",  # several have tests of their own, and tests look into the process
         "WORKER_SECONDS": "0.5",  # a round takes 10 ms of processor time, and most tests of these servers wait for none
         "FAILED_LOGINS": "1000000",  # every test fails to authenticate from the one address 127.0.0.1
         "DATABASE_URL": deployment.database_url,

@@ -93,6 +93,7 @@ def worker(tenant_id: str) -> Principal:
 _CONTEXTS: Final = "/api/v1/contexts"
 _FILES: Final = "/api/v1/files"
 _JOBS: Final = "/api/v1/jobs"
+_ERASURES: Final = "/api/v1/erasures"
 _FILE: Final = f"{_FILES}/{{file_id}}"
 _QUARANTINE: Final = "/api/v1/quarantine"
 _IN_QUARANTINE: Final = f"{_QUARANTINE}/{{file_id}}"
@@ -134,15 +135,23 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", _FILES): Scope.METADATA,
         ("GET", f"{_FILES}/{{file_id}}"): Scope.DOWNLOAD,
         ("GET", f"{_FILES}/{{file_id}}/metadata"): Scope.METADATA,
+        ("GET", f"{_FILE}/receipt"): Scope.METADATA,
         ("DELETE", f"{_FILES}/{{file_id}}"): Scope.DELETE,
         ("POST", f"{_FILES}/bulk-delete"): Scope.DELETE,
+        ("POST", f"{_FILES}/bulk-restore"): Scope.DELETE,
+        ("POST", f"{_FILES}/export"): Scope.METADATA,
         ("GET", _JOBS): Scope.METADATA,
+        ("GET", f"{_JOBS}/{{job_id}}/download"): Scope.METADATA,
         ("GET", f"{_JOBS}/{{job_id}}"): Scope.METADATA,
         ("POST", f"{_JOBS}/{{job_id}}/cancel"): Scope.DELETE,
+        ("POST", _ERASURES): Scope.ADMIN,
+        ("GET", f"{_ERASURES}/{{job_id}}"): Scope.ADMIN,
+        ("GET", f"{_ERASURES}/{{job_id}}/receipt"): Scope.ADMIN,
         ("POST", f"{_FILE}/restore"): Scope.DELETE,
         ("PUT", f"{_FILE}/hold"): Scope.ADMIN,
         ("DELETE", f"{_FILE}/hold"): Scope.ADMIN,
         ("GET", _QUARANTINE): Scope.REVIEW,
+        ("GET", f"{_IN_QUARANTINE}/download"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/release"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/refuse"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/rescan"): Scope.REVIEW,
@@ -214,12 +223,17 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
         ("POST", f"{_FILES}/bulk-delete"): Audited("job.created", "job_id"),
+        ("POST", _ERASURES): Audited("erasure.created", "job_id"),
+        ("POST", f"{_FILES}/bulk-restore"): Audited("job.created", "job_id"),
+        ("POST", f"{_FILES}/export"): Audited("job.created", "job_id"),
+        ("GET", f"{_JOBS}/{{job_id}}/download"): Audited("job.linked", "job_id"),
         ("POST", f"{_JOBS}/{{job_id}}/cancel"): Audited("job.cancelled", "job_id"),
         ("POST", f"{_FILE}/restore"): Audited("file.restored", "file_id"),
         ("PUT", f"{_FILE}/hold"): Audited("file.held", "file_id"),
         ("DELETE", f"{_FILE}/hold"): Audited("file.unheld", "file_id"),
         ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.held", "context_key"),
         ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.unheld", "context_key"),
+        ("GET", f"{_IN_QUARANTINE}/download"): Audited("file.quarantine_downloaded", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/release"): Audited("file.released", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/refuse"): Audited("file.refused", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/rescan"): Audited("file.rescan_asked", "file_id"),

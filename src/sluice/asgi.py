@@ -20,6 +20,7 @@ from sluice.kit.throttle import FailureThrottle
 from sluice.observe import scrape, traces
 from sluice.observe.log import log
 from sluice.observe.metrics import Metric, Source
+from sluice.observe.siblings import Siblings
 from sluice.settings import Settings
 from sluice.uploads.spool import held
 from sluice.wiring.assembly import Services, assembled, run_worker
@@ -29,11 +30,14 @@ _LAST_USED_SECONDS = 2.0
 
 
 def create_app(
-    settings: Settings | None = None, launched: LaunchedZygote | None = None, sources: Sequence[Source] = ()
+    settings: Settings | None = None,
+    launched: LaunchedZygote | None = None,
+    sources: Sequence[Source] = (),
+    siblings: Siblings | None = None,
 ) -> Starlette:
     """Return the app of `settings`, by default those of the environment.
 
-    `launched` is a zygote started before, `sources` are further metrics.
+    `launched` is a zygote started before, `sources` are further metrics, `siblings` the other processes of the server.
     """
     given = settings or Settings()
 
@@ -42,7 +46,7 @@ def create_app(
         with traces.exported(os.environ):
             async with assembled(given, launched) as services, _background_tasks(given, services):
                 spool = partial(_spool_metrics, given.resolved_spool_dir)
-                desk = MetricsDesk(metrics_readers(given), (spool, *sources))
+                desk = MetricsDesk(metrics_readers(given), (spool, *sources), siblings)
                 set_state(
                     app,
                     _api_services(given, services),
@@ -51,7 +55,11 @@ def create_app(
                     desk,
                     download_host=None if given.download_url is None else given.download_url.host,
                 )
-                yield
+                if siblings is None:
+                    yield
+                    return
+                async with siblings.answering(partial(desk.read, services.healths)):
+                    yield
 
     routes = [*console_routes(), entry_route("/console")] if given.console else []
     if given.docs and not given.console:
@@ -103,6 +111,9 @@ def _api_services(settings: Settings, services: Services) -> ApiServices:
         sessions=services.sessions,
         webhooks=services.webhooks,
         usage=services.usage,
+        receipts=services.receipts,
+        erasures=services.erasures,
+        sign_in=services.engines.sign_in,
         public_url=settings.resolved_public_url,
         ietf_uploads=settings.ietf_uploads,
     )

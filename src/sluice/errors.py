@@ -254,6 +254,15 @@ class JobEnded(SluiceError):
     errors = ("What it did stays done",)
 
 
+class ErasureUnderWay(SluiceError):
+    """An erasure has no receipt until it is done."""
+
+    status = 409
+    code = "erasure_under_way"
+    message = "Erasure is under way"
+    errors = ("Ask again when its status is done",)
+
+
 class TooManyJobs(SluiceError):
     """The tenant has 20 jobs that have not ended."""
 

@@ -3,18 +3,44 @@
 The order of the fields is that of `docs/settings.md`, which is generated from this file.
 """
 
+import os
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 
 from pydantic import Field, HttpUrl, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from sluice.kit.secret_files import read_secret_file
 
 # Comma-separated in the environment.
 Names = Annotated[tuple[str, ...], NoDecode]
 
 _FILE: Final = "file://"
 _S3: Final = "s3://"
+_PREFIX: Final = "SLUICE_"
+# Each may be in a file instead, whose path is in the variable with `_FILE` behind its name.
+FROM_FILES: Final = (
+    "database_url",
+    "migration_database_url",
+    "redis_url",
+    "storage_access_key_id",
+    "storage_secret_access_key",
+    "console_oidc_client_secret",
+    "metrics_token",
+)
+# Variables that begin as settings do and are none: what commands read that talk to a service, `make audit`, tests, what
+# Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect now.
+_OTHER_VARIABLES: Final = re.compile(
+    "SLUICE_(URL|API_KEY|PROFILE|CONFIG|CONTEXT|WEBHOOK_SECRET|AUDIT_OSV_URL|IMPORT_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
+    "|TEST_.*|MCP_.*"
+    "|SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_[0-9]+_(TCP|UDP)(_.*)?"
+    "|CLAMD_PROBE_SECONDS|JWT_ISSUER|REDIS_POOL_SIZE|SCANNER_UNPACKED_MB|SIGNATURE_DAYS|VERDICT_CACHE_HOURS)"
+)
 
 
 class Settings(BaseSettings):
@@ -41,6 +67,13 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         "auto",
         description="`json` for machines, `text` for people; `auto` writes text to a terminal and JSON elsewhere.",
+    )
+    processes: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Processes of one server, which share its port and its limits: see [several "
+        "processes](operations.md#several-processes). Default: one for each core, at most 8; one with SQLite.",
     )
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for requests in progress when the server stops.")
 
@@ -88,7 +121,7 @@ class Settings(BaseSettings):
         "connection between transactions.",
     )
     database_pool_size: int = Field(
-        10, ge=1, le=200, description="PostgreSQL connections in each of the two pools of a process."
+        10, ge=1, le=200, description="PostgreSQL connections in each of the two pools of a server or a worker."
     )
     database_wait_seconds: float = Field(10.0, gt=0, description="Longest wait for a free connection of the pool.")
     database_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a new connection to PostgreSQL.")
@@ -101,7 +134,8 @@ class Settings(BaseSettings):
     limiter: Literal["memory", "database", "redis"] = Field(
         "memory",
         description="Where the rate limits of contexts are counted: `memory` is exact within one server process, "
-        "`database` and `redis` are exact across all servers that share one.",
+        "`database` and `redis` are exact across all servers that share one. A server of several processes counts in "
+        "the database instead of in memory.",
     )
     redis_url: SecretStr | None = Field(
         None,
@@ -229,6 +263,21 @@ class Settings(BaseSettings):
         description="Claim that names the tenant: 1 to 64 letters, digits, hyphens and underscores.",
     )
     jwt_default_scopes: Names = Field((), description="Scopes, comma-separated, of a token that names none.")
+
+    console_oidc_client_id: str | None = Field(
+        None,
+        min_length=1,
+        description="Client of the console at that issuer: people sign in to the console there. Its redirect address is "
+        "`SLUICE_PUBLIC_URL` followed by `/console/oidc/callback`.",
+    )
+    console_oidc_client_secret: SecretStr | None = Field(
+        None, description="Secret of that client. Without one it is a public client."
+    )
+    console_oidc_scopes: Names = Field(
+        ("profile",),
+        description="Scopes, comma-separated, that the console asks that issuer for beside `openid`, so that the ID "
+        "token has the claims of `SLUICE_JWT_TENANT_CLAIM` and `scopes`.",
+    )
 
     # Watch it
     metrics_token: SecretStr | None = Field(
@@ -372,12 +421,25 @@ class Settings(BaseSettings):
         "only.",
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (named by the library)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where settings come from: arguments, the environment, files that it names."""
+        return init_settings, env_settings, _NamedFiles(settings_cls)
+
     @field_validator(
         "clamd",
         "trusted_proxies",
         "bucket_endpoint_hosts",
         "webhook_hosts",
         "jwt_default_scopes",
+        "console_oidc_scopes",
         "oidc_algorithms",
         mode="before",
     )
@@ -437,3 +499,29 @@ class Settings(BaseSettings):
     def keys_dir(self) -> Path:
         """Folder of the secret files."""
         return self.data_dir / "keys"
+
+
+class _NamedFiles(PydanticBaseSettingsSource):
+    """Settings whose values are in files that the environment names (`SLUICE_DATABASE_URL_FILE`)."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  (the library's)
+        """Return the content of the file, without white space around it. Raise `SecretFileRefused`."""
+        path = os.environ.get(f"{_PREFIX}{field_name.upper()}_FILE")
+        return None if path is None else read_secret_file(Path(path)).decode().strip(), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the settings that are in files."""
+        fields = self.settings_cls.model_fields
+        found = {name: self.get_field_value(fields[name], name)[0] for name in FROM_FILES}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def unknown_variables(names: Iterable[str]) -> Mapping[str, str | None]:
+    """Return the variables of these that begin as settings do and are none, each with the setting that is most alike."""
+    settings = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    settings += [f"{_PREFIX}{name.upper()}_FILE" for name in FROM_FILES]
+    return {
+        name: next(iter(get_close_matches(name, settings, 1, 0.75)), None)
+        for name in sorted(names)
+        if name.startswith(_PREFIX) and name not in settings and not _OTHER_VARIABLES.fullmatch(name)
+    }

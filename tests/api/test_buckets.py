@@ -45,7 +45,7 @@ BAD_VALUES = [
     *bad_values("name", "", "n" * 101, None, 7, ["x"], "a\u0000b"),
     *bad_values("access_key_id", "A" * 15, "A" * 129, "", None, 7),
     *bad_values("secret_access_key", "", None, 7, []),
-    *bad_values("default_bucket", "ab", "b" * 64, "", None, 7),
+    *bad_values("default_bucket", "ab", "xn--abc", "b" * 64, "", None, 7),
     *bad_values("region", "", None, 7),
     *bad_values("base_path", None, 7, "a/../b", "a//b", "a\u0000b"),
     *bad_values("set_as_default", "true", 1, None),

@@ -38,7 +38,7 @@ def test_links_point_to_the_download_host(link: str) -> None:
 
 
 @pytest.mark.asvs("3.5.4")
-@pytest.mark.parametrize("host", [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper()])
+@pytest.mark.parametrize("host", [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."])
 def test_download_host_serves_only_files(client_with_download_host: ApiClient, link: str, host: str) -> None:
     assert _request(client_with_download_host, link.removeprefix(f"https://{_FILES_HOST}"), host).content == TEXT
     for method, path in (

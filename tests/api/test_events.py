@@ -112,6 +112,19 @@ def test_a_long_poll_ends_without_an_event(client: ApiClient) -> None:
     assert 0.9 < time.monotonic() - began < 10
 
 
+def test_a_long_poll_ends_with_its_key(client: ApiClient) -> None:
+    key = client.create_key("admin")
+    after = last_id(client)
+    answers: list[httpx.Response] = []
+    reader = client.with_credential(key)
+    asked = {"after": after, "wait": 30, "type": "api_key.revoked"}
+    waiting = threading.Thread(target=lambda: answers.append(reader.get("/events", **asked)))
+    waiting.start()
+    client.delete(f"/api-keys/{key.api_key_id}")
+    waiting.join(20)
+    assert answers[0].status_code == 401
+
+
 def test_a_stream_sends_events_and_resumes(client: ApiClient) -> None:
     context = client.create_context()
     with stream(client) as lines:

@@ -75,7 +75,17 @@ _REQUEST_HEADERS: Final = (
         "X-HTTP-Method-Override",
     ),
 )
-CHANGES_ONLY: Final = ("/replay", "/recover", "/release", "/refuse", "/rescan", "/bulk-delete")
+CHANGES_ONLY: Final = (
+    "/replay",
+    "/recover",
+    "/release",
+    "/refuse",
+    "/rescan",
+    "/bulk-delete",
+    "/bulk-restore",
+    "/export",
+    "/erasures",
+)
 """Ends of paths whose POST makes nothing."""
 _HIDDEN_FIELDS: Final = {"access_key_id", "secret_access_key", "endpoint_url"}
 """Fields that are never shown, or masked."""

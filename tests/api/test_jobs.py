@@ -1,7 +1,10 @@
-"""Jobs: many files deleted by one request, with progress, a limit, and an end by request."""
+"""Jobs: many files deleted, restored or exported by one request, with progress, a limit, and an end by request."""
 
+import csv
+import json
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
@@ -35,9 +38,21 @@ def _ended(client: ApiClient, job: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _begin(client: ApiClient, **body: Any) -> dict[str, Any]:
-    found: dict[str, Any] = data(client.post("/files/bulk-delete", body), 201)
+def _begin(client: ApiClient, action: str = "bulk-delete", **body: Any) -> dict[str, Any]:
+    found: dict[str, Any] = data(client.post(f"/files/{action}", body), 201)
     return found
+
+
+def _exported(client: ApiClient, **body: Any) -> httpx.Response:
+    """Export, and download what was written without a credential."""
+    job = _ended(client, _begin(client, "export", **body))
+    link = data(client.get(f"/jobs/{job['job_id']}/download"))
+    response = client.service.http.get(link["download_url"])
+    assert (response.status_code, len(response.content)) == (200, link["size_bytes"])
+    assert job["export"] == {"format": link["format"], "size_bytes": link["size_bytes"]} | {
+        "expires_at": job["export"]["expires_at"]
+    }
+    return response
 
 
 def test_files_are_deleted_by_their_ids_and_unknown_ones_are_skipped(tenant: ApiClient) -> None:
@@ -60,6 +75,8 @@ def test_files_under_a_legal_hold_are_skipped(tenant: ApiClient) -> None:
     ended = _ended(tenant, _begin(tenant, file_ids=[*stored, kept]))
     assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 1, 2)
     assert (_left(tenant, context), _left(tenant, held_context)) == (["0.txt"], ["kept.txt"])
+    reasons = {one["file_id"]: one["reason"] for one in ended["refused"]}
+    assert reasons == {stored[0]: "held", kept: "held"}
 
 
 def test_files_are_deleted_by_a_filter_with_their_events_and_audit_entries(tenant: ApiClient) -> None:
@@ -77,6 +94,96 @@ def test_files_are_deleted_by_a_filter_with_their_events_and_audit_entries(tenan
     )
     events = data(tenant.get("/events", type="file.deleted", limit=500))
     assert {stored[1], stored[3]} <= {event["data"]["file_id"] for event in events}
+
+
+def test_deleted_files_are_restored_by_a_filter_with_their_quota_events_and_audit_entries(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    stored = _stored(tenant, context, 4)
+    before = tenant.used_bytes(context)
+    _ended(tenant, _begin(tenant, filter={"context": context}, max_files=10))
+    assert tenant.used_bytes(context) == 0
+    key = tenant.create_key("delete")
+    wanted = {"context": context, "metadata": {"claim": "C-1"}, "filename": ".TXT"}
+    job = _begin(tenant.with_credential(key), "bulk-restore", filter=wanted, max_files=100)
+    assert (job["kind"], job["total"]) == ("bulk_restore", None)
+    ended = _ended(tenant, job)
+    assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 2, 0)
+    assert _left(tenant, context) == ["1.txt", "3.txt"]
+    assert tenant.used_bytes(context) == before // 2
+    audited = page(tenant.get("/audit", actor=key.api_key_id))[0]
+    assert {("file.restored", stored[1]), ("file.restored", stored[3])} <= {
+        (entry["action"], entry["target"]) for entry in audited
+    }
+    events = data(tenant.get("/events", type="file.restored", limit=500))
+    assert {stored[1], stored[3]} <= {event["data"]["file_id"] for event in events}
+
+
+def test_files_are_restored_by_their_ids_and_each_that_is_not_is_named_with_the_reason(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    stored = _stored(tenant, context, 3)
+    data(tenant.delete(f"/files/{stored[0]}"))
+    ended = _ended(tenant, _begin(tenant, "bulk-restore", file_ids=[*stored[:2], "file_unknown"]))
+    assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 1, 2)
+    reasons = {one["file_id"]: one["reason"] for one in ended["refused"]}
+    assert reasons == {stored[1]: "not_deleted", "file_unknown": "not_found"}
+    assert len(_left(tenant, context)) == 3
+
+
+def test_as_many_files_are_restored_as_the_quota_has_room_for(tenant: ApiClient) -> None:
+    context = tenant.create_context(storage_quota_mb=1)
+    large = [tenant.store(f"{number}.txt", b"large " * 80_000, context=context) for number in range(2)]
+    _ended(tenant, _begin(tenant, file_ids=large))
+    kept = tenant.store("kept.txt", b"large " * 80_000, context=context)
+    ended = _ended(tenant, _begin(tenant, "bulk-restore", file_ids=large))
+    assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 1, 1)
+    assert [one["reason"] for one in ended["refused"]] == ["storage_quota_exceeded"]
+    assert len(_left(tenant, context)) == 2
+    data(tenant.delete(f"/files/{kept}"))
+    assert _ended(tenant, _begin(tenant, "bulk-restore", file_ids=large))["done"] == 1
+    assert tenant.used_bytes(context) == 2 * 480_000
+
+
+def test_an_export_writes_a_line_of_json_for_each_file(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    stored = _stored(tenant, context, 3)
+    response = _exported(tenant, filter={"context": context, "metadata": {"claim": "C-0"}})
+    assert response.headers["content-type"] == "application/x-ndjson; charset=utf-8"
+    assert "attachment" in response.headers["content-disposition"]
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    assert [line["file_id"] for line in lines] == [stored[0], stored[2]]
+    shown = data(tenant.get(f"/files/{stored[0]}/metadata"))
+    names = ("original_filename", "content_type", "size_bytes", "checksum", "context_key", "metadata", "download_count")
+    assert {name: lines[0][name] for name in names} == {name: shown[name] for name in names}
+    assert lines[0]["status"] == "stored"
+
+
+def test_an_export_as_csv_holds_no_formulas(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    tenant.store("=1+2.txt", context=context, metadata={"claim": '=cmd|"x"'})
+    rows = list(csv.DictReader(_exported(tenant, filter={"context": context}, format="csv").text.splitlines()))
+    assert [row["original_filename"] for row in rows] == ["'=1+2.txt"]
+    assert json.loads(rows[0]["metadata"]) == {"claim": '=cmd|"x"'}
+    empty = _exported(tenant, filter={"context": "none_such"}, format="csv")
+    assert empty.text.splitlines()[0].startswith("file_id,status,")
+    assert _exported(tenant, filter={"context": "none_such"}).content == b""
+
+
+def test_an_export_cannot_be_downloaded_before_its_end_and_after_it_expired(client: ApiClient) -> None:
+    context = client.create_context()
+    client.store(context=context)
+    deletion = _ended(client, _begin(client, file_ids=["file_unknown"]))
+    assert_not_found(client.get(f"/jobs/{deletion['job_id']}/download"))
+    job = _ended(client, _begin(client, "export"))
+    path = f"/jobs/{job['job_id']}/download"
+    link = data(client.get(path, expires_in=3600))["download_url"]
+    assert client.service.http.head(link).headers["content-length"] == str(job["export"]["size_bytes"])
+    assert client.service.http.get(f"{link[:-1]}-").status_code == 403
+    client.execute_sql(
+        "UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE tenant_id = :tenant_id", tenant_id=client.tenant_id
+    )
+    assert until(lambda: data(client.get(f"/jobs/{job['job_id']}"))["export"] is None, 60)
+    assert_not_found(client.get(path))
+    assert client.service.http.get(link).status_code == 404
 
 
 def test_a_job_ends_at_its_most_files(tenant: ApiClient) -> None:

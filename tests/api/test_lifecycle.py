@@ -1,8 +1,10 @@
 """The life of a file after its upload: restored, held, kept for a time, reviewed in quarantine."""
 
+import hashlib
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +21,7 @@ from tests.api.samples import TEXT
 from tests.api.test_events import feed
 from tests.cli.commands import CommandResult, Sluice
 from tests.scanning.waiting import until
+from tests.servers import require, run
 from tests.service import ApiClient
 
 HELD = ("File is under legal hold", "A legal hold on this file or its context forbids to delete it; end the hold first")
@@ -213,6 +216,7 @@ def test_a_hold_needs_a_reason(shared_client: ApiClient) -> None:
     path = "/files/file_unknown/hold"
     assert_validation_error(shared_client.request("PUT", path, json={}), "reason")
     assert_validation_error(shared_client.request("PUT", path, json={"reason": ""}), "reason")
+    assert_validation_error(shared_client.request("PUT", path, json={"reason": " \n "}), "reason")
     assert_validation_error(shared_client.request("PUT", path, json={"reason": "x" * 1001}), "reason")
     assert_not_found(hold(shared_client, "/files/file_unknown"))
     assert_not_found(hold(shared_client, "/contexts/unknown"))
@@ -307,6 +311,36 @@ def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: tuple[ApiC
     assert_not_found(reviewer.post(f"/quarantine/{file_id}/release", {"comment": "again"}))
     assert event_types(client, file_id) == ["file.quarantined", "file.released"]
     assert actions(client, file_id)[0] == ("file.released", "api_key", "known sender")
+
+
+def test_a_file_in_quarantine_is_downloaded_as_an_archive_with_a_password_by_reviewers_only(
+    doubtful: tuple[ApiClient, str, str], tmp_path: Path
+) -> None:
+    client, _context, file_id = doubtful
+    require("7-Zip", "7z", apt="p7zip-full")
+    key = client.create_key("review")
+    assert (
+        client.with_credential(client.create_key("download", "metadata"))
+        .get(f"/quarantine/{file_id}/download")
+        .status_code
+        == 403
+    )
+    answer = client.with_credential(key).get(f"/quarantine/{file_id}/download")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+    assert answer.headers["content-disposition"] == f'attachment; filename="{file_id}.zip"'
+    (tmp_path / "a.zip").write_bytes(answer.content)
+    run(["7z", "x", "-pinfected", f"-o{tmp_path / 'out'}", str(tmp_path / "a.zip")])
+    (opened,) = (tmp_path / "out").iterdir()
+    shown = data(client.get("/quarantine"))[0]
+    assert opened.name == shown["original_filename"]
+    assert hashlib.sha256(opened.read_bytes()).hexdigest() == shown["sha256"]
+    assert event_types(client, file_id) == ["file.quarantined", "file.quarantine_downloaded"]
+    audited = page(client.get("/audit", action="file.quarantine_downloaded"))[0]
+    assert [(each["target"], each["actor_id"]) for each in audited if each["error"] is None] == [
+        (file_id, key.api_key_id)
+    ]
+    data(client.post(f"/quarantine/{file_id}/release", {"comment": "harmless"}))
+    assert_not_found(client.get(f"/quarantine/{file_id}/download"))
 
 
 def test_a_refused_file_is_deleted_and_a_restore_puts_it_back_into_quarantine(

@@ -58,6 +58,25 @@ def test_a_report_in_an_answer_has_a_shape(document: dict[str, Any]) -> None:
         assert schemas[name]["properties"]["report"]["anyOf"] == shapes
 
 
+@pytest.mark.parametrize("path", ["/files/upload", "/files/validate", "/uploads/{upload_id}"])
+def test_the_example_of_a_body_that_is_too_large_names_the_limit_of_files(path: str, document: dict[str, Any]) -> None:
+    operation = next(
+        iter(
+            document["paths"][f"/api/v1{path}"][method]
+            for method in ("post", "patch")
+            if method in document["paths"][f"/api/v1{path}"]
+        )
+    )
+    example = operation["responses"]["413"]["content"]["application/json"]["examples"]["body_too_large"]["value"]
+    (limit,) = re.findall(r"at most (\d+) bytes", example["errors"][0])
+    assert int(limit) >= 500 * 1024 * 1024
+
+
+def test_the_form_of_the_docs_page_fills_in_no_metadata(document: dict[str, Any]) -> None:
+    form = _operation(document, "POST", "/api/v1/files/upload")["requestBody"]["content"]["multipart/form-data"]
+    assert not {"example", "examples", "default"} & set(form["schema"]["properties"]["metadata"])
+
+
 def test_every_reference_resolves(document: dict[str, Any]) -> None:
     def walk(node: Any) -> None:
         if isinstance(node, dict):
@@ -113,6 +132,8 @@ CREATED = {
     ("POST", "/api/v1/api-keys"),
     ("POST", "/api/v1/files/upload"),
     ("POST", "/api/v1/files/bulk-delete"),
+    ("POST", "/api/v1/files/bulk-restore"),
+    ("POST", "/api/v1/files/export"),
 }
 
 
@@ -123,7 +144,8 @@ def test_every_route_documents_its_responses(document: dict[str, Any], method: s
     successes = [status for status in responses if status.startswith("2")]
     if "/uploads" in path:
         successes = [status for status in successes if status not in EMPTY] or ["200"]
-    assert successes == ["201" if created else "200"]
+    accepted = (method, path) == ("POST", "/api/v1/erasures")
+    assert successes == ["202" if accepted else "201" if created else "200"]
     scoped = ROUTE_SCOPES[method, path] is not None
     assert {"401", "429", "503"} | ({"403"} if scoped else set()) <= set(responses)
     if "{" in path:
@@ -131,6 +153,9 @@ def test_every_route_documents_its_responses(document: dict[str, Any], method: s
     for status, response in responses.items():
         if "/uploads" in path and (status in EMPTY or (method == "HEAD" and status == "200")):
             assert "content" not in response
+            continue
+        if path.startswith("/api/v1/quarantine/") and path.endswith("/download") and status == "200":
+            assert list(response["content"]) == ["application/zip"]
             continue
         schema = _resolve(document, _resolve(document, response)["content"]["application/json"]["schema"])
         assert {"status", "message", "timestamp"} <= set(schema["properties"])

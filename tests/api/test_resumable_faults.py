@@ -315,6 +315,25 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
 
 
 @pytest.mark.usefixtures("without_s3")
+@pytest.mark.parametrize("is_alone", [True, False], ids=["one process", "another between"])
+def test_bytes_of_one_process_become_the_file_without_a_copy(client: ApiClient, *, is_alone: bool) -> None:
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    upload.patch(TEXT[:HALF], 0)
+    upload_id = upload.path.rpartition("/")[2]
+    if not is_alone:  # what a request to another server leaves that was cut at once
+        client.execute_sql(
+            "UPDATE resumable_uploads SET generation = generation + 1 WHERE upload_id = :id", id=upload_id
+        )
+    kept = [key for key in part_keys(client) if key.startswith(upload_id)]
+    folder = client.service.deployment.data_dir / "objects" / "objects"
+    inode = (folder / "_incoming" / kept[0]).stat().st_ino
+    data(upload.patch(TEXT[HALF:], HALF), 200)
+    (key,) = client.object_keys()
+    assert ((folder / key).stat().st_ino == inode) is is_alone
+    assert (folder / key).read_bytes() == TEXT
+
+
+@pytest.mark.usefixtures("without_s3")
 @pytest.mark.parametrize("kept", [None, 7], ids=["lost", "shortened"])
 def test_upload_whose_bytes_the_machine_has_lost_is_not_found(client: ApiClient, kept: int | None) -> None:
     upload = tus.begin(client, len(TEXT), context=client.create_context())
@@ -342,6 +361,9 @@ def test_nothing_is_left_of_an_expired_upload(client: ApiClient) -> None:
     assert upload.patch(TEXT[HALF:], HALF).status_code == 404
     poll_until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)])
     poll_until(lambda: client.request("GET", upload.path).status_code == 404)
+    (event,) = data(client.get("/events", type="upload.expired"))
+    told = {"upload_id": upload_id, "size_bytes": len(TEXT), "received_bytes": HALF}
+    assert {name: event["data"][name] for name in told} == told
 
 
 def test_bytes_that_wait_are_limited_for_each_tenant(client: ApiClient) -> None:

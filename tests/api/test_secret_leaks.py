@@ -116,6 +116,7 @@ def _key_files(folder: Path) -> dict[str, str]:
         "sealing key": next(iter(ring.values())),
         "link secret": (folder / "links.hex").read_text().strip(),
         "signing key": pem,
+        "key of receipts": json.loads((folder / "receipts.json").read_text())["private"],
     }
 
 

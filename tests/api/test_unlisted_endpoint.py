@@ -97,7 +97,9 @@ def test_worker_purges_other_buckets_and_says_why_one_is_put_off(restarted: Rest
 def command(restarted: Restarted) -> Sluice:
     """The command with the settings of the service."""
     service = restarted.client.service
-    settings = {name.removeprefix("SLUICE_"): value for name, value in service.environment.items()}
+    settings = {
+        name.removeprefix("SLUICE_"): value for name, value in service.environment.items() if name.startswith("SLUICE_")
+    }
     return Sluice(service.deployment.folder, settings)
 
 

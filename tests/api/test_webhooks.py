@@ -11,6 +11,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.api.test_events import feed
 from tests.events.receiver import RESET, Receiver, running_receiver, wait_until
+from tests.observe.metrics_page import read_metrics, until
 from tests.service import ApiClient
 
 ENDPOINTS = "/webhook-endpoints"
@@ -74,6 +75,10 @@ def test_the_secret_of_an_endpoint_is_shown_once(client: ApiClient, receiver: Re
         "http://127.0.0.2/hook",  # not the address that this operator allows
         "https://app.example.com:0/hook",
         "https://exämple.com/hook",
+        "https://a..b/hook",
+        "https://[v1.a]/hook",
+        f"https://{'a' * 64}.example/hook",
+        "https://xn--abc/hook",
     ],
 )
 def test_a_url_that_may_not_be_reached_is_refused(shared_client: ApiClient, url: str) -> None:
@@ -125,6 +130,8 @@ def test_a_delivery_is_the_event_and_verifies_by_the_library_of_the_standard(
     assert (delivery["status"], delivery["attempts"], delivery["response_status"]) == ("delivered", 1, 204)
     assert delivery["event_id"] == got.event["id"]
     assert "content-length" in delivery["response_headers"]
+    url = client.service.url
+    until(lambda: read_metrics(url)("sluice_webhook_attempts_total", outcome="delivered"), lambda count: count >= 1)
 
 
 def test_only_events_of_the_wanted_types_and_contexts_are_sent(client: ApiClient, receiver: Receiver) -> None:

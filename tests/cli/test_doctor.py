@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.commands import Sluice
 
-KINDS = ["database", "storage", "limiter", "sandbox", "scanner", "identity", "secrets"]
+KINDS = ["database", "storage", "limiter", "sandbox", "scanner", "identity", "secrets", "settings"]
 WORST_FIRST = ["down", "degraded", "up"]
 
 
@@ -28,6 +28,7 @@ def test_doctor_reports_no_engine_of_a_healthy_service_as_down(ready: Sluice) ->
         "scanner": "builtin",
         "identity": "local",
         "secrets": "files",
+        "settings": "environment",
     }
     assert "down" not in {engine["state"] for engine in engines.values()}
     assert engines["database"]["version"].startswith("3.")
@@ -36,7 +37,7 @@ def test_doctor_reports_no_engine_of_a_healthy_service_as_down(ready: Sluice) ->
 
 def test_doctor_prints_one_line_per_engine_and_a_status(ready: Sluice) -> None:
     lines = ready("doctor").out.splitlines()
-    assert sorted(line.split()[0] for line in lines[1:8]) == sorted(KINDS)
+    assert sorted(line.split()[0] for line in lines[1:9]) == sorted(KINDS)
     assert lines[-1].rpartition(": ")[2] in {"up", "degraded"}
 
 
@@ -92,7 +93,7 @@ def test_doctor_makes_nothing_in_an_empty_folder_and_names_what_is_missing(sluic
     assert not any(sluice.folder.iterdir())
 
 
-@pytest.mark.parametrize("name", ["links.hex", "jwt.pem", "buckets.json"])
+@pytest.mark.parametrize("name", ["links.hex", "jwt.pem", "buckets.json", "receipts.json"])
 def test_doctor_reports_a_damaged_secret_file_as_down_as_serve_does(name: str, sluice: Sluice) -> None:
     assert sluice("init").code == 0
     (sluice.data_dir / "keys" / name).write_text("damaged")
@@ -117,6 +118,27 @@ def test_doctor_reports_missing_secret_files_in_production_as_down(sluice: Sluic
     secrets = by_kind(settings("doctor", "--json").json)["secrets"]
     assert secrets["state"] == "down"
     assert "links.hex; run `sluice init`" in secrets["detail"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"PRODUCTION": "true"}, "SLUICE_PRODUCTION needs SLUICE_PUBLIC_URL"),
+        ({"PROCESSES": "2", "SPOOL_MB": "3000"}, "SLUICE_PROCESSES=2 needs SLUICE_SPOOL_MB of at least 4096"),
+    ],
+)
+def test_doctor_reports_settings_with_which_serve_does_not_start(
+    settings: dict[str, str], sentence: str, ready: Sluice
+) -> None:
+    found = by_kind(ready.with_settings(**settings)("doctor", "--json").json)["settings"]
+    assert found["state"] == "down"
+    assert sentence in found["detail"]
+
+
+def test_doctor_says_that_several_processes_count_rate_limits_in_the_database(ready: Sluice) -> None:
+    found = by_kind(ready.with_settings(PROCESSES="2")("doctor", "--json").json)["settings"]
+    assert (found["state"], found["limits"]) == ("up", {"processes": 2})
+    assert "counted in the database" in found["detail"]
 
 
 def test_doctor_says_that_the_built_in_rules_are_no_antivirus(ready: Sluice) -> None:

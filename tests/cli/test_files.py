@@ -65,6 +65,29 @@ def test_bulk_delete_deletes_only_with_yes(sluice: Sluice, client: ApiClient, co
     assert "Job has ended" in cancelled.err
 
 
+def test_an_export_is_downloaded_and_deleted_files_are_restored(
+    sluice: Sluice, client: ApiClient, context: str, tmp_path: Path
+) -> None:
+    def ended(*words: str) -> str:
+        job_id: str = sluice("files", *words, "--json").rows[0]["job_id"]
+        assert until(lambda: sluice("jobs", "show", job_id, "--json").rows[0]["status"] == "done", 60)
+        return job_id
+
+    export = ended("export", "--context", context, "--metadata", "claim=one", "--format", "csv")
+    target = tmp_path / "files.csv"
+    assert sluice("jobs", "download", export, "--to", str(target)).out.strip() == f"Wrote {target}."
+    assert [line.split(",")[3] for line in target.read_text().splitlines()] == ["original_filename", "one.txt"]
+    assert "file_id,status" in sluice("jobs", "download", export).out
+    deletion = ended("bulk-delete", "--context", context, "--max-files", "5", "--yes")
+    missing = sluice("jobs", "download", deletion)
+    assert (missing.code, "not found" in missing.err) == (1, True)
+    assert page(client.get("/files"))[0] == []
+    ended("bulk-restore", "--context", context, "--filename", "TWO", "--max-files", "5")
+    assert [item["original_filename"] for item in page(client.get("/files"))[0]] == ["two.txt"]
+    unknown = ended("bulk-restore", "--id", "file_unknown")
+    assert "refused  file_unknown: not_found" in sluice("jobs", "show", unknown).out
+
+
 @pytest.mark.parametrize(
     "options", [(), ("--id", "file_1", "--context", "a"), ("--context", "a"), ("--metadata", "a", "--max-files", "1")]
 )

@@ -22,12 +22,15 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def test_app_registers_the_documented_commands() -> None:
-    names = "serve work init migrate doctor audit backup restore migrate-bucket check upload token"
+    names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token"
     names += " tenants.update tenants.delete tenants.create tenants.list tenants.suspend tenants.resume"
     names += " keys.create keys.list keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
-    names += " files.list files.bulk-delete jobs.list jobs.show jobs.cancel"
-    names += " quarantine.refuse quarantine.rescan files.restore files.hold files.unhold"
-    names += " usage plan"
+    names += (
+        " files.list files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
+    )
+    names += " quarantine.download quarantine.refuse quarantine.rescan files.restore files.hold files.unhold"
+    names += " usage plan apply import receipts.get receipts.verify receipts.rotate"
+    names += " erasures.create erasures.show"
     names += " reports.list reports.show console.login demo events.tail events.forward"
     names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}

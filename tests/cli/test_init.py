@@ -36,18 +36,35 @@ async def test_init_prints_a_tenant_and_a_valid_admin_key(initialized: tuple[Slu
 @pytest.mark.asvs("13.3.2")
 def test_init_creates_key_files_with_mode_0600(ready: Sluice) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (ready.data_dir / "keys").iterdir()}
-    assert modes == {"buckets.json": 0o600, "links.hex": 0o600, "jwt.pem": 0o600}
+    assert modes == {"buckets.json": 0o600, "links.hex": 0o600, "jwt.pem": 0o600, "receipts.json": 0o600}
 
 
 @pytest.mark.asvs("6.3.2")
-async def test_second_init_reuses_the_tenant_and_creates_a_new_key(initialized: tuple[Sluice, dict[str, Any]]) -> None:
+async def test_second_init_with_new_key_reuses_the_tenant_and_creates_another_key(
+    initialized: tuple[Sluice, dict[str, Any]],
+) -> None:
     sluice, created = initialized
-    second = sluice("init", "--json").json
+    second = sluice("init", "--new-key", "--json").json
     assert second["tenant_id"] == created["tenant_id"]
     assert second["created"] is False
     assert second["api_key"] != created["api_key"]
     for key in (created["api_key"], second["api_key"]):
         assert (await principal_of(sluice, key))[0] == created["tenant_id"]
+
+
+def test_second_init_creates_no_key_and_says_how_to_get_one(initialized: tuple[Sluice, dict[str, Any]]) -> None:
+    sluice, created = initialized
+    before = len(sluice("keys", "list", "--tenant", created["tenant_id"], "--json").rows)
+    second = sluice("init", "--json").json
+    assert (second["tenant_id"], second["api_key_id"], second["api_key"]) == (created["tenant_id"], None, None)
+    assert "sluice init --new-key" in sluice("init").out.splitlines()[-1]
+    assert len(sluice("keys", "list", "--tenant", created["tenant_id"], "--json").rows) == before
+
+
+def test_init_creates_a_key_for_a_tenant_whose_admin_keys_were_revoked(sluice: Sluice) -> None:
+    first = sluice("init", "--json").json
+    assert sluice("keys", "revoke", "--tenant", first["tenant_id"], first["api_key_id"]).code == 0
+    assert sluice("init", "--json").json["api_key"].startswith("sl_live_")
 
 
 def test_init_creates_a_named_tenant_once(initialized: tuple[Sluice, dict[str, Any]]) -> None:
@@ -70,7 +87,7 @@ def test_init_creates_no_key_for_a_suspended_tenant(ready: Sluice) -> None:
 def test_init_prints_the_created_files_and_the_api_key(sluice: Sluice) -> None:
     result = sluice("init")
     assert result.code == 0
-    assert result.out.count("Keep a copy") == 3
+    assert result.out.count("Keep a copy") == 4
     assert "sl_live_" in result.out.splitlines()[-1]
     assert result.err == ""
 

@@ -1,9 +1,12 @@
 """Errors: one sentence on standard error, an exit code that scripts can test, and no traceback."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+import sluice as sluice_package
 from sluice.cli.app import run
 from sluice.cli.output import CommandRefused, Exit, describe_fault
 from sluice.db.database import DatabaseUnavailable
@@ -11,6 +14,7 @@ from sluice.db.migrate import newest
 from sluice.errors import NotFound, ServiceUnavailable
 from sluice.kit.secret_files import SecretFileRefused
 from sluice.sandbox import SandboxBroken
+from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
 from sluice.wiring.start import StartRefused
 from tests.cli.commands import Sluice
@@ -87,6 +91,68 @@ def test_all_invalid_settings_are_named_together(
     captured = capsys.readouterr().err
     assert "SLUICE_PORT: " in captured
     assert "SLUICE_SCANNER: " in captured
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("SLUICE_PUBLICURL", "SLUICE_PUBLICURL (did you mean SLUICE_PUBLIC_URL?)"),
+        ("SLUICE_METRIC_TOKEN", "SLUICE_METRIC_TOKEN (did you mean SLUICE_METRICS_TOKEN?)"),
+        ("SLUICE_XYZZY", "SLUICE_XYZZY"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(
+    name: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert run(["serve"]) == 2
+    captured = capsys.readouterr().err
+    assert captured == f"sluice: These variables are no settings: {sentence}. Correct or remove them.\n"
+
+
+def test_variables_of_clients_tests_and_kubernetes_are_no_mistakes() -> None:
+    assert not unknown_variables(
+        [
+            "SLUICE_URL",
+            "SLUICE_API_KEY",
+            "SLUICE_TEST_LONG",
+            "SLUICE_SERVICE_HOST",
+            "SLUICE_SERVICE_PORT_HTTP",
+            "SLUICE_PORT_8000_TCP_ADDR",
+            "SLUICE_DATABASE_URL_FILE",
+            "SLUICEGATE",
+        ]
+    )
+
+
+def test_each_variable_that_the_code_names_is_a_setting_or_known() -> None:
+    source = Path(sluice_package.__file__).parent
+    named = {
+        name for path in source.rglob("*.py") for name in re.findall(r"\bSLUICE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text())
+    }
+    assert named
+    assert not set(unknown_variables(named)) - {"SLUICE_STORAGE"}  # the beginning of several
+
+
+def test_a_secret_setting_is_read_from_the_file_that_a_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("0123456789abcdef\n")
+    path.chmod(0o400)
+    monkeypatch.setenv("SLUICE_METRICS_TOKEN_FILE", str(path))
+    token = Settings().metrics_token
+    assert token is not None
+    assert token.get_secret_value() == "0123456789abcdef"
+    path.chmod(0o644)
+    assert run(["tenants", "list"]) == 3
+    assert "can be used by others" in capsys.readouterr().err
+
+
+def test_production_needs_a_public_url(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SLUICE_PRODUCTION", "true")
+    assert run(["serve"]) == 2
+    assert "SLUICE_PRODUCTION needs SLUICE_PUBLIC_URL" in capsys.readouterr().err
 
 
 def test_invalid_setting_error_omits_the_secret_value(sluice: Sluice) -> None:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.commands import Running, Sluice, sluice_in
+from tests.observe.metrics_page import until
 from tests.servers import free_port, require
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -58,6 +59,20 @@ def test_first_start_prints_a_reachable_docs_url(first_start: Running) -> None:
     assert httpx.get(address).status_code == 200
 
 
+def test_first_start_under_systemd_keeps_the_key_out_of_the_journal(sluice: Sluice) -> None:
+    log = sluice.folder / "log"
+    log.touch()
+    status = log.stat()
+    with sluice.running({"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}) as server:
+        kept = sluice.data_dir / "keys" / "first-key"
+        until(lambda: server.output, lambda output: "Ctrl-C drains" in output)
+        assert f"api key  in {kept}: " in server.output
+        assert "sl_live_" not in server.output
+        assert kept.stat().st_mode & 0o777 == 0o600
+        headers = {"Authorization": kept.read_text().strip()}
+        assert httpx.get(f"{server.url}/api/v1/contexts", headers=headers, timeout=30).status_code == 200
+
+
 @pytest.mark.asvs("13.3.1", "6.3.2")
 def test_production_start_creates_no_tenant(sluice: Sluice) -> None:
     sluice("init", "--json")
@@ -65,13 +80,13 @@ def test_production_start_creates_no_tenant(sluice: Sluice) -> None:
         database.execute("DELETE FROM api_keys")
         database.execute("DELETE FROM tenants")
     database.close()
-    with sluice.with_settings(PRODUCTION="true").running() as server:
+    with sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example").running() as server:
         assert "Welcome" not in server.output
     assert sluice("tenants", "list", "--json").rows == []
 
 
 def test_production_start_refuses_missing_key_files(sluice: Sluice) -> None:
-    result = sluice.with_settings(PRODUCTION="true", PORT=str(free_port()))("serve")
+    result = sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example", PORT=str(free_port()))("serve")
     assert result.code == 3
     assert result.err.splitlines()[-1].startswith(f"sluice: The secret file {sluice.data_dir}/keys/")
 

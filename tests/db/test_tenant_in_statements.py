@@ -74,6 +74,8 @@ READS_ALL_TENANTS: Final = {
     "files.repository.find_wrong_quotas": "an invariant over all tenants",
     "idempotency_keys.repository.delete_expired": "the worker looks for old keys of all tenants",
     "jobs.repository.find_due": "the worker looks for due jobs of all tenants",
+    "jobs.repository.list_exports_to_sweep": "the worker looks for exports of all tenants whose time is over",
+    "jobs.repository.find_export": "a signed link names no tenant",
     "jobs.repository.delete_old": "the worker looks for old jobs of all tenants",
     "sessions.repository.delete_expired": "the worker looks for old sessions of all tenants",
     "cors.repository.is_listed_anywhere": "a preflight names an origin and no tenant",
@@ -373,6 +375,17 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "review": Review("release", "u", NOW),
     "states": ["stored"],
     "until": timedelta(1),
+    "report_ids": ["r"],
+    "token_ids": ["t"],
+    "terms": ["x"],
+    "listed": [{"file_id": "f", "sha256": "00", "size_bytes": 3, "outcome": "erased"}],
+    "changed": {"evt_1": {}},
+    "blanked": [
+        {
+            **dict.fromkeys(("id", "event_id", "job_id", "actor_id", "actor_name", "target", "reason"), "x"),
+            **{name: {} for name in ("actor", "facts", "params")},
+        }
+    ],
     "entry": AuditEntry("e", "t", "a", "n", "v", "a", "t", "done", None, None, NOW),
     "uploader": Principal("ten_1", "key_1", "n", frozenset({Scope.UPLOAD}), via="api_key", key_id="key_1"),
 }  # fmt: skip

@@ -49,6 +49,7 @@ def run_line(line: str, *, url: str, environment: Mapping[str, str], folder: Pat
         cwd=folder,
         capture_output=True,
         text=True,
+        errors="replace",  # the bytes of a file
         timeout=60,
         check=False,
     )

@@ -10,8 +10,9 @@ import pytest
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES, Via
 from sluice.api.app import make_endpoints
 from sluice.db.schema import metadata
+from sluice.receipts.service import PUBLIC_KEYS
 from sluice.settings import Settings
-from sluice.wiring.start import KEYRING, LINK_SECRET, SIGNING_KEY
+from sluice.wiring.start import SECRET_FILES
 from tests.docs.pages import DOCS, ROOT
 
 PAGE = (DOCS / "security" / "inventory.md").read_text(encoding="utf-8")
@@ -26,6 +27,7 @@ NETWORK = {
     "aiohttp",
     "asyncpg",
     "botocore.auth",
+    "http.client",
     "httptools",
     "httpx",
     "obstore",
@@ -99,7 +101,7 @@ def test_page_lists_every_public_route() -> None:
     listed = coded(section("Ways in").partition("Open to everybody")[2])
     assert {path for path in DOCUMENT["paths"] if path not in guarded} <= listed
     known = {"/health/live", "/health/ready", "/docs", "/docs/start.js", "/docs/{name}", "/openapi.json"}
-    known |= {"/static/words.json", "/static/{name}"}
+    known |= {"/static/words.json", "/static/{name}", PUBLIC_KEYS}
     assert listed <= known | {path for _, path in PUBLIC_ROUTES}
 
 
@@ -113,7 +115,7 @@ def test_page_lists_every_secret_with_holder_purpose_and_replacement() -> None:
         for name, field in Settings.model_fields.items()
         if "SecretStr" in str(field.annotation)
     }
-    assert places - {"deploy/"} == secrets | {KEYRING, LINK_SECRET, SIGNING_KEY}
+    assert places - {"deploy/"} == secrets | set(SECRET_FILES)
 
 
 @pytest.mark.asvs("11.1.2")

@@ -1,14 +1,17 @@
 """Places for connections: a share for each address, and who gives way when all places are taken."""
 
 import contextlib
+import os
 import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import pytest
 
 from sluice.api.http1.connection_table import share_of
+from tests.api.responses import data
 from tests.deployments import Deployments
 from tests.http1.sockets import narrow_connection, read_status, read_until_closed, statuses
 from tests.observe.metrics_page import read_metrics, until
@@ -78,6 +81,22 @@ def test_closed_connections_give_their_share_back(service: Service, stack: ExitS
     with connected_from(FIRST, service) as again:
         again.sendall(LIVE)
         assert read_status(again) == 200
+
+
+@pytest.mark.asvs("15.2.2")
+def test_downloads_by_link_leave_places_for_the_keys_of_their_tenant(service: Service, stack: ExitStack) -> None:
+    client = service.new_client()
+    file_id = client.store("a.bin", os.urandom(4_000_000), context=client.create_context())
+    link = urlsplit(data(client.get(f"/files/{file_id}"))["download_url"])
+    request = f"GET {link.path}?{link.query} HTTP/1.1\r\nHost: {link.netloc}\r\n\r\n".encode()
+    answers = []
+    for _ in range(SHARE):
+        reader = stack.enter_context(connected_from(FIRST, service))
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.sendall(request)
+        answers.append(statuses(reader.recv(64)))
+    assert answers == [[200]] * (SHARE // 4) + [[429]] * (SHARE - SHARE // 4)
+    assert client.get("/files").status_code == 200
 
 
 @pytest.mark.asvs("15.2.2")

@@ -51,6 +51,21 @@ def test_a_secret_file_that_others_can_access_is_refused(tmp_path: Path, mode: i
         read_secret_file(path)
 
 
+def test_a_mounted_secret_file_is_read_by_a_group_of_this_process_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(b"x")
+    path.chmod(0o440)
+    assert read_secret_file(path) == b"x"
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    assert read_secret_file(path) == b"x"
+    monkeypatch.setattr(os, "getegid", lambda: path.stat().st_gid + 1)
+    monkeypatch.setattr(os, "getgroups", list)
+    with pytest.raises(SecretFileRefused, match="can be used by others"):
+        read_secret_file(path)
+
+
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
 def test_a_private_secret_file_is_read(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"

@@ -69,9 +69,11 @@ async def test_health_of_the_engines_is_asked_for_once_a_second() -> None:
 @pytest.mark.asvs("13.4.5")
 def test_in_production_metrics_need_a_token(sluice: Sluice) -> None:
     sluice("init", "--json")
-    with sluice.with_settings(PRODUCTION="true").running() as server:
+    with sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example").running() as server:
         assert httpx.get(f"{server.url}/metrics").status_code == 404
-    with sluice.with_settings(PRODUCTION="true", METRICS_TOKEN=TOKEN).running() as server:
+    with sluice.with_settings(
+        PRODUCTION="true", PUBLIC_URL="https://files.example", METRICS_TOKEN=TOKEN
+    ).running() as server:
         assert httpx.get(f"{server.url}/metrics").status_code == 404
         assert read_metrics(server.url, TOKEN)("sluice_engine_state", kind="database", engine="sqlite", state="up") == 1
 

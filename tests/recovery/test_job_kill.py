@@ -1,8 +1,12 @@
 """kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it goes on."""
 
+import json
+
+import httpx
 import pytest
 
 from tests.api.responses import data, page
+from tests.api.test_erasures import rows_that_name, stated
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
 from tests.service import ApiClient, running_service, unchecked_service
@@ -38,3 +42,71 @@ def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deploym
         told = data(restarted.get("/events", type="file.deleted", limit=500))
         assert sorted(entry["target"] for entry in audited) == sorted(stored)
         assert sorted(event["data"]["file_id"] for event in told) == sorted(stored)
+
+
+@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
+    deployments: Deployments, setup: str
+) -> None:
+    deployment = deployments.fresh(setup)
+    with running_service(deployment) as service:
+        client = service.new_client()
+        context = client.create_context()
+        person = {"claimant": "Quillfeather"}
+        stored = {client.store("quillfeather.txt", context=context, metadata=person) for _ in range(FILES)}
+        held = client.store("quillfeather.txt", context=context, metadata=person)
+        data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 7"}))
+    job_id = ""
+    for point in ("job.open", "event.written", "job.step", "purge.claimed", "purge.done", "erasure.open"):
+        with unchecked_service(deployment, FAILPOINT=point) as service:
+            dying = ApiClient(service, client.tenant_id, client.authorization)
+            if not job_id:
+                job_id = data(dying.post("/erasures", {"metadata": person}), 202)["job_id"]
+            assert service.process.wait(60) == -9, point
+        for table in ("jobs", "files"):
+            client.execute_sql(f"UPDATE {table} SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+    with running_service(deployment) as service:
+        restarted = ApiClient(service, client.tenant_id, client.authorization)
+        path = f"/erasures/{job_id}"
+        assert until(lambda: data(restarted.get(path))["status"] == "done", 60)
+        found = stated(restarted, data(restarted.get(path)))
+        listed = {file["file_id"]: file["outcome"] for file in found["files"]}
+        assert len(found["files"]) == len(listed) == FILES + 1
+        assert listed == dict.fromkeys(stored, "erased") | {held: "held"}
+        told = data(restarted.get("/events", type="file.deleted", limit=500))
+        assert sorted(event["data"]["file_id"] for event in told) == sorted(stored)
+        assert len(data(restarted.get("/events", type="erasure.completed"))) == 1
+        kept = data(restarted.get(f"/files/{held}/metadata"))
+        assert (kept["original_filename"], kept["metadata"]) == ("quillfeather.txt", person)
+        assert restarted.used_bytes(context) == kept["size_bytes"]
+        named = {row.partition(".")[0] for row in rows_that_name(restarted, "quillfeather")}
+        assert named <= {"files", "file_metadata", "decisions"}
+
+
+@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+def test_an_export_whose_worker_is_killed_has_each_file_once_and_leaves_no_object(
+    deployments: Deployments, setup: str
+) -> None:
+    deployment = deployments.fresh(setup)
+    with running_service(deployment) as service:
+        client = service.new_client()
+        context = client.create_context()
+        stored = {client.store(f"{number}.txt", context=context) for number in range(3)}
+    job_id = ""
+    for point in ("export.written", "job.open"):
+        with unchecked_service(deployment, FAILPOINT=point) as service:
+            dying = ApiClient(service, client.tenant_id, client.authorization)
+            if not job_id:
+                job_id = data(dying.post("/files/export", {}), 201)["job_id"]
+            assert service.process.wait(60) == -9
+        client.execute_sql("UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+    with running_service(deployment) as service:
+        restarted = ApiClient(service, client.tenant_id, client.authorization)
+        assert until(lambda: data(restarted.get(f"/jobs/{job_id}"))["status"] == "done", 60)
+        link = data(restarted.get(f"/jobs/{job_id}/download"))["download_url"]
+        exported = [json.loads(line)["file_id"] for line in httpx.get(link).text.splitlines()]
+        assert sorted(exported) == sorted(stored)
+        folder = deployment.data_dir / "objects" / "objects" / "_exports"
+        assert len(list(folder.iterdir())) == 3
+        client.execute_sql("UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+        assert until(lambda: not list(folder.iterdir()), 60)

@@ -24,8 +24,8 @@ KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
 # leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
-_AUDITED = ("audit.", "answer.", "webhook.", "job.")
-"""Failpoints of audited actions, webhooks and jobs; see `test_audit_log`, `test_webhook_kill` and `test_job_kill`."""
+_AUDITED = ("audit.", "answer.", "webhook.", "job.", "erasure.", "export.")
+"""Failpoints of audited actions, webhooks, jobs, erasures and exports; see `test_audit_log`, `test_webhook_kill` and `test_job_kill`."""
 
 
 def points_of(deployment: str) -> Sequence[str]:

@@ -38,6 +38,15 @@ class OidcProvider:
         }
 
     @property
+    def sign_in_settings(self) -> dict[str, str]:
+        """The settings of a service to whose console people sign in here."""
+        return {
+            **self.settings,
+            "CONSOLE_OIDC_CLIENT_ID": "console",
+            "CONSOLE_OIDC_CLIENT_SECRET": "console-secret-0123456789",
+        }
+
+    @property
     def times_asked(self) -> int:
         """How often its keys were requested."""
         return self.log.read_text().count("keys requested")

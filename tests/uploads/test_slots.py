@@ -35,6 +35,31 @@ async def test_raises_too_many_requests_when_the_wait_is_too_long() -> None:
                 pytest.fail("two uploads in one slot")
 
 
+async def test_an_upload_token_takes_a_few_slots_of_its_tenant_only() -> None:
+    slots = UploadSlots(64, wait_seconds=0.01)
+    async with AsyncExitStack() as held:
+        for _ in range(8):
+            await held.enter_async_context(slots.hold("a", token_id="t"))
+        with pytest.raises(TooManyRequests) as refused:
+            await held.enter_async_context(slots.hold("a", token_id="t"))
+        assert refused.value.limit == 8
+        async with slots.hold("a", token_id="another"), slots.hold("a"):
+            pass
+    async with slots.hold("a", token_id="t"):
+        pass
+
+
+async def test_an_upload_of_a_token_that_is_refused_a_slot_of_its_tenant_leaves_none_behind() -> None:
+    slots = UploadSlots(1, wait_seconds=0.01)
+    async with slots.hold("a"):
+        for _ in range(9):
+            with pytest.raises(TooManyRequests):
+                async with slots.hold("a", token_id="t"):
+                    pytest.fail("two uploads in one slot")
+    async with slots.hold("a", token_id="t"):
+        pass
+
+
 async def test_a_tenant_whose_uploads_wait_in_a_long_line_is_refused_at_once() -> None:
     slots = UploadSlots(2, wait_seconds=60)
     async with AsyncExitStack() as holding, slots.hold("a"), slots.hold("a"):

@@ -269,10 +269,10 @@ async def test_purge_sends_one_batch_to_each_bucket(memory: Memory) -> None:
     assert sorted(memory.purged) == ["f1", "f2", "f3", "f4"]
 
 
-async def test_purge_claims_at_most_a_hundred_files_a_round(memory: Memory) -> None:
+async def test_purge_claims_at_most_five_thousand_files_a_round(memory: Memory) -> None:
     memory.buckets = {None: FakeBatchStore()}
-    memory.add(*(f"f{number}" for number in range(130)))
-    assert [await purge_objects(memory.context) for _ in range(3)] == [100, 30, 0]
+    memory.add(*(f"f{number}" for number in range(5030)))
+    assert [await purge_objects(memory.context) for _ in range(3)] == [5000, 30, 0]
 
 
 async def test_purge_keeps_the_rows_of_objects_that_a_batch_did_not_delete(memory: Memory) -> None:

@@ -26,6 +26,7 @@ from sluice.api.routes import (
     contexts,
     cors,
     downloads,
+    erasures,
     events,
     files,
     health,
@@ -33,6 +34,7 @@ from sluice.api.routes import (
     messages,
     metrics,
     quarantine,
+    receipts,
     reports,
     resumable,
     resumable_operations,
@@ -94,6 +96,8 @@ def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
         contexts,
         files,
         jobs,
+        erasures,
+        receipts,
         quarantine,
         reports,
         downloads,
@@ -112,6 +116,7 @@ def make_endpoints(*, docs_pages: bool = True) -> FastAPI:
         metrics,
     ):
         app.include_router(module.router)
+    app.include_router(receipts.keys_router)
     if docs_pages:
         app.include_router(docs.router)
     error_responses.install(app)
@@ -200,7 +205,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     for path, operations in paths.items():
         for method, operation in operations.items():
             _drop_foreign_422(operation)
-            is_open = path.startswith("/health") or (method.upper(), path) in PUBLIC_ROUTES
+            is_open = path.startswith(("/health", "/.well-known")) or (method.upper(), path) in PUBLIC_ROUTES
             operation["security"] = [] if is_open else [{"credential": []}]
     for foreign in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(foreign, None)

@@ -13,7 +13,7 @@ from sluice.access import Principal, known_scopes
 from sluice.api_keys.secret import SecretKind, has_key_form, parse_key
 from sluice.api_keys.service import ApiKeys
 from sluice.errors import NotFound, ServiceUnavailable, TooManyRequests, Unauthenticated
-from sluice.identity import InvalidToken, IssuerUnavailable
+from sluice.identity import Claims, InvalidToken, IssuerUnavailable
 from sluice.identity.verifier_set import VerifierSet
 from sluice.kit.read_through_cache import Cached, ReadThroughCache
 from sluice.kit.throttle import FailureThrottle
@@ -136,6 +136,10 @@ class Authenticator:
             raise Unauthenticated from fault
         except IssuerUnavailable as fault:
             raise ServiceUnavailable("identity provider") from fault
+        return await self.caller_of(claims, since=since)
+
+    async def caller_of(self, claims: Claims, *, since: float | None = None) -> Cached[Principal]:
+        """Return the caller of verified claims; raise `Unauthenticated` unless their tenant is active."""
         key = claims.tenant_id, claims.issuer in self._provision
         read_at = time.monotonic()
         if since is None:

@@ -32,6 +32,7 @@ BODY: Final = (errors.BodyStalled, errors.BodyTooLarge, errors.UnsupportedBody, 
 _WHOLE: Final = {"type": "integer", "minimum": 0}
 # Headers of responses that say something of the request: those of every response are not listed.
 _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "Content-Disposition": ("The name under which to keep it.", {"type": "string"}),
     "Idempotent-Replayed": (
         "`true`: an earlier request got this answer first. Absent otherwise.",
         {"type": "string", "const": "true"},
@@ -74,10 +75,13 @@ def responses(*possible: type[SluiceError]) -> dict[int | str, dict[str, Any]]:
     return {status: _documented(list(group)) for status, group in groupby(in_order, key=lambda error: error.status)}
 
 
-def error_operations(possible: Sequence[type[SluiceError]]) -> dict[str, Any]:
-    """Return the same for an operation that is described by hand."""
+def error_operations(possible: Sequence[type[SluiceError]], *, most_bytes: int) -> dict[str, Any]:
+    """Return the same for an operation that is described by hand and takes bodies of at most `most_bytes`."""
     described: dict[str, Any] = {}
     for code, response in responses(*possible).items():
+        for name, example in response["content"]["application/json"]["examples"].items():
+            if name == errors.BodyTooLarge.code:
+                example["value"] = _body(errors.BodyTooLarge(most_bytes))
         body = {"schema": {"$ref": "#/components/schemas/ErrorEnvelope"}, **response["content"]["application/json"]}
         named = {name: value for name, value in response.items() if name != "model"}
         described[str(code)] = named | {"content": response["content"] | {"application/json": body}}
@@ -116,7 +120,10 @@ def with_headers(documented: dict[int | str, dict[str, Any]], *names: str) -> di
 
 
 def _example(error: type[SluiceError]) -> dict[str, Any]:
-    example = _EXAMPLES.get(error) or error()
+    return _body(_EXAMPLES.get(error) or error())
+
+
+def _body(example: SluiceError) -> dict[str, Any]:
     return {
         "status": "ERROR",
         "message": example.message,

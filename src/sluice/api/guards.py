@@ -125,5 +125,5 @@ def _require_host(scope: Scope, download_host: str) -> None:
         host = urlsplit(f"//{named.decode('latin-1')}").hostname  # without the port, which a proxy may have changed
     except ValueError:
         host = None
-    if (host == download_host) != scope["path"].startswith(_DOWNLOADS):
+    if ((host or "").removesuffix(".") == download_host) != scope["path"].startswith(_DOWNLOADS):
         raise NotFound

@@ -123,20 +123,20 @@ async def authorize(
     request.state.principal = principal
     structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     if not again:
-        keep_place(request, principal.tenant_id)
+        keep_place(request, principal.tenant_id, is_guest=principal.permit is not None)
     if scope is not None and not principal.allows(scope):
         raise ScopeMissing(scope.value)
     return authenticated
 
 
-def keep_place(request: Request, tenant_id: str) -> None:
-    """Keep the connection open while this request of the tenant is answered; raise `TooManyRequests`.
+def keep_place(request: Request, tenant_id: str, *, is_guest: bool = False) -> None:
+    """Keep the connection open while this request of the tenant, or of a guest, is answered; raise `TooManyRequests`.
 
     Until then it is the first to be closed for a new one.
     """
-    keep: Callable[[str], None] | None = getattr(request.state, "keep_place", None)  # absent without a connection
+    keep: Callable[..., None] | None = getattr(request.state, "keep_place", None)  # absent without a connection
     if keep is not None:
-        keep(tenant_id)
+        keep(tenant_id, is_guest=is_guest)
 
 
 async def caller(request: Request) -> Principal:

@@ -9,10 +9,13 @@ from sluice.audit.service import AuditLog
 from sluice.buckets.service import Buckets
 from sluice.contexts.service import Contexts
 from sluice.cors.service import Cors
+from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files, Quarantine
+from sluice.identity import SignInFlow
 from sluice.jobs.service import Jobs
+from sluice.receipts.service import Receipts
 from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
 from sluice.tenants.service import Tenants
@@ -48,6 +51,9 @@ class ApiServices:
     sessions: Sessions
     webhooks: Webhooks
     usage: Usage
+    receipts: Receipts
+    erasures: Erasures
+    sign_in: SignInFlow | None
     public_url: str
     ietf_uploads: bool
 

@@ -82,7 +82,7 @@ async def addresses_of(host: str) -> Collection[str]:
     """Return the addresses that this machine knows for `host`, none when it knows none."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):  # the latter for what cannot be a host name
         return ()
     return {str(address[0]).partition("%")[0] for *_, address in found}
 

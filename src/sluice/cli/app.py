@@ -9,14 +9,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import console, events, files, jobs, keys, output, quarantine, reports, secrets, tenants, webhooks
+from sluice.cli import (
+    console,
+    erasures,
+    events,
+    files,
+    jobs,
+    keys,
+    output,
+    quarantine,
+    receipts,
+    reports,
+    secrets,
+    tenants,
+    webhooks,
+)
+from sluice.cli.apply import apply
 from sluice.cli.check import check
 from sluice.cli.demo import demo
 from sluice.cli.doctor import doctor
+from sluice.cli.health import health
 from sluice.cli.init import init, migrate
 from sluice.cli.maintenance import audit, backup, migrate_bucket, restore
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.serve import serve, work
+from sluice.cli.take_in import import_files
 from sluice.cli.upload import upload
 from sluice.cli.usage import plan, usage
 
@@ -26,17 +43,20 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["--help", "-h"]}
 )
-for service_command in (serve, work, init, migrate, doctor, audit, backup, restore, migrate_bucket, demo):
+for service_command in (serve, work, init, migrate, health, doctor, audit, backup, restore, migrate_bucket, demo):
     app.command(rich_help_panel="Service")(service_command)
 for file_command in (check, upload):
     app.command(rich_help_panel="Files")(file_command)
+app.command("import", rich_help_panel="Files")(import_files)
 app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(jobs.group, name="jobs", rich_help_panel="Files")
 app.add_typer(reports.group, name="reports", rich_help_panel="Files")
 app.add_typer(files.group, name="files", rich_help_panel="Files")
 app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
+app.add_typer(erasures.group, name="erasures", rich_help_panel="Files")
+app.add_typer(receipts.group, name="receipts", rich_help_panel="Files")
 app.add_typer(events.group, name="events", rich_help_panel="Files")
-for usage_command in (usage, plan):
+for usage_command in (usage, plan, apply):
     app.command(rich_help_panel="Access")(usage_command)
 app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")
 app.add_typer(tenants.group, name="tenants", rich_help_panel="Access")

@@ -42,7 +42,7 @@ def login(
     scopes = scope or [Scope.ADMIN]
     if CONSOLE_SCOPES.isdisjoint(scopes):
         raise CommandRefused(
-            "Such a user would see nothing in the console: give --scope metadata or --scope admin.", Exit.USAGE
+            "Such a user would see nothing in the console: give --scope metadata, review or admin.", Exit.USAGE
         )
     settings = read_settings()
     if not settings.console:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from sluice.cli import output
-from sluice.cli.environment import require_file, start_zygote, task_settings
+from sluice.cli.environment import missing_in_production, require_file, start_zygote, task_settings
 from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit, describe_fault
+from sluice.cli.processes import process_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +97,7 @@ async def _examine(
             _sandbox_and_scanner(settings, tried, stack, launched),
             _reported("identity", lambda: _identity(tried, stack)),
             _reported("secrets", lambda: _secrets(settings)),
+            _reported("settings", lambda: _server(settings)),
         )
     return [health for healths in found for health in healths]
 
@@ -234,6 +236,20 @@ async def _migrated_database(settings: "Settings", stack: AsyncExitStack) -> "Da
         return database if migrate.serves(await migrate.revision(database)) else None
     except (CommandRefused, StartRefused, DatabaseUnavailable):
         return None
+
+
+async def _server(settings: "Settings") -> "Sequence[EngineHealth]":
+    """Return whether `serve` would start with these settings, and in how many processes."""
+    from sluice.kit.health import EngineHealth, EngineState
+
+    missing = missing_in_production(settings)
+    if missing:
+        return [EngineHealth("settings", "environment", EngineState.DOWN, detail=missing)]
+    processes = process_count(settings)
+    limits = {"processes": processes}
+    shared = processes > 1 and settings.limiter == "memory"
+    detail = "rate limits are counted in the database: in memory they are exact within one process" if shared else ""
+    return [EngineHealth("settings", "environment", EngineState.UP, detail=detail, limits=limits)]
 
 
 async def _secrets(settings: "Settings") -> "Sequence[EngineHealth]":

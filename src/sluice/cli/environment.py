@@ -25,11 +25,17 @@ T = TypeVar("T")
 
 def read_settings() -> "Settings":
     """Return the settings of the environment. Raise `CommandRefused` that names every variable that is wrong."""
+    import os
+
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
-    from sluice.settings import Settings
+    from sluice.settings import Settings, unknown_variables
 
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        named = ", ".join(name if like is None else f"{name} (did you mean {like}?)" for name, like in unknown.items())
+        raise CommandRefused(f"These variables are no settings: {named}. Correct or remove them.", Exit.USAGE)
     try:
         return Settings()
     except ValidationError as fault:
@@ -57,6 +63,13 @@ def service_settings() -> "Settings":
     settings = read_settings()
     log.configure(settings.log_level, settings.log_format)
     return settings
+
+
+def missing_in_production(settings: "Settings") -> str:
+    """Return a sentence on the setting that production needs and that is missing, empty if there is none."""
+    if settings.production and settings.public_url is None:
+        return "SLUICE_PRODUCTION needs SLUICE_PUBLIC_URL: without it download links lead to this machine only."
+    return ""
 
 
 def start_zygote(context: typer.Context) -> "LaunchedZygote | None":

@@ -1,8 +1,10 @@
-"""`sluice files`: search, delete, restore and hold the files of a running service over HTTP."""
+"""`sluice files`: search, delete, restore, export and hold the files of a running service over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from inspect import Signature, signature
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
@@ -17,7 +19,7 @@ from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_cl
 if TYPE_CHECKING:
     import httpx
 
-group = group_of("Search files, delete many of them, restore them, and put legal holds on files and contexts.")
+group = group_of("Search files, delete, restore or export many of them, and put legal holds on files and contexts.")
 
 _PATH: Final = "/api/v1/files"
 _CONTEXTS: Final = "/api/v1/contexts"
@@ -30,6 +32,11 @@ HeldContext = Annotated[str | None, typer.Option("--context", metavar="KEY", hel
 class _Status(StrEnum):
     STORED = "stored"
     QUARANTINED = "quarantined"
+
+
+class _Format(StrEnum):
+    NDJSON = "ndjson"
+    CSV = "csv"
 
 
 class _Order(StrEnum):
@@ -64,15 +71,28 @@ Metadata = Annotated[
 ]
 
 
-def _pairs(metadata: Sequence[str] | None) -> list[tuple[str, str]]:
-    pairs = [(name, value) for name, equals, value in (text.partition("=") for text in metadata or ()) if equals]
-    if len(pairs) != len(metadata or ()):
-        raise typer.BadParameter("expected NAME=VALUE", param_hint="--metadata")
-    return pairs
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which files a command is about: fields by their names in the API, and metadata."""
+
+    fields: Mapping[str, Any]
+    metadata: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.fields or self.metadata)
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The parameters of a search."""
+        return {**self.fields, **{f"metadata.{name}": value for name, value in self.metadata.items()}}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The filter of a job."""
+        return {**self.fields, **({"metadata": dict(self.metadata)} if self.metadata else {})}
 
 
-@group.command("list")
-def list_files(
+def _wanted(
     *,
     context: Context = None,
     uploaded_by: UploadedBy = None,
@@ -84,13 +104,8 @@ def list_files(
     min_size: MinSize = None,
     status: Status = None,
     metadata: Metadata = None,
-    sort: Annotated[_Order, typer.Option("--sort", help="Newest, oldest, largest or smallest first.")] = _Order.NEWEST,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most files to print.")] = 100,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
-    json: Json = False,
-) -> None:
-    """List files, newest first. The API key needs the scope `metadata`. With --json: one line per file."""
+) -> Wanted:
+    """Return what the options say; raise a usage error."""
     asked: dict[str, Any] = {
         "context": context,
         "uploaded_by": uploaded_by,
@@ -101,15 +116,47 @@ def list_files(
         "created_before": before,
         "min_size": min_size,
         "status": status,
-        "sort": sort.value,
     }
-    query = {name: value for name, value in asked.items() if value is not None}
-    query |= {f"metadata.{name}": value for name, value in _pairs(metadata)}
+    pairs = [(name, value) for name, equals, value in (text.partition("=") for text in metadata or ()) if equals]
+    if len(pairs) != len(metadata or ()):
+        raise typer.BadParameter("expected NAME=VALUE", param_hint="--metadata")
+    return Wanted({name: value for name, value in asked.items() if value is not None}, dict(pairs))
+
+
+def _choosing_files(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `_wanted`, in front of its own, and what they say as its parameter `wanted`."""
+    options = signature(_wanted, eval_str=True).parameters
+    own = signature(command, eval_str=True).parameters
+    names = [*options.values(), *(one for one in own.values() if one.name != "wanted")]
+
+    def run(**given: Any) -> None:
+        wanted = _wanted(**{name: given.pop(name) for name in options})
+        command(wanted=wanted, **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {one.name: one.annotation for one in names}
+    vars(run)["__signature__"] = Signature(names)
+    return run
+
+
+@group.command("list")
+@_choosing_files
+def list_files(
+    *,
+    wanted: Wanted,
+    sort: Annotated[_Order, typer.Option("--sort", help="Newest, oldest, largest or smallest first.")] = _Order.NEWEST,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most files to print.")] = 100,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+    json: Json = False,
+) -> None:
+    """List files, newest first. The API key needs the scope `metadata`. With --json: one line per file."""
+    query = wanted.query | {"sort": sort.value, "page_size": _PAGE}
     found: list[dict[str, Any]] = []
     warnings: list[str] = []
     with service_client(url, api_key) as client:
         for page in count(1):
-            response = client.get(_PATH, params={**query, "page": page, "page_size": _PAGE})
+            response = client.get(_PATH, params={**query, "page": page})
             envelope = read_answer(response, url)
             warnings = response.headers.get_list("Warning")
             found += envelope["data"]
@@ -123,25 +170,19 @@ def list_files(
         output.complain(warning.partition('"')[2].rstrip('"') + ".")
 
 
+FileIds = Annotated[
+    list[str] | None, typer.Option("--id", metavar="FILE", help="This file; give it again for more, up to 1,000.")
+]
+MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a filter: at most so many.")]
+
+
 @group.command("bulk-delete")
+@_choosing_files
 def bulk_delete(
     *,
-    context: Context = None,
-    uploaded_by: UploadedBy = None,
-    filename: Filename = None,
-    sha256: Sha256 = None,
-    content_type: ContentType = None,
-    after: After = None,
-    before: Before = None,
-    min_size: MinSize = None,
-    status: Status = None,
-    metadata: Metadata = None,
-    file_id: Annotated[
-        list[str] | None, typer.Option("--id", metavar="FILE", help="This file; give it again for more, up to 1,000.")
-    ] = None,
-    max_files: Annotated[
-        int | None, typer.Option("--max-files", min=1, help="With a filter: delete at most so many.")
-    ] = None,
+    wanted: Wanted,
+    file_id: FileIds = None,
+    max_files: MaxFiles = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say how many files there are.")] = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -151,40 +192,73 @@ def bulk_delete(
 
     Without **--yes** the files are counted, which needs the scope `metadata`.
     """
-    wanted = {
-        "context": context,
-        "uploaded_by": uploaded_by,
-        "filename": filename,
-        "sha256": sha256,
-        "content_type": content_type,
-        "created_after": after,
-        "created_before": before,
-        "min_size": min_size,
-        "status": status,
-    }
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    pairs = _pairs(metadata)
-    if bool(file_id) == bool(wanted or pairs):
-        raise typer.BadParameter("expected --id, or options that choose files")
-    if not file_id and max_files is None:
-        raise typer.BadParameter("expected with options that choose files", param_hint="--max-files")
+    body = _chosen(wanted, file_id, max_files)
     with service_client(url, api_key) as client:
         if not yes:
-            chosen = f"{len(set(file_id or ()))}" if file_id else _count(client, url, wanted, pairs)
+            chosen = f"{len(set(file_id or ()))}" if file_id else _count(client, url, wanted)
             raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
-        body: dict[str, Any] = {"file_ids": file_id}
-        if not file_id:
-            body = {"filter": wanted | ({"metadata": dict(pairs)} if pairs else {}), "max_files": max_files}
-        job = read_answer(client.post(f"{_PATH}/bulk-delete", json=body), url)["data"]
+        _begin(client, url, "bulk-delete", body, json=json)
+
+
+@group.command("bulk-restore")
+@_choosing_files
+def bulk_restore(
+    *,
+    wanted: Wanted,
+    file_id: FileIds = None,
+    max_files: MaxFiles = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+    json: Json = False,
+) -> None:
+    """Restore the deleted files that meet a filter, or those named, as a job. The API key needs the scope `delete`."""
+    body = _chosen(wanted, file_id, max_files)
+    with service_client(url, api_key) as client:
+        _begin(client, url, "bulk-restore", body, json=json)
+
+
+@group.command()
+@_choosing_files
+def export(
+    *,
+    wanted: Wanted,
+    format_: Annotated[
+        _Format, typer.Option("--format", help="A JSON object on each line, or a table.")
+    ] = _Format.NDJSON,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+    json: Json = False,
+) -> None:
+    """Write the metadata of the files that meet a filter, or of all, as a job. The API key needs the scope `metadata`.
+
+    `sluice jobs download` gets what it wrote, for 24 hours after the end of the job.
+    """
+    body = {"format": format_.value} | ({"filter": wanted.body} if wanted else {})
+    with service_client(url, api_key) as client:
+        _begin(client, url, "export", body, json=json)
+
+
+def _chosen(wanted: Wanted, file_id: Sequence[str] | None, max_files: int | None) -> dict[str, Any]:
+    """Return the body of a request for a job on these files; raise a usage error if it is unclear which."""
+    if bool(file_id) == bool(wanted):
+        raise typer.BadParameter("expected --id, or options that choose files")
+    if file_id:
+        return {"file_ids": file_id}
+    if max_files is None:
+        raise typer.BadParameter("expected with options that choose files", param_hint="--max-files")
+    return {"filter": wanted.body, "max_files": max_files}
+
+
+def _begin(client: "httpx.Client", url: str, action: str, body: dict[str, Any], *, json: bool) -> None:
+    job = read_answer(client.post(f"{_PATH}/{action}", json=body), url)["data"]
     if json:
         output.as_json(job)
         return
     output.line(f"Began {job['job_id']}. How far it is: sluice jobs show {job['job_id']}")
 
 
-def _count(client: "httpx.Client", url: str, wanted: dict[str, Any], pairs: list[tuple[str, str]]) -> str:
-    query = wanted | {f"metadata.{name}": value for name, value in pairs} | {"page_size": 1}
-    response = client.get(_PATH, params=query)
+def _count(client: "httpx.Client", url: str, wanted: Wanted) -> str:
+    response = client.get(_PATH, params=wanted.query | {"page_size": 1})
     total = read_answer(response, url)["pagination"]["total"]
     return f"At least {total}" if "Warning" in response.headers else str(total)
 

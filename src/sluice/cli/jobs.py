@@ -1,5 +1,7 @@
 """`sluice jobs`: the jobs of a tenant on a running service, over HTTP."""
 
+# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
+
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -9,9 +11,9 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.options import Json, group_of
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import DEFAULT_URL, ApiKey, SaveTo, Url, read_answer, save, service_client
 
-group = group_of("List, show and cancel jobs: work on many files that a request began.")
+group = group_of("List, show and cancel jobs: work on many files that a request began. Download what exports wrote.")
 
 _PATH: Final = "/api/v1/jobs"
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job: job_…")]
@@ -61,8 +63,21 @@ def show(job: JobArgument, *, url: Url = DEFAULT_URL, api_key: ApiKey = "", json
         f"kind     {found['kind']}",
         f"status   {found['status']}" + (f": {found['error']}" if found["error"] else ""),
         f"files    {done} done, {skipped} skipped, of {total}",
+        *(f"refused  {one['file_id']}: {one['reason']}" for one in found["refused"]),
         f"began    {_when(found)} by {found['created_by']}",
     )
+
+
+@group.command()
+def download(job: JobArgument, to: SaveTo = None, *, url: Url = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Download what an export wrote, for 24 hours after its end. The API key needs the scope `metadata`."""
+    import httpx
+
+    with service_client(url, api_key) as client:
+        link = read_answer(client.get(f"{_PATH}/{quote(job, safe='')}/download"), url)["data"]["download_url"]
+        # Without the API key: the link is a credential of its own.
+        with httpx.stream("GET", link, timeout=600.0) as response:
+            save(response, url, to)
 
 
 @group.command()

@@ -1,4 +1,4 @@
-"""How a process serves HTTP: its socket, the configuration of uvicorn, and the monitoring port of a worker."""
+"""How a process serves HTTP: the configuration of uvicorn, and the monitoring port of a worker."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,6 @@ import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
 
 import uvicorn
 
@@ -17,13 +16,11 @@ from sluice.api.http1.connection_table import ConnectionTable
 from sluice.api.http1.minimum_rate import RequestTimeouts
 from sluice.api.routes.metrics import MetricsDesk
 from sluice.asgi import metrics_readers
-from sluice.cli.output import CommandRefused, Exit
+from sluice.cli.sockets import bound
 from sluice.kit.health import EngineHealth
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring.assembly import WorkerServices
-
-_KERNEL_UNSENT_BYTES: Final = 64 * 1024
 
 
 class Server(uvicorn.Server):
@@ -40,28 +37,6 @@ class Server(uvicorn.Server):
         )
         self._end_waits()
         await super().shutdown(sockets)
-
-
-def bound(host: str, port: int, setting: str) -> contextlib.closing[socket.socket]:
-    """Return a bound socket that does not listen yet. Raise `CommandRefused`, which names the port's `setting`."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _name, address = found[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Accepted connections inherit it: of an answer that is not read, the kernel keeps this much and no more.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _KERNEL_UNSENT_BYTES)
-            listener.bind(address)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as fault:
-        raise CommandRefused(
-            f"Sluice cannot listen on {host}:{port}: {fault.strerror}. Choose another SLUICE_HOST or {setting}.",
-            Exit.FAILED,
-        ) from fault
-    return contextlib.closing(listener)
 
 
 def connection_table(settings: Settings) -> ConnectionTable:

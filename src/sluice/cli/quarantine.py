@@ -1,10 +1,11 @@
-"""`sluice quarantine`: list the files that nobody can download, release one, refuse one, or have it scanned again."""
+"""`sluice quarantine`: list the files in quarantine, download one, release it, refuse it, or have it scanned again."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from urllib.parse import quote
 
 import typer
 
@@ -12,6 +13,7 @@ from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action, read_settings
 from sluice.cli.options import Json, TenantOrNone, comment_text, group_of
 from sluice.cli.output import CommandRefused
+from sluice.cli.service import DEFAULT_URL, ApiKey, SaveTo, Url, save, service_client
 from sluice.cli.tenants import require_tenant
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-group = group_of("List the stored files that nobody can download, and decide on them: release, refuse, rescan.")
+group = group_of(
+    "List the stored files that nobody can download, and decide on them: download, release, refuse, rescan."
+)
 
 
 @group.command("list")
@@ -67,6 +71,17 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="Id of the file: file_
 Comment = Annotated[
     str, typer.Option(callback=comment_text, metavar="TEXT", help="Why. It is kept in the tenant's audit log.")
 ]
+
+
+@group.command()
+def download(file: File, to: SaveTo = None, *, url: Url = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Download a file in quarantine from a running service, as a ZIP archive with the password **infected**.
+
+    The API key needs the scope `review`. The tenant's audit log shows who did it.
+    """
+    path = f"/api/v1/quarantine/{quote(file, safe='')}/download"
+    with service_client(url, api_key) as client, client.stream("GET", path) as response:
+        save(response, url, to)
 
 
 @group.command()

@@ -3,17 +3,20 @@
 # ruff: noqa: PLC0415  (the zygote starts before anything heavy is loaded, and `--help` loads none of it)
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sluice.cli import output
-from sluice.cli.environment import migrate_database, service_settings, start_zygote
+from sluice.cli.environment import migrate_database, missing_in_production, service_settings, start_zygote
 from sluice.cli.init import FirstKey, make_first_key
+from sluice.cli.output import CommandRefused, Exit
+from sluice.cli.processes import MOST_PROCESSES, ServerProcess, of_one_process, process_count
 
 if TYPE_CHECKING:
     import asyncio
     import socket
+    from pathlib import Path
 
     from sluice.settings import Settings
     from sluice.wiring.prestart import LaunchedZygote
@@ -21,25 +24,37 @@ if TYPE_CHECKING:
 _CONTEXT: Final = '{"context_key": "claims", "display_name": "Claims"}'
 
 
-def serve(context: typer.Context) -> None:
+def serve(
+    context: typer.Context,
+    *,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST_PROCESSES, help="Processes that share the port; default: SLUICE_PROCESSES."),
+    ] = None,
+) -> int:
     """Serve the API, with the worker inside.
 
     Migrates the database, listens on SLUICE_HOST:SLUICE_PORT (127.0.0.1:8000) and keeps everything in SLUICE_DATA_DIR
     (.data). The very first start makes a tenant and an admin key and shows both once, with three curl lines to try;
     with SLUICE_PRODUCTION it makes neither: run **sluice init**.
 
-    Ctrl-C or SIGTERM drains: no new connections, and uploads in progress may finish within SLUICE_DRAIN_SECONDS. A
-    second Ctrl-C does not wait.
+    Ctrl-C, SIGTERM or the end of the terminal drains: no new connections, and uploads in progress may finish within
+    SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait. With several processes SIGHUP replaces them one by one.
     """
     settings = service_settings()
-    launched = start_zygote(context)
+    if processes is not None:
+        settings = settings.model_copy(update={"processes": processes})
+    if missing := missing_in_production(settings):
+        raise CommandRefused(missing, Exit.USAGE)
+    count = process_count(settings)
+    launched = start_zygote(context) if count == 1 else None
 
     import asyncio
     import resource
 
     import uvloop
 
-    from sluice.cli.listening import bound
+    from sluice.cli.sockets import bound
     from sluice.kit.libc import give_large_blocks_back
 
     give_large_blocks_back()
@@ -47,11 +62,37 @@ def serve(context: typer.Context) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with bound(settings.host, settings.port, "SLUICE_PORT") as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        process = ServerProcess()
+        if count > 1:
+            came = _supervised(settings, count, listener)
+            if isinstance(came, int):
+                return came
+            process = came
+            launched = start_zygote(context)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, listener, launched))
+            runner.run(_serve(of_one_process(settings, process.number, count), listener, launched, process))
+    return Exit.DONE
 
 
-async def _serve(settings: "Settings", listener: "socket.socket", launched: "LaunchedZygote | None") -> None:
+def _supervised(settings: "Settings", count: int, listener: "socket.socket") -> ServerProcess | int:
+    """Return in each process what it is, and in the supervisor its exit code."""
+    from sluice.cli.supervisor import Supervisor
+    from sluice.observe.log import log
+
+    if settings.limiter == "memory":
+        log.info("limiter_database", why="SLUICE_LIMITER=memory is exact within one process only", processes=count)
+    return Supervisor(count, listener, settings.drain_seconds, _load_server).run()
+
+
+def _load_server() -> None:
+    import sluice.asgi
+    import sluice.db.postgres
+    import sluice.db.sqlite  # noqa: F401
+
+
+async def _serve(
+    settings: "Settings", listener: "socket.socket", launched: "LaunchedZygote | None", process: ServerProcess
+) -> None:
     import signal
     from functools import partial
 
@@ -59,33 +100,48 @@ async def _serve(settings: "Settings", listener: "socket.socket", launched: "Lau
     from sluice.asgi import create_app
     from sluice.cli.listening import Server, connection_table, server_config
     from sluice.observe.log import log
+    from sluice.observe.siblings import Siblings
 
     table = connection_table(settings)
-    app = create_app(settings, launched, (table.metrics,))
+    siblings = None if process.folder is None else Siblings(process.folder, process.number, process.count)
+    app = create_app(settings, launched, (table.metrics,), siblings)
     server = Server(server_config(app, settings, table), partial(end_waits, app))
     # A signal during the start takes effect at its end. uvicorn raises each signal again after it has drained, and must
     # find a handler that does not kill.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, server.handle_exit)
-    await migrate_database(settings)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup, nor under a supervisor
+        signal.signal(signal.SIGHUP, server.handle_exit)
+    if process.is_first:
+        await migrate_database(settings)
     # uvicorn would print the traceback of an engine that refuses to start, so it does not run the lifespan.
     async with app.router.lifespan_context(app):
         if server.should_exit:
             return
-        first = None if settings.production else await _first_key(settings)
+        first = await _first_key(settings) if process.is_first and not settings.production else None
         # Who reads the address may connect at once, so listen before it is printed. Requests are answered only after.
         listener.listen(server.config.backlog)
-        url = _local_url(settings)
-        output.line(
-            *(() if first is None else _welcome(first, url)),
-            f"Sluice serves {url}",
-            *((f"  API docs  {url}/docs",) if settings.docs else ()),
-            f"  data      {settings.data_dir}",
-            "Ctrl-C drains and stops.",
-        )
-        log.info("serving", host=settings.host, port=settings.port)
+        if process.is_first:
+            _print_start(settings, first, process.count)
+        log.info("serving", host=settings.host, port=settings.port, process=process.number)
+        process.announce()
         await server.serve(sockets=[listener])
     log.info("stopped")
+
+
+def _print_start(settings: "Settings", first: FirstKey | None, processes: int) -> None:
+    url = _local_url(settings)
+    welcome: Sequence[str] = ()
+    if first is not None:
+        welcome = _kept_key(first, settings.keys_dir) if _is_collected() else _welcome(first, url)
+    output.line(
+        *welcome,
+        f"Sluice serves {url}",
+        *((f"  API docs  {url}/docs",) if settings.docs else ()),
+        f"  data      {settings.data_dir}",
+        *((f"  processes {processes}",) if processes > 1 else ()),
+        "Ctrl-C drains and stops.",
+    )
 
 
 async def _first_key(settings: "Settings") -> FirstKey | None:
@@ -104,8 +160,35 @@ def _local_url(settings: "Settings") -> str:
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
+def _is_collected() -> bool:
+    """Return whether standard output goes to the journal, or to the log of a container: the key must not stay there."""
+    import os
+    import sys
+
+    if os.getpid() == 1:
+        return not sys.stdout.isatty()
+    status = os.fstat(sys.stdout.fileno())
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+def _kept_key(first: FirstKey, folder: "Path") -> Sequence[str]:
+    """Write the key to a file that only the service's user can read, and return what is printed instead of it."""
+    from sluice.kit.secret_files import replace_secret_file
+
+    path = folder / "first-key"
+    replace_secret_file(path, f"{first.api_key}\n".encode())
+    return (
+        "",
+        "Welcome to Sluice. This first start made a tenant and an admin key.",
+        "",
+        f"  tenant   {first.tenant_id} ({first.tenant_name}, plan {first.plan})",
+        f"  api key  in {path}: this output is kept. Read the key there, then delete the file",
+        "",
+    )
+
+
 def _welcome(first: FirstKey, url: str) -> Sequence[str]:
-    create, upload, download = curl_lines(url, first.api_key)
+    create, upload, download = curl_lines(url, first.api_key or "")
     return (
         "",
         "Welcome to Sluice. This first start made a tenant and an admin key; the key is shown now and never again.",

@@ -2,19 +2,25 @@
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sluice.cli import output
 from sluice.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     import httpx
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
+SaveTo = Annotated[
+    Path | None, typer.Option("--to", metavar="FILE", help="Where to write it. Without this: standard output.")
+]
 Url = Annotated[str, typer.Option("--url", envvar="SLUICE_URL", help="Address of the service.")]
 ApiKey = Annotated[
     str,
@@ -48,6 +54,36 @@ def service_client(url: str, credential: str) -> "Iterator[httpx.Client]":
         raise CommandRefused(
             f"The connection to {url} broke: {str(fault) or type(fault).__name__}.", Exit.FAILED
         ) from fault
+
+
+def save(response: "httpx.Response", url: str, to: Path | None) -> None:
+    """Write the body of an open answer to a file, or to standard output; raise `CommandRefused` for a failure.
+
+    The file is there once all of it was written.
+    """
+    if response.status_code != HTTPStatus.OK:
+        response.read()
+        read_answer(response, url)
+        raise CommandRefused(f"{url} answered with status {response.status_code}.", Exit.FAILED)
+    if to is None:
+        for chunk in response.iter_bytes():
+            sys.stdout.buffer.write(chunk)
+        return
+    part = to.with_name(f"{to.name}.part")
+    try:
+        with part.open("xb") as file:
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+        part.replace(to)
+    except FileExistsError as fault:
+        raise CommandRefused(f"{part} is there already: another download writes it, or was killed.") from fault
+    except OSError as fault:
+        part.unlink(missing_ok=True)
+        raise CommandRefused(f"{to} cannot be written: {fault.strerror}.", Exit.FAILED) from fault
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    output.line(f"Wrote {to}.")
 
 
 def require_context(client: "httpx.Client", url: str, context: str) -> None:
@@ -92,7 +128,7 @@ def read_answer(response: "httpx.Response", url: str) -> dict[str, Any]:
             f"What answers at {url} is no Sluice service (status {response.status_code}).", Exit.FAILED
         )
     match response.status_code:
-        case HTTPStatus.OK | HTTPStatus.CREATED:
+        case HTTPStatus.OK | HTTPStatus.CREATED | HTTPStatus.ACCEPTED:
             return envelope
         case HTTPStatus.UNAUTHORIZED:
             raise CommandRefused("The service does not accept this API key.")

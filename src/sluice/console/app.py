@@ -30,6 +30,7 @@ from sluice.console.pages import (
     overview,
     quarantine,
     rejections,
+    webhooks,
 )
 from sluice.console.templating import Templates, make_environment
 from sluice.console.visit import (
@@ -64,11 +65,14 @@ class Screen:
 
     method: str
     path: str
-    scope: Scope | None
+    scope: Scope | tuple[Scope, ...] | None  # of several, one is enough
     handle: Handler
     action: str | None = None
     reads_form: bool = True  # otherwise the page reads the body itself
 
+
+# A reviewer sees what was found in the files that come into quarantine.
+_REPORTS: Final = (Scope.METADATA, Scope.REVIEW)
 
 # Every page of a signed-in user. None is any user.
 PAGES: Final[Sequence[Screen]] = (
@@ -78,20 +82,29 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/files", Scope.METADATA, files.show_list),
     Screen("GET", "/console/files.csv", Scope.METADATA, files.export),
     Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
+    Screen("GET", "/console/files/deleted", Scope.METADATA, files.show_deleted),
+    Screen("POST", "/console/files/restore", Scope.DELETE, files.restore, "file.restored"),
     Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
     Screen("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
-    Screen("GET", "/console/rejections", Scope.METADATA, rejections.show_groups),
-    Screen("GET", "/console/reports", Scope.METADATA, rejections.show_list),
-    Screen("GET", "/console/reports/{report_id}", Scope.METADATA, rejections.show),
+    Screen("POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held"),
+    Screen("POST", "/console/files/{file_id}/unhold", Scope.ADMIN, files.unhold, "file.unheld"),
+    Screen("GET", "/console/rejections", _REPORTS, rejections.show_groups),
+    Screen("GET", "/console/reports", _REPORTS, rejections.show_list),
+    Screen("GET", "/console/reports/{report_id}", _REPORTS, rejections.show),
     Screen("GET", "/console/quarantine", Scope.REVIEW, quarantine.show_list),
+    Screen("GET", "/console/quarantine/{file_id}", Scope.REVIEW, quarantine.show),
     Screen("POST", "/console/quarantine/{file_id}/release", Scope.REVIEW, quarantine.release, "file.released"),
-    Screen("GET", "/console/contexts", None, contexts.show_list),
+    Screen("POST", "/console/quarantine/{file_id}/refuse", Scope.REVIEW, quarantine.refuse, "file.refused"),
+    Screen("POST", "/console/quarantine/{file_id}/rescan", Scope.REVIEW, quarantine.rescan, "file.rescan_asked"),
+    Screen("GET", "/console/contexts", Scope.METADATA, contexts.show_list),
     Screen("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
     Screen("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
-    Screen("GET", "/console/contexts/{context_key}", None, contexts.show),
+    Screen("GET", "/console/contexts/{context_key}", Scope.METADATA, contexts.show),
     Screen("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
     Screen("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
     Screen("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
+    Screen("POST", "/console/contexts/{context_key}/hold", Scope.ADMIN, contexts.hold, "context.held"),
+    Screen("POST", "/console/contexts/{context_key}/unhold", Scope.ADMIN, contexts.unhold, "context.unheld"),
     Screen("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
     Screen("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
     Screen("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
@@ -107,7 +120,36 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
     Screen("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
     Screen("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
-    Screen("GET", "/console/integrate", None, integrate.show),
+    Screen("GET", "/console/integrate", Scope.METADATA, integrate.show),
+    Screen("GET", "/console/webhooks", Scope.ADMIN, webhooks.show_list),
+    Screen("GET", "/console/webhooks/new", Scope.ADMIN, webhooks.show_new),
+    Screen("POST", "/console/webhooks/new", Scope.ADMIN, webhooks.create, "webhook_endpoint.created"),
+    Screen("GET", "/console/webhooks/{endpoint_id}", Scope.ADMIN, webhooks.show),
+    Screen("GET", "/console/webhooks/{endpoint_id}/edit", Scope.ADMIN, webhooks.show_editor),
+    Screen("POST", "/console/webhooks/{endpoint_id}/edit", Scope.ADMIN, webhooks.change, "webhook_endpoint.changed"),
+    Screen(
+        "POST",
+        "/console/webhooks/{endpoint_id}/rotate",
+        Scope.ADMIN,
+        webhooks.rotate,
+        "webhook_endpoint.secret_rotated",
+    ),
+    Screen("POST", "/console/webhooks/{endpoint_id}/test", Scope.ADMIN, webhooks.test, "webhook_endpoint.tested"),
+    Screen(
+        "POST",
+        "/console/webhooks/{endpoint_id}/recover",
+        Scope.ADMIN,
+        webhooks.recover,
+        "webhook_endpoint.recovered",
+    ),
+    Screen(
+        "POST",
+        "/console/webhooks/{endpoint_id}/redeliver",
+        Scope.ADMIN,
+        webhooks.redeliver,
+        "webhook_delivery.redelivered",
+    ),
+    Screen("POST", "/console/webhooks/{endpoint_id}/delete", Scope.ADMIN, webhooks.delete, "webhook_endpoint.deleted"),
     Screen("GET", "/console/audit", Scope.ADMIN, audit.show_list),
     Screen("GET", "/console/audit.csv", Scope.ADMIN, audit.export),
 )
@@ -115,6 +157,8 @@ PAGES: Final[Sequence[Screen]] = (
 # Pages of a browser that is not signed in yet
 OPEN_PAGES: Final[Sequence[tuple[str, str, Callable[[Request, Templates], Awaitable[Response]]]]] = (
     ("GET", "/console/login", login.show),
+    ("GET", "/console/oidc", login.begin_oidc),
+    ("GET", "/console/oidc/callback", login.finish_oidc),
     ("GET", "/console/login/{link}", login.open_link),
     ("POST", "/console/login/{link}", login.sign_in),
 )
@@ -185,14 +229,15 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
     request.state.session = session
     fields = await read_form(request) if page.method == "POST" and page.reads_form else []
     visit = Visit(request, services, templates, session, principal, dict(fields), fields)
-    if page.scope is not None and not principal.allows(page.scope):
+    needed = page.scope if isinstance(page.scope, tuple) else (page.scope,)
+    if not any(principal.allows(scope) for scope in needed):
         if page.action is not None:
             await services.audit.refused(
                 AuditAction(principal, page.action, request.state.request_id),
                 next(iter(request.path_params.values()), None),
                 ScopeMissing.code,
             )
-        raise ScopeMissing(page.scope.value)
+        raise ScopeMissing(" or ".join(scope.value for scope in needed if scope is not None))
     gate: ListGate = request.app.state.list_gate
     async with gate.hold(principal.tenant_id):
         return await page.handle(visit)

@@ -12,8 +12,9 @@ from sluice.access import Principal, Scope
 from sluice.api.services import ApiServices
 from sluice.audit import AuditAction
 from sluice.console.templating import Templates
-from sluice.errors import BodyTooLarge, Malformed
+from sluice.errors import BodyTooLarge, Invalid, Malformed
 from sluice.kit.paging import SliceRequest
+from sluice.kit.text import is_plain
 from sluice.sessions import Session
 
 _POLICY: Final = (
@@ -30,6 +31,7 @@ HEADERS: Final[Mapping[str, str]] = {
 FORM_BYTES: Final = 64 * 1024
 _MOST_FIELDS: Final = 200
 PAGE_SIZE: Final = 50
+_MOST_WORDS: Final = 1000
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -39,19 +41,24 @@ class NavigationEntry:
 
     label: str
     path: str
-    scope: Scope | None
+    scopes: tuple[Scope, ...]  # one of them is enough
+
+    def is_seen_by(self, principal: Principal) -> bool:
+        """Return whether a user may see the page."""
+        return any(principal.allows(scope) for scope in self.scopes)
 
 
 NAVIGATION: Final[Sequence[NavigationEntry]] = (
-    NavigationEntry("Overview", "/console/overview", Scope.METADATA),
-    NavigationEntry("Files", "/console/files", Scope.METADATA),
-    NavigationEntry("Rejections", "/console/rejections", Scope.METADATA),
-    NavigationEntry("Quarantine", "/console/quarantine", Scope.REVIEW),
-    NavigationEntry("Contexts", "/console/contexts", None),
-    NavigationEntry("Buckets", "/console/buckets", Scope.ADMIN),
-    NavigationEntry("Keys", "/console/keys", Scope.ADMIN),
-    NavigationEntry("Integrate", "/console/integrate", None),
-    NavigationEntry("Audit", "/console/audit", Scope.ADMIN),
+    NavigationEntry("Overview", "/console/overview", (Scope.METADATA,)),
+    NavigationEntry("Files", "/console/files", (Scope.METADATA,)),
+    NavigationEntry("Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW)),
+    NavigationEntry("Quarantine", "/console/quarantine", (Scope.REVIEW,)),
+    NavigationEntry("Contexts", "/console/contexts", (Scope.METADATA,)),
+    NavigationEntry("Buckets", "/console/buckets", (Scope.ADMIN,)),
+    NavigationEntry("Keys", "/console/keys", (Scope.ADMIN,)),
+    NavigationEntry("Integrate", "/console/integrate", (Scope.METADATA,)),
+    NavigationEntry("Webhooks", "/console/webhooks", (Scope.ADMIN,)),
+    NavigationEntry("Audit", "/console/audit", (Scope.ADMIN,)),
 )
 
 
@@ -88,6 +95,13 @@ class Visit:
         """Return a field of the form without the blanks around it; empty if it is missing."""
         return self.form.get(name, "").strip()
 
+    def why(self, name: str) -> str:
+        """Return a field that says why, for the audit log. Raise `Invalid`."""
+        text = self.sent(name)
+        if not text or len(text) > _MOST_WORDS or not is_plain(text, lines=True):
+            raise Invalid(f"{name}: expected 1 to {_MOST_WORDS} characters that say why")
+        return text
+
     def slice_request(self) -> SliceRequest:
         """Return which rows of a list are asked for."""
         return SliceRequest(PAGE_SIZE, before=self.asked("before"), after=self.asked("after"))
@@ -96,7 +110,7 @@ class Visit:
         """Return a page of the console."""
         shown = {
             "visit": self,
-            "navigation": [entry for entry in NAVIGATION if entry.scope is None or self.principal.allows(entry.scope)],
+            "navigation": [entry for entry in NAVIGATION if entry.is_seen_by(self.principal)],
             "path": self.request.url.path,
             "asked": dict(self.request.query_params),
             "notice": None,

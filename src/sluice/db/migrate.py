@@ -45,8 +45,9 @@ RIGHTS: Final[Mapping[str, str]] = {
     "resumable_parts": "SELECT, INSERT, DELETE",
     "plan_usage": "SELECT, INSERT, UPDATE, DELETE",
     "rate_takes": "SELECT, INSERT, DELETE",
-    "audit_events": "SELECT, INSERT, DELETE",
-    "decisions": "SELECT, INSERT, DELETE",
+    # Of entries and decisions an erasure replaces the names.
+    "audit_events": "SELECT, INSERT, DELETE, UPDATE (actor_id, actor_name, target, reason)",
+    "decisions": "SELECT, INSERT, DELETE, UPDATE (actor, actor_id, facts, detail, original_filename, repeat_key)",
     "row_counts": "SELECT, INSERT, UPDATE, DELETE",
     "count_deltas": "SELECT, INSERT, UPDATE, DELETE",
     "events": "SELECT, INSERT, UPDATE, DELETE",
@@ -57,6 +58,7 @@ RIGHTS: Final[Mapping[str, str]] = {
     "usage_days": "SELECT, INSERT, UPDATE, DELETE",
     "usage_deltas": "SELECT, INSERT, UPDATE, DELETE",
     "jobs": "SELECT, INSERT, UPDATE, DELETE",
+    "erased_files": "SELECT, INSERT, DELETE",
     "bucket_outages": "SELECT, INSERT, UPDATE, DELETE",
     "alembic_version": "SELECT",
 }

@@ -190,6 +190,7 @@ files = Table(
 # The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold
 # every such row.
 IS_STORED: ColumnElement[bool] = files.c.state == literal_column("'stored'", String)
+IS_DELETED: ColumnElement[bool] = files.c.state == literal_column("'deleted'", String)
 
 
 def _of_stored(name: str, *columns: str) -> Index:
@@ -212,6 +213,16 @@ _of_stored("ix_files_by_sha256", "tenant_id", "sha256", "context_key")
 _of_stored("ix_files_by_name", "tenant_id", "original_filename", "file_id")
 _of_stored("ix_files_by_type", "tenant_id", "content_type", "file_id")
 _of_stored("ix_files_by_size", "tenant_id", "size_bytes", "file_id")
+# Those that can be restored, for the lists of the console.
+_IS_DELETED = text("state = 'deleted'")
+Index(
+    "ix_files_deleted",
+    files.c.tenant_id,
+    files.c.file_id,
+    files.c.state,
+    postgresql_where=_IS_DELETED,
+    sqlite_where=_IS_DELETED,
+)
 for _name, _since in (("ix_files_leases", files.c.lease_until), ("ix_files_due", files.c.due_at)):
     Index(_name, files.c.state, _since, postgresql_where=_since.is_not(None), sqlite_where=_since.is_not(None))
 
@@ -396,7 +407,8 @@ rate_takes = Table(
     Index("ix_rate_takes_age", "taken_us"),
 )
 
-# Append-only: a trigger of the migration refuses every change of a row; only age removes one.
+# Append-only: a trigger of the migration refuses every change of a row but that an erasure replaces names; only age
+# removes one.
 audit_events = Table(
     "audit_events",
     metadata,
@@ -555,9 +567,25 @@ jobs = Table(
     Column("started_at", Moment, nullable=True),
     Column("ended_at", Moment, nullable=True),
     Column("due_at", Moment, nullable=True),
+    # What it found besides its numbers: files that were refused, objects that it wrote. Of a job that has ended,
+    # `due_at` is when these objects are to be deleted.
+    Column("result", Document, nullable=True),
     Index("ix_jobs_listing", "tenant_id", "job_id"),
     Index("ix_jobs_by_state", "tenant_id", "state", "job_id"),
     Index("ix_jobs_due", "due_at", sqlite_where=_HAS_NOT_ENDED, postgresql_where=_HAS_NOT_ENDED),
+)
+
+# What an erasure did with each file of a person: `erased`, or `held` by a legal hold. It goes with its job.
+erased_files = Table(
+    "erased_files",
+    metadata,
+    Column("job_id", _ID, primary_key=True),
+    Column("file_id", _ID, primary_key=True),
+    # No foreign keys, as in `count_deltas`.
+    Column("tenant_id", _ID, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("outcome", String(16), nullable=False),
 )
 
 _NUMBERED = text("sequence IS NOT NULL")

@@ -22,7 +22,13 @@ _BUSY_MS: Final = 10_000
 # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
 _PRAGMAS: Final = tuple(
     f"PRAGMA {setting}"
-    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_BUSY_MS}")
+    for setting in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        "secure_delete=ON",  # what was deleted or erased is overwritten; the default of some builds, not of all
+        f"busy_timeout={_BUSY_MS}",
+    )
 )
 _PAGES_PER_STEP: Final = 1000  # writers proceed between two steps of a backup
 

@@ -130,6 +130,14 @@ class FileRefused(_FileEvent):
     example = _FILE_EXAMPLE
 
 
+class FileQuarantineDownloaded(_FileEvent):
+    """A reviewer downloaded a file in quarantine, as an archive with a password."""
+
+    type = "file.quarantine_downloaded"
+    example = {**_FILE_EXAMPLE, "downloaded_by": "key_01kah3v7p4d8s2w6r9n1b5t3xm"}
+    downloaded_by: str = Field(description="Id of the API key or the user.")
+
+
 class FilePurged(_FileEvent):
     """The object of a deleted file was removed from its bucket: nothing of the file is left but its report."""
 
@@ -270,6 +278,28 @@ class BucketRecovered(_BucketEvent):
     example = BucketUnreachable.example
 
 
+class UploadExpired(Event):
+    """A resumable upload was not finished in time: it ended, and its parts are deleted."""
+
+    type = "upload.expired"
+    example = {
+        "object": "upload",
+        "upload_id": "upl_01kah3x8b2d6f0h4k8m1p5r9tv",
+        "context_key": "claims",
+        "original_filename": "scan.pdf",
+        "size_bytes": 18233,
+        "received_bytes": 8192,
+        "uploaded_by": "utk_01kah3y0c2f7h9v1x4m6k8q3zp",
+    }
+    object: Literal["upload"] = "upload"
+    upload_id: str
+    context_key: str
+    original_filename: str
+    size_bytes: int
+    received_bytes: int = Field(description="How much of it had come.")
+    uploaded_by: str = Field(description="Id of the API key, the upload token or the user.")
+
+
 class UploadTokenSpent(Event):
     """The last file of an upload token was claimed: no upload can begin with it.
 
@@ -296,6 +326,17 @@ _ENDPOINT_EXAMPLE: Final = {
     "endpoint_id": "whk_01kah4d6t1n8q3x5b7c9v2m4rs",
     "url": "https://app.example.com/hooks/sluice",
 }
+
+
+class ErasureCompleted(Event):
+    """An erasure is done: nothing of the person is left but what a legal hold keeps. Its receipt can be had."""
+
+    type = "erasure.completed"
+    example = {"object": "erasure", "erasure_id": "job_01kah3z5wj7n4q2t8v1x6z9b3d", "files_erased": 12, "files_held": 1}
+    object: Literal["erasure"] = "erasure"
+    erasure_id: str = Field(description="Id of its job.")
+    files_erased: int
+    files_held: int = Field(description="Files that a legal hold keeps.")
 
 
 class _EndpointEvent(Event):
@@ -330,6 +371,7 @@ TYPES: Final[Mapping[str, type[Event]]] = MappingProxyType(
             FileRestored,
             FileReleased,
             FileRefused,
+            FileQuarantineDownloaded,
             FilePurged,
             FileRecalled,
             ContextUpdated,
@@ -337,12 +379,14 @@ TYPES: Final[Mapping[str, type[Event]]] = MappingProxyType(
             ApiKeyRevoked,
             ApiKeyExpiring,
             UploadTokenSpent,
+            UploadExpired,
             QuotaWarning,
             QuotaReached,
             PlanWarning,
             PlanReached,
             BucketUnreachable,
             BucketRecovered,
+            ErasureCompleted,
             EndpointTest,
             EndpointDisabled,
         )

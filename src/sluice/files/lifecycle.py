@@ -110,6 +110,8 @@ _FIRST: Final[Mapping[ReviewDecision, str]] = {"release": "file.release_asked", 
 
 # What a later scan did with a file. `released`: still infected, by the threat for which a reviewer released it.
 ScanOutcome = Literal["kept", "quarantined", "released"]
+# Why a job left a file as it was: unknown or gone, not deleted, no room for it, or under a legal hold.
+Refusal = Literal["not_found", "not_deleted", "storage_quota_exceeded", "held"]
 # What became of a file that a reviewer decided on. `awaits_second`: another person has to decide the same.
 ReviewOutcome = Literal["released", "refused", "awaits_second"]
 
@@ -177,8 +179,10 @@ async def delete(connection: Connection, by: AuditAction, file_id: str, at: date
 
 async def delete_all(
     connection: Connection, by: AuditAction, file_ids: Sequence[str], at: datetime, purge_after: timedelta
-) -> int:
-    """Delete those of the files that are stored, and held neither by themselves nor by their context; return how many.
+) -> tuple[int, Mapping[str, Refusal]]:
+    """Delete those of the files that are stored, and held neither by themselves nor by their context.
+
+    Return how many, and why each of the others was not deleted.
 
     Raise `FileHeld` if a context was held at the same moment.
     """
@@ -200,7 +204,27 @@ async def delete_all(
     for context_id, size in sorted(freed.items()):
         if not await repository.release_quota(connection, by.tenant_id, context_id, size, repository.context_is_free()):
             raise FileHeld
-    return len(ended)
+    deleted = {row.file_id for row in ended}
+    left = [file_id for file_id in file_ids if file_id not in deleted]
+    known = await repository.list_states(connection, by.tenant_id, left) if left else {}
+    return len(ended), {file_id: "held" if known.get(file_id) == FileState.STORED else "not_found" for file_id in left}
+
+
+async def erase_all(connection: Connection, by: AuditAction, file_ids: Sequence[str], at: datetime) -> Sequence[str]:
+    """Delete those of the files, stored or deleted, that are not held, forget their names, and begin their purge.
+
+    Nothing brings them back. Return their ids. Raise `FileHeld` if a context was held at the same moment.
+    """
+    # First, so that the events about them tell no name.
+    await repository.erase_filenames(connection, by.tenant_id, file_ids, HOLDABLE)
+    await repository.forget_names(connection, by.tenant_id, file_ids, TRANSITIONS[Change.PURGE].sources)
+    await delete_all(connection, by, file_ids, at, timedelta(0))
+    transition = TRANSITIONS[Change.BEGIN_PURGE]
+    begun = await repository.erase_names(connection, by.tenant_id, file_ids, transition.sources, str(transition.target))
+    owned = {(by.tenant_id, row.context_id) for row in begun}
+    if owned and await repository.lock_held_contexts(connection, owned):
+        raise FileHeld
+    return [row.file_id for row in begun]
 
 
 async def expire(connection: Connection, tenant_id: str, file_id: str) -> bool:
@@ -249,14 +273,54 @@ async def restore(connection: Connection, by: AuditAction, file_id: str, at: dat
     Raise `NoRoomToRestore`.
     """
     sources = TRANSITIONS[Change.RESTORE].sources
-    row = await repository.restore(connection, by.tenant_id, file_id, sources, FileState.STORED)
-    if row is None:
+    rows = await repository.restore(connection, by.tenant_id, [file_id], sources, FileState.STORED)
+    if not rows:
         return False
+    (row,) = rows
     if not await repository.claim_quota(connection, by.tenant_id, row.context_id, row.size_bytes):
         raise NoRoomToRestore
     await append(connection, by, file_id, at)
     await outbox.add(connection, by.tenant_id, FileRestored(**_event_fields(row)), at)
     return True
+
+
+async def restore_all(
+    connection: Connection, by: AuditAction, file_ids: Sequence[str], at: datetime
+) -> tuple[int, Mapping[str, Refusal]]:
+    """Make those of the files visible again that are deleted and for which their contexts have room.
+
+    Return how many, and why each of the others was not restored. In a context without room for all, the first ones by
+    their ids for which there is room are restored.
+    """
+    sources = TRANSITIONS[Change.RESTORE].sources
+    rows = await repository.lock_states(connection, by.tenant_id, file_ids)
+    known = {row.file_id: row.state for row in rows}
+    refused: dict[str, Refusal] = {
+        file_id: "not_deleted" if known.get(file_id) == FileState.STORED else "not_found"
+        for file_id in file_ids
+        if known.get(file_id) not in sources
+    }
+    by_context: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        if row.state in sources:
+            by_context.setdefault(row.context_id, []).append(row)
+    for context_id, wanted in sorted(by_context.items()):
+        size = sum(row.size_bytes for row in wanted)
+        if await repository.claim_quota(connection, by.tenant_id, context_id, size):
+            continue
+        room, size = await repository.lock_room(connection, by.tenant_id, context_id), 0
+        for row in wanted:
+            if size + row.size_bytes <= room:
+                size += row.size_bytes
+            else:
+                refused[row.file_id] = "storage_quota_exceeded"
+        if size and not await repository.claim_quota(connection, by.tenant_id, context_id, size):
+            raise NoRoomToRestore
+    chosen = [file_id for file_id in file_ids if file_id not in refused]
+    restored = await repository.restore(connection, by.tenant_id, chosen, sources, FileState.STORED)
+    await append_all(connection, [(by, row.file_id) for row in restored], at)
+    await outbox.add_all(connection, [(by.tenant_id, FileRestored(**_event_fields(row))) for row in restored], at)
+    return len(restored), refused
 
 
 async def begin_purges(connection: Connection, again_after: timedelta, limit: int) -> tuple[Sequence[AnyRow], int]:

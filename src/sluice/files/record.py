@@ -71,6 +71,44 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A deleted file that can be restored until `due_at`, when its purge begins, or for as long as it is held.
+
+    One that was refused in quarantine (`quarantined_at`) is restored into quarantine.
+    """
+
+    file_id: str
+    tenant_id: str
+    context_key: str
+    original_filename: str
+    content_type: str
+    size_bytes: int
+    sha256: str
+    uploaded_by: str
+    uploaded_by_name: str
+    created_at: datetime
+    due_at: datetime
+    quarantined_at: datetime | None
+    held_at: datetime | None
+    held_by: str | None
+    hold_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPreview:
+    """How many files a rule would delete: at once, and in the `days` to come as well.
+
+    `at_least`: the oldest `looked_through` files were looked through, and there are more.
+    """
+
+    now: int
+    soon: int
+    days: int
+    looked_through: int
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionRule:
     """How long the files of a context are kept, as the worker claimed it at the moment `present`.
 

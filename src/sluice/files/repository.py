@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    String,
     and_,
     case,
     cast,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal_column,
     or_,
     select,
     tuple_,
@@ -27,16 +29,36 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sluice.db import counts
 from sluice.db.schema import IS_STORED, contexts, files, plan_usage, tenants, upload_tokens
 from sluice.db.sql import AnyRow, load_page, load_slice, now, now_plus, rows_of
-from sluice.files.record import DueFiles, FileFilter, FileRecord, Hold, Life, Quarantined, RetentionRule, Review
+from sluice.files.record import (
+    DeletedFile,
+    DueFiles,
+    FileFilter,
+    FileRecord,
+    Hold,
+    Life,
+    Quarantined,
+    RetentionRule,
+    Review,
+)
 from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _SHOWN = [files.c[name] for name in FileRecord.__slots__]
+_DELETED = [files.c[name] for name in DeletedFile.__slots__]
 _QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
 # What events tell of a file.
 _TOLD = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
+_ERASED = "erased"  # as in `erasures.subject`
+_BLANK: dict[str, Any] = {
+    "uploaded_by": _ERASED,
+    "uploaded_by_name": _ERASED,
+    "original_filename": _ERASED,
+    "metadata": {},
+}
 _WAIT_FOR_PURGE = ("gone", "deleted", "purging")
 _IS_DUE_TO_PURGE = and_(files.c.state.in_(_WAIT_FOR_PURGE), files.c.due_at <= now())
+# As a literal: with a parameter in its place, no planner would know that the index of deleted files holds every such row.
+_IS_DELETED: ColumnElement[bool] = files.c.state == literal_column("'deleted'", String)
 _LEASE_IS_OVER = and_(files.c.state == "pending", files.c.lease_until <= now())
 
 BYTES_PER_MB = 1_048_576
@@ -162,6 +184,24 @@ async def find_life(connection: AsyncConnection, tenant_id: str, file_id: str) -
     return Life(min(ends, default=None), None)
 
 
+async def list_deleted(
+    connection: AsyncConnection, tenant_id: str, context_key: str | None, request: SliceRequest
+) -> Slice[DeletedFile]:
+    """Return some deleted files that are not purged yet, of one context or of all, the newest uploads first."""
+    conditions: list[ColumnElement[bool]] = [_IS_DELETED]
+    if context_key is not None:
+        conditions.append(files.c.context_key == context_key)
+    found = await load_slice(connection, tenant_id, _DELETED, conditions, request)
+    return Slice(tuple(DeletedFile(**row._mapping) for row in found.items), found.has_newer, found.has_older)  # noqa: SLF001  (as below)
+
+
+async def find_deleted(connection: AsyncConnection, tenant_id: str, file_id: str) -> DeletedFile | None:
+    """Return a deleted file that is not purged yet, or None."""
+    query = select(*_DELETED).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, _IS_DELETED)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else DeletedFile(**row._mapping)  # noqa: SLF001  (as below)
+
+
 async def count_download(connection: AsyncConnection, tenant_id: str, file_id: str, at: datetime) -> FileRecord | None:
     """Count one issued download URL and return the file; None if there is none, or it is in quarantine."""
     statement = (
@@ -271,20 +311,35 @@ async def release_plan(connection: AsyncConnection, tenant_id: str, month: str) 
     )
 
 
-async def restore(
-    connection: AsyncConnection, tenant_id: str, file_id: str, sources: Collection[str], target: str
-) -> AnyRow | None:
-    """Move a file in one of `sources` to `target`, with the end of its life that it had before.
+async def lock_states(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Sequence[AnyRow]:
+    """Return state, context and size of those of the files that exist; until the commit none of them changes."""
+    query = select(files.c.file_id, files.c.state, files.c.context_id, files.c.size_bytes)
+    owned = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids))
+    return (await connection.execute(query.where(*owned).order_by(files.c.file_id).with_for_update())).all()
 
-    Return what events tell of it and its context, None if it is in another state.
+
+async def restore(
+    connection: AsyncConnection, tenant_id: str, file_ids: Collection[str], sources: Collection[str], target: str
+) -> Sequence[AnyRow]:
+    """Move those of the files that are in one of `sources` to `target`, with the end of life that each had before.
+
+    Return what events tell of them and their contexts.
     """
     statement = (
         update(files)
-        .where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, files.c.state.in_(sources))
+        .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources))
         .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None)
         .returning(files.c.context_id, *_TOLD)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return (await connection.execute(statement)).all()
+
+
+async def lock_room(connection: AsyncConnection, tenant_id: str, context_id: str) -> int:
+    """Return how many bytes of a context's quota are free; until the commit nobody else takes or frees any."""
+    columns = contexts.c
+    room = cast(columns.storage_quota_mb, BigInteger) * BYTES_PER_MB - columns.storage_used_bytes
+    query = select(room).where(columns.tenant_id == tenant_id, columns.context_id == context_id)
+    return max(0, (await connection.execute(query.with_for_update())).scalar_one_or_none() or 0)
 
 
 async def claim_quota(connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int) -> bool:
@@ -428,6 +483,40 @@ async def purge_at_once(connection: AsyncConnection, tenant_id: str) -> None:
 
 
 # --- What is due for the worker
+
+
+async def erase_filenames(
+    connection: AsyncConnection, tenant_id: str, file_ids: Collection[str], states: Collection[str]
+) -> None:
+    """Blank the names of those of the files that are in one of `states` and not held."""
+    free = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(states))
+    statement = update(files).where(*free, is_free(), is_in_free_context())
+    await connection.execute(statement.values(original_filename=_ERASED))
+
+
+async def forget_names(
+    connection: AsyncConnection, tenant_id: str, file_ids: Collection[str], states: Collection[str]
+) -> None:
+    """Blank the names and metadata of those of the files that are in one of `states`, whose objects are being purged."""
+    waiting = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(states))
+    await connection.execute(update(files).where(*waiting).values(_BLANK))
+
+
+async def erase_names(
+    connection: AsyncConnection, tenant_id: str, file_ids: Collection[str], sources: Collection[str], target: str
+) -> Sequence[AnyRow]:
+    """Move those of the files that are in one of `sources` and not held to `target`, due to be purged now, without
+    names and metadata. Return their ids and contexts.
+    """
+    free = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources))
+    # Not before: counts and search of stored files follow these columns as they were.
+    statement = (
+        update(files)
+        .where(*free, is_free(), is_in_free_context())
+        .values(**_BLANK, state=target, due_at=now())
+        .returning(files.c.file_id, files.c.context_id)
+    )
+    return (await connection.execute(statement)).all()
 
 
 async def expired_leases(connection: AsyncConnection, limit: int, *, failed: Collection[str] = ()) -> Sequence[AnyRow]:
@@ -756,6 +845,20 @@ async def list_stored_in(
         files.c.tenant_id == tenant_id, IS_STORED, files.c.file_id > after, _in_bucket(config_id)
     )
     return [_record(row) for row in (await connection.execute(query.order_by(files.c.file_id).limit(limit))).all()]
+
+
+async def list_states(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the states of those of the files that exist, by their ids."""
+    query = select(files.c.file_id, files.c.state)
+    owned = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids))
+    return {row.file_id: row.state for row in (await connection.execute(query.where(*owned))).all()}
+
+
+async def list_by_ids(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Sequence[AnyRow]:
+    """Return those of the files that are stored, in the order of ids, with `quarantined_at`."""
+    conditions = (files.c.tenant_id == tenant_id, IS_STORED, files.c.file_id.in_(file_ids))
+    query = select(*_SHOWN, files.c.quarantined_at).where(*conditions).order_by(files.c.file_id)
+    return (await connection.execute(query)).all()
 
 
 async def is_stored(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:

@@ -6,13 +6,13 @@ in the order asked for, are compared, and the answer says that it may not be com
 holds in order needs no comparison.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
 
-from sluice.db.schema import IS_STORED, file_metadata, files
+from sluice.db.schema import IS_DELETED, IS_STORED, file_metadata, files
 from sluice.db.sql import Connection
 from sluice.files.record import FileFilter, FileOrder, FileRecord
 from sluice.kit.ids import first_id
@@ -93,6 +93,32 @@ async def walk(
     query = select(_columns.file_id).where(*conditions, *_conditions(tenant_id, wanted)).order_by(_columns.file_id)
     found = (await connection.execute(query)).scalars().all() if compared else []
     return list(found), compared[-1] if len(compared) == limit else None
+
+
+async def walk_deleted(
+    connection: Connection, tenant_id: str, wanted: FileFilter, after: str, limit: int
+) -> tuple[Sequence[str], str | None]:
+    """Compare the next `limit` deleted files, as `walk` does with those that are stored."""
+    deleted = [_columns.tenant_id == tenant_id, IS_DELETED, _columns.file_id > after]
+    window = select(_columns.file_id).where(*deleted, *_period(_columns.file_id, wanted))
+    window_rows = (await connection.execute(window.order_by(_columns.file_id).limit(limit))).all()
+    compared = [row.file_id for row in window_rows]
+    if not compared:
+        return (), None
+    # The index of metadata holds stored files only.
+    conditions = [*deleted[:2], _columns.file_id.in_(compared), *_conditions(tenant_id, replace(wanted, metadata=()))]
+    query = select(_columns.file_id, _columns.metadata).where(*conditions).order_by(_columns.file_id)
+    rows = (await connection.execute(query)).all()
+    found = [row.file_id for row in rows if all(_has(row.metadata, *pair) for pair in wanted.metadata)]
+    return found, compared[-1] if len(compared) == limit else None
+
+
+def _has(metadata: Mapping[str, Any], name: str, value: str) -> bool:
+    """Return whether metadata have a name with a value, as their index has it."""
+    found = metadata.get(name)
+    if isinstance(found, bool):
+        return value == str(found).lower()
+    return isinstance(found, str | int) and value == str(found)
 
 
 async def _choose(connection: Connection, tenant_id: str, wanted: FileFilter) -> tuple[_Lead, bool]:

@@ -4,7 +4,7 @@ How a file comes in is in `uploads`.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -15,10 +15,22 @@ from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.errors import Invalid, NotFound, ServiceUnavailable
+from sluice.events import outbox
+from sluice.events.catalogue import FileQuarantineDownloaded
 from sluice.files import lifecycle, repository
 from sluice.files import search as file_search
 from sluice.files.links import LinkSigner
-from sluice.files.record import FileFilter, FileOrder, FileRecord, Life, Quarantined, ReviewDecision
+from sluice.files.record import (
+    DeletedFile,
+    FileFilter,
+    FileOrder,
+    FileRecord,
+    Life,
+    Quarantined,
+    RetentionPreview,
+    RetentionRule,
+    ReviewDecision,
+)
 from sluice.files.search import FoundFiles
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.failpoints import failpoint
@@ -28,6 +40,8 @@ from sluice.storage import ObjectStore, PresignsDownloads, StoreError
 
 MOST_SEARCHED: Final = file_search.MOST_SEARCHED
 _BATCH: Final = 500
+# How far the preview of a retention looks ahead.
+_SOON: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +169,27 @@ class Files:
             raise ServiceUnavailable(fault.part) from fault
         return DownloadLink(file, url, expires_in)
 
+    async def open_quarantined(self, by: AuditAction, file_id: str) -> tuple[FileRecord, ObjectStore]:
+        """Record that a reviewer downloads a file in quarantine; return the file and its store.
+
+        Raise `NotFound`, also if it is not in quarantine, or `ServiceUnavailable`.
+        """
+        now = self._clock()
+        async with self._database.transaction(by.tenant_id) as connection:
+            file = await repository.find(connection, by.tenant_id, file_id)
+            if file is None or await repository.find_quarantine_mark(connection, by.tenant_id, file_id) is None:
+                raise NotFound
+            await append(connection, by, file_id, now)
+            event = FileQuarantineDownloaded(
+                file_id=file_id,
+                context_key=file.context_key,
+                original_filename=file.original_filename,
+                size_bytes=file.size_bytes,
+                downloaded_by=by.principal.actor_id,
+            )
+            await outbox.add(connection, by.tenant_id, event, now)
+        return file, await self._store_of(file)
+
     async def open_signed(self, file_id: str) -> tuple[FileRecord, ObjectStore]:
         """Return the file of a link whose signature was verified, and its store.
 
@@ -186,6 +221,46 @@ class Files:
                 return
             failpoint("restore.open")
         failpoint("restore.done")
+
+    async def list_deleted(self, tenant_id: str, context_key: str | None, request: SliceRequest) -> Slice[DeletedFile]:
+        """Return some deleted files that can be restored, of one context or of all, the newest uploads first."""
+        if not is_plain(f"{context_key}{request.before}{request.after}"):
+            return Slice((), has_newer=False, has_older=False)
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.list_deleted(connection, tenant_id, context_key, request)
+
+    async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFile:
+        """Return a deleted file that can be restored. Raise `NotFound`."""
+        async with self._database.reading(tenant_id) as connection:
+            file = await repository.find_deleted(connection, tenant_id, file_id)
+        if file is None:
+            raise NotFound
+        return file
+
+    async def preview_retention(self, rule: RetentionRule) -> RetentionPreview:
+        """Return how many files of a context would be deleted by a rule, at its moment and in the days after."""
+        found = []
+        for ahead in (timedelta(0), _SOON):
+            async with self._database.reading(rule.tenant_id) as connection:
+                then = replace(rule, present=rule.present + ahead)
+                found.append(await repository.find_due_files(connection, then, "", MOST_SEARCHED))
+        now, soon = (len(due.file_ids) for due in found)
+        at_least = any(due.last is not None for due in found)
+        return RetentionPreview(now, max(now, soon) - now, _SOON.days, MOST_SEARCHED, at_least)
+
+    async def first_bytes(self, tenant_id: str, file_id: str, number: int) -> bytes:
+        """Return the first bytes of a stored file, also of one in quarantine.
+
+        Raise `NotFound` or `ServiceUnavailable`.
+        """
+        file = await self.get(tenant_id, file_id)
+        store = await self._store_of(file)
+        try:
+            return b"".join([chunk async for chunk in store.read(file.object_key, length=number)])
+        except KeyError as fault:
+            raise NotFound from fault
+        except StoreError as fault:
+            raise ServiceUnavailable(fault.part) from fault
 
     async def life_of(self, tenant_id: str, file_id: str) -> Life:
         """Return how long a file is kept, and the hold on it. Raise `NotFound`."""
@@ -250,6 +325,11 @@ class Quarantine:
         self._purge_after = purge_after
         self._two_persons = two_persons
         self._clock = clock
+
+    @property
+    def needs_two_persons(self) -> bool:
+        """Whether two persons have to decide the same."""
+        return self._two_persons
 
     async def files(self, tenant_id: str | None) -> AsyncIterator[Quarantined]:
         """Yield the files of a tenant, or of all, in the order in which they were uploaded."""

@@ -3,6 +3,13 @@
 What a caller may do is decided in `access`.
 """
 
-from sluice.identity.protocol import Claims, InvalidToken, IssuerUnavailable, TokenVerifier
+from sluice.identity.protocol import (
+    Claims,
+    InvalidToken,
+    IssuerUnavailable,
+    SignInAttempt,
+    SignInFlow,
+    TokenVerifier,
+)
 
-__all__ = ["Claims", "InvalidToken", "IssuerUnavailable", "TokenVerifier"]
+__all__ = ["Claims", "InvalidToken", "IssuerUnavailable", "SignInAttempt", "SignInFlow", "TokenVerifier"]

@@ -109,7 +109,7 @@ class _JwksClient:
         tls: ssl.SSLContext | None,
     ) -> None:
         """`parse` raises `NotJwks`; `timeout_seconds` limits the whole fetch. Raise `ValueError` for a refused URL."""
-        _check_url(url)
+        check_url(url)
         self._url = url
         self._parse = parse
         self._timeout = timeout_seconds
@@ -150,7 +150,8 @@ class _JwksClient:
             return bytes(raw)
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
+    """Raise `ValueError` for an address of an issuer that is neither https nor on this machine."""
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ValueError("the address of an issuer's keys is a full https URL")

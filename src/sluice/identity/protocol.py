@@ -1,7 +1,8 @@
 """The contract of a token verifier."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from sluice.kit.health import EngineHealth
@@ -50,6 +51,34 @@ class TokenVerifier(Protocol):
 
     async def health(self) -> EngineHealth:
         """Return the state of the issuer. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections. A second call is a no-op."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAttempt:
+    """What one browser keeps between leaving for the issuer and coming back: nobody else can finish its sign-in."""
+
+    state: str
+    nonce: str = field(repr=False)
+    verifier: str = field(repr=False)
+
+
+class SignInFlow(Protocol):
+    """Signs people in at one issuer: they leave with an address of it and come back with a code."""
+
+    async def address(self, attempt: SignInAttempt, redirect_uri: str) -> str:
+        """Return where to send the browser; raise `IssuerUnavailable`."""
+        ...
+
+    async def finish(self, attempt: SignInAttempt, redirect_uri: str, answer: Mapping[str, str]) -> Claims:
+        """Return the claims of who came back with `answer`, the query of the address.
+
+        Raise `InvalidToken` for an answer to another attempt or a refusal, or `IssuerUnavailable`.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
 """The value of a job, and the kinds of jobs. How a step of each kind is done is in `worker.jobs.bulk`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -10,16 +10,40 @@ from sluice.access import Principal, Scope, Via
 from sluice.audit import AuditAction
 from sluice.files import FileFilter
 
-JobKind = Literal["bulk_delete", "tenant_delete"]
+JobKind = Literal["bulk_delete", "bulk_restore", "erasure", "export", "tenant_delete"]
+ExportFormat = Literal["ndjson", "csv"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 # The scope that each kind requires
-KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType({"bulk_delete": Scope.DELETE, "tenant_delete": Scope.ADMIN})
+KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType(
+    {
+        "bulk_delete": Scope.DELETE,
+        "bulk_restore": Scope.DELETE,
+        "erasure": Scope.ADMIN,
+        "export": Scope.METADATA,
+        "tenant_delete": Scope.ADMIN,
+    }
+)
+EXPORTS: Final = "_exports"  # the folder of the platform's store that holds what export jobs write
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What an export job wrote: objects of the platform's store, each with its size, until `expires_at`."""
+
+    format: ExportFormat
+    parts: tuple[tuple[str, int], ...]
+    expires_at: datetime
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all parts."""
+        return sum(size for _key, size in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of one tenant. `total` is None if nobody has counted; `skipped` files were gone when their turn came.
+    """One job of one tenant. `total` is None if nobody has counted; `skipped` files were left as they were.
 
     `position` is where the next step begins, and `generation` the number of the claim under which a worker does it:
     only the worker with the latest claim can write its progress.
@@ -44,6 +68,21 @@ class Job:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    result: Mapping[str, Any] | None
+
+    @property
+    def refused(self) -> Sequence[tuple[str, str]]:
+        """The first files that were skipped, each with the reason."""
+        return [(file_id, reason) for file_id, reason in (self.result or {}).get("refused", ())]
+
+    @property
+    def export(self) -> "Export | None":
+        """What a job wrote; None if it writes nothing, or has not ended."""
+        result = self.result or {}
+        if self.kind != "export" or self.state != "done" or "expires_at" not in result:
+            return None
+        parts = tuple((key, size) for key, size in result.get("parts", ()))
+        return Export(self.params["format"], parts, datetime.fromisoformat(result["expires_at"]))
 
     def by(self, action: str) -> AuditAction:
         """Return an action for the audit log in the name of who asked for the job."""

@@ -1,18 +1,19 @@
 """All queries of jobs. A job is worked on under a claim that ends with its lease: then any worker may go on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, case, delete, exists, func, insert, select, tuple_, update
 
-from sluice.db.schema import jobs
+from sluice.db.schema import erased_files, jobs, tenants
 from sluice.db.sql import AnyRow, Connection, load_page, now, now_plus, rows_of
 from sluice.jobs.job import Job, JobKind, JobState
 from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest
 
 MOST_LISTED = 10_000  # what a total counts to
+SWEEP_AFTER: Final = timedelta(minutes=5)  # of an export that was cancelled or failed
 
 _columns = jobs.c
 _JOB = [_columns[name] for name in Job.__slots__]
@@ -58,7 +59,7 @@ async def cancel(connection: Connection, tenant_id: str, job_id: str, at: dateti
     statement = (
         update(jobs)
         .where(_columns.tenant_id == tenant_id, _columns.job_id == job_id, _columns.state.in_(_ACTIVE))
-        .values(state="cancelled", ended_at=at, due_at=None)
+        .values(state="cancelled", ended_at=at, due_at=_sweep_at())
         .returning(*_JOB)
     )
     row = (await connection.execute(statement)).one_or_none()
@@ -68,7 +69,43 @@ async def cancel(connection: Connection, tenant_id: str, job_id: str, at: dateti
 async def end_all(connection: Connection, tenant_id: str, at: datetime) -> None:
     """Cancel every job of a tenant that has not ended."""
     active = (_columns.tenant_id == tenant_id, _columns.state.in_(_ACTIVE))
-    await connection.execute(update(jobs).where(*active).values(state="cancelled", ended_at=at, due_at=None))
+    await connection.execute(update(jobs).where(*active).values(state="cancelled", ended_at=at, due_at=_sweep_at()))
+
+
+def _sweep_at() -> ColumnElement[Any]:
+    # A step that is under way may write an object yet, and deletes it then itself unless it is killed.
+    return case((_columns.kind == "export", now_plus(SWEEP_AFTER)), else_=None)
+
+
+async def expire_exports(connection: Connection, tenant_id: str) -> bool:
+    """Let what a tenant's exports wrote be deleted now; return whether anything of it is still there."""
+    waits = (_columns.tenant_id == tenant_id, _columns.kind == "export", _columns.due_at.is_not(None))
+    await connection.execute(update(jobs).where(*waits, _columns.state == "done").values(due_at=now()))
+    return (await connection.execute(select(_columns.job_id).where(*waits).limit(1))).one_or_none() is not None
+
+
+async def list_exports_to_sweep(connection: Connection, limit: int) -> Sequence[AnyRow]:
+    """Return tenant and id of exports of all tenants that have ended and whose objects are due to be deleted."""
+    is_due = (_columns.kind == "export", _columns.state.not_in(_ACTIVE), _columns.due_at <= now())
+    query = select(_columns.tenant_id, _columns.job_id).where(*is_due).order_by(_columns.due_at).limit(limit)
+    return (await connection.execute(query)).all()
+
+
+async def note_swept(connection: Connection, tenant_id: str, job_id: str, again_after: timedelta | None) -> None:
+    """Write that the objects of an export are deleted, or, with `again_after`, when to try it again."""
+    own = (_columns.tenant_id == tenant_id, _columns.job_id == job_id, _columns.state.not_in(_ACTIVE))
+    values = {"due_at": None, "result": None} if again_after is None else {"due_at": now_plus(again_after)}
+    await connection.execute(update(jobs).where(*own).values(values))
+
+
+async def find_export(connection: Connection, job_id: str) -> Job | None:
+    """Return a finished export of any active tenant, for signed links, which name none."""
+    is_active = exists().where(tenants.c.tenant_id == _columns.tenant_id, tenants.c.status == "active")
+    query = select(*_JOB).where(
+        _columns.job_id == job_id, _columns.kind == "export", _columns.state == "done", is_active
+    )
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else _job(row)
 
 
 async def find_due(connection: Connection) -> AnyRow | None:
@@ -103,7 +140,9 @@ async def claim(connection: Connection, tenant_id: str, job_id: str, lease: time
 
 
 async def note(connection: Connection, job: Job, values: Mapping[str, Any], again_after: timedelta | None) -> bool:
-    """Write what became of a claimed job, which is due again after a time (None: it has ended).
+    """Write what became of a claimed job, which is due again after a time.
+
+    Of a job that has ended this is the time after which its objects are deleted; None: it wrote none.
 
     Return False if it was cancelled, or claimed by another worker.
     """
@@ -124,9 +163,13 @@ async def note(connection: Connection, job: Job, values: Mapping[str, Any], agai
 async def delete_old(connection: Connection, before: datetime, limit: int) -> int:
     """Delete jobs that were made before `before` and have ended, at most `limit`; return how many."""
     is_old = _columns.job_id < first_id("job", before)
-    old = select(_columns.tenant_id, _columns.job_id).where(is_old, _columns.state.not_in(_ACTIVE))
+    is_over = (_columns.state.not_in(_ACTIVE), _columns.due_at.is_(None))
+    old = select(_columns.tenant_id, _columns.job_id).where(is_old, *is_over)
     found = (await connection.execute(old.order_by(_columns.job_id).limit(limit))).all()
     owned = [(row.tenant_id, row.job_id) for row in found]
+    if owned:
+        listed = erased_files.c
+        await connection.execute(delete(erased_files).where(tuple_(listed.tenant_id, listed.job_id).in_(owned)))
     statement = delete(jobs).where(*rows_of(jobs, owned)).returning(_columns.job_id)
     return len((await connection.execute(statement)).all()) if owned else 0
 

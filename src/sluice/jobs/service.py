@@ -1,49 +1,103 @@
-"""What may be done with jobs: ask for one, read them, cancel one. The worker does them (`worker.jobs.bulk`)."""
+"""What may be done with jobs: ask for one, read them, cancel one, download what one wrote. The worker does them (`worker.jobs.bulk`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
 from sluice.errors import FileHeld, Invalid, JobEnded, NotFound, TooManyJobs
 from sluice.files import FileFilter
 from sluice.files import repository as file_rows
+from sluice.files.links import LinkSigner
 from sluice.files.service import MOST_SEARCHED, Files
 from sluice.jobs import repository
-from sluice.jobs.job import Job, JobKind, JobState, filter_to_json
+from sluice.jobs.job import Export, ExportFormat, Job, JobKind, JobState, filter_to_json
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.storage import ObjectStore
 from sluice.tenants import repository as tenant_rows
 
 MOST_ACTIVE: Final = 20
 
 
+@dataclass(frozen=True, slots=True)
+class ExportLink:
+    """A link that downloads what an export wrote, for `expires_in_seconds`."""
+
+    export: Export
+    url: str
+    expires_in_seconds: int
+
+
 class Jobs:
     """The jobs of all tenants, one tenant at a time."""
 
-    def __init__(self, database: Database, files: Files, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, database: Database, files: Files, signer: LinkSigner, store: ObjectStore, clock: Clock = utc_now
+    ) -> None:
+        """`store` is the platform's, which holds what export jobs write."""
         self._database = database
         self._files = files
+        self._signer = signer
+        self._store = store
         self._clock = clock
 
     async def delete_ids(self, by: AuditAction, file_ids: Sequence[str]) -> Job:
         """Create a job that deletes these files; those that do not exist are skipped. Raise `TooManyJobs`."""
-        return await self._create(by, "bulk_delete", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
+        return await self.create(by, "bulk_delete", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
 
     async def delete_found(self, by: AuditAction, wanted: FileFilter, most: int) -> Job:
         """Create a job that deletes the files that meet `wanted` now, at most `most`. Raise `TooManyJobs`."""
-        now = self._clock()
-        before = now if wanted.created_before is None else min(now, wanted.created_before)
-        wanted = replace(wanted, created_before=before)
+        wanted = self._until_now(wanted)
         found = await self._files.search(by.tenant_id, wanted, "-created_at", PageRequest(1, 1))
         is_counted = found.is_complete and found.page.total < MOST_SEARCHED
         total = min(found.page.total, most) if is_counted else None
-        return await self._create(by, "bulk_delete", {"filter": filter_to_json(wanted), "max_files": most}, total)
+        return await self.create(by, "bulk_delete", {"filter": filter_to_json(wanted), "max_files": most}, total)
+
+    async def restore_ids(self, by: AuditAction, file_ids: Sequence[str]) -> Job:
+        """Create a job that restores these files. Raise `TooManyJobs`."""
+        return await self.create(by, "bulk_restore", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
+
+    async def restore_found(self, by: AuditAction, wanted: FileFilter, most: int) -> Job:
+        """Create a job that restores the deleted files that meet `wanted`, at most `most`. Raise `TooManyJobs`."""
+        kept = filter_to_json(self._until_now(wanted))
+        return await self.create(by, "bulk_restore", {"filter": kept, "max_files": most}, None)
+
+    async def export(self, by: AuditAction, wanted: FileFilter, kind: ExportFormat) -> Job:
+        """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`."""
+        wanted = self._until_now(wanted)
+        found = await self._files.search(by.tenant_id, wanted, "-created_at", PageRequest(1, 1))
+        is_counted = found.is_complete and found.page.total < MOST_SEARCHED
+        total = found.page.total if is_counted else None
+        return await self.create(by, "export", {"filter": filter_to_json(wanted), "format": kind}, total)
+
+    async def link(self, by: AuditAction, job_id: str, expires_in: int) -> ExportLink:
+        """Return a link that downloads what an export wrote, for a limited time. Raise `NotFound`."""
+        export, now = (await self.get(by.tenant_id, job_id)).export, self._clock()
+        if export is None:
+            raise NotFound
+        seconds = min(expires_in, int((export.expires_at - now).total_seconds()))
+        if seconds <= 0:
+            raise NotFound
+        async with self._database.transaction(by.tenant_id) as connection:
+            await append(connection, by, job_id, now)
+        url = self._signer.sign(job_id, expires_at=int(now.timestamp()) + seconds)
+        return ExportLink(export, url, seconds)
+
+    async def open_signed(self, job_id: str) -> tuple[Job, Export, ObjectStore]:
+        """Return the export of a link whose signature was verified, and where its parts are. Raise `NotFound`."""
+        async with self._database.reading(ALL_TENANTS) as connection:
+            job = await repository.find_export(connection, job_id)
+        export = None if job is None else job.export
+        if job is None or export is None or export.expires_at <= self._clock():
+            raise NotFound
+        return job, export, self._store
 
     async def get(self, tenant_id: str, job_id: str) -> Job:
         """Return one job; raise `NotFound`."""
@@ -74,7 +128,13 @@ class Jobs:
             await append(connection, by, job_id, now)
         return job
 
-    async def _create(self, by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None) -> Job:
+    def _until_now(self, wanted: FileFilter) -> FileFilter:
+        """Return the filter without what is stored later."""
+        now = self._clock()
+        return replace(wanted, created_before=min(now, wanted.created_before or now))
+
+    async def create(self, by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None = None) -> Job:
+        """Create a job of a kind. Raise `TooManyJobs`."""
         now = self._clock()
         job = _new_job(by, kind, params, total, now)
         async with self._database.transaction(by.tenant_id) as connection:
@@ -132,4 +192,5 @@ def _new_job(by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: i
         created_at=at,
         started_at=None,
         ended_at=None,
+        result=None,
     )

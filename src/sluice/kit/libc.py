@@ -1,4 +1,4 @@
-"""Calls of the C library that Python does not have: when memory and written bytes go back to the system."""
+"""Calls of the C library that Python does not have: on memory, written bytes, and the end of the parent process."""
 
 import ctypes
 from typing import Final
@@ -8,6 +8,7 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BYTES: Final = 4 * 1024 * 1024
 _SYNC_FILE_RANGE_WRITE: Final = 2  # sync_file_range(2): start writing, wait for nothing
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _libc: Final = ctypes.CDLL(None)
 _sync_file_range: Final = getattr(_libc, "sync_file_range", None)
 
@@ -33,3 +34,10 @@ def start_writeback(fd: int, offset: int, length: int) -> None:
     # until all of the file is written, and not just the rest of it.
     if _sync_file_range is not None:
         _sync_file_range(fd, ctypes.c_int64(offset), ctypes.c_int64(length), ctypes.c_uint(_SYNC_FILE_RANGE_WRITE))
+
+
+def die_with_parent(number: int) -> None:
+    """Let this process get signal `number` when the thread that forked it has ended. A no-op outside of Linux."""
+    prctl = getattr(_libc, "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)

@@ -9,12 +9,13 @@ class Sealed:
     """The bytes of one upload.
 
     `fd` is owned and closed by the creator of this value. `size` is in bytes, `sha256` the raw 32-byte digest of all
-    of them.
+    of them. `can_link`: the file has a name in this service's own folder, and may get another one there.
     """
 
     fd: int
     size: int
     sha256: bytes
+    can_link: bool = False
 
     @property
     def checksum(self) -> str:

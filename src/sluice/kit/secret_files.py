@@ -13,6 +13,7 @@ from typing import Final
 OWNER_ONLY: Final = 0o600
 OWNER_ONLY_FOLDER: Final = 0o700
 OTHERS: Final = 0o077
+MOUNTED: Final = 0o440
 _MAX_BYTES: Final = 64 * 1024
 
 
@@ -32,8 +33,9 @@ class SecretFile:
 def read_secret_file(path: Path) -> bytes:
     """Return the bytes of `path`, at most 64 KiB.
 
-    Raise `SecretFileRefused` when it is missing, not a regular file, or accessible to group or others. A symbolic link
-    is followed, because mounted secrets are links.
+    Raise `SecretFileRefused` when it is missing, not a regular file, or accessible to group or others; a group of this
+    process may read what nobody may write (mode 0440), as secrets are mounted. A symbolic link is followed, because
+    mounted secrets are links.
     """
     # The checks use the open descriptor and not the name, so that nothing can be replaced in between.
     try:
@@ -45,7 +47,7 @@ def read_secret_file(path: Path) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise SecretFileRefused(f"The secret file {path} is not a regular file.")
-        if status.st_mode & OTHERS:
+        if status.st_mode & OTHERS and not _is_mounted_for_us(status):
             raise SecretFileRefused(
                 f"The secret file {path} can be used by others (mode {stat.S_IMODE(status.st_mode):04o}): "
                 "run chmod 600 on it."
@@ -57,6 +59,11 @@ def read_secret_file(path: Path) -> bytes:
     if len(content) > _MAX_BYTES:
         raise SecretFileRefused(f"The secret file {path} is larger than {_MAX_BYTES} bytes.")
     return content
+
+
+def _is_mounted_for_us(status: os.stat_result) -> bool:
+    mode = stat.S_IMODE(status.st_mode)
+    return mode == MOUNTED and (status.st_uid == os.geteuid() or status.st_gid in {os.getegid(), *os.getgroups()})
 
 
 def make_secret_file(path: Path, content: bytes) -> bool:

@@ -167,6 +167,13 @@ RESUMABLE_BYTES: Final = Gauge(
     "Bytes of these uploads that have come and wait in the platform's store.",
     registry=REGISTRY,
 )
+WEBHOOK_ATTEMPTS: Final = Counter(
+    "sluice_webhook_attempts_total",
+    "Attempts to deliver an event to a webhook endpoint: `delivered`, `pending` (another attempt follows) or `failed` "
+    "(it was the last one).",
+    ["outcome"],
+    registry=REGISTRY,
+)
 RESUMABLE_EXPIRED: Final = Counter(
     "sluice_resumable_expired_total",
     "Resumable uploads that were not finished in time and were deleted.",
@@ -192,15 +199,20 @@ __all__ = ["Metric"]
 Source = Callable[[], Iterable[Metric]]
 
 
-def page(*sources: Source) -> bytes:
-    """Return all metrics in Prometheus' text format, those of `sources` included."""
-    return generate_latest(_Concatenated([REGISTRY.collect, *sources]))
+def collect(*sources: Source) -> Iterator[Metric]:
+    """Return the metrics of this process, those of `sources` included."""
+    for source in (REGISTRY.collect, *sources):
+        yield from source()
 
 
-class _Concatenated(Collector):
-    def __init__(self, sources: Iterable[Source]) -> None:
-        self._sources = sources
+def page(metrics: Iterable[Metric]) -> bytes:
+    """Return metrics in Prometheus' text format."""
+    return generate_latest(_Collected(metrics))
 
-    def collect(self) -> Iterator[Metric]:
-        for source in self._sources:
-            yield from source()
+
+class _Collected(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics

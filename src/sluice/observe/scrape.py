@@ -53,10 +53,16 @@ CONNECTIONS: Final = MetricSpec(
 UNSENT: Final = MetricSpec(
     "sluice_unsent_bytes", (), "Bytes of answers that clients have not read, in the memory of this process."
 )
+PROCESSES: Final = MetricSpec(
+    "sluice_processes",
+    ("state",),
+    "Processes of a server that has several: `answering`, or `missing` because they start just now.",
+)
 SPECS: Final = (
     *(STATE, POOL_SIZE, POOL_IN_USE, POOL_WAITING, DAEMONS, SIGNATURE_AGE, RESTARTS, FREE),
     *(SPOOL_BYTES, SPOOL_FREE, SPOOL_SIZE),
     *(CONNECTIONS, UNSENT),
+    PROCESSES,
 )
 
 _HOUR: Final = 3600

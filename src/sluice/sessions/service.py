@@ -18,7 +18,7 @@ from sluice.sessions.session import Link, Secret, Session, hash_secret, new_secr
 LINK_LIFE: Final = timedelta(seconds=60)
 SESSION_LIFE: Final = timedelta(hours=8)
 # What a user can see something with. An upload key can only send files.
-CONSOLE_SCOPES: Final = frozenset({Scope.METADATA, Scope.ADMIN})
+CONSOLE_SCOPES: Final = frozenset({Scope.METADATA, Scope.REVIEW, Scope.ADMIN})
 
 
 @dataclass(frozen=True, slots=True)

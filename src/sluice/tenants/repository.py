@@ -73,6 +73,7 @@ _THINGS: Final[tuple[Table, ...]] = (
     schema.usage_days,
     schema.usage_deltas,
     schema.file_metadata,
+    schema.erased_files,
 )
 
 

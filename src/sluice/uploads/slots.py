@@ -29,6 +29,7 @@ _WEIGHT_OF_NEWEST: Final = 0.05
 _MOST_CONTEXTS: Final = 1000
 _SMALL_BYTES: Final = 64 * 1024  # uploads whose time shows how busy the service is, and not how large they are
 _WAITING_PER_SLOT: Final = 4  # uploads that may wait for each slot of a tenant; each takes a connection
+_PER_TOKEN: Final = 8  # uploads of one upload token: whoever has it may be slow on purpose
 _LEAST_SHARE: Final = 2 * (os.cpu_count() or 2)  # enough to keep every core busy
 
 
@@ -43,6 +44,7 @@ class UploadSlots:
         self._wait_seconds = wait_seconds
         self._monotonic = monotonic
         self._queue: FairQueue[str, None, bool] = FairQueue(self._acquire)
+        self._of_tokens: FairQueue[str, None, bool] = FairQueue(self._acquire_of_token)
         self._is_adjusting = False
         self._durations = _Durations()
 
@@ -59,13 +61,31 @@ class UploadSlots:
             self._durations.add(context_id, self._monotonic() - began, is_quiet=is_quiet)
 
     @asynccontextmanager
-    async def hold(self, tenant_id: str) -> AsyncIterator[None]:
-        """Hold one of the tenant's slots; raise `TooManyRequests` if none is free in time, or if too many wait."""
+    async def hold(self, tenant_id: str, *, token_id: str | None = None) -> AsyncIterator[None]:
+        """Hold one of the tenant's slots, for an upload token one of its few.
+
+        Raise `TooManyRequests` if none is free in time, or if too many wait.
+        """
+        if token_id is None:
+            async with self._hold(tenant_id):
+                yield
+            return
+        if self._of_tokens.waiting_of(token_id) >= _WAITING_PER_SLOT * _PER_TOKEN:
+            raise TooManyRequests(errors=["Too many uploads of this token wait"], limit=_PER_TOKEN)
+        of_token = await self._wait(self._of_tokens, token_id, "token", _PER_TOKEN)
+        try:
+            async with self._hold(tenant_id):
+                yield
+        finally:
+            self._of_tokens.put_back(token_id, of_token)
+
+    @asynccontextmanager
+    async def _hold(self, tenant_id: str) -> AsyncIterator[None]:
         if self._queue.waiting_of(tenant_id) >= _WAITING_PER_SLOT * self._per_tenant:
             raise TooManyRequests(errors=["Too many uploads of this tenant wait"], limit=self._per_tenant)
         slot = self._queue.get_nowait(tenant_id, None)
         if slot is None:
-            slot = await self._wait(tenant_id)
+            slot = await self._wait(self._queue, tenant_id, "tenant", self._per_tenant)
         if not self._is_adjusting:
             self.share, self._is_adjusting = self._per_tenant, True
             asyncio.get_running_loop().call_later(_ADJUST_SECONDS, self._adjust)
@@ -74,14 +94,15 @@ class UploadSlots:
         finally:
             self._queue.put_back(tenant_id, slot)
 
-    async def _wait(self, tenant_id: str) -> bool:
+    async def _wait(self, queue: FairQueue[str, None, bool], key: str, whose: str, limit: int) -> bool:
         try:
             with UPLOADS_WAITING.track_inprogress():
-                return await self._queue.get(tenant_id, None, timeout=self._wait_seconds)
+                return await queue.get(key, None, timeout=self._wait_seconds)
         except TimeoutError as fault:
-            raise TooManyRequests(
-                errors=["Too many uploads of this tenant are under way"], limit=self._per_tenant
-            ) from fault
+            raise TooManyRequests(errors=[f"Too many uploads of this {whose} are under way"], limit=limit) from fault
+
+    def _acquire_of_token(self, token_id: str, _request: None) -> bool | None:
+        return True if self._of_tokens.held.get(token_id, 0) < _PER_TOKEN else None
 
     def _acquire(self, tenant_id: str, _request: None) -> bool | None:
         held = self._queue.held

@@ -70,6 +70,7 @@ class Spool:
         self._batched = 0
         self._under_way: asyncio.Future[None] | None = None
         self._closed = False
+        self._is_sealed = False
         self.size = 0
         _open.add(self)
 
@@ -81,24 +82,47 @@ class Spool:
         if self._batched >= _BATCH_BYTES:
             await self._begin_flush()
 
-    async def take_file(self, fd: int, size: int, *, hashed: bool) -> None:
-        """Take the bytes of a file, instead of written ones; unless `hashed`, `know_digest` tells the digest of all.
+    @classmethod
+    def at_end_of(cls, fd: int, size: int, digest: Sha256) -> Self:
+        """Return a spool that appends to a file of this disk with `size` bytes, and goes on with their digest.
+
+        It closes `fd`.
+        """
+        spool = cls(0, Path(), kept_here=True, digest=digest)
+        os.close(spool._fd)
+        os.lseek(fd, size, os.SEEK_SET)
+        spool._fd, spool.in_memory, spool.size = fd, False, size
+        return spool
+
+    async def flush(self) -> Sha256:
+        """Hash and write all that has come, and return the digest then; raise `StorageFull`."""
+        if self._batch:
+            await self._begin_flush()
+        await self._flushed()
+        return self._digest.copy()
+
+    async def take_file(self, fd: int, size: int) -> None:
+        """Take the first bytes of a file, instead of written ones.
 
         Raise `StorageFull`, or `EOFError` if the file is shorter.
         """
         self.size += size
-        self._under_way = asyncio.get_running_loop().run_in_executor(_flushing, self._copy, fd, size, self.size, hashed)
+        self._under_way = asyncio.get_running_loop().run_in_executor(_flushing, self._copy, fd, size, self.size)
         try:
             await self._flushed()
         finally:
             await asyncio.wait([self._under_way])  # the caller closes the file
 
-    def know_digest(self, digest: Sha256) -> None:
-        """Take the digest of all bytes."""
-        self._digest = digest
+    def become_file(self, fd: int, size: int, digest: Sha256) -> None:
+        """Have all bytes in a file that nobody writes to any more, and whose digest is known. The spool closes `fd`."""
+        os.close(self._fd)
+        self._fd, self.in_memory, self.size, self._digest = fd, False, size, digest
+        self._is_sealed = True
 
     async def seal(self) -> Sealed:
         """Return the bytes, which can no longer change; raise `StorageFull`. The spool keeps the descriptor."""
+        if self._is_sealed:
+            return Sealed(self._fd, self.size, self._digest.digest(), can_link=True)
         await self._flushed()
         if self._batched >= _BATCH_BYTES // 4 or self.size > self._memory_bytes:
             await self._begin_flush()
@@ -167,23 +191,19 @@ class Spool:
                 raise StorageFull from fault
             raise
 
-    def _copy(self, fd: int, size: int, total: int, hashed: bool) -> None:  # noqa: FBT001  (an executor's call)
-        """Copy a file, with which there are `total` bytes."""
+    def _copy(self, fd: int, size: int, total: int) -> None:
+        """Copy and hash a file, with which there are `total` bytes."""
         try:
             if self.in_memory and total > self._memory_bytes:
                 self._move_to_disk()
             offset = 0
             while offset < size:
-                if hashed:
-                    data = os.pread(fd, min(_BATCH_BYTES, size - offset), offset)
-                    self._digest.update(data)
-                    _write_all(self._fd, data)
-                    copied = len(data)
-                else:
-                    copied = os.sendfile(self._fd, fd, offset, size - offset)
-                if not copied:
+                data = os.pread(fd, min(_BATCH_BYTES, size - offset), offset)
+                if not data:
                     raise EOFError
-                offset += copied
+                self._digest.update(data)
+                _write_all(self._fd, data)
+                offset += len(data)
             if self._kept_here and not self.in_memory:
                 start_writeback(self._fd, total - size, size)
         except OSError as fault:

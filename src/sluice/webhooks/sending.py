@@ -67,8 +67,10 @@ def require_usable(url: str, allowed: Collection[str]) -> None:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-    except ValueError as fault:
-        raise EndpointRefused("is no URL") from fault
+        _ = httpx.URL(url).host  # decodes the name
+        host.encode("idna")
+    except (ValueError, httpx.InvalidURL) as fault:
+        raise EndpointRefused("is no URL, or its host is no host name") from fault
     if parts.scheme not in _PORTS or not host or "@" in parts.netloc or parts.fragment or port == 0:
         raise EndpointRefused("expected https://host/path, without user, password and fragment")
     if _is_listed(url, allowed):
@@ -107,7 +109,7 @@ class WebhookSender:
         resolve: Resolve = addresses_of,
         seconds: float = _SECONDS,
     ) -> None:
-        self._url = httpx.URL(url)
+        self._url = url
         self._secrets = secrets
         self._allowed = allowed
         self._resolve = resolve
@@ -131,7 +133,7 @@ class WebhookSender:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._seconds):
-                addresses = await judged_addresses(str(self._url), self._allowed, self._resolve)
+                addresses = await judged_addresses(self._url, self._allowed, self._resolve)
                 return await self._post(addresses, event["id"], body, began)
         except EndpointRefused as fault:
             return _no_answer(str(fault), began)
@@ -141,8 +143,9 @@ class WebhookSender:
             return _no_answer(f"{type(fault).__name__}: {fault}", began)
 
     async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> Answer:
+        url = httpx.URL(self._url)
         headers = {
-            "Host": self._url.netloc.decode("ascii"),
+            "Host": url.netloc.decode("ascii"),
             "Content-Type": "application/json",
             "User-Agent": f"Sluice/{__version__}",
             "Accept-Encoding": "identity",
@@ -153,10 +156,10 @@ class WebhookSender:
             # To the judged address; the name stays in Host, and in SNI, by which the certificate is judged.
             request = self._client.build_request(
                 "POST",
-                self._url.copy_with(host=address),
+                url.copy_with(host=address),
                 headers=headers,
                 content=body,
-                extensions={"sni_hostname": self._url.host},
+                extensions={"sni_hostname": url.host},
             )
             try:
                 response = await self._client.send(request, stream=True)

@@ -16,9 +16,11 @@ from sluice.buckets.stores import Stores
 from sluice.contexts.service import Contexts
 from sluice.cors.service import Cors
 from sluice.db.database import Database
+from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files, Quarantine
+from sluice.identity import SignInFlow
 from sluice.identity.verifier_set import VerifierSet
 from sluice.jobs.service import MOST_ACTIVE, Jobs
 from sluice.kit.cipher import Sealer
@@ -28,6 +30,8 @@ from sluice.kit.health import EngineHealth
 from sluice.kit.keyring_file import KeyringFile
 from sluice.limiter import Limiter
 from sluice.observe.log import log
+from sluice.receipts.service import Receipts
+from sluice.receipts.signing import ReceiptKeys
 from sluice.resumable.service import ResumableLimits, ResumableUploads
 from sluice.sandbox import Sandbox, SandboxBroken
 from sluice.scanner import Scanner
@@ -48,11 +52,20 @@ from sluice.wiring.engines import (
     make_limiter,
     make_sandbox,
     make_scanner,
+    make_sign_in,
     make_verifiers,
     scanner_health,
 )
 from sluice.wiring.prestart import LaunchedZygote
-from sluice.wiring.start import KEYRING, LINK_SECRET, StartRefused, make_folder, refusing, secret_file
+from sluice.wiring.start import (
+    KEYRING,
+    LINK_SECRET,
+    StartRefused,
+    make_folder,
+    receipt_keys_path,
+    refusing,
+    secret_file,
+)
 from sluice.wiring.storage import make_buckets, make_stores
 from sluice.worker import runner
 from sluice.worker.job import JobContext
@@ -76,6 +89,7 @@ class Engines:
     sandbox: Sandbox
     scanner: Scanner
     verifiers: VerifierSet
+    sign_in: SignInFlow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,8 @@ class Services:
     sessions: Sessions
     webhooks: Webhooks
     usage: Usage
+    receipts: Receipts
+    erasures: Erasures
     keyring: Sealer
 
     @property
@@ -201,6 +217,7 @@ async def run_worker(
     )
     bulk_jobs = BulkJobs(
         services.database,
+        services.stores.platform,
         purge_after=timedelta(days=settings.purge_after_days),
         pause_seconds=settings.worker_seconds,
         clock=utc_now,
@@ -272,13 +289,16 @@ async def _start_engines(settings: Settings, launched: LaunchedZygote | None, st
     stack.push_async_callback(limiter.aclose)
     verifiers = make_verifiers(settings)
     stack.push_async_callback(verifiers.aclose)
+    sign_in = make_sign_in(settings)
+    if sign_in is not None:
+        stack.push_async_callback(sign_in.aclose)
     sandbox = make_sandbox(settings, launched)
     stack.push_async_callback(sandbox.aclose)
     await sandbox.start()
     scanner = await make_scanner(settings, sandbox)
     stack.push_async_callback(scanner.aclose)
     log.info("engines", scanner=scanner.name, sandbox=sandbox.level)
-    return Engines(database, stores, limiter, sandbox, scanner, verifiers)
+    return Engines(database, stores, limiter, sandbox, scanner, verifiers, sign_in)
 
 
 def _make_services(settings: Settings, engines: Engines) -> Services:
@@ -296,13 +316,15 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     keyring = KeyringFile(secret_file(settings, KEYRING))
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     files = Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days))
+    jobs = Jobs(database, files, signer, stores.platform)
+    receipts = Receipts(database, ReceiptKeys(receipt_keys_path(settings)), settings.resolved_public_url)
     return Services(
         engines=engines,
         tenants=Tenants(database),
         contexts=contexts,
         buckets=buckets,
         files=files,
-        jobs=Jobs(database, files),
+        jobs=jobs,
         api_keys=ApiKeys(database),
         uploads=uploads,
         reports=Reports(database),
@@ -313,7 +335,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         resumable=ResumableUploads(
             database,
             stores.platform,
-            lambda digest: Spool(settings.spool_memory_kb * 1024, settings.resolved_spool_dir, digest=digest),
+            partial(Spool, settings.spool_memory_kb * 1024, settings.resolved_spool_dir),
             uploads.slots,
             ResumableLimits(timedelta(hours=settings.resumable_hours), settings.resumable_mb * 1024 * 1024),
         ),
@@ -327,6 +349,8 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
             most_endpoints=MOST_ENDPOINTS,
             most_jobs=MOST_ACTIVE,
         ),
+        receipts=receipts,
+        erasures=Erasures(database, jobs, receipts),
         keyring=keyring,
     )
 

@@ -4,12 +4,14 @@ import asyncio
 import hmac
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 
 from sluice.contexts.service import Contexts
 from sluice.db.database import HEALTH_SECONDS, Database, DatabaseUnavailable
 from sluice.db.postgres import PostgresOptions
 from sluice.files.links import load_signing_secret
-from sluice.identity import TokenVerifier
+from sluice.identity import SignInFlow, TokenVerifier
+from sluice.identity.code_flow import CodeFlow
 from sluice.identity.local import LocalVerifier
 from sluice.identity.oidc import OidcVerifier
 from sluice.identity.tokens import ClaimRules
@@ -18,7 +20,6 @@ from sluice.kit.health import EngineHealth, EngineState
 from sluice.limiter import Limiter
 from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.memory import MemoryLimiter
-from sluice.limiter.redis import RedisLimiter
 from sluice.observe.log import log
 from sluice.sandbox import Sandbox
 from sluice.sandbox.engine import ZygoteSandbox
@@ -28,7 +29,6 @@ from sluice.scanner import Scanner
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.off import NoScanner
-from sluice.scanner.redis_verdict_cache import RedisVerdictCache
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
 from sluice.settings import Settings
 from sluice.wiring.start import (
@@ -82,8 +82,16 @@ def make_limiter(settings: Settings, database: Database) -> Limiter:
         return DatabaseLimiter(database)
     if settings.redis_url is None:
         raise StartRefused("SLUICE_LIMITER=redis needs SLUICE_REDIS_URL, the address of a Redis or Valkey.")
+    _require_redis()
+    from sluice.limiter.redis import RedisLimiter  # noqa: PLC0415  (an extra: `sluice[redis]`)
+
     with refusing("SLUICE_REDIS_URL"):
         return RedisLimiter(settings.redis_url.get_secret_value(), seconds=settings.redis_seconds)
+
+
+def _require_redis() -> None:
+    if find_spec("redis") is None:
+        raise StartRefused("SLUICE_REDIS_URL needs the library redis, which is not installed: install `sluice[redis]`.")
 
 
 def make_sandbox(settings: Settings, launched: LaunchedZygote | None = None) -> Sandbox:
@@ -118,6 +126,30 @@ def make_verifiers(settings: Settings) -> VerifierSet:
                 )
             )
         return VerifierSet(verifiers)
+
+
+def make_sign_in(settings: Settings) -> SignInFlow | None:
+    """Return how people sign in to the console at the issuer; None if the settings name no client."""
+    if not settings.console or settings.console_oidc_client_id is None:
+        return None
+    if settings.oidc_issuer is None or settings.oidc_jwks_url is None:
+        raise StartRefused(
+            "SLUICE_CONSOLE_OIDC_CLIENT_ID is set without SLUICE_OIDC_ISSUER and SLUICE_OIDC_JWKS_URL, where people sign in."
+        )
+    with refusing("SLUICE_OIDC_ISSUER, SLUICE_OIDC_JWKS_URL, SLUICE_OIDC_ALGORITHMS"):
+        verifier = OidcVerifier(
+            ClaimRules(settings.oidc_issuer, settings.console_oidc_client_id, settings.jwt_tenant_claim),
+            jwks_url=str(settings.oidc_jwks_url),
+            algorithms=settings.oidc_algorithms,
+            rsa_bits=settings.oidc_rsa_bits,
+        )
+        secret = settings.console_oidc_client_secret
+        return CodeFlow(
+            verifier,
+            client_id=settings.console_oidc_client_id,
+            client_secret=None if secret is None else secret.get_secret_value(),
+            scopes=settings.console_oidc_scopes,
+        )
 
 
 async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
@@ -170,6 +202,9 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
 def _make_verdict_cache(settings: Settings) -> VerdictCache:
     if settings.redis_url is None:
         return MemoryVerdictCache(max_verdicts=settings.verdict_cache)
+    _require_redis()
+    from sluice.scanner.redis_verdict_cache import RedisVerdictCache  # noqa: PLC0415  (an extra: `sluice[redis]`)
+
     links = load_signing_secret(secret_file(settings, LINK_SECRET)).value
     with refusing("SLUICE_REDIS_URL"):
         return RedisVerdictCache(

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -11,11 +11,14 @@ from sluice.identity.local import LocalKey, load_local_key, make_local_key
 from sluice.identity.tokens import ClaimRules
 from sluice.kit.keyring_file import load_keyring
 from sluice.kit.secret_files import OTHERS, SecretFileRefused
+from sluice.receipts.signing import load_receipt_keys
 from sluice.settings import Settings
 
 KEYRING = "buckets.json"
 LINK_SECRET = "links.hex"  # noqa: S105  (the name of a file)
 SIGNING_KEY = "jwt.pem"
+RECEIPT_KEYS = "receipts.json"
+SECRET_FILES = (KEYRING, LINK_SECRET, SIGNING_KEY, RECEIPT_KEYS)
 
 # What Sluice puts into the data folder besides folders: the database with its companions, locks, an audit's position.
 _OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json")
@@ -76,24 +79,30 @@ def secret_file(settings: Settings, name: str) -> Path:
 def make_key_files(settings: Settings) -> Sequence[Path]:
     """Create the secret files that are missing and return those that were created. Raise `SecretFileRefused`."""
     make_folder(settings.keys_dir)
-    keyring, links, signing = (settings.keys_dir / name for name in (KEYRING, LINK_SECRET, SIGNING_KEY))
+    keyring, links, signing, receipts = (settings.keys_dir / name for name in SECRET_FILES)
     made = {
         keyring: load_keyring(keyring).made,
         links: load_signing_secret(links).made,
         signing: make_local_key(signing).made,
+        receipts: load_receipt_keys(receipts).made,
     }
     return [path for path, is_new in made.items() if is_new]
 
 
 def missing_secret_files(settings: Settings) -> Sequence[Path]:
     """Return the secret files that are not there."""
-    paths = [settings.keys_dir / name for name in (KEYRING, LINK_SECRET, SIGNING_KEY)]
+    paths = [settings.keys_dir / name for name in SECRET_FILES]
     return [path for path in paths if not path.exists()]
 
 
 def refused_secret_files(settings: Settings) -> Sequence[str]:
     """Return a sentence for each secret file that is there and cannot be used."""
-    loaders = {KEYRING: load_keyring, LINK_SECRET: load_signing_secret, SIGNING_KEY: load_local_key}
+    loaders: Mapping[str, Callable[[Path], object]] = {
+        KEYRING: load_keyring,
+        LINK_SECRET: load_signing_secret,
+        SIGNING_KEY: load_local_key,
+        RECEIPT_KEYS: load_receipt_keys,
+    }
     missing, refused = missing_secret_files(settings), list[str]()
     for name, load in loaders.items():
         path = settings.keys_dir / name
@@ -109,6 +118,13 @@ def keyring_path(settings: Settings) -> Path:
     """Return the path of the keyring file, which is created if missing, except in production."""
     path = secret_file(settings, KEYRING)
     load_keyring(path)
+    return path
+
+
+def receipt_keys_path(settings: Settings) -> Path:
+    """Return the path of the keys of receipts, which are created if missing, except in production."""
+    path = secret_file(settings, RECEIPT_KEYS)
+    load_receipt_keys(path)
     return path
 
 

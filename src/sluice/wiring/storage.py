@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from sluice.buckets import Bucket
 from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, needs_relay, require_allowed, require_public
@@ -12,7 +13,7 @@ from sluice.db.database import Database
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.storage import EndpointNotAllowed, ObjectStore
+from sluice.storage import EndpointNotAllowed, ListsObjects, ObjectStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
@@ -119,6 +120,17 @@ def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buck
         allowed_endpoints=settings.bucket_endpoint_hosts,
         probe=settings.bucket_probe,
     )
+
+
+class SourceBucket(ListsObjects, ObjectStore, Protocol):
+    """A bucket whose objects are listed and read."""
+
+
+def make_source_bucket(
+    name: str, region: str, access_key_id: str, secret_access_key: str, endpoint_url: str | None
+) -> SourceBucket:
+    """Return a bucket from which a command reads. Raise `StoreError`."""
+    return S3Store(name, region, access_key_id, secret_access_key, endpoint_url=endpoint_url)
 
 
 def make_local_store(folder: Path) -> ObjectStore:

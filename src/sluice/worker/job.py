@@ -1,10 +1,11 @@
 """How jobs of the worker run: what they are given, error boundaries around items, repetition until a stop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
@@ -25,6 +26,21 @@ class JobContext:
     keep_audit: timedelta
     free_uploads_per_month: int
     purge_after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of a job on many files did, and where the next begins, after `pause`; None: the job is done.
+
+    `refused` has files that were left as they were, with the reason; `params` replaces what the job keeps.
+    """
+
+    done: int
+    skipped: int
+    position: str | None
+    pause: timedelta = timedelta(0)
+    params: Mapping[str, Any] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from sluice.observe.stages import swept
 from sluice.worker.job import JobContext, error_boundary, wait_for_stop
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
 from sluice.worker.jobs.expiry import expire_by_retention, expire_test_files, fence_expired_leases
+from sluice.worker.jobs.exports import sweep_exports
 from sluice.worker.jobs.housekeeping import fold_counts, fold_usage, number_events, sweep_leftovers
 from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting
 from sluice.worker.jobs.purge import purge_objects
@@ -45,6 +46,7 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "expire_by_retention": expire_by_retention,
         "purge_objects": purge_objects,
         "end_resumable_uploads": end_resumable_uploads,
+        "sweep_exports": sweep_exports,
         "sweep_leftovers": sweep_leftovers,
         "forget_idle_limits": forget_idle_limits,
         "delete_old_decisions": delete_old_decisions,

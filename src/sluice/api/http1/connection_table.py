@@ -54,8 +54,8 @@ class ConnectionTable:
 
     At most `limit` are open, and of one address (an IPv6 network of 64 bits) at most `per_address`, except for those of
     `exempt`: addresses and networks of proxies, behind which there are many clients. A connection keeps its place while
-    a request is answered whose caller is known, and one tenant keeps at most half of all places. When all are taken,
-    the connection gives way that has shown no sign of a request for the longest time.
+    a request is answered whose caller is known. One tenant keeps at most half of all places, and at most a quarter
+    of these for guests, who have nothing but a link or an upload token. When all are taken, the connection gives way that has shown no sign of a request for the longest time.
     """
 
     def __init__(self, limit: int, per_address: int, exempt: Sequence[str], *, check_seconds: float) -> None:
@@ -71,8 +71,8 @@ class ConnectionTable:
         self._open: dict[Connection, str | None] = {}
         self._by_address: Counter[str] = Counter()
         self._most_per_tenant = max(1, limit // 2)
-        self._kept: dict[Connection, str] = {}  # for which tenant
-        self._by_tenant: Counter[str] = Counter()
+        self._kept: dict[Connection, tuple[str, bool]] = {}  # for which tenant, and whether for a guest of it
+        self._by_tenant: Counter[tuple[str, bool]] = Counter()
         self._silent: dict[Connection, None] = {}  # those that are not kept, the first to give way first
         self._unsent: dict[Connection, int] = {}  # of those that do not read now, in the order in which they stopped
         self._unsent_total = 0
@@ -113,18 +113,20 @@ class ConnectionTable:
             del self._silent[connection]
             self._silent[connection] = None
 
-    def keep(self, connection: Connection, tenant_id: str) -> None:
+    def keep(self, connection: Connection, tenant_id: str, *, is_guest: bool = False) -> None:
         """Note that the request comes from this tenant: the connection keeps its place until it is answered.
 
-        Raise `TooManyRequests` if the tenant keeps as many as it may.
+        Raise `TooManyRequests` if the tenant, or its guests, keep as many as they may.
         """
         if connection not in self._silent:
             return
-        if self._by_tenant[tenant_id] >= self._most_per_tenant:
+        whose, most = (tenant_id, is_guest), self._most_per_tenant
+        guests = self._by_tenant[tenant_id, True]
+        if guests + self._by_tenant[tenant_id, False] >= most or (is_guest and guests >= max(1, most // 4)):
             raise TooManyRequests(errors=["Too many requests of this tenant are under way"])
         del self._silent[connection]
-        self._kept[connection] = tenant_id
-        self._by_tenant[tenant_id] += 1
+        self._kept[connection] = whose
+        self._by_tenant[whose] += 1
 
     def end_request(self, connection: Connection) -> None:
         """Note that a request was answered, whether or not its body has come."""
@@ -133,11 +135,11 @@ class ConnectionTable:
             self._silent.setdefault(connection)
 
     def _give_up(self, connection: Connection) -> None:
-        tenant_id = self._kept.pop(connection, None)
-        if tenant_id is not None:
-            self._by_tenant[tenant_id] -= 1
-            if not self._by_tenant[tenant_id]:
-                del self._by_tenant[tenant_id]
+        whose = self._kept.pop(connection, None)
+        if whose is not None:
+            self._by_tenant[whose] -= 1
+            if not self._by_tenant[whose]:
+                del self._by_tenant[whose]
 
     def count_unsent(self, connection: Connection, count: int) -> None:
         """Note how much a client that does not read leaves in memory, 0 when it reads again.

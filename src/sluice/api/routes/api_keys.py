@@ -8,7 +8,7 @@ from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
 from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
-from sluice.api.schemas.api_keys import CreateKey, KeyCreated, KeyItem, KeyOut, KeyRevoked, Status, UpdateKey
+from sluice.api.schemas.api_keys import CreateKey, KeyCreated, KeyItem, KeyOut, RevokedKey, Status, UpdateKey
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api_keys.service import require_grantable
 
@@ -66,7 +66,7 @@ async def update_api_key(api_key_id: str, body: UpdateKey, by: ByCaller, service
 
 
 @router.delete("/{api_key_id}", responses=responses(*SCOPED, errors.NotFound))
-async def revoke_api_key(api_key_id: str, by: ByCaller, services: Services) -> Envelope[KeyRevoked]:
+async def revoke_api_key(api_key_id: str, by: ByCaller, services: Services) -> Envelope[RevokedKey]:
     """Revoke an API key, for ever and at once."""
     key = await services.api_keys.revoke(by, api_key_id)
-    return Envelope(message="API key revoked", data=KeyRevoked(api_key_id=key.api_key_id))
+    return Envelope(message="API key revoked", data=RevokedKey(api_key_id=key.api_key_id))

@@ -20,10 +20,11 @@ from sluice.files import FileRecord
 from sluice.files.links import INLINE
 from sluice.kit.disposition import attachment, inline
 from sluice.kit.etag import names_etag
-from sluice.storage import ObjectStore, StoreError
+from sluice.storage import StoreError
 
 router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
 
+_EXPORT_TYPES: Final = {"ndjson": "application/x-ndjson; charset=utf-8", "csv": "text/csv; charset=utf-8"}
 _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
@@ -51,9 +52,11 @@ async def download(
     is_signed = services.signer.verify(file_id, expires, signature, time.time(), inline=is_inline)
     if not is_signed or disposition not in {None, INLINE}:
         raise LinkRefused
+    if file_id.startswith("job_") and not is_inline:
+        return await _export(request, file_id, services)
     file, store = await services.files.open_signed(file_id)
     request.state.file_tenant_id = file.tenant_id  # whose origins may read the answer
-    keep_place(request, file.tenant_id)
+    keep_place(request, file.tenant_id, is_guest=True)
     etag = f'"{file.sha256}"'
     headers = _headers(file, etag)
     if is_inline:
@@ -74,8 +77,31 @@ async def download(
     status = 206 if span.partial else 200
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    body = await _opened(store, file, span)
+    body = await begun(store.read(file.object_key, start=span.start, length=span.length))
     return StreamingResponse(body, status_code=status, headers=headers)
+
+
+async def _export(request: Request, job_id: str, services: Services) -> Response:
+    """Send what an export job wrote, as one attachment."""
+    job, export, store = await services.jobs.open_signed(job_id)
+    request.state.file_tenant_id = job.tenant_id  # whose origins may read the answer
+    keep_place(request, job.tenant_id)
+    headers = {
+        "Content-Type": _EXPORT_TYPES[export.format],
+        "Content-Disposition": attachment(f"files-{job_id}.{export.format}"),
+        "Content-Length": str(export.size_bytes),
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if request.method == "HEAD":
+        return Response(headers=headers)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for key, _size in export.parts:
+            async for chunk in store.read(key):
+                yield chunk
+
+    return StreamingResponse(await begun(parts()), headers=headers)
 
 
 def _headers(file: FileRecord, etag: str) -> dict[str, str]:
@@ -127,11 +153,10 @@ def span_of(request: Request, size: int, etag: str) -> Span:
     return Span(start, end - start + 1, partial=True)
 
 
-async def _opened(store: ObjectStore, file: FileRecord, span: Span) -> AsyncIterator[bytes]:
+async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Read the first chunk before the status is sent, so that a missing object is a 404 and an unavailable store a
     503.
     """
-    chunks = aiter(store.read(file.object_key, start=span.start, length=span.length))
     try:
         first = await anext(chunks, b"")
     except KeyError as fault:

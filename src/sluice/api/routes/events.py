@@ -82,6 +82,8 @@ async def list_events(
             found = await feed.wait(tenant_id, position, types, limit, seconds=wait)
         finally:
             feed.leave_place(tenant_id)
+    if wait:  # the credential may have ended meanwhile
+        await authorize(request, ROUTE_SCOPES["GET", router.prefix], again=True)
     return Envelope(message="Events listed", data=[EventOut.of(event) for event in found])
 
 

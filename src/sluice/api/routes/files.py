@@ -19,7 +19,7 @@ from sluice.api.parameters import (
 )
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
-from sluice.api.schemas.files import DownloadUrl, FileDeleted, FileItem, FileMetadata, FileRestored
+from sluice.api.schemas.files import DeletedFile, DownloadUrl, FileItem, FileMetadata, RestoredFile
 from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
 from sluice.errors import Invalid
@@ -158,17 +158,17 @@ async def get_file_metadata(file_id: str, principal: Caller, services: Services)
 
 
 @router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.FileHeld))
-async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileDeleted]:
+async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[DeletedFile]:
     """Delete a file: hidden at once, its object removed later."""
     await services.files.delete(by, file_id)
-    return Envelope(message="File deleted", data=FileDeleted(file_id=file_id))
+    return Envelope(message="File deleted", data=DeletedFile(file_id=file_id))
 
 
 @router.post("/{file_id}/restore", responses=responses(*SCOPED, errors.NotFound, errors.NoRoomToRestore))
-async def restore_file(file_id: str, by: ByCaller, services: Services) -> Envelope[FileRestored]:
+async def restore_file(file_id: str, by: ByCaller, services: Services) -> Envelope[RestoredFile]:
     """Restore a deleted file, until its object is purged. Its bytes count in the quota again."""
     await services.files.restore(by, file_id)
-    return Envelope(message="File restored", data=FileRestored(file_id=file_id))
+    return Envelope(message="File restored", data=RestoredFile(file_id=file_id))
 
 
 @router.put("/{file_id}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))

@@ -6,17 +6,18 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
-from sluice.api.parameters import REFUSES_UNKNOWN, ByCaller, Caller, PageParameters, Services
+from sluice.api.parameters import DIGITS, REFUSES_UNKNOWN, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
-from sluice.api.schemas.jobs import BulkDelete, JobCancelled, JobOut
+from sluice.api.schemas.jobs import ChosenFiles, ExportDownload, ExportRequest, JobCancelled, JobOut
+from sluice.files import FileFilter
 from sluice.jobs import JobKind, JobState
 
 router = APIRouter(prefix="/api/v1", tags=["Jobs"], route_class=GuardedRoute)
 
 
 @router.post("/files/bulk-delete", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
-async def bulk_delete_files(body: BulkDelete, by: ByCaller, services: Services) -> Envelope[JobOut]:
+async def bulk_delete_files(body: ChosenFiles, by: ByCaller, services: Services) -> Envelope[JobOut]:
     """Begin a job that deletes many files: by their ids, or those that meet a filter at this moment.
 
     Each file is deleted as `DELETE /api/v1/files/{file_id}` deletes it, with its event and its entry in the audit log.
@@ -27,6 +28,27 @@ async def bulk_delete_files(body: BulkDelete, by: ByCaller, services: Services) 
         assert body.filter is not None  # noqa: S101  (the schema requires one of the two)
         job = await services.jobs.delete_found(by, body.filter.to_filter(), body.max_files or 0)
     return Envelope(message="Job created", data=JobOut.of(job))
+
+
+@router.post("/files/bulk-restore", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
+async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services) -> Envelope[JobOut]:
+    """Begin a job that restores many deleted files: by their ids, or those that meet a filter.
+
+    Each file is restored as `POST /api/v1/files/{file_id}/restore` restores it, if its context has room for it.
+    """
+    if body.file_ids is not None:
+        job = await services.jobs.restore_ids(by, body.file_ids)
+    else:
+        assert body.filter is not None  # noqa: S101  (the schema requires one of the two)
+        job = await services.jobs.restore_found(by, body.filter.to_filter(), body.max_files or 0)
+    return Envelope(message="Job created", data=JobOut.of(job))
+
+
+@router.post("/files/export", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
+async def export_files(body: ExportRequest, by: ByCaller, services: Services) -> Envelope[JobOut]:
+    """Begin a job that writes the metadata of many files, to be downloaded for 24 hours after its end."""
+    wanted = FileFilter() if body.filter is None else body.filter.to_filter()
+    return Envelope(message="Job created", data=JobOut.of(await services.jobs.export(by, wanted, body.format)))
 
 
 @router.get("/jobs", responses=responses(*SCOPED, errors.Invalid), dependencies=[REFUSES_UNKNOWN])
@@ -48,6 +70,25 @@ async def list_jobs(
 async def get_job(job_id: str, principal: Caller, services: Services) -> Envelope[JobOut]:
     """Read one job: how far it is, or how it ended."""
     return Envelope(message="Job found", data=JobOut.of(await services.jobs.get(principal.tenant_id, job_id)))
+
+
+@router.get("/jobs/{job_id}/download", responses=responses(*SCOPED, errors.NotFound, errors.Invalid))
+async def get_export_url(
+    job_id: str,
+    by: ByCaller,
+    services: Services,
+    expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works."), DIGITS] = 300,
+) -> Envelope[ExportDownload]:
+    """Get a pre-signed URL that downloads what an export wrote, for a limited time. 404 until the job is done."""
+    link = await services.jobs.link(by, job_id, expires_in)
+    data = ExportDownload(
+        job_id=job_id,
+        download_url=link.url,
+        expires_in_seconds=link.expires_in_seconds,
+        format=link.export.format,
+        size_bytes=link.export.size_bytes,
+    )
+    return Envelope(message="Download URL generated", data=data)
 
 
 @router.post("/jobs/{job_id}/cancel", responses=responses(*SCOPED, errors.NotFound, errors.JobEnded))

@@ -1,14 +1,19 @@
-"""`/metrics`: the metrics of this process, for Prometheus. `MetricsReaders` decides who may read them."""
+"""`/metrics`: the metrics of this process and of its siblings, for Prometheus. `MetricsReaders` decides who may read them."""
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from fastapi import APIRouter, Request, Response
 
 from sluice.errors import NotFound
 from sluice.kit.health import EngineHealth
 from sluice.observe import metrics, scrape
+from sluice.observe.siblings import Siblings
+
+Healths: TypeAlias = Callable[[], Awaitable[Sequence[EngineHealth]]]
 
 router = APIRouter(include_in_schema=False)
 
@@ -31,10 +36,16 @@ class MetricsReaders:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDesk:
-    """What the endpoint needs: who may read, and the sources of metrics that are read on demand."""
+    """What the endpoint needs: who may read, the sources of metrics that are read on demand, and the other processes."""
 
     readers: MetricsReaders
     sources: Sequence[metrics.Source] = ()
+    siblings: Siblings | None = None
+
+    async def read(self, healths: Healths) -> Sequence[metrics.Metric]:
+        """Return the metrics of this process alone."""
+        found = await healths()
+        return list(metrics.collect(*self.sources, lambda: scrape.engine_families(found)))
 
 
 @router.get("/metrics")
@@ -43,6 +54,6 @@ async def read_metrics(request: Request) -> Response:
     desk: MetricsDesk = request.app.state.metrics
     if not desk.readers.admit(request.headers):
         raise NotFound
-    healths: Sequence[EngineHealth] = await request.app.state.healths()
-    body = metrics.page(*desk.sources, lambda: scrape.engine_families(healths))
-    return Response(body, media_type=metrics.CONTENT_TYPE)
+    read = partial(desk.read, request.app.state.healths)
+    found = await (read() if desk.siblings is None else desk.siblings.added_up(read))
+    return Response(metrics.page(found), media_type=metrics.CONTENT_TYPE)

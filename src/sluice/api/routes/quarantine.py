@@ -3,16 +3,21 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
 
 from sluice import errors
-from sluice.api.documented import BODY, SCOPED, responses
+from sluice.api.documented import BODY, SCOPED, headers_of, responses
 from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
+from sluice.api.routes.downloads import begun
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.quarantine import QuarantinedFile, RescanAsked, ReviewComment, Reviewed
+from sluice.kit.disposition import attachment
+from sluice.kit.protected_zip import ProtectedZip
 
 router = APIRouter(prefix="/api/v1/quarantine", tags=["Quarantine"], route_class=GuardedRoute)
 
+_PASSWORD: Final = b"infected"  # as everybody uses it who passes malware on: it keeps programs from opening the file
 _PARAMETERS: Final = frozenset({"after", "context", "limit"})
 _MESSAGES: Final = {
     "released": "File released",
@@ -38,6 +43,34 @@ async def list_quarantined_files(
         raise errors.Invalid(*(f"{name}: unknown parameter" for name in unknown))
     found = await services.quarantine.list_some(principal.tenant_id, context, after, limit)
     return Envelope(message="Quarantine listed", data=[QuarantinedFile.of(file) for file in found])
+
+
+@router.get(
+    "/{file_id}/download",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The archive.",
+            "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
+            "headers": headers_of("Content-Disposition"),
+        },
+        **responses(*SCOPED, errors.NotFound, errors.Invalid),
+    },
+)
+async def download_quarantined_file(file_id: str, by: ByCaller, services: Services) -> StreamingResponse:
+    """Download a file in quarantine, to look at it: always as a ZIP archive with the password `infected`."""
+    file, store = await services.files.open_quarantined(by, file_id)
+    try:
+        archive = ProtectedZip(file.original_filename, file.size_bytes, _PASSWORD)
+    except ValueError as fault:
+        raise errors.Invalid("file_id: files of 4 GiB and more cannot be downloaded from quarantine") from fault
+    chunks = await begun(store.read(file.object_key))
+    headers = {
+        "Content-Length": str(archive.size),
+        "Content-Disposition": attachment(f"{file_id}.zip"),
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    return StreamingResponse(archive.read(chunks), media_type="application/zip", headers=headers)
 
 
 @router.post("/{file_id}/release", responses=responses(*SCOPED, *BODY, *_CONFLICTS))

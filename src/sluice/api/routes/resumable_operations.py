@@ -12,6 +12,7 @@ from sluice.api.routes.upload import UPLOADED_SCHEMA
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.resumable import ResumableUploadOut
 from sluice.errors import SluiceError
+from sluice.uploads.upload import LARGEST_FILE_BYTES
 
 UPLOAD_SCHEMA: Final = "Envelope_ResumableUploadOut_"
 _BODY: Final = (errors.BodyStalled, errors.BodyTooLarge, errors.UnsupportedBody, errors.Invalid, errors.StorageFull)
@@ -124,5 +125,5 @@ def _operation(
         "description": inspect.cleandoc(endpoint.__doc__ or ""),
         "operationId": endpoint.__name__,
         "parameters": list(parameters),
-        "responses": {status: success} | error_operations(possible),
+        "responses": {status: success} | error_operations(possible, most_bytes=LARGEST_FILE_BYTES),
     }

@@ -210,7 +210,7 @@ async def _receive_and_finish(
     try:
         boundary = _require_form(request)
         caller = upload.snapshot.principal
-        async with slots.hold(caller.tenant_id):
+        async with slots.hold(caller.tenant_id, token_id=caller.actor_id if caller.permit else None):
             if caller.permit is not None:
                 await upload.name_context(caller.permit.context_key)  # the form may name the same
             file = await _receive(request, boundary, upload)
@@ -376,7 +376,7 @@ def _operation(
             "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
         }
     }
-    described |= error_operations(possible)
+    described |= error_operations(possible, most_bytes=LARGEST_BODY_BYTES)
     return {
         "tags": ["Files"],
         "summary": summary,

@@ -77,7 +77,7 @@ async def send_form(request: Request, token: str, services: Services) -> Respons
         state = found.status_at(services.upload_tokens.now())
         if state != "active":
             return _redirect(found, [], state) or _page(request, state)
-        keep_place(request, found.tenant_id)
+        keep_place(request, found.tenant_id, is_guest=True)
         results, problem = await _receive(request, token, found)
         if not results and problem is None:
             problem = "none_chosen"
@@ -255,7 +255,7 @@ async def _upload_one(request: Request, text: str, filename: str, content: Async
 async def _send_file(services: ApiServices, upload: Upload, filename: str, content: AsyncIterator[bytes]) -> Stored:
     caller, slots = upload.snapshot.principal, services.uploads.slots
     try:
-        async with slots.hold(caller.tenant_id):
+        async with slots.hold(caller.tenant_id, token_id=caller.actor_id if caller.permit else None):
             if caller.permit is not None:
                 await upload.name_context(caller.permit.context_key)
             await upload.start_file(filename)

@@ -77,7 +77,7 @@ class KeyOut(KeyItem):
     updated_at: datetime | None
 
 
-class KeyRevoked(ResponseBody):
+class RevokedKey(ResponseBody):
     """A key was revoked, for ever."""
 
     api_key_id: str

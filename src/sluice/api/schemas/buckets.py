@@ -28,6 +28,8 @@ def _base_path(text: str) -> str:
 def _bucket(text: str) -> str:
     if not _BUCKET.fullmatch(text):
         raise ValueError("expected letters, digits, dots, hyphens and underscores, with a letter or digit at both ends")
+    if text.startswith("xn--"):  # a label of a host name, and S3 makes the bucket one
+        raise ValueError("expected a name that does not begin with 'xn--'")
     return text
 
 

@@ -52,8 +52,15 @@ def _plain_lines(text: str) -> str:
     return text
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected more than spaces")
+    return text
+
+
 PLAIN: Final = AfterValidator(_plain)
 PLAIN_LINES: Final = AfterValidator(_plain_lines)
+NOT_BLANK: Final = AfterValidator(_not_blank)
 Metadata = dict[str, Any]
 
 

@@ -92,14 +92,14 @@ class DownloadUrl(ResponseBody):
     content_type: str
 
 
-class FileDeleted(ResponseBody):
+class DeletedFile(ResponseBody):
     """A file was deleted."""
 
     file_id: str
     deleted: Literal[True] = True
 
 
-class FileRestored(ResponseBody):
+class RestoredFile(ResponseBody):
     """A deleted file is stored again."""
 
     file_id: str
@@ -130,8 +130,8 @@ UPLOAD_BODY: Final[dict[str, Any]] = {
                         },
                         "metadata": {
                             "type": "string",
-                            "description": "A JSON object of at most 4,096 bytes.",
-                            "examples": ['{"claim": "2026-0042"}'],
+                            # Without an example: the form of `/docs` would fill it in, and it would be stored.
+                            "description": 'A JSON object of at most 4,096 bytes, such as `{"claim": "2026-0042"}`.',
                         },
                     },
                 },

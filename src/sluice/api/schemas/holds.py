@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from sluice.api.schemas.envelope import PLAIN_LINES, RequestBody, ResponseBody
+from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, RequestBody, ResponseBody
 
 
 class SetHold(RequestBody):
@@ -17,6 +17,7 @@ class SetHold(RequestBody):
         str,
         Field(min_length=1, max_length=1000, description="Why; the audit log and the metadata show it."),
         PLAIN_LINES,
+        NOT_BLANK,
     ]
 
 

@@ -7,8 +7,9 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, model_va
 
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody
 from sluice.files import FileFilter
+from sluice.files.lifecycle import Refusal
 from sluice.files.record import FileStatus
-from sluice.jobs import Job, JobKind, JobState
+from sluice.jobs import ExportFormat, Job, JobKind, JobState
 
 _MOST_IDS: Final = 1000
 _MOST_FILES: Final = 1_000_000
@@ -64,8 +65,8 @@ class FileQuery(RequestBody):
         )
 
 
-class BulkDelete(RequestBody):
-    """Files to be deleted: by their ids, or by a filter with the most that may be."""
+class ChosenFiles(RequestBody):
+    """Files to be deleted or restored: by their ids, or by a filter with the most that may be."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -86,7 +87,7 @@ class BulkDelete(RequestBody):
     max_files: (
         Annotated[
             int,
-            Field(ge=1, le=_MOST_FILES, description="With a filter: the job ends when it has deleted so many."),
+            Field(ge=1, le=_MOST_FILES, description="With a filter: the job ends when it has changed so many."),
         ]
         | None
     ) = None
@@ -102,6 +103,42 @@ class BulkDelete(RequestBody):
         return self
 
 
+class ExportRequest(RequestBody):
+    """Whose metadata are exported, and how."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"filter": {"context": "claims"}, "format": "csv"}]})
+
+    filter: FileQuery | None = Field(default=None, description="Without it, all files.")
+    format: ExportFormat = Field(default="ndjson", description="`ndjson`: a JSON object on each line; or `csv`.")
+
+
+class RefusedFile(ResponseBody):
+    """A file that a job left as it was."""
+
+    file_id: str
+    reason: Refusal = Field(
+        description="`not_found`: unknown, of another tenant, gone; `not_deleted`; `storage_quota_exceeded`; `held`."
+    )
+
+
+class ExportOut(ResponseBody):
+    """What an export wrote."""
+
+    format: ExportFormat
+    size_bytes: int
+    expires_at: datetime = Field(description="From then on it cannot be downloaded.")
+
+
+class ExportDownload(ResponseBody):
+    """A link that downloads what an export wrote."""
+
+    job_id: str
+    download_url: str
+    expires_in_seconds: int
+    format: ExportFormat
+    size_bytes: int
+
+
 class JobOut(ResponseBody):
     """A job: work on many files that goes on after the answer."""
 
@@ -111,8 +148,10 @@ class JobOut(ResponseBody):
         description="`waiting` for a worker, `running`; `done`, `failed` and `cancelled` are for good."
     )
     total: int | None = Field(description="How many files it is about; null: so many that nobody has counted.")
-    done: int = Field(description="Files that were changed so far.")
-    skipped: int = Field(description="Files that could not be changed: unknown, held, or deleted in the meantime.")
+    done: int = Field(description="Files that were changed, or exported, so far.")
+    skipped: int = Field(description="Files that were left as they were.")
+    refused: list[RefusedFile] = Field(description="The first 100 of these.")
+    export: ExportOut | None = Field(description="What was written, once an export is done and until it expires.")
     error: str | None = Field(description="Why it failed, null otherwise.")
     params: dict[str, Any] = Field(description="What was asked for.")
     created_by: str = Field(description="API key ID or user ID.")
@@ -127,6 +166,8 @@ class JobOut(ResponseBody):
         return cls(
             **{name: getattr(job, name) for name in names},
             status=job.state,
+            refused=[RefusedFile(file_id=file_id, reason=reason) for file_id, reason in job.refused],
+            export=None if job.export is None else ExportOut.model_validate(job.export),
             params=dict(job.params),
             created_by=job.actor_id,
         )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from sluice.api.schemas.envelope import PLAIN_LINES, RequestBody, ResponseBody
+from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, RequestBody, ResponseBody
 from sluice.files import Quarantined
 from sluice.files.lifecycle import ReviewOutcome
 
@@ -16,7 +16,7 @@ class ReviewComment(RequestBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "False alarm, confirmed with the vendor"}]})
 
     comment: Annotated[
-        str, Field(min_length=1, max_length=1000, description="Why; the audit log shows it."), PLAIN_LINES
+        str, Field(min_length=1, max_length=1000, description="Why; the audit log shows it."), PLAIN_LINES, NOT_BLANK
     ]
 
 

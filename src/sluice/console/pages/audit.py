@@ -12,8 +12,22 @@ from sluice.kit.paging import SliceRequest
 
 _BATCH: Final = 500
 _MOST_EXPORTED: Final = 100_000
-_COLUMNS: Final = ("created_at", "actor_id", "actor_name", "via", "action", "target", "outcome", "error", "request_id")
-_MORE_ACTIONS: Final = ("console.link_created", "console.signed_in", "console.signed_out", "file.released")
+_COLUMNS: Final = (
+    "created_at",
+    "actor_id",
+    "actor_name",
+    "via",
+    "action",
+    "target",
+    "outcome",
+    "error",
+    "reason",
+    "request_id",
+)
+_MORE_ACTIONS: Final = (
+    *("console.link_created", "console.signed_in", "console.signed_out"),
+    *("file.release_asked", "file.refusal_asked", "file.expired", "file.purged"),
+)
 ACTIONS: Final = sorted({audited.action for audited in AUDITED_ROUTES.values()} | set(_MORE_ACTIONS))
 
 

@@ -21,6 +21,7 @@ from sluice.contexts import Context
 from sluice.contexts.policies import ACTIVE_CONTENT_BY_DEFAULT
 from sluice.decisions import DecisionFilter
 from sluice.errors import NotFound, SluiceError, Unauthenticated
+from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.kit.read_through_cache import Cached
@@ -30,6 +31,7 @@ _DAYS: Final = 14
 _REPLAYED: Final = timedelta(days=7)
 _CHANGES_READ: Final = 200
 _CHANGES_SHOWN: Final = 8
+_CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context.created")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +190,28 @@ async def try_file(visit: Visit) -> Response:
 
 async def _changes(visit: Visit, context: Context) -> Sequence[AuditEntry]:
     found: list[AuditEntry] = []
-    for action in ("context.changed", "context.created"):
+    for action in _CHANGES:
         entries = await visit.services.audit.list_slice(visit.tenant_id, None, action, SliceRequest(_CHANGES_READ))
         found += [entry for entry in entries.items if entry.target == context.context_key and entry.outcome == "done"]
-    return found[:_CHANGES_SHOWN]
+    return sorted(found, key=lambda entry: entry.event_id, reverse=True)[:_CHANGES_SHOWN]
 
 
 async def _context(visit: Visit) -> Context:
     return await visit.services.contexts.get(visit.tenant_id, visit.request.path_params["context_key"])
+
+
+async def hold(visit: Visit) -> Response:
+    """Put a legal hold on all files of a context."""
+    context = await _context(visit)
+    await visit.services.files.hold_context(visit.by("context.held"), context.context_key, visit.why("reason"))
+    return redirect(f"/console/contexts/{context.context_key}?notice=held")
+
+
+async def unhold(visit: Visit) -> Response:
+    """End the hold on a context."""
+    context = await _context(visit)
+    await visit.services.files.unhold_context(visit.by("context.unheld"), context.context_key)
+    return redirect(f"/console/contexts/{context.context_key}?notice=unheld")
 
 
 async def show_new(visit: Visit) -> Response:
@@ -227,7 +243,11 @@ async def change(visit: Visit) -> Response:
     try:
         body = UpdateContext.model_validate(_body(visit) | {"status": visit.sent("status")})
         if visit.sent("intent") == "replay":
-            return await _editor(visit, context, visit.form, replay=await _replay(visit, context, body))
+            replay, retention = await _replay(visit, context, body), await _due(visit, context, body)
+            return await _editor(visit, context, visit.form, replay=replay, retention=retention)
+        retention = await _due(visit, context, body)
+        if retention is not None and retention.now and visit.sent("sure") != _rule_words(body):
+            return await _editor(visit, context, visit.form, retention=retention, asks=_rule_words(body))
         await visit.services.contexts.change(visit.by("context.changed"), context.context_key, body.changes())
     except ValidationError as fault:
         return await _editor(visit, context, visit.form, errors=describe(_located(fault)))
@@ -247,6 +267,32 @@ async def _replay(visit: Visit, context: Context, body: UpdateContext) -> Replay
     return ReplayOut.of(replay, now - _REPLAYED, truncated=truncated)
 
 
+async def _due(visit: Visit, context: Context, body: UpdateContext) -> RetentionPreview | None:
+    """Return how many files a new retention would delete; None if it is no new one, or keeps files for ever."""
+    is_same = (body.retention_days, body.retention_starts) == (context.retention_days, context.retention_starts)
+    if body.retention_days is None or (is_same and visit.sent("intent") != "replay"):
+        return None
+    now = utc_now()
+    rule = RetentionRule(
+        context.tenant_id,
+        context.context_id,
+        context.context_key,
+        context.rules_version,
+        body.retention_days,
+        body.retention_starts,
+        retention_after=None,
+        retention_due_at=now,
+        held_at=context.held_at,
+        present=now,
+    )
+    return await visit.services.files.preview_retention(rule)
+
+
+def _rule_words(body: UpdateContext) -> str:
+    """Return the retention that the user was asked about: another one is asked about again."""
+    return f"{body.retention_days} {body.retention_starts}"
+
+
 async def _editor(
     visit: Visit,
     context: Context | None,
@@ -254,6 +300,8 @@ async def _editor(
     *,
     errors: Sequence[str] = (),
     replay: ReplayOut | None = None,
+    retention: RetentionPreview | None = None,
+    asks: str = "",
 ) -> Response:
     return visit.page(
         "contexts/edit.html",
@@ -262,6 +310,8 @@ async def _editor(
         form=form,
         errors=errors,
         replay=replay,
+        retention=retention,
+        asks=asks,
         buckets=await visit.services.buckets.list_all(visit.tenant_id),
         groups=POLICY_GROUPS,
         checks=_CHECKS,
@@ -290,6 +340,8 @@ def _form_of(context: Context | None) -> dict[str, str]:
         "storage_quota_mb": "" if context.storage_quota_mb is None else str(context.storage_quota_mb),
         "rate_max_uploads": "" if rate is None else str(rate.max_uploads),
         "rate_window_seconds": "" if rate is None else str(rate.window_seconds),
+        "retention_days": "" if context.retention_days is None else str(context.retention_days),
+        "retention_starts": context.retention_starts,
         "status": context.status,
     }
     for name, switch, _label, _hint in _CHECKS:
@@ -314,6 +366,8 @@ def _body(visit: Visit) -> dict[str, Any]:
         "storage_path_template": visit.sent("storage_path_template") or None,
         "storage_config_id": visit.sent("storage_config_id") or None,
         "storage_quota_mb": _number(visit.sent("storage_quota_mb")),
+        "retention_days": _number(visit.sent("retention_days")),
+        "retention_starts": visit.sent("retention_starts") or "stored",
         "upload_rate_limit": None,
         "check_modes": {},
         "policies": {},

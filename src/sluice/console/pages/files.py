@@ -1,18 +1,19 @@
-"""Stored files: the list with its filters, one file with its report, download links, and deleting."""
+"""Files: the list with its filters, one file with its report, download links, legal holds, deleting and restoring."""
 
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
-from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
 from sluice.access import Scope
 from sluice.api.schemas.reports import full_report
+from sluice.console.templating import query
 from sluice.console.visit import HEADERS, Visit, redirect
-from sluice.errors import FileHeld, Invalid, NotFound
+from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
 from sluice.files import FileFilter, FileRecord
 from sluice.kit.paging import PageRequest, SliceRequest
 
@@ -83,7 +84,12 @@ def csv_line(values: Sequence[object]) -> str:
 
 
 def _as_text(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+    if not isinstance(value, str):
+        return value
+    # Spreadsheets skip what shows nothing, and some take the wide forms of the signs for the signs.
+    first = next((each for each in value if unicodedata.category(each)[0] not in "CZ"), "")
+    is_formula = unicodedata.normalize("NFKC", first)[:1] in {"=", "+", "-", "@"} or value[:1] in {"\t", "\r"}
+    return f"'{value}" if is_formula else value
 
 
 def _filter(visit: Visit) -> FileFilter:
@@ -98,8 +104,20 @@ def _filter(visit: Visit) -> FileFilter:
 
 
 async def show(visit: Visit) -> Response:
-    """Show one file."""
-    return await _show(visit)
+    """Show one file; of a deleted one, how it is restored."""
+    try:
+        return await _show(visit)
+    except NotFound:
+        deleted = await visit.services.files.get_deleted(visit.tenant_id, visit.request.path_params["file_id"])
+        return visit.page("files/show_deleted.html", status=404, file=deleted)
+
+
+async def show_deleted(visit: Visit) -> Response:
+    """Show deleted files that can be restored, the newest uploads first."""
+    context_key = visit.asked("context")
+    found = await visit.services.files.list_deleted(visit.tenant_id, context_key, visit.slice_request())
+    contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
+    return visit.page("files/deleted.html", found=found, contexts=contexts.items)
 
 
 async def link(visit: Visit) -> Response:
@@ -115,6 +133,7 @@ async def _show(visit: Visit, download: object = None) -> Response:
     file = await visit.services.files.get(visit.tenant_id, visit.request.path_params["file_id"])
     quarantined = await visit.services.files.quarantine_of(visit.tenant_id, file.file_id)
     buckets = await visit.services.buckets.list_all(visit.tenant_id) if visit.allows(Scope.ADMIN) else ()
+    life = await visit.services.files.life_of(visit.tenant_id, file.file_id)
     report_id = await visit.services.files.report_id_of(visit.tenant_id, file.file_id)
     try:
         report = full_report(await visit.services.reports.get(visit.tenant_id, report_id), None)
@@ -124,6 +143,7 @@ async def _show(visit: Visit, download: object = None) -> Response:
         "files/show.html",
         file=file,
         quarantined=quarantined,
+        life=life,
         bucket=next((bucket for bucket in buckets if bucket.config_id == file.storage_config_id), None),
         report=report,
         download=download,
@@ -139,11 +159,46 @@ async def delete(visit: Visit) -> Response:
     if visit.sent("sure") != "yes":
         files: list[FileRecord] = [await visit.services.files.get(visit.tenant_id, file_id) for file_id in chosen]
         return visit.page("files/delete.html", files=files)
-    deleted = 0
+    deleted = []
     for file_id in chosen:
         try:
             await visit.services.files.delete(visit.by("file.deleted"), file_id)
-            deleted += 1
+            deleted.append(file_id)
         except (NotFound, FileHeld):  # somebody else was faster, or holds it
             continue
-    return redirect(f"/console/files?notice={quote(f'deleted-{deleted}')}")
+    kept = len(chosen) - len(deleted)
+    return redirect(f"/console/files{query([('notice', 'deleted'), ('kept', kept or None)], undo=' '.join(deleted))}")
+
+
+async def restore(visit: Visit) -> Response:
+    """Restore the chosen files: one, those of a list, or those that were just deleted."""
+    chosen = [value for name, value in visit.fields if name == "file_id"][:_MOST_DELETED]
+    if not chosen:
+        raise Invalid("file_id: choose the files to restore")
+    restored, full = 0, 0
+    for file_id in chosen:
+        try:
+            await visit.services.files.restore(visit.by("file.restored"), file_id)
+            restored += 1
+        except NotFound:  # its purge has begun
+            continue
+        except NoRoomToRestore:
+            full += 1
+    if len(chosen) == 1 and restored:
+        return redirect(f"/console/files/{chosen[0]}?notice=restored")
+    told = {"notice": "restored", "restored": restored, "full": full, "gone": len(chosen) - restored - full}
+    return redirect(f"/console/files/deleted{query(told)}")
+
+
+async def hold(visit: Visit) -> Response:
+    """Put a legal hold on a file, stored or deleted."""
+    file_id = visit.request.path_params["file_id"]
+    await visit.services.files.hold(visit.by("file.held"), file_id, visit.why("reason"))
+    return redirect(f"/console/files/{file_id}?notice=held")
+
+
+async def unhold(visit: Visit) -> Response:
+    """End the hold on a file."""
+    file_id = visit.request.path_params["file_id"]
+    await visit.services.files.unhold(visit.by("file.unheld"), file_id)
+    return redirect(f"/console/files/{file_id}?notice=unheld")

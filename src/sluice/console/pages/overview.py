@@ -8,10 +8,9 @@ from starlette.responses import Response
 
 from sluice.access import Scope
 from sluice.api_keys.api_key import ApiKey
-from sluice.console.visit import NAVIGATION, Visit, redirect
+from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
 from sluice.decisions import DecisionFilter
-from sluice.errors import ScopeMissing
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
 
@@ -42,10 +41,7 @@ class Quota:
 
 async def home(visit: Visit) -> Response:
     """Lead to the first page that the user may see."""
-    for entry in NAVIGATION:
-        if entry.scope is None or visit.allows(entry.scope):
-            return redirect(entry.path)
-    raise ScopeMissing(Scope.METADATA.value)
+    return redirect("/console/overview" if visit.allows(Scope.METADATA) else "/console/quarantine")
 
 
 async def show(visit: Visit) -> Response:

@@ -5,9 +5,8 @@ tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,45 +14,52 @@ from typing import Any, Final
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
-from sluice.files import lifecycle, search
+from sluice.files import FileFilter, lifecycle, search
 from sluice.files import repository as file_rows
 from sluice.jobs import Job, JobKind, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.clock import Clock
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
+from sluice.storage import ObjectStore
 from sluice.tenants import repository as tenant_rows
-from sluice.worker.job import error_boundary, repeat, run_until
+from sluice.worker.job import Step, error_boundary, repeat, run_until
+from sluice.worker.jobs import exports
+from sluice.worker.jobs.erasures import Erasing
 
 _LEASE: Final = timedelta(seconds=60)
-# While a step is open, uploads into its contexts wait for their quota.
-_FILES: Final = 25
-_COMPARED: Final = 500
+# Uploads into the contexts of a step wait for it: on PostgreSQL for its end, on SQLite for all of it.
+_FILES: Final = 100
+_FIRST_FILES: Final = 25  # of the first step: a job shows soon that it works, and a small one delays nobody
+_COMPARED: Final = 1000
 _MOST_FAILURES: Final = 10
 _ROWS: Final = 500
 _WAIT_FOR_PURGE: Final = timedelta(seconds=2)
+_MOST_SHOWN: Final = 100  # files that were left as they were, with the reason
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step did, and where the next begins, after `pause`; None: the job is done."""
-
-    done: int
-    skipped: int
-    position: str | None
-    pause: timedelta = timedelta(0)
+# Compares the next files of a tenant behind an id with a filter, as `search.walk` does.
+_Walk = Callable[[Connection, str, FileFilter, str, int], Awaitable[tuple[Sequence[str], str | None]]]
 
 
 class BulkJobs:
     """Does the jobs of all tenants, a step of each in turn."""
 
-    def __init__(self, database: Database, *, purge_after: timedelta, pause_seconds: float, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, store: ObjectStore, *, purge_after: timedelta, pause_seconds: float, clock: Clock
+    ) -> None:
+        """`store` is the platform's, into which exports are written."""
         self._database = database
+        self._store = store
         self._purge_after = purge_after
         self._pause_seconds = pause_seconds
         self._clock = clock
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
-            {"bulk_delete": self._delete_files, "tenant_delete": self._delete_tenant}
+            {
+                "bulk_delete": self._delete_files,
+                "bulk_restore": self._restore_files,
+                "erasure": Erasing(clock).step,
+                "tenant_delete": self._delete_tenant,
+            }
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -66,22 +72,33 @@ class BulkJobs:
         if job is None:
             return 0
         with error_boundary("bulk_jobs", job_id=job.job_id, tenant_id=job.tenant_id), suppress(_Overtaken):
+            if job.kind == "export":
+                await self._export_files(job)
+                return 1
             async with self._database.transaction(job.tenant_id) as connection:
                 step = await self._steps[job.kind](connection, job)
-                values: dict[str, Any] = {
-                    "done": job.done + step.done,
-                    "skipped": job.skipped + step.skipped,
-                    "failures": 0,
-                }
-                if step.position is None:
-                    values |= {"state": "done", "ended_at": self._clock()}
-                else:
-                    values["position"] = step.position
-                if not await repository.note(connection, job, values, None if step.position is None else step.pause):
-                    raise _Overtaken
-                failpoint("job.open")
+                refused = [*job.refused, *step.refused.items()][:_MOST_SHOWN]
+                await self._note(connection, job, step, {"refused": refused} if refused else None)
             failpoint("job.step")
         return 1
+
+    async def _note(self, connection: Connection, job: Job, step: Step, result: Mapping[str, Any] | None) -> None:
+        values: dict[str, Any] = {
+            "done": job.done + step.done,
+            "skipped": job.skipped + step.skipped,
+            "failures": 0,
+            "result": result,
+        }
+        if step.params is not None:
+            values["params"] = step.params
+        if step.position is None:
+            values |= {"state": "done", "ended_at": self._clock()}
+        else:
+            values["position"] = step.position
+        kept = exports.KEPT if job.kind == "export" else None
+        if not await repository.note(connection, job, values, kept if step.position is None else step.pause):
+            raise _Overtaken
+        failpoint("job.open")
 
     async def _claim(self) -> Job | None:
         async with self._database.transaction(ALL_TENANTS) as connection:
@@ -95,29 +112,38 @@ class BulkJobs:
                     "ended_at": self._clock(),
                     "error": "The worker failed on it repeatedly.",
                 }
-                await repository.note(connection, job, values, None)
+                sweep_after = repository.SWEEP_AFTER if job.kind == "export" else None
+                await repository.note(connection, job, values, sweep_after)
                 log.error("job_failed", job_id=job.job_id, tenant_id=job.tenant_id)
                 return None
         return job
 
     async def _delete_files(self, connection: Connection, job: Job) -> Step:
-        if "file_ids" in job.params:
-            begin = int(job.position or 0)
-            asked = job.params["file_ids"]
-            file_ids, end = asked[begin : begin + _FILES], begin + _FILES
-            position = str(end) if end < len(asked) else None
-        else:
-            left = job.params["max_files"] - job.done
-            wanted = filter_from_json(job.params["filter"])
-            found, position = await search.walk(connection, job.tenant_id, wanted, job.position, _COMPARED)
-            file_ids = found[: min(_FILES, left)]
-            if len(file_ids) == left:
-                position = None
-            elif len(file_ids) < len(found):
-                position = file_ids[-1]
+        file_ids, position = await _next_files(connection, job, search.walk)
         by = job.by("file.deleted")
-        done = await lifecycle.delete_all(connection, by, file_ids, self._clock(), self._purge_after)
-        return Step(done, len(file_ids) - done, position)
+        done, refused = await lifecycle.delete_all(connection, by, file_ids, self._clock(), self._purge_after)
+        return Step(done, len(refused), position, refused=refused)
+
+    async def _restore_files(self, connection: Connection, job: Job) -> Step:
+        file_ids, position = await _next_files(connection, job, search.walk_deleted)
+        done, refused = await lifecycle.restore_all(connection, job.by("file.restored"), file_ids, self._clock())
+        return Step(done, len(refused), position, refused=refused)
+
+    async def _export_files(self, job: Job) -> None:
+        part = await exports.write_part(self._database, self._store, job)
+        result: dict[str, Any] = {"parts": [*(job.result or {}).get("parts", ())]}
+        if part.key is not None:
+            result["parts"].append((part.key, part.size))
+        if part.position is None:
+            result["expires_at"] = (self._clock() + exports.KEPT).isoformat()
+        try:
+            async with self._database.transaction(job.tenant_id) as connection:
+                await self._note(connection, job, Step(part.files, 0, part.position), result)
+        except _Overtaken:
+            if part.key is not None:
+                await self._store.delete(part.key)
+            raise
+        failpoint("job.step")
 
     async def _delete_tenant(self, connection: Connection, job: Job) -> Step:
         """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has.
@@ -128,15 +154,33 @@ class BulkJobs:
         file_ids = await file_rows.find_free(connection, tenant_id, _FILES)
         if file_ids:
             by = job.by("file.deleted")
-            done = await lifecycle.delete_all(connection, by, file_ids, self._clock(), timedelta(0))
-            return Step(done, 0, "files")
+            done, refused = await lifecycle.delete_all(connection, by, file_ids, self._clock(), timedelta(0))
+            return Step(done, len(refused), "files", refused=refused)
         await file_rows.purge_at_once(connection, tenant_id)
         await tenant_rows.end_resumable_uploads(connection, tenant_id)
-        if await tenant_rows.has_objects(connection, tenant_id):
+        has_exports = await repository.expire_exports(connection, tenant_id)
+        if has_exports or await tenant_rows.has_objects(connection, tenant_id):
             return Step(0, 0, "objects", pause=_WAIT_FOR_PURGE)
         await tenant_rows.empty_keys(connection, tenant_id)
         deleted = await tenant_rows.delete_things(connection, tenant_id, _ROWS)
         return Step(0, 0, "rows" if deleted else None)
+
+
+async def _next_files(connection: Connection, job: Job, walk: _Walk) -> tuple[Sequence[str], str | None]:
+    """Return the files of the next step, and where the step behind it begins, None at the end."""
+    most = _FILES if job.position else _FIRST_FILES
+    if "file_ids" in job.params:
+        begin = int(job.position or 0)
+        asked = job.params["file_ids"]
+        end = begin + most
+        return asked[begin:end], str(end) if end < len(asked) else None
+    left = job.params["max_files"] - job.done
+    wanted = filter_from_json(job.params["filter"])
+    found, position = await walk(connection, job.tenant_id, wanted, job.position, _COMPARED)
+    file_ids = found[: min(most, left)]
+    if len(file_ids) == left:
+        return file_ids, None
+    return file_ids, file_ids[-1] if len(file_ids) < len(found) else position
 
 
 class _Overtaken(Exception):

@@ -8,6 +8,8 @@ from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import AnyRow
+from sluice.events import outbox
+from sluice.events.catalogue import UploadExpired
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import RESUMABLE_BYTES, RESUMABLE_EXPIRED, RESUMABLE_UPLOADS
@@ -94,19 +96,30 @@ async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
         left = await repository.end_lease(connection, tenant_id, upload_id)
         if left is not None:  # by a server that died while it judged
             await settle(connection, left)
-        if await repository.expire(connection, tenant_id, upload_id):
-            RESUMABLE_EXPIRED.inc()
-            log.info("resumable_upload_expired", upload_id=upload_id)
+        has_expired = await repository.expire(connection, tenant_id, upload_id)
         upload = await repository.find(connection, tenant_id, upload_id)
         if upload is None:
             return
+        if has_expired:
+            event = UploadExpired(
+                upload_id=upload_id,
+                context_key=upload.context_key,
+                original_filename=upload.filename,
+                size_bytes=upload.length,
+                received_bytes=upload.received,
+                uploaded_by=upload.actor_id,
+            )
+            await outbox.add(connection, tenant_id, event)
         if upload.state.waits:
             await repository.postpone(connection, tenant_id, upload_id, _AGAIN)  # its verdict is being taken
             return
         parts = await repository.list_parts(connection, tenant_id, upload_id)
+    if has_expired:
+        RESUMABLE_EXPIRED.inc()
+        log.info("resumable_upload_expired", upload_id=upload_id)
     keys = {part.object_key for part in parts}
     try:
-        keys.update(await list_objects(context.stores.platform, upload_id))
+        keys.update(await list_objects(context.stores.platform, FOLDER, upload_id))
         is_clean = not keys or await delete_objects(context.stores.platform, sorted(keys))
     except StoreError as fault:
         log.warning("parts_put_off", fault=str(fault))

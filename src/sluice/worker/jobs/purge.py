@@ -15,7 +15,8 @@ from sluice.observe.metrics import WORKER_PUT_OFF
 from sluice.storage import DeletesMany, ObjectStore, StoreError, StoreUnavailable
 from sluice.worker.job import JobContext, error_boundary
 
-_BATCH: Final = 100
+_BATCH: Final = 500
+_BATCHES: Final = 10  # of a round, which other jobs wait for
 _TRY_AGAIN: Final = timedelta(minutes=5)
 _DELETES_AT_ONCE: Final = 8
 
@@ -26,6 +27,16 @@ async def purge_objects(context: JobContext) -> int:
     Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; other
     buckets are purged.
     """
+    total = 0
+    for _ in range(_BATCHES):
+        due = await _purge_batch(context)
+        total += due
+        if due < _BATCH:
+            break
+    return total
+
+
+async def _purge_batch(context: JobContext) -> int:
     async with context.database.transaction(ALL_TENANTS) as connection:
         due, held = await lifecycle.begin_purges(connection, _TRY_AGAIN, _BATCH)
     if not due:

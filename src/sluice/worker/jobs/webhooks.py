@@ -24,6 +24,7 @@ from sluice.events.service import number_all
 from sluice.kit.cipher import CannotOpen, Sealer
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
+from sluice.observe.metrics import WEBHOOK_ATTEMPTS
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import Delivery, Endpoint, next_wait
 from sluice.webhooks.sending import Answer, WebhookSender
@@ -220,6 +221,8 @@ class _EndpointRun:
             self._answered = answered + self._answered
             raise
         self._failing_since = since
+        for row in rows:
+            WEBHOOK_ATTEMPTS.labels(row["state"]).inc()
         if reason is not None:
             log.warning("webhook_endpoint_disabled", endpoint_id=self._endpoint.endpoint_id, reason=reason)
             self._over.set()

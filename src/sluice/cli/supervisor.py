@@ -1,0 +1,216 @@
+"""The supervisor of several server processes: starts them, replaces those that die, drains all of them.
+
+It loads the code of a server and does nothing else with it: no event loop, no thread, no connection. So a process is
+forked in milliseconds, and a replacement serves within a second or two.
+"""
+
+import contextlib
+import gc
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sluice.cli.output import Exit
+from sluice.cli.processes import ServerProcess
+from sluice.kit.libc import die_with_parent
+from sluice.observe.log import log
+
+_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})
+_LOOK_SECONDS: Final = 0.05  # between two looks whether a process that starts is ready
+_IDLE_SECONDS: Final = 3600.0
+_STEADY_SECONDS: Final = 10.0  # a process that lived for so long did not die of its start
+_LONGEST_PAUSE: Final = 30.0
+_GRACE_SECONDS: Final = 15.0  # that a drain may take beyond its own limit
+_FROM_KERNEL: Final = 0x80  # si_code of the SIGHUP of a terminal that has gone
+
+
+@dataclass(slots=True)
+class _Place:
+    """One process of the server, and what has become of the one before it. `pid` is 0 while none runs."""
+
+    number: int
+    pid: int = 0
+    ready_fd: int = -1
+    is_ready: bool = False
+    started_at: float = 0.0
+    start_at: float = 0.0
+    quick_deaths: int = 0
+
+
+class Supervisor:
+    """The processes of one server that share the socket `listener`."""
+
+    def __init__(self, count: int, listener: socket.socket, drain_seconds: float, load: Callable[[], None]) -> None:
+        """`load` loads the code of a server; it is called in the supervisor while the first process starts."""
+        self._load = load
+        self._listener = listener
+        self._drain_seconds = drain_seconds
+        self._places = [_Place(number) for number in range(count)]
+        self._folder = Path(tempfile.mkdtemp(prefix="sluice-"))
+        self._has_served = False
+        self._deadline: float | None = None  # of the drain, None before it
+        self._to_renew: list[_Place] = []
+        self._renewed: _Place | None = None  # the place whose process is being replaced
+        self._exit_code = 0
+        self._mask: set[signal.Signals] = set()
+
+    def run(self) -> ServerProcess | int:
+        """Return twice: in each new process what it is, and in the supervisor the exit code, when all have ended."""
+        self._mask = set(map(signal.Signals, signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)))
+        process = self._start(self._places[0])
+        if process is not None:
+            return process
+        self._load()
+        gc.collect()
+        gc.freeze()  # what is loaded stays shared with the processes
+        while self._deadline is None or any(place.pid for place in self._places):
+            self._note_ready()
+            for place in self._places:
+                if self._may_start(place):
+                    process = self._start(place)
+                    if process is not None:
+                        return process
+            found = signal.sigtimedwait(_SIGNALS, self._pause())
+            if found is not None:
+                self._handle(found)
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                self._kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        return self._exit_code
+
+    def _may_start(self, place: _Place) -> bool:
+        if place.pid or self._deadline is not None or time.monotonic() < place.start_at:
+            return False
+        # The first one migrates, makes the key files, and shows alone what is wrong with the settings.
+        return self._has_served
+
+    def _start(self, place: _Place) -> ServerProcess | None:
+        """Fork a process. Return what it is in the new process, None in the supervisor."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        ready, announced = os.pipe()
+        os.set_blocking(ready, False)
+        pid = os.fork()
+        if pid:
+            os.close(announced)
+            place.pid, place.ready_fd, place.is_ready, place.started_at = pid, ready, False, time.monotonic()
+            return None
+        # A supervisor that is killed leaves nothing behind that holds the port.
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(Exit.FAILED)
+        for other in (ready, *(each.ready_fd for each in self._places if each.ready_fd >= 0)):
+            os.close(other)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor decides
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        return ServerProcess(place.number, len(self._places), self._folder, not self._has_served, announced)
+
+    def _note_ready(self) -> None:
+        for place in self._places:
+            if place.ready_fd < 0:
+                continue
+            with contextlib.suppress(BlockingIOError):
+                place.is_ready = bool(os.read(place.ready_fd, 1))
+                self._close_pipe(place)
+                self._has_served = self._has_served or place.is_ready
+                if place.is_ready and place is self._renewed:
+                    self._renew_next()
+
+    def _close_pipe(self, place: _Place) -> None:
+        if place.ready_fd >= 0:
+            os.close(place.ready_fd)
+            place.ready_fd = -1
+
+    def _pause(self) -> float:
+        if any(place.ready_fd >= 0 for place in self._places):
+            return _LOOK_SECONDS
+        until = [place.start_at for place in self._places if not place.pid and self._deadline is None]
+        if self._deadline is not None:
+            until.append(self._deadline)
+        return max(_LOOK_SECONDS, min([*(moment - time.monotonic() for moment in until), _IDLE_SECONDS]))
+
+    def _handle(self, found: signal.struct_siginfo) -> None:
+        if found.si_signo == signal.SIGCHLD:
+            self._reap()
+        elif found.si_signo == signal.SIGHUP and found.si_code != _FROM_KERNEL:
+            self._renew()
+        elif self._deadline is None:
+            self._drain()
+        elif found.si_signo == signal.SIGINT:
+            self._send(signal.SIGINT)  # the second Ctrl-C does not wait
+
+    def _drain(self) -> None:
+        """Let all processes finish their requests. The port is free as soon as they have closed it too."""
+        self._deadline = time.monotonic() + self._drain_seconds + _GRACE_SECONDS
+        self._listener.close()
+        log.info("processes_draining", processes=sum(bool(place.pid) for place in self._places))
+        for place in self._places:
+            if place.pid:
+                # One that only starts has no request that could end well.
+                is_starting = self._has_served and place.ready_fd >= 0
+                os.kill(place.pid, signal.SIGKILL if is_starting else signal.SIGTERM)
+
+    def _send(self, number: signal.Signals) -> None:
+        for place in self._places:
+            if place.pid:
+                os.kill(place.pid, number)
+
+    def _kill(self) -> None:
+        log.error("processes_killed", why="they did not end in time")
+        self._deadline = time.monotonic() + _GRACE_SECONDS
+        self._send(signal.SIGKILL)
+
+    def _renew(self) -> None:
+        """Replace the processes one after another; the others serve meanwhile."""
+        if self._deadline is None and self._has_served and self._renewed is None:
+            log.info("processes_renewing", processes=len(self._places))
+            self._to_renew = list(self._places)
+            self._renew_next()
+
+    def _renew_next(self) -> None:
+        self._renewed = next((place for place in self._to_renew if place.pid), None)
+        if self._renewed is not None:
+            del self._to_renew[: self._to_renew.index(self._renewed) + 1]
+            os.kill(self._renewed.pid, signal.SIGTERM)
+
+    def _reap(self) -> None:
+        for place in self._places:
+            if place.pid:
+                pid, status = os.waitpid(place.pid, os.WNOHANG)
+                if pid:
+                    self._bury(place, os.waitstatus_to_exitcode(status))
+
+    def _bury(self, place: _Place, code: int) -> None:
+        """Note the end of a process, and when its place is taken again."""
+        pid, place.pid = place.pid, 0
+        self._note_ready()
+        has_served = place.is_ready
+        self._close_pipe(place)
+        if self._deadline is not None:
+            if has_served and code not in {0, -signal.SIGTERM}:
+                self._exit_code = max(self._exit_code, code if code > 0 else Exit.FAILED)
+            return
+        if not self._has_served:
+            # It has said why.
+            self._exit_code = code if code > 0 else Exit.FAILED if code not in {0, -signal.SIGTERM} else 0
+            self._drain()
+            return
+        place.start_at = time.monotonic()
+        if place is self._renewed and code == 0:
+            return
+        lived = time.monotonic() - place.started_at
+        place.quick_deaths = place.quick_deaths + 1 if lived < _STEADY_SECONDS else 0
+        pause = min(_LONGEST_PAUSE, 2.0 ** (place.quick_deaths - 2)) if place.quick_deaths > 1 else 0.0
+        place.start_at += pause
+        why = f"signal {-code}" if code < 0 else f"exit code {code}"
+        log.error("process_died", process=place.number, process_id=pid, why=why, again_in_seconds=pause)

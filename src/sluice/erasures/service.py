@@ -1,0 +1,79 @@
+"""What may be done with erasures: ask for one, read how far it is, and get its signed receipt. The worker does them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sluice.audit import AuditAction
+from sluice.db.database import Database
+from sluice.erasures import repository
+from sluice.erasures.subject import ERASED, Subject
+from sluice.errors import ErasureUnderWay, NotFound
+from sluice.jobs import Job
+from sluice.jobs.service import Jobs
+from sluice.receipts.service import Receipts, timestamp
+
+FILES_OF_PAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReceipt:
+    """One page of the signed receipt of an erasure, which has `pages`."""
+
+    receipt: str
+    page: int
+    pages: int
+
+
+class Erasures:
+    """The erasures of all tenants, one tenant at a time."""
+
+    def __init__(self, database: Database, jobs: Jobs, receipts: Receipts) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._receipts = receipts
+
+    async def create(self, by: AuditAction, subject: Subject) -> Job:
+        """Create the job that erases a person. Raise `TooManyJobs`."""
+        return await self._jobs.create(by, "erasure", subject.to_json())
+
+    async def get(self, tenant_id: str, job_id: str) -> Job:
+        """Return the job of an erasure; raise `NotFound`."""
+        job = await self._jobs.get(tenant_id, job_id)
+        if job.kind != "erasure":
+            raise NotFound
+        return job
+
+    async def receipt(self, tenant_id: str, job_id: str, page: int) -> ErasureReceipt:
+        """Return a page of the signed list of what was erased and what a hold kept.
+
+        Raise `NotFound`, or `ErasureUnderWay` until the erasure is done.
+        """
+        job = await self.get(tenant_id, job_id)
+        if job.state != "done" or job.ended_at is None:
+            raise ErasureUnderWay
+        pages = max(1, -(-(job.done + job.skipped) // FILES_OF_PAGE))
+        if page > pages:
+            raise NotFound
+        async with self._database.reading(tenant_id) as connection:
+            offset = (page - 1) * FILES_OF_PAGE
+            listed = await repository.load_listed(connection, tenant_id, job_id, offset, FILES_OF_PAGE)
+        stated = {
+            "erasure_id": job_id,
+            "subject": dict(job.params["subject"]),
+            "requested_at": timestamp(job.created_at),
+            "completed_at": timestamp(job.ended_at),
+            "files_erased": job.done,
+            "files_held": job.skipped,
+            "blanked": dict(job.params["blanked"]),
+            "page": page,
+            "pages": pages,
+            "files": [_file(row) for row in listed],
+        }
+        return ErasureReceipt(self._receipts.sign("erasure", tenant_id, stated), page, pages)
+
+
+def _file(row: Sequence[Any]) -> dict[str, Any]:
+    file_id, sha256, size_bytes, outcome = row
+    outcome = ERASED if outcome == ERASED else "held"
+    return {"file_id": file_id, "sha256": sha256, "size_bytes": size_bytes, "outcome": outcome}

@@ -1,0 +1,145 @@
+"""Whose files and names are erased, and what of a row belongs to that person. Pure: the SQL is in `repository`."""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
+
+# What stands in place of a name. The trigger of the audit log lets an entry be changed to nothing else.
+ERASED: Final = "erased"
+_TOKEN: Final = "utk_"  # noqa: S105  (the beginning of a token's id)
+_MACHINES: Final = ("key_", _TOKEN)
+_SHORTEST_TERM: Final = 3  # a shorter value of metadata names nobody
+_PLAIN_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,10}")
+
+SubjectKind = Literal["uploaded_by", "end_user", "metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A person, as one of three: an uploader, the end user that upload tokens name, or what the metadata of files say.
+
+    `uploaded_by` may be the id of an API key or an upload token, too. `metadata` are names with their values as text,
+    all of which a file has.
+    """
+
+    uploaded_by: str | None = None
+    end_user: str | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+        """Return the subject that a job keeps."""
+        return cls(kept.get("uploaded_by"), kept.get("end_user"), tuple(kept.get("metadata", {}).items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the subject as a job keeps it."""
+        match self.kind:
+            case "metadata":
+                return {"metadata": dict(self.metadata)}
+            case kind:
+                return {kind: getattr(self, kind)}
+
+    @property
+    def kind(self) -> SubjectKind:
+        """Which of the three it is."""
+        if self.uploaded_by is not None:
+            return "uploaded_by"
+        return "end_user" if self.end_user is not None else "metadata"
+
+    def digest(self, salt: bytes) -> str:
+        """Return what the receipt has in place of the name: whoever knows the name can compute it, nobody else."""
+        stated = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hmac.digest(salt, stated.encode(), hashlib.sha256).hex()
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether it is an API key or an upload token, whose id is no name."""
+        return self.uploaded_by is not None and self.uploaded_by.startswith(_MACHINES)
+
+    def terms(self, names: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the texts that name the person: what was asked for, and names that were found with it."""
+        values = (value for _, value in self.metadata if len(value) >= _SHORTEST_TERM)
+        own = (self.uploaded_by, self.end_user, *values, *names)
+        return tuple(dict.fromkeys(term for term in own if term and not term.startswith(_MACHINES)))
+
+    def sent(self, actor_id: str | None, actor_name: str | None) -> bool:
+        """Return whether an upload of this actor is the person's. An upload token has its end user as its name."""
+        if self.uploaded_by is not None:
+            return actor_id == self.uploaded_by
+        return self.end_user is not None and (actor_id or "").startswith(_TOKEN) and actor_name == self.end_user
+
+    def is_in(self, metadata: object) -> bool:
+        """Return whether this metadata of a file or a token is the person's."""
+        if not self.metadata or not isinstance(metadata, Mapping):
+            return False
+        return all(name in metadata and _as_text(metadata[name]) == value for name, value in self.metadata)
+
+    def is_told_in(self, data: Mapping[str, Any]) -> bool:
+        """Return whether an event with these data tells of the person."""
+        if self.uploaded_by is not None and data.get("uploaded_by") == self.uploaded_by:
+            return True
+        if self.end_user is not None and data.get("end_user") == self.end_user:
+            return True
+        return self.is_in(data.get("metadata"))
+
+
+def mentions(text: str | None, terms: Collection[str]) -> bool:
+    """Return whether a text has one of the terms as words of its own, in upper or lower case."""
+    if not text:
+        return False
+    folded = text.casefold()
+    return any(_has_word(folded, term.casefold()) for term in terms)
+
+
+def _has_word(text: str, word: str) -> bool:
+    begin = text.find(word)
+    while begin >= 0:
+        end = begin + len(word)
+        if not (text[begin - 1 : begin].isalnum() or text[end : end + 1].isalnum()):
+            return True
+        begin = text.find(word, begin + 1)
+    return False
+
+
+def without_terms(value: Any, terms: Collection[str]) -> Any:
+    """Return a JSON value with each text that mentions a term blanked."""
+    if isinstance(value, Mapping):
+        return {name: without_terms(inner, terms) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_terms(inner, terms) for inner in value]
+    return ERASED if isinstance(value, str) and mentions(value, terms) else value
+
+
+def blank_event(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of an event without names."""
+    blank: dict[str, Any] = {"original_filename": ERASED, "uploaded_by": ERASED, "end_user": None, "metadata": {}}
+    return {name: blank.get(name, value) for name, value in data.items()}
+
+
+def blank_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a decision without texts that its sender chose: a replay still judges by the rest."""
+    kept = dict(facts) | {"filename": ERASED}
+    if not _PLAIN_EXTENSION.fullmatch(str(kept.get("extension", ""))):
+        kept["extension"] = ""
+    if kept.get("examined"):
+        examined = dict(kept["examined"]) | {"detail": ""}
+        if examined.get("report"):
+            report = dict(examined["report"]) | {"detail": "", "blank_detail": ""}
+            measures = report.get("measures") or {}
+            report["measures"] = {name: value for name, value in measures.items() if not isinstance(value, str)}
+            examined["report"] = report
+        kept["examined"] = examined
+    if kept.get("scanned"):
+        kept["scanned"] = dict(kept["scanned"]) | {"detail": "", "member": ""}
+    return kept
+
+
+def _as_text(value: object) -> str | None:
+    """Return a value as the search of files compares it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else None

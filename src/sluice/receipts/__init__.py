@@ -1,0 +1,1 @@
+"""Receipts: signed statements of what the service decided and did, which anybody can verify with its public keys."""

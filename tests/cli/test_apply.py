@@ -1,0 +1,120 @@
+"""`sluice apply`: contexts, webhooks and CORS of a tenant from one file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.responses import data
+from tests.cli.commands import Sluice, sluice_in
+from tests.service import ApiClient, Service
+
+RULES = """\
+contexts:
+  claims:
+    display_name: Claims
+    allowed_extensions: [PDF, png]
+    max_file_size_mb: 20
+    policies:
+      filename_pattern: {mode: enforce, pattern: "[a-z].*"}
+    retention_days: 30
+  archive:
+    display_name: Archive
+    status: inactive
+webhooks:
+  - url: http://127.0.0.1:9/hook
+    events: [file.stored, file.rejected]
+    contexts: [claims]
+cors:
+  allowed_origins: ["https://tools.example.com"]
+"""
+
+
+@pytest.fixture
+def client(sqlite_local: Service) -> ApiClient:
+    return sqlite_local.new_client()
+
+
+@pytest.fixture
+def sluice(client: ApiClient, tmp_path: Path) -> Sluice:
+    """The command with the URL of the service and an API key of an administrator."""
+    return sluice_in(tmp_path / "home", URL=client.service.url, API_KEY=client.create_key("admin").text)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    file = tmp_path / "rules.yaml"
+    file.write_text(RULES)
+    return file
+
+
+def test_a_file_is_applied_once_and_then_changes_nothing(sluice: Sluice, client: ApiClient, rules: Path) -> None:
+    first = sluice("apply", str(rules))
+    assert (first.code, first.err) == (0, "")
+    assert "+ context claims" in first.out
+    assert "whsec_" in first.out
+    assert first.out.splitlines()[-1] == "3 created, 2 changed."
+    claims = data(client.get("/contexts/claims"))
+    assert (claims["max_file_size_mb"], claims["retention_days"]) == (20, 30)
+    assert data(client.get("/contexts/archive"))["status"] == "inactive"
+    assert data(client.get("/cors")) == {"allowed_origins": ["https://tools.example.com"]}
+    second = sluice("apply", str(rules), "--dry-run", "--exit-code")
+    assert (second.code, second.out) == (0, "Nothing would change.\n")
+    assert sluice("apply", str(rules)).out == "Nothing to change.\n"
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(sluice: Sluice, client: ApiClient, rules: Path) -> None:
+    assert sluice("apply", str(rules)).code == 0
+    rules.write_text(RULES.replace("max_file_size_mb: 20", "max_file_size_mb: 30"))
+    shown = sluice("apply", str(rules), "--dry-run")
+    assert (shown.code, shown.out.splitlines()) == (
+        0,
+        ["~ context claims", "    max_file_size_mb: 20 -> 30", "1 resources would change."],
+    )
+    assert sluice("apply", str(rules), "--dry-run", "--exit-code").code == 1
+    assert data(client.get("/contexts/claims"))["max_file_size_mb"] == 20
+    assert sluice("apply", str(rules)).out.splitlines()[-1] == "1 changed."
+    assert data(client.get("/contexts/claims"))["max_file_size_mb"] == 30
+
+
+def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client: ApiClient, rules: Path) -> None:
+    other = client.create_context()
+    data(client.post("/webhook-endpoints", {"url": "http://127.0.0.1:9/other", "events": ["*"]}), 201)
+    assert sluice("apply", str(rules)).code == 0
+    assert data(client.get(f"/contexts/{other}"))["status"] == "active"
+    assert len(data(client.get("/webhook-endpoints"))) == 2
+    pruned = sluice("apply", str(rules), "--prune")
+    assert pruned.out.splitlines()[-1] == "1 changed, 1 removed."
+    assert data(client.get(f"/contexts/{other}"))["status"] == "inactive"
+    assert [one["url"] for one in data(client.get("/webhook-endpoints"))] == ["http://127.0.0.1:9/hook"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("max_file_size_mb: 20", "max_file_size_mb: many", ":5: contexts.claims.max_file_size_mb: expected an integer"),
+        ("retention_days: 30", "retention: 30", ":8: contexts.claims.retention: unknown field"),
+        ("mode: enforce", "mode: maybe", ":7: contexts.claims.policies.filename_pattern"),
+        ("status: inactive", "status: gone", ":11: contexts.archive.status: expected active or inactive, found 'gone'"),
+        ("[file.stored, file.rejected]", "[file.lost]", ":14: webhooks.0.events.0: expected a type of event"),
+        ("cors:", "origins:", ":16: origins: unknown section"),
+        ("    retention_days: 30\n", "    max_file_size_mb: 3\n", ":8: max_file_size_mb: given twice"),
+        ("contexts:\n", "contexts: [\n", "rules.yaml"),
+    ],
+)
+def test_a_problem_names_line_and_field_and_nothing_is_sent(
+    sluice: Sluice, rules: Path, *, old: str, new: str, problem: str
+) -> None:
+    assert old in RULES
+    rules.write_text(RULES.replace(old, new))
+    refused = sluice("apply", str(rules))
+    assert (refused.code, refused.out) == (2, "")
+    assert problem in refused.err
+
+
+def test_a_resource_that_is_refused_does_not_stop_the_others(sluice: Sluice, client: ApiClient, rules: Path) -> None:
+    rules.write_text(RULES.replace("retention_days: 30", "storage_config_id: bkt_unknown"))
+    result = sluice("apply", str(rules))
+    assert result.code == 1
+    assert "context claims:" in result.err
+    assert result.out.splitlines()[-1].endswith("1 refused.")
+    assert data(client.get("/contexts/archive"))["status"] == "inactive"

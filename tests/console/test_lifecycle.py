@@ -1,0 +1,217 @@
+"""The life of files in the console: restored, held, kept for a time, reviewed in quarantine."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sluice.access import operator
+from sluice.audit import AuditAction
+from sluice.db.database import Database
+from sluice.files.service import Quarantine
+from tests.api.responses import data
+from tests.api.responses import page as listed
+from tests.api.samples import TEXT, eicar
+from tests.api.test_lifecycle import grow_old
+from tests.console.test_pages import shown_fields
+from tests.console.users import User, signed_in
+from tests.service import ApiClient
+
+
+@pytest.fixture
+def admin(client: ApiClient) -> Iterator[User]:
+    with signed_in(client) as user:
+        yield user
+
+
+def actions(client: ApiClient) -> list[tuple[str, str | None]]:
+    """The entries of the audit log with their reasons, newest first."""
+    return [(entry["action"], entry.get("reason")) for entry in listed(client.get("/audit"))[0]]
+
+
+def test_deleted_file_is_shown_and_restored(client: ApiClient, admin: User) -> None:
+    file_id = client.store("note.txt", context=client.create_context())
+    assert admin.post("/files/delete", file_id=file_id, sure="yes").status_code == 303
+    assert "note.txt" in admin.get("/files/deleted").text
+    page = admin.get(f"/files/{file_id}").text
+    assert "until then it can be restored" in page
+    assert client.get(f"/files/{file_id}").status_code == 404
+    back = admin.post("/files/restore", file_id=file_id)
+    assert back.headers["location"] == f"/console/files/{file_id}?notice=restored"
+    assert "Restored, with everything it had" in admin.get(f"/files/{file_id}?notice=restored").text
+    assert client.get(f"/files/{file_id}").status_code == 200
+    assert "No deleted files" in admin.get("/files/deleted").text
+
+
+def test_deleting_can_be_undone(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    first, second = (client.store(f"{number}.txt", TEXT + number.encode(), context=context) for number in "12")
+    data(hold(client, second))
+    done = admin.http.post(
+        "/console/files/delete",
+        data={"file_id": [first, second], "sure": "yes"},
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )
+    page = admin.get(done.headers["location"].removeprefix("/console")).text
+    assert "1 of the chosen files is still there" in page
+    assert re.findall(r'type="hidden" name="file_id" value="(\w+)"', page) == [first]
+    assert admin.post("/files/restore", file_id=first).status_code == 303
+    assert client.get(f"/files/{first}").status_code == 200
+
+
+def hold(client: ApiClient, file_id: str) -> Any:
+    return client.request("PUT", f"/files/{file_id}/hold", json={"reason": "Case 7"})
+
+
+def test_file_that_has_no_room_stays_deleted(client: ApiClient, admin: User) -> None:
+    context = client.create_context(storage_quota_mb=1)
+    big = b"\x07\x1b" + bytes(range(256)) * 2_500
+    file_id = client.store("big.bin", big, context=context)
+    admin.post("/files/delete", file_id=file_id, sure="yes")
+    client.store("other.bin", big + b"x", context=context)
+    told = admin.post("/files/restore", file_id=file_id).headers["location"]
+    assert "For 1 there is no room in the quota" in admin.get(told.removeprefix("/console")).text
+
+
+def test_file_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> None:
+    file_id = client.store("note.txt", context=client.create_context())
+    assert admin.post(f"/files/{file_id}/hold", reason=" ").status_code == 422
+    assert admin.post(f"/files/{file_id}/hold", reason="Case <7>\nsecond line").status_code == 303
+    page = admin.get(f"/files/{file_id}").text
+    assert "Under a legal hold since" in page
+    assert "Case &lt;7&gt;\nsecond line" in page
+    assert client.delete(f"/files/{file_id}").status_code == 409
+    assert admin.post(f"/files/{file_id}/unhold").status_code == 303
+    assert "Under a legal hold since" not in admin.get(f"/files/{file_id}").text
+    assert client.delete(f"/files/{file_id}").status_code == 200
+    assert actions(client)[1:3] == [("file.unheld", None), ("file.held", "Case <7>\nsecond line")]
+
+
+def test_deleted_file_is_held(client: ApiClient, admin: User) -> None:
+    file_id = client.store("note.txt", context=client.create_context())
+    data(client.delete(f"/files/{file_id}"))
+    assert admin.post(f"/files/{file_id}/hold", reason="Case 7").status_code == 303
+    assert "so its object stays" in admin.get(f"/files/{file_id}").text
+    assert "held" in admin.get("/files/deleted").text
+
+
+def test_context_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    file_id = client.store("note.txt", context=context)
+    assert admin.post(f"/contexts/{context}/hold", reason="Case 7").status_code == 303
+    page = admin.get(f"/contexts/{context}").text
+    assert "All its files are under a legal hold" in page
+    assert "Held by <bdi>Ada" in page
+    assert "Under a legal hold on its context" in admin.get(f"/files/{file_id}").text
+    assert client.delete(f"/files/{file_id}").status_code == 409
+    assert admin.post(f"/contexts/{context}/unhold").status_code == 303
+    assert client.delete(f"/files/{file_id}").status_code == 200
+
+
+def test_retention_that_deletes_files_at_once_asks_first(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    grow_old(client, client.store("old.txt", TEXT + b"1", context=context), 40)
+    grow_old(client, client.store("younger.txt", TEXT + b"2", context=context), 20)
+    fields = shown_fields(admin.get(f"/contexts/{context}/edit").text) | {"retention_days": "30", "intent": "replay"}
+    tried = admin.post(f"/contexts/{context}/edit", **fields)
+    assert "1 file is older than that now, 1 more will be within 30 days" in tried.text
+    asked = admin.post(f"/contexts/{context}/edit", **fields | {"intent": "save"})
+    assert "Nothing is saved yet" in asked.text
+    assert "retention_days" not in data(client.get(f"/contexts/{context}"))
+    sure = shown_fields(asked.text) | {"intent": "save"}
+    again = admin.post(f"/contexts/{context}/edit", **sure | {"retention_days": "10"})
+    assert "2 files are older than that now" in again.text
+    assert admin.post(f"/contexts/{context}/edit", **sure).status_code == 303
+    assert data(client.get(f"/contexts/{context}"))["retention_days"] == 30
+    assert "30 days from the upload" in admin.get(f"/contexts/{context}").text
+
+
+def test_retention_survives_the_editor(client: ApiClient, admin: User) -> None:
+    context = client.create_context(retention_days=9, retention_starts="last_downloaded")
+    before = data(client.get(f"/contexts/{context}"))
+    fields = shown_fields(admin.get(f"/contexts/{context}/edit").text) | {"intent": "save"}
+    assert admin.post(f"/contexts/{context}/edit", **fields).status_code == 303
+    assert data(client.get(f"/contexts/{context}")) == before
+
+
+# --- Quarantine
+
+
+@pytest.fixture
+def doubtful(client: ApiClient) -> str:
+    """A file in quarantine."""
+    context = client.create_context(check_modes={"malware": "quarantine"})
+    return client.store("<b>tool.txt", eicar(), context=context)
+
+
+@pytest.fixture
+def reviewer(client: ApiClient) -> Iterator[User]:
+    """A user who may review and nothing else."""
+    with signed_in(client, "review") as user:
+        yield user
+
+
+def test_reviewer_sees_a_file_in_quarantine_as_numbers(doubtful: str, reviewer: User) -> None:
+    assert "1 of 1 files" in reviewer.get("/quarantine").text
+    page = reviewer.get(f"/quarantine/{doubtful}").text
+    assert "&lt;b&gt;tool.txt" in page
+    assert eicar()[:16].hex(" ") in page
+    assert f"/console/files/{doubtful}" not in page
+    assert "/console/contexts/" not in page
+    report = re.search(r"/console(/reports/rep_\w+)", page)
+    assert report is not None
+    assert "/console/contexts/" not in reviewer.get(report[1]).text
+
+
+def test_reviewer_refuses_a_file_with_a_comment(client: ApiClient, doubtful: str, reviewer: User, admin: User) -> None:
+    assert "Refuse this file?" in reviewer.post(f"/quarantine/{doubtful}/refuse").text
+    assert reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="x" * 1001).status_code == 422
+    done = reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="macros")
+    assert "Refused: the file is deleted" in reviewer.get(done.headers["location"].removeprefix("/console")).text
+    assert reviewer.get(f"/quarantine/{doubtful}").status_code == 404
+    assert "as its reviewer decided" in admin.get(f"/files/{doubtful}").text
+    admin.post("/files/restore", file_id=doubtful)
+    assert reviewer.get(f"/quarantine/{doubtful}").status_code == 200
+    assert ("file.refused", "macros") in actions(client)
+
+
+def test_reviewer_asks_for_another_scan(client: ApiClient, doubtful: str, reviewer: User) -> None:
+    done = reviewer.post(f"/quarantine/{doubtful}/rescan", sure="yes", comment="new signatures")
+    assert "stays here whatever is found" in reviewer.get(done.headers["location"].removeprefix("/console")).text
+    assert ("file.rescan_asked", "new signatures") in actions(client)
+
+
+def test_held_file_cannot_be_refused(client: ApiClient, doubtful: str, reviewer: User) -> None:
+    data(hold(client, doubtful))
+    refused = reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="macros")
+    assert refused.status_code == 409
+    assert "File is under legal hold" in refused.text
+
+
+def test_first_of_two_decisions_is_shown_to_the_second_person(client: ApiClient, doubtful: str, reviewer: User) -> None:
+    async def decide(database: Database) -> str:
+        quarantine = Quarantine(database, purge_after=timedelta(days=1), two_persons=True)
+        by = AuditAction(operator(client.tenant_id, "anna"), "file.released")
+        return await quarantine.review(by, doubtful, "release", "known sender")
+
+    assert client.service.on_database(decide) == "awaits_second"
+    assert "one person decided: release" in reviewer.get("/quarantine").text
+    assert "That was command|anna" in reviewer.get(f"/quarantine/{doubtful}").text
+
+
+def test_quarantine_is_filtered_and_paged(client: ApiClient, admin: User) -> None:
+    policies = {"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}}
+    context, other = (client.create_context(policies=policies) for _ in "12")
+    for number in range(52):
+        client.upload(f"bad-{number:02}.txt", TEXT + str(number).encode(), context=context)
+    first = admin.get(f"/quarantine?context={context}").text
+    assert "50 of 52 files" in first
+    assert "bad-00.txt" in first
+    newer = re.search(r'rel="next" href="([^"]+)"', first)
+    assert newer is not None
+    second = admin.get(newer[1].removeprefix("/console").replace("&amp;", "&")).text
+    assert "bad-51.txt" in second
+    assert "bad-00.txt" not in second
+    assert "No such file is in quarantine" in admin.get(f"/quarantine?context={other}").text

@@ -1,0 +1,77 @@
+"""Whose names an erasure blanks: pure rules on texts, metadata, events and facts."""
+
+import pytest
+
+from sluice.erasures.subject import Subject, blank_event, blank_facts, mentions, without_terms
+
+
+@pytest.mark.parametrize("text", ["Asked by Anna Schmidt, who left", "ANNA SCHMIDT", "Joanna Schmidt and Anna Schmidt"])
+def test_a_name_is_found_as_words_of_its_own(text: str) -> None:
+    assert mentions(text, ["Anna Schmidt"])
+
+
+@pytest.mark.parametrize("text", ["Joanna Schmidt", "Anna Schmidtke", "", None])
+def test_a_name_is_not_found_within_other_words(text: str | None) -> None:
+    assert not mentions(text, ["Anna Schmidt"])
+
+
+def test_an_uploader_is_known_by_its_id_and_an_end_user_by_its_tokens() -> None:
+    assert Subject(uploaded_by="sluice|anna").sent("sluice|anna", "whoever")
+    assert not Subject(uploaded_by="sluice|anna").sent("sluice|bert", "sluice|anna")
+    assert Subject(end_user="user-42").sent("utk_1", "user-42")
+    # a key that is called like the person is another sender
+    assert not Subject(end_user="user-42").sent("key_1", "user-42")
+    assert not Subject(metadata=(("claimant", "Anna"),)).sent(None, None)
+
+
+def test_metadata_are_compared_as_the_search_compares_them() -> None:
+    subject = Subject(metadata=(("claim", "7"), ("open", "true")))
+    assert subject.is_in({"claim": 7, "open": True, "more": None})
+    assert not subject.is_in({"claim": 7})
+    assert not subject.is_in({"claim": 7.0, "open": True})
+    assert not subject.is_in(["claim"])
+    assert not Subject(end_user="a").is_in({})
+
+
+def test_ids_of_keys_and_short_values_are_no_names() -> None:
+    assert Subject(uploaded_by="key_1").terms() == ()
+    assert Subject(metadata=(("a", "7"), ("b", "Anna"))).terms(["Anna S."]) == ("Anna", "Anna S.")
+
+
+def test_texts_that_name_the_person_are_blanked_at_any_depth() -> None:
+    params = {"filter": {"uploaded_by": "sluice|anna", "context_key": "claims"}, "ids": ["a", "of sluice|anna"], "n": 7}
+    assert without_terms(params, ["sluice|anna"]) == {
+        "filter": {"uploaded_by": "erased", "context_key": "claims"},
+        "ids": ["a", "erased"],
+        "n": 7,
+    }
+
+
+def test_an_event_keeps_what_names_nobody() -> None:
+    data = {"object": "file", "file_id": "f", "original_filename": "a.txt", "end_user": "u", "metadata": {"a": 1}}
+    blank: dict[str, object] = {
+        "object": "file",
+        "file_id": "f",
+        "original_filename": "erased",
+        "end_user": None,
+        "metadata": {},
+    }
+    assert blank_event(data) == blank
+
+
+def test_facts_keep_measured_numbers_and_lose_texts() -> None:
+    facts = {
+        "filename": "anna.pdf",
+        "extension": "anna schmidt",
+        "size_bytes": 7,
+        "examined": {"detail": "anna", "ms": 1.5, "report": {"detail": "a", "measures": {"pages": 2, "title": "Anna"}}},
+        "scanned": {"outcome": "clean", "detail": "anna", "member": "anna.exe"},
+    }
+    assert blank_facts(facts) == {
+        "filename": "erased",
+        "extension": "",
+        "size_bytes": 7,
+        "examined": {"detail": "", "ms": 1.5, "report": {"detail": "", "blank_detail": "", "measures": {"pages": 2}}},
+        "scanned": {"outcome": "clean", "detail": "", "member": ""},
+    }
+    assert blank_facts({"filename": "a.pdf", "extension": "pdf"}) == {"filename": "erased", "extension": "pdf"}
