@@ -76,12 +76,12 @@ def serve(
 
 def _supervised(settings: "Settings", count: int, listener: "socket.socket") -> ServerProcess | int:
     """Return in each process what it is, and in the supervisor its exit code."""
-    from sluice.cli.supervisor import Supervisor
+    from sluice.cli.supervisor import ProcessSupervisor
     from sluice.observe.log import log
 
     if settings.limiter == "memory":
         log.info("limiter_database", why="SLUICE_LIMITER=memory is exact within one process only", processes=count)
-    return Supervisor(count, listener, settings.drain_seconds, _load_server).run()
+    return ProcessSupervisor(count, listener, settings.drain_seconds, _load_server).run()
 
 
 def _load_server() -> None:

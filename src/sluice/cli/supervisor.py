@@ -45,7 +45,7 @@ class _Place:
     quick_deaths: int = 0
 
 
-class Supervisor:
+class ProcessSupervisor:
     """The processes of one server that share the socket `listener`."""
 
     def __init__(self, count: int, listener: socket.socket, drain_seconds: float, load: Callable[[], None]) -> None:

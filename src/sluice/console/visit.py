@@ -43,7 +43,7 @@ class NavigationEntry:
     path: str
     scopes: tuple[Scope, ...]  # one of them is enough
 
-    def is_seen_by(self, principal: Principal) -> bool:
+    def is_visible_to(self, principal: Principal) -> bool:
         """Return whether a user may see the page."""
         return any(principal.allows(scope) for scope in self.scopes)
 
@@ -110,7 +110,7 @@ class Visit:
         """Return a page of the console."""
         shown = {
             "visit": self,
-            "navigation": [entry for entry in NAVIGATION if entry.is_seen_by(self.principal)],
+            "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
             "path": self.request.url.path,
             "asked": dict(self.request.query_params),
             "notice": None,

@@ -1,4 +1,4 @@
-"""All queries of erasures: the rows of a tenant in portions, what is blanked of them, and the list of what was erased."""
+"""All queries of erasures: a tenant's rows in portions, what is blanked of them, and the list of what was erased."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.erasures import repository
-from sluice.erasures.subject import ERASED, Subject
+from sluice.erasures.subject import ERASED, ErasureSubject
 from sluice.errors import ErasureUnderWay, NotFound
 from sluice.jobs import Job
 from sluice.jobs.service import Jobs
@@ -33,7 +33,7 @@ class Erasures:
         self._jobs = jobs
         self._receipts = receipts
 
-    async def create(self, by: AuditAction, subject: Subject) -> Job:
+    async def create(self, by: AuditAction, subject: ErasureSubject) -> Job:
         """Create the job that erases a person. Raise `TooManyJobs`."""
         return await self._jobs.create(by, "erasure", subject.to_json())
 

@@ -30,7 +30,7 @@ from sluice.db import counts
 from sluice.db.schema import IS_STORED, contexts, files, plan_usage, tenants, upload_tokens
 from sluice.db.sql import AnyRow, load_page, load_slice, now, now_plus, rows_of
 from sluice.files.record import (
-    DeletedFile,
+    DeletedFileRow,
     DueFiles,
     FileFilter,
     FileRecord,
@@ -44,7 +44,7 @@ from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _SHOWN = [files.c[name] for name in FileRecord.__slots__]
-_DELETED = [files.c[name] for name in DeletedFile.__slots__]
+_DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
 _QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
 # What events tell of a file.
 _TOLD = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
@@ -57,7 +57,7 @@ _BLANK: dict[str, Any] = {
 }
 _WAIT_FOR_PURGE = ("gone", "deleted", "purging")
 _IS_DUE_TO_PURGE = and_(files.c.state.in_(_WAIT_FOR_PURGE), files.c.due_at <= now())
-# As a literal: with a parameter in its place, no planner would know that the index of deleted files holds every such row.
+# A literal: with a parameter in its place, no planner would know that the index of deleted files holds every such row.
 _IS_DELETED: ColumnElement[bool] = files.c.state == literal_column("'deleted'", String)
 _LEASE_IS_OVER = and_(files.c.state == "pending", files.c.lease_until <= now())
 
@@ -186,20 +186,21 @@ async def find_life(connection: AsyncConnection, tenant_id: str, file_id: str) -
 
 async def list_deleted(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, request: SliceRequest
-) -> Slice[DeletedFile]:
+) -> Slice[DeletedFileRow]:
     """Return some deleted files that are not purged yet, of one context or of all, the newest uploads first."""
     conditions: list[ColumnElement[bool]] = [_IS_DELETED]
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
     found = await load_slice(connection, tenant_id, _DELETED, conditions, request)
-    return Slice(tuple(DeletedFile(**row._mapping) for row in found.items), found.has_newer, found.has_older)  # noqa: SLF001  (as below)
+    rows = tuple(DeletedFileRow(**row._mapping) for row in found.items)  # noqa: SLF001  (as below)
+    return Slice(rows, found.has_newer, found.has_older)
 
 
-async def find_deleted(connection: AsyncConnection, tenant_id: str, file_id: str) -> DeletedFile | None:
+async def find_deleted(connection: AsyncConnection, tenant_id: str, file_id: str) -> DeletedFileRow | None:
     """Return a deleted file that is not purged yet, or None."""
     query = select(*_DELETED).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, _IS_DELETED)
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else DeletedFile(**row._mapping)  # noqa: SLF001  (as below)
+    return None if row is None else DeletedFileRow(**row._mapping)  # noqa: SLF001  (as below)
 
 
 async def count_download(connection: AsyncConnection, tenant_id: str, file_id: str, at: datetime) -> FileRecord | None:
@@ -497,7 +498,7 @@ async def erase_filenames(
 async def forget_names(
     connection: AsyncConnection, tenant_id: str, file_ids: Collection[str], states: Collection[str]
 ) -> None:
-    """Blank the names and metadata of those of the files that are in one of `states`, whose objects are being purged."""
+    """Blank the names and metadata of those files that are in one of `states`, whose objects are being purged."""
     waiting = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(states))
     await connection.execute(update(files).where(*waiting).values(_BLANK))
 

@@ -21,7 +21,7 @@ from sluice.files import lifecycle, repository
 from sluice.files import search as file_search
 from sluice.files.links import LinkSigner
 from sluice.files.record import (
-    DeletedFile,
+    DeletedFileRow,
     FileFilter,
     FileOrder,
     FileRecord,
@@ -222,14 +222,16 @@ class Files:
             failpoint("restore.open")
         failpoint("restore.done")
 
-    async def list_deleted(self, tenant_id: str, context_key: str | None, request: SliceRequest) -> Slice[DeletedFile]:
+    async def list_deleted(
+        self, tenant_id: str, context_key: str | None, request: SliceRequest
+    ) -> Slice[DeletedFileRow]:
         """Return some deleted files that can be restored, of one context or of all, the newest uploads first."""
         if not is_plain(f"{context_key}{request.before}{request.after}"):
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_deleted(connection, tenant_id, context_key, request)
 
-    async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFile:
+    async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFileRow:
         """Return a deleted file that can be restored. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
             file = await repository.find_deleted(connection, tenant_id, file_id)

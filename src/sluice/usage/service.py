@@ -11,7 +11,7 @@ from sluice.usage.record import Grouping, Limit, PlanUse, UsageRow
 MOST_DAYS: Final = 366
 
 
-class Usage:
+class UsageReader:
     """The usage of all tenants, one tenant at a time. `most` are the limits that are the same for every tenant."""
 
     def __init__(self, database: Database, *, free_uploads_per_month: int, most_endpoints: int, most_jobs: int) -> None:

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS
-from sluice.erasures.subject import Subject
+from sluice.erasures.subject import ErasureSubject
 from sluice.jobs import Job, JobState
 
 _Text = Annotated[str, Field(min_length=1, max_length=255), PLAIN]
@@ -36,9 +36,9 @@ class CreateErasure(RequestBody):
             raise ValueError("expected exactly one of uploaded_by, end_user and metadata")
         return self
 
-    def to_subject(self) -> Subject:
+    def to_subject(self) -> ErasureSubject:
         """Return the person."""
-        return Subject(self.uploaded_by, self.end_user, tuple((self.metadata or {}).items()))
+        return ErasureSubject(self.uploaded_by, self.end_user, tuple((self.metadata or {}).items()))
 
 
 class ErasureOut(ResponseBody):

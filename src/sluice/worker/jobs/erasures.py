@@ -17,7 +17,7 @@ from typing import Any, Final
 from sluice.audit.repository import append, append_all
 from sluice.db.sql import AnyRow, Connection
 from sluice.erasures import repository
-from sluice.erasures.subject import ERASED, Subject, blank_event, blank_facts, mentions, without_terms
+from sluice.erasures.subject import ERASED, ErasureSubject, blank_event, blank_facts, mentions, without_terms
 from sluice.events import outbox
 from sluice.events.catalogue import ErasureCompleted
 from sluice.files import lifecycle
@@ -145,7 +145,7 @@ class _Erasure:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.tenant_id = job.tenant_id
-        self.subject = Subject.from_json(job.params)
+        self.subject = ErasureSubject.from_json(job.params)
         self._names = list(job.params.get("names", ()))
         self._blanked = Counter[str](job.params.get("blanked", {}))
 
@@ -175,7 +175,7 @@ class _Erasure:
             self._blanked[what] += number
 
 
-def _is_theirs(subject: Subject, row: AnyRow) -> bool:
+def _is_theirs(subject: ErasureSubject, row: AnyRow) -> bool:
     return subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
 
 
@@ -237,7 +237,7 @@ async def _events(connection: Connection, erasure: _Erasure, after: str) -> Step
         row.event_id: blank_event(row.data)
         for row in rows
         if row.data.get("file_id") in listed
-        or (erasure.is_old("evt", row.event_id) and erasure.subject.is_told_in(row.data))
+        or (erasure.is_old("evt", row.event_id) and erasure.subject.concerns(row.data))
     }
     if theirs:
         await repository.blank_events(connection, tenant_id, theirs)
