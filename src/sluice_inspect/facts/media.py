@@ -83,7 +83,7 @@ def _read_webp(head: bytes) -> tuple[int, int]:
 
 
 def measure_media(subject: Subject, sheet: FactSheet) -> None:
-    """Add duration, sound, moving pictures and codecs; nothing if FFmpeg is not installed or does not open the container."""
+    """Add duration, sound, moving pictures and codecs; nothing if FFmpeg is missing or does not open the container."""
     measures = subject.measures
     if not {"audio", "video", "seconds"} & set(measures):
         measures = describe(subject.source, _DEMUXERS[subject.format_name])

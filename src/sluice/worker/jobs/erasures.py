@@ -72,7 +72,9 @@ class Erasing:
         theirs: list[AnyRow] = []
         last = _last(rows, "file_id")
         for row in rows:
-            if not erasure.is_old("file", row.file_id) or not _is_theirs(erasure.subject, row):
+            subject = erasure.subject
+            is_theirs = subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
+            if not is_theirs or not erasure.is_old("file", row.file_id):
                 continue
             if row.state == FileState.PENDING and not theirs:  # it is stored in a moment, or never
                 return Step(0, 0, after, pause=_PAUSE)
@@ -173,10 +175,6 @@ class _Erasure:
         """Count rows whose names were blanked."""
         if number:
             self._blanked[what] += number
-
-
-def _is_theirs(subject: ErasureSubject, row: AnyRow) -> bool:
-    return subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
 
 
 async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> Step:
