@@ -88,7 +88,9 @@ class _Finder(XmlTarget):
         if not self._has_root:
             self._has_root = True
             if self._is_drawing:
-                self.size = _size_of(attributes)
+                sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
+                known = [int(side[1]) for side in sides if side is not None]
+                self.size = (known[0], known[1]) if len(known) == 2 and all(known) else None
         if _INCLUDE.fullmatch(tag):
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
@@ -104,12 +106,6 @@ def _runs(name: str, value: str) -> bool:
     if name in _HREFS or local in _VALUES:
         return _SCRIPT_ADDRESS.match(_BLANKS.sub("", value).lower()) is not None
     return False
-
-
-def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
-    sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
-    known = [int(side[1]) for side in sides if side is not None]
-    return (known[0], known[1]) if len(known) == 2 and all(known) else None
 
 
 def measure_page(subject: Subject, sheet: FactSheet) -> None:
