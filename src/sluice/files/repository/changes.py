@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, cast, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.contexts.context import BYTES_PER_MB
 from sluice.db.schema import contexts, files, plan_usage, upload_tokens
 from sluice.db.sql import AnyRow, now, now_plus, rows_of
 from sluice.files.repository.rows import TOLD, is_free, is_in_bucket, is_in_free_context, stored_row
 
+_BYTES_PER_MB = 1_048_576
 _ERASED = "erased"  # as in `erasures.subject`
 _BLANK: dict[str, Any] = {
     "uploaded_by": _ERASED,
@@ -85,7 +85,7 @@ async def restore(
 async def lock_room(connection: AsyncConnection, tenant_id: str, context_id: str) -> int:
     """Return how many bytes of a context's quota are free; until the commit nobody else takes or frees any."""
     columns = contexts.c
-    room = cast(columns.storage_quota_mb, BigInteger) * BYTES_PER_MB - columns.storage_used_bytes
+    room = cast(columns.storage_quota_mb, BigInteger) * _BYTES_PER_MB - columns.storage_used_bytes
     query = select(room).where(columns.tenant_id == tenant_id, columns.context_id == context_id)
     return max(0, (await connection.execute(query.with_for_update())).scalar_one_or_none() or 0)
 
@@ -93,7 +93,7 @@ async def lock_room(connection: AsyncConnection, tenant_id: str, context_id: str
 async def claim_quota(connection: AsyncConnection, tenant_id: str, context_id: str, size_bytes: int) -> bool:
     """Take bytes from a context's quota; return False if they do not fit."""
     columns = contexts.c
-    room = cast(columns.storage_quota_mb, BigInteger) * BYTES_PER_MB
+    room = cast(columns.storage_quota_mb, BigInteger) * _BYTES_PER_MB
     statement = (
         update(contexts)
         .where(
