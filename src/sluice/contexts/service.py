@@ -13,7 +13,7 @@ from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
-from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound
+from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, or_not_found
 from sluice.events import outbox
 from sluice.events.catalogue import ContextUpdated
 from sluice.kit.clock import Clock, utc_now
@@ -94,10 +94,7 @@ class Contexts:
         if not is_plain(context_key):
             raise NotFound
         async with self._database.reading(tenant_id) as connection:
-            context = await repository.find(connection, tenant_id, context_key)
-        if context is None:
-            raise NotFound
-        return context
+            return or_not_found(await repository.find(connection, tenant_id, context_key))
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
         """Return one page, newest first, of all contexts or those with `status`."""
