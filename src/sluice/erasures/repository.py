@@ -183,14 +183,6 @@ async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Coll
     )
 
 
-async def has_resumable(connection: Connection, tenant_id: str, upload_ids: Collection[str]) -> bool:
-    """Return whether one of the resumable uploads is still there."""
-    query = select(resumable_uploads.c.upload_id).where(
-        resumable_uploads.c.tenant_id == tenant_id, resumable_uploads.c.upload_id.in_(upload_ids)
-    )
-    return (await connection.execute(query.limit(1))).one_or_none() is not None
-
-
 async def end_sessions(connection: Connection, tenant_id: str, user_id: str) -> None:
     """Delete the person's sessions of the console, and links to it."""
     for table in (console_sessions, console_links):

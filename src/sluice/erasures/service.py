@@ -11,7 +11,8 @@ from sluice.erasures.subject import ERASED, ErasureSubject
 from sluice.errors import ErasureUnderWay, NotFound
 from sluice.jobs import Job
 from sluice.jobs.service import Jobs
-from sluice.receipts.service import Receipts, timestamp
+from sluice.kit.clock import iso_z
+from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
 
@@ -61,8 +62,8 @@ class Erasures:
         stated = {
             "erasure_id": job_id,
             "subject": dict(job.params["subject"]),
-            "requested_at": timestamp(job.created_at),
-            "completed_at": timestamp(job.ended_at),
+            "requested_at": iso_z(job.created_at),
+            "completed_at": iso_z(job.ended_at),
             "files_erased": job.done,
             "files_held": job.skipped,
             "blanked": dict(job.params["blanked"]),
