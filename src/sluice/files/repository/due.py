@@ -124,7 +124,7 @@ async def claim_retention(connection: AsyncConnection, lease: timedelta) -> Rete
         .values(retention_due_at=now_plus(lease))
         .returning(*(columns[name] for name in RetentionRule.__slots__ if name in columns), now().label("present"))
     )
-    return RetentionRule(**(await connection.execute(statement)).one()._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+    return RetentionRule(**(await connection.execute(statement)).one()._mapping)  # noqa: SLF001  (documented)
 
 
 def is_over(rule: RetentionRule) -> Sequence[ColumnElement[bool]]:

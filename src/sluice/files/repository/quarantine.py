@@ -116,7 +116,7 @@ async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file
     """Return since when a file is in quarantine, and why; None if it is not."""
     query = select(*_QUARANTINED).where(*stored_row(tenant_id, file_id), files.c.quarantined_at.is_not(None))
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+    return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (documented)
 
 
 async def list_quarantined(
@@ -132,7 +132,7 @@ async def list_quarantined(
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
     query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
-    return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (SQLAlchemy's documented name)
+    return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (documented)
 
 
 async def lock_quarantined(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
