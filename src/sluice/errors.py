@@ -6,7 +6,9 @@ Raised where the cause is known, rendered in `api.error_responses`. `docs/errors
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+_T = TypeVar("_T")
 
 
 class SluiceError(Exception):
@@ -484,6 +486,13 @@ class StorageFull(SluiceError):
     message = "Insufficient storage"
     errors = ("The storage is full; nothing was stored",)
     retry_after = 60.0
+
+
+def or_not_found(value: _T | None) -> _T:
+    """Return a value that was looked for; raise `NotFound` if there is none."""
+    if value is None:
+        raise NotFound
+    return value
 
 
 def catalogue() -> list[type[SluiceError]]:

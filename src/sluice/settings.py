@@ -34,7 +34,7 @@ FROM_FILES: Final = (
     "metrics_token",
 )
 # Variables that begin as settings do and are none: what commands read that talk to a service, `make audit`, tests, what
-# Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect now.
+# Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect.
 _OTHER_VARIABLES: Final = re.compile(
     "SLUICE_(URL|API_KEY|PROFILE|CONFIG|CONTEXT|WEBHOOK_SECRET|AUDIT_OSV_URL|IMPORT_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
     "|TEST_.*|MCP_.*"
@@ -267,8 +267,8 @@ class Settings(BaseSettings):
     console_oidc_client_id: str | None = Field(
         None,
         min_length=1,
-        description="Client of the console at that issuer: people sign in to the console there. Its redirect address is "
-        "`SLUICE_PUBLIC_URL` followed by `/console/oidc/callback`.",
+        description="Client of the console at that issuer: people sign in to the console there. Its redirect address "
+        "is `SLUICE_PUBLIC_URL` followed by `/console/oidc/callback`.",
     )
     console_oidc_client_secret: SecretStr | None = Field(
         None, description="Secret of that client. Without one it is a public client."
@@ -504,7 +504,7 @@ class Settings(BaseSettings):
 class _NamedFiles(PydanticBaseSettingsSource):
     """Settings whose values are in files that the environment names (`SLUICE_DATABASE_URL_FILE`)."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  (the library's)
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  (its name)
         """Return the content of the file, without white space around it. Raise `SecretFileRefused`."""
         path = os.environ.get(f"{_PREFIX}{field_name.upper()}_FILE")
         return None if path is None else read_secret_file(Path(path)).decode().strip(), field_name, False
@@ -517,7 +517,7 @@ class _NamedFiles(PydanticBaseSettingsSource):
 
 
 def unknown_variables(names: Iterable[str]) -> Mapping[str, str | None]:
-    """Return the variables of these that begin as settings do and are none, each with the setting that is most alike."""
+    """Return those variables that begin as settings do and are none, each with the setting that is most alike."""
     settings = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
     settings += [f"{_PREFIX}{name.upper()}_FILE" for name in FROM_FILES]
     return {

@@ -256,7 +256,11 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
         text = format_of("html" if is_page else "eml" if is_web_archive(source.head) else "")
         if text and _examine(source, text, limits).integrity is Outcome.OK:
             return _FileType(text, text.content_type)
-    return _unrecognised(source, named, extension)
+    # Without the signature that its name demands the content is another format, or its start is damaged.
+    content_type = "text/html" if is_web_page(source.head) else sniff.content_type_of(source)
+    if content_type in {UNKNOWN_TYPE, named.content_type}:
+        return _FileType(None, UNKNOWN_TYPE, damage=f"the file does not begin as {named.name.upper()} files do")
+    return _FileType(None, content_type, f"named .{extension}, but the content is {content_type}")
 
 
 def _find_xml(source: Source, limits: Limits) -> Format | None:
@@ -265,14 +269,6 @@ def _find_xml(source: Source, limits: Limits) -> Format | None:
     if xml is None or not begins_as_xml(source.head):
         return None
     return xml if _examine(source, xml, limits).integrity is not Outcome.CORRUPT else None
-
-
-def _unrecognised(source: Source, named: Format, extension: str) -> _FileType:
-    """Return the type of content without the signature that its name demands: another format, or a damaged start."""
-    content_type = "text/html" if is_web_page(source.head) else sniff.content_type_of(source)
-    if content_type in {UNKNOWN_TYPE, named.content_type}:
-        return _FileType(None, UNKNOWN_TYPE, damage=f"the file does not begin as {named.name.upper()} files do")
-    return _FileType(None, content_type, f"named .{extension}, but the content is {content_type}")
 
 
 def _find_binary_type(source: Source, file_type: _FileType, result: _FormatResult) -> _FileType | None:

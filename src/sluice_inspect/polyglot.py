@@ -68,7 +68,7 @@ def second_format(source: Source, first: str | None, measures: Mapping[str, Meas
         return _find_behind(source, first, measures)
     if first not in _NEVER_ARCHIVES:
         return None
-    is_listed = _Attachments(source) if first == "pdf" else _nothing_is_listed
+    is_listed = _Attachments(source) if first == "pdf" else (lambda _start, _end: False)
     if found := _find_at_start(source, first, is_listed):
         return found
     archives, active = ArchiveFinder(source), _active_finder(first)
@@ -101,10 +101,6 @@ def _windows(source: Source, start: int, end: int) -> Windows:
         window = source.read_at(start, min(_PIECE_BYTES + _OVERLAP_BYTES, end - start))
         yield start, window
         start += _PIECE_BYTES
-
-
-def _nothing_is_listed(_start: int, _end: int) -> bool:
-    return False
 
 
 class _Attachments:

@@ -164,7 +164,8 @@ def reportable_measures(measures: Mapping[str, Measure]) -> Mapping[str, Measure
         if isinstance(value, str):
             result[name] = printable(value)
         elif not (isinstance(value, float) and math.isnan(value)):
-            result[name] = value if _is_bounded(value) else max(-_NUMBER_MAX, min(value, _NUMBER_MAX))
+            # Integers compare exactly, whatever their size.
+            result[name] = value if -_NUMBER_MAX <= value <= _NUMBER_MAX else max(-_NUMBER_MAX, min(value, _NUMBER_MAX))
     return result
 
 
@@ -177,10 +178,6 @@ def reportable_facts(facts: Mapping[str, FactValue]) -> Mapping[str, FactValue]:
         else:
             result[name] = value if isinstance(value, bool) else max(0, min(value, _NUMBER_MAX))
     return result
-
-
-def _is_bounded(number: float) -> bool:
-    return -_NUMBER_MAX <= number <= _NUMBER_MAX  # False for NaN; integers compare exactly, whatever their size
 
 
 def _text(value: object) -> str:

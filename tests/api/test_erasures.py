@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
-from sluice.erasures.subject import Subject
+from sluice.erasures.subject import ErasureSubject
 from sluice.receipts.signing import verify_receipt
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
@@ -134,7 +134,7 @@ def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, set
         assert found["files_erased"] == len(found["files"]) == erasure["files_erased"] == len(stored) + 1
         assert {"reports", "events", "audit_entries", "resumable_uploads", "jobs"} <= set(found["blanked"])
         salt, digest = found["subject"]["salt"], found["subject"]["hmac_sha256"]
-        assert Subject(uploaded_by=uploader).digest(bytes.fromhex(salt)) == digest
+        assert ErasureSubject(uploaded_by=uploader).digest(bytes.fromhex(salt)) == digest
         # what the lists count is still what they hold
         audited = page(client.get("/audit", actor="erased"))
         assert audited[1]["total"] > 0

@@ -1,4 +1,4 @@
-"""Fixtures of the command tests: an empty folder and an initialized one."""
+"""Fixtures of the command tests: an empty folder, an initialized one, and a client of a service."""
 
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,19 @@ import pytest
 from sluice.db.database import Database
 from sluice.tenants.service import Tenants
 from tests.cli.commands import Sluice, sluice_in
+from tests.service import ApiClient, Service
 
 
 @pytest.fixture
 def sluice(tmp_path: Path) -> Sluice:
     """The command in a folder without any data."""
     return sluice_in(tmp_path / "empty")
+
+
+@pytest.fixture
+def client(sqlite_local: Service) -> ApiClient:
+    """A client of a new tenant of a running service."""
+    return sqlite_local.new_client()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.responses import data
 from tests.cli.commands import Sluice, sluice_in
-from tests.service import ApiClient, Service
+from tests.service import ApiClient
 
 RULES = """\
 contexts:
@@ -27,11 +27,6 @@ webhooks:
 cors:
   allowed_origins: ["https://tools.example.com"]
 """
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sluice.cli.dry_run import ask_service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
 from tests.cli.commands import Sluice, sluice_in
 from tests.servers import free_port
-from tests.service import ApiClient, Service
+from tests.service import ApiClient
 
 RULES = """
 allowed_extensions: [pdf, png, txt]
@@ -45,11 +45,6 @@ def rules(tmp_path: Path) -> Path:
     path = tmp_path / "rules.yaml"
     path.write_text(RULES)
     return path
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
 
 
 @pytest.fixture

@@ -10,12 +10,7 @@ from standardwebhooks import Webhook
 
 from tests.cli.commands import Sluice, sluice_in
 from tests.events.receiver import Receiver, running_receiver
-from tests.service import ApiClient, Service
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
+from tests.service import ApiClient
 
 
 @pytest.fixture

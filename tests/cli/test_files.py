@@ -7,12 +7,7 @@ import pytest
 from tests.api.responses import page
 from tests.cli.commands import Sluice, sluice_in
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Service
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
+from tests.service import ApiClient
 
 
 @pytest.fixture

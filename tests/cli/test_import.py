@@ -12,11 +12,6 @@ from tests.service import ApiClient, Service
 
 
 @pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
-
-
-@pytest.fixture
 def sluice(client: ApiClient, tmp_path: Path) -> Sluice:
     """The command with the URL of the service and an API key that uploads."""
     return sluice_in(tmp_path / "home", URL=client.service.url, API_KEY=client.create_key("upload", "metadata").text)

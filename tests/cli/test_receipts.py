@@ -8,14 +8,9 @@ import pytest
 
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice, sluice_in
-from tests.service import ApiClient, Service
+from tests.service import ApiClient
 
 PATH = "/.well-known/sluice-receipts.json"
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
 
 
 @pytest.fixture

@@ -9,12 +9,7 @@ from tests.api.responses import data
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice, sluice_in
 from tests.servers import free_port
-from tests.service import ApiClient, Service
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
+from tests.service import ApiClient
 
 
 @pytest.fixture

@@ -13,12 +13,7 @@ from tests.api.samples import TEXT, noise, picture
 from tests.cli.commands import Sluice, sluice_in
 from tests.servers import free_port
 from tests.servers.canned import answering
-from tests.service import ApiClient, Service
-
-
-@pytest.fixture
-def client(sqlite_local: Service) -> ApiClient:
-    return sqlite_local.new_client()
+from tests.service import ApiClient
 
 
 @pytest.fixture

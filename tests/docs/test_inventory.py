@@ -236,7 +236,7 @@ def test_page_lists_fields_that_must_agree() -> None:
     checked_together = [
         {field for field in _fields() if f"'{field}'" in ast.unparse(check.body[0])}
         for path, tree in TREES.items()
-        if path.startswith("sluice/api/schemas/")
+        if path.startswith(("sluice/api/schemas/", "sluice/api/routes/"))
         for check in ast.walk(tree)
         if isinstance(check, ast.FunctionDef)
         and any("model_validator" in ast.unparse(decorator) for decorator in check.decorator_list)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.erasures.subject import Subject, blank_event, blank_facts, mentions, without_terms
+from sluice.erasures.subject import ErasureSubject, blank_event, blank_facts, mentions, without_terms
 
 
 @pytest.mark.parametrize("text", ["Asked by Anna Schmidt, who left", "ANNA SCHMIDT", "Joanna Schmidt and Anna Schmidt"])
@@ -16,26 +16,26 @@ def test_a_name_is_not_found_within_other_words(text: str | None) -> None:
 
 
 def test_an_uploader_is_known_by_its_id_and_an_end_user_by_its_tokens() -> None:
-    assert Subject(uploaded_by="sluice|anna").sent("sluice|anna", "whoever")
-    assert not Subject(uploaded_by="sluice|anna").sent("sluice|bert", "sluice|anna")
-    assert Subject(end_user="user-42").sent("utk_1", "user-42")
+    assert ErasureSubject(uploaded_by="sluice|anna").sent("sluice|anna", "whoever")
+    assert not ErasureSubject(uploaded_by="sluice|anna").sent("sluice|bert", "sluice|anna")
+    assert ErasureSubject(end_user="user-42").sent("utk_1", "user-42")
     # a key that is called like the person is another sender
-    assert not Subject(end_user="user-42").sent("key_1", "user-42")
-    assert not Subject(metadata=(("claimant", "Anna"),)).sent(None, None)
+    assert not ErasureSubject(end_user="user-42").sent("key_1", "user-42")
+    assert not ErasureSubject(metadata=(("claimant", "Anna"),)).sent(None, None)
 
 
 def test_metadata_are_compared_as_the_search_compares_them() -> None:
-    subject = Subject(metadata=(("claim", "7"), ("open", "true")))
+    subject = ErasureSubject(metadata=(("claim", "7"), ("open", "true")))
     assert subject.is_in({"claim": 7, "open": True, "more": None})
     assert not subject.is_in({"claim": 7})
     assert not subject.is_in({"claim": 7.0, "open": True})
     assert not subject.is_in(["claim"])
-    assert not Subject(end_user="a").is_in({})
+    assert not ErasureSubject(end_user="a").is_in({})
 
 
 def test_ids_of_keys_and_short_values_are_no_names() -> None:
-    assert Subject(uploaded_by="key_1").terms() == ()
-    assert Subject(metadata=(("a", "7"), ("b", "Anna"))).terms(["Anna S."]) == ("Anna", "Anna S.")
+    assert ErasureSubject(uploaded_by="key_1").terms() == ()
+    assert ErasureSubject(metadata=(("a", "7"), ("b", "Anna"))).terms(["Anna S."]) == ("Anna", "Anna S.")
 
 
 def test_texts_that_name_the_person_are_blanked_at_any_depth() -> None:

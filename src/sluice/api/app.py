@@ -204,17 +204,13 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     document["paths"] = paths
     for path, operations in paths.items():
         for method, operation in operations.items():
-            _drop_foreign_422(operation)
+            # FastAPI documents a 422 of its own shape wherever there is a parameter, even one that can never fail.
+            content = operation["responses"].get("422", {}).get("content", {})
+            if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("/HTTPValidationError"):
+                del operation["responses"]["422"]
             is_open = path.startswith(("/health", "/.well-known")) or (method.upper(), path) in PUBLIC_ROUTES
             operation["security"] = [] if is_open else [{"credential": []}]
     for foreign in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(foreign, None)
     app.openapi_schema = document
     return document
-
-
-def _drop_foreign_422(operation: dict[str, Any]) -> None:
-    # FastAPI documents a 422 of its own shape wherever there is a parameter, also a plain string that can never fail.
-    schema = operation["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    if schema.get("$ref", "").endswith("/HTTPValidationError"):
-        del operation["responses"]["422"]

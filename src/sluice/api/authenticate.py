@@ -79,7 +79,8 @@ class Authenticator:
             if token is None:
                 authenticated = await self._verify(sent, since=since)
             elif takes_tokens is not None:
-                read_at, use = time.monotonic(), _use(again=again, continues=continues)
+                read_at = time.monotonic()
+                use: TokenUse = "continue" if continues else "again" if again else "begin"
                 repeats = "idempotency-key" in request.headers
                 principal = await self._upload_tokens.authenticate(token, takes_tokens, use, repeats=repeats)
                 authenticated = Cached(principal, read_at)
@@ -159,12 +160,6 @@ class Authenticator:
             tenant = await self._tenants.create(tenant_id, "free", tenant_id=tenant_id)
         if tenant.status != "active":
             raise Unauthenticated
-
-
-def _use(*, again: bool, continues: bool) -> TokenUse:
-    if continues:
-        return "continue"
-    return "again" if again else "begin"
 
 
 def _credential(header: str) -> tuple[str, bool]:

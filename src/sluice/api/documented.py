@@ -102,7 +102,9 @@ def _documented(possible: list[type[SluiceError]]) -> dict[str, Any]:
         "description": " / ".join(" ".join((error.__doc__ or "").split()) for error in possible),
         "headers": headers_of(*headers),
         "content": {
-            "application/json": {"examples": {error.code: {"value": _example(error)} for error in possible}},
+            "application/json": {
+                "examples": {error.code: {"value": _body(_EXAMPLES.get(error) or error())} for error in possible}
+            },
             # To a request whose Accept header names it
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
         },
@@ -117,10 +119,6 @@ def headers_of(*names: str) -> dict[str, Any]:
 def with_headers(documented: dict[int | str, dict[str, Any]], *names: str) -> dict[int | str, dict[str, Any]]:
     """Return the documentation with these headers of the success."""
     return {200: {"headers": headers_of(*names)}} | documented
-
-
-def _example(error: type[SluiceError]) -> dict[str, Any]:
-    return _body(_EXAMPLES.get(error) or error())
 
 
 def _body(example: SluiceError) -> dict[str, Any]:

@@ -72,7 +72,9 @@ class Guards:
             await render(ServiceUnavailable("database"), Request(scope))(scope, receive, send_guarded)
         except Exception:
             # The only place where an unexpected error is caught: the log gets all of it, the caller none.
-            log.exception("unexpected_error", method=scope["method"], path=_loggable(scope["path"]))
+            path: str = scope["path"]  # that of an upload page ends in a credential
+            shown = f"{_PAGES}…" if path.startswith(_PAGES) else path
+            log.exception("unexpected_error", method=scope["method"], path=shown)
             if status:
                 raise
             await render(SluiceError(), Request(scope))(scope, receive, send_guarded)
@@ -82,11 +84,6 @@ class Guards:
             route = getattr(scope.get("route"), "path_format", _UNKNOWN)
             count_request(method, route, status or _CLIENT_CLOSED, perf_counter() - began)
             span.end(route, status or _CLIENT_CLOSED)
-
-
-def _loggable(path: str) -> str:
-    """Return a path as it may be logged: that of an upload page ends in a credential."""
-    return f"{_PAGES}…" if path.startswith(_PAGES) else path
 
 
 def _cors(scope: Scope) -> Cors | None:

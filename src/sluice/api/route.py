@@ -173,18 +173,27 @@ class _JsonRequest(Request):
         return self._value
 
 
-async def _read_json(request: Request) -> Request:
+async def read_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the chunks of a body; raise `BodyTooLarge`, before a byte if its length is declared, or `Malformed`.
+
+    How fast the chunks must come is the business of `http1`.
+    """
+    received = 0
     declared = request.headers.get("content-length")
-    if declared is not None and int(declared) > JSON_BODY_BYTES:
-        raise BodyTooLarge(JSON_BODY_BYTES)
-    raw = b""
+    if declared is not None and int(declared) > most_bytes:
+        raise BodyTooLarge(most_bytes)
     try:
         async for chunk in request.stream():
-            raw += chunk
-            if len(raw) > JSON_BODY_BYTES:
-                raise BodyTooLarge(JSON_BODY_BYTES)
+            received += len(chunk)
+            if received > most_bytes:
+                raise BodyTooLarge(most_bytes)
+            yield chunk
     except ClientDisconnect as fault:
         raise Malformed(errors=["body: ended before its announced length"]) from fault
+
+
+async def _read_json(request: Request) -> Request:
+    raw = b"".join([chunk async for chunk in read_body(request, JSON_BODY_BYTES)])
     if not raw.strip():
         raise Invalid("body: expected a JSON object, found nothing")
     _require_json_type(request)

@@ -22,7 +22,7 @@ from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
 from sluice.uploads.reports import Reports
 from sluice.uploads.upload import Uploads
-from sluice.usage.service import Usage
+from sluice.usage.service import UsageReader
 from sluice.webhooks.service import Webhooks
 
 
@@ -50,7 +50,7 @@ class ApiServices:
     quarantine: Quarantine
     sessions: Sessions
     webhooks: Webhooks
-    usage: Usage
+    usage: UsageReader
     receipts: Receipts
     erasures: Erasures
     sign_in: SignInFlow | None

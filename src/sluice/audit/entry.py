@@ -34,6 +34,8 @@ class AuditAction:
         reason: str | None = None,
     ) -> "AuditEntry":
         """Return the entry about how it ended."""
+        if target is not None:  # a refused caller may name anything
+            target = target[:_MAX_TARGET] if is_plain(target) else "?"
         return AuditEntry(
             event_id=new_id("aud"),
             tenant_id=self.tenant_id,
@@ -41,7 +43,7 @@ class AuditAction:
             actor_name=self.principal.actor_name,
             via=self.principal.via,
             action=self.action,
-            target=None if target is None else _loggable(target),
+            target=target,
             outcome=outcome,
             error=error,
             request_id=self.request_id,
@@ -73,8 +75,3 @@ class AuditEntry:
     request_id: str | None
     created_at: datetime
     reason: str | None = None
-
-
-def _loggable(target: str) -> str:
-    # A refused caller may name anything as a target.
-    return target[:_MAX_TARGET] if is_plain(target) else "?"

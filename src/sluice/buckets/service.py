@@ -169,7 +169,10 @@ class Buckets:
                 await append(connection, by, config_id, self._clock())
         except Conflict as fault:
             # A context was bound, or the default moved here, since the check: the foreign keys refuse the delete.
-            raise BucketBound(await self._count_bound(tenant_id, config_id)) from fault
+            async with self._database.reading(tenant_id) as reading:
+                bucket = await _require(reading, tenant_id, config_id)
+                bound = await repository.count_contexts(reading, bucket)
+            raise BucketBound(bound) from fault
         return DeletedBucket(config_id, orphaned)
 
     async def for_file(self, tenant_id: str, storage_config_id: str | None) -> Bucket | None:
@@ -180,7 +183,8 @@ class Buckets:
         if storage_config_id is None:
             return None
         async with self._database.reading(tenant_id) as connection:
-            return await _resolve(connection, tenant_id, storage_config_id)
+            found = await repository.find(connection, tenant_id, storage_config_id)
+            return found or await repository.find_default(connection, tenant_id)
 
     async def _require_public(self, bucket: Bucket) -> None:
         if bucket.endpoint_url is not None:
@@ -224,10 +228,6 @@ class Buckets:
             raise Invalid(f"default_bucket: the bucket could not be used: {fault}") from fault
         finally:
             await store.aclose()
-
-    async def _count_bound(self, tenant_id: str, config_id: str) -> int:
-        async with self._database.reading(tenant_id) as connection:
-            return await repository.count_contexts(connection, await _require(connection, tenant_id, config_id))
 
 
 class Secrets:
@@ -286,8 +286,3 @@ async def _require(connection: Connection, tenant_id: str, config_id: str) -> Bu
     if bucket is None:
         raise NotFound
     return bucket
-
-
-async def _resolve(connection: Connection, tenant_id: str, config_id: str | None) -> Bucket | None:
-    bucket = None if config_id is None else await repository.find(connection, tenant_id, config_id)
-    return bucket or await repository.find_default(connection, tenant_id)

@@ -36,7 +36,7 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """One request that brings one resource to what the file says: `created`, `changed` or `removed`.
 
     `fields` are the changes as they are shown: name, value before, value after.
@@ -204,7 +204,7 @@ def _repeated(node: "Node") -> Iterator[tuple[str, int]]:
 # --- What differs
 
 
-def _plan(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[Change]:
+def _plan(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
     if "contexts" in wanted:
         yield from _plan_contexts(client, url, wanted["contexts"], prune=prune)
     if "webhooks" in wanted:
@@ -215,10 +215,10 @@ def _plan(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> I
         before = read_answer(client.get(_CORS), url)["data"]["allowed_origins"]
         after = ReplaceCors.model_validate_json(json_format.dumps(wanted["cors"])).allowed_origins
         if set(before) != set(after):
-            yield Change("cors", "changed", "PUT", _CORS, wanted["cors"], (("allowed_origins", before, after),))
+            yield PlannedChange("cors", "changed", "PUT", _CORS, wanted["cors"], (("allowed_origins", before, after),))
 
 
-def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[Change]:
+def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
     from sluice.api.schemas.contexts import CreateContext
 
     current = {one["context_key"]: one for one in _all(client, url, _CONTEXTS)}
@@ -226,10 +226,10 @@ def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: b
         what, path = f"context {key}", f"{_CONTEXTS}/{quote(key, safe='')}"
         if key not in current:
             rest = {name: value for name, value in fields.items() if name != "status"}
-            yield Change(what, "created", "POST", _CONTEXTS, {"context_key": key, **rest})
+            yield PlannedChange(what, "created", "POST", _CONTEXTS, {"context_key": key, **rest})
             if fields.get("status") == "inactive":
                 change = (("status", "active", "inactive"),)
-                yield Change(what, "changed", "PATCH", path, {"status": "inactive"}, change)
+                yield PlannedChange(what, "changed", "PATCH", path, {"status": "inactive"}, change)
             continue
         shown = read_answer(client.get(path), url)["data"]
         same = CreateContext.model_fields.keys() & shown.keys()
@@ -239,10 +239,12 @@ def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: b
     for key in sorted(current.keys() - wanted.keys()) if prune else ():
         if current[key]["status"] == "active":
             path, change = f"{_CONTEXTS}/{quote(key, safe='')}", (("status", "active", "inactive"),)
-            yield Change(f"context {key}", "changed", "PATCH", path, {"status": "inactive"}, change)
+            yield PlannedChange(f"context {key}", "changed", "PATCH", path, {"status": "inactive"}, change)
 
 
-def _plan_webhooks(client: "httpx.Client", url: str, wanted: Sequence[Fields], *, prune: bool) -> Iterator[Change]:
+def _plan_webhooks(
+    client: "httpx.Client", url: str, wanted: Sequence[Fields], *, prune: bool
+) -> Iterator[PlannedChange]:
     from sluice.api.schemas.webhooks import CreateEndpoint
 
     current: dict[str, Any] = {}
@@ -253,19 +255,19 @@ def _plan_webhooks(client: "httpx.Client", url: str, wanted: Sequence[Fields], *
     for fields in wanted:
         what, shown = f"webhook {fields['url']}", current.get(fields["url"])
         if shown is None:
-            yield Change(what, "created", "POST", _WEBHOOKS, fields)
+            yield PlannedChange(what, "created", "POST", _WEBHOOKS, fields)
             continue
         path = f"{_WEBHOOKS}/{quote(shown['endpoint_id'], safe='')}"
         before = _draft(CreateEndpoint, {name: shown[name] for name in CreateEndpoint.model_fields})
         yield from _difference(what, path, fields, shown=shown, before=before, after=_draft(CreateEndpoint, fields))
     for address in sorted(current.keys() - {fields["url"] for fields in wanted}) if prune else ():
         path = f"{_WEBHOOKS}/{quote(current[address]['endpoint_id'], safe='')}"
-        yield Change(f"webhook {address}", "removed", "DELETE", path, None)
+        yield PlannedChange(f"webhook {address}", "removed", "DELETE", path, None)
 
 
 def _difference(
     what: str, path: str, fields: Fields, *, shown: Fields, before: Fields, after: Fields
-) -> Iterator[Change]:
+) -> Iterator[PlannedChange]:
     """Yield the change of the fields that the file names and that differ, if there are any."""
     changed = tuple(
         (name, shown.get(name), value)
@@ -273,7 +275,7 @@ def _difference(
         if (shown["status"] != value if name == "status" else before[name] != after[name])
     )
     if changed:
-        yield Change(what, "changed", "PATCH", path, {name: value for name, _before, value in changed}, changed)
+        yield PlannedChange(what, "changed", "PATCH", path, {name: value for name, _before, value in changed}, changed)
 
 
 def _draft(model: "type[BaseModel]", fields: Fields) -> Fields:
@@ -297,7 +299,7 @@ def _all(client: "httpx.Client", url: str, path: str) -> Iterator[Fields]:
 # --- Showing and sending
 
 
-def _show(change: Change) -> None:
+def _show(change: PlannedChange) -> None:
     sign = {"created": "+", "changed": "~", "removed": "-"}[change.kind]
     fields = change.fields
     if change.kind == "created":
@@ -308,7 +310,7 @@ def _show(change: Change) -> None:
         output.line(f"    {name}: {old}{json_format.dumps(after)}")
 
 
-def _send(client: "httpx.Client", url: str, change: Change) -> str:
+def _send(client: "httpx.Client", url: str, change: PlannedChange) -> str:
     """Send a change; return what became of the resource."""
     try:
         answer = read_answer(client.request(change.method, change.path, json=change.body), url)

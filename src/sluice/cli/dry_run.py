@@ -5,7 +5,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -161,7 +161,9 @@ def read_rules(path: Path) -> "Rules":
     try:
         changes = RuleChanges.model_validate(_with_modes({} if fields is None else fields)).changes()
     except ValidationError as fault:
-        wrong = "; ".join(_named(problem["loc"], problem["msg"]) for problem in fault.errors())
+        wrong = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'rules'}: {problem['msg']}" for problem in fault.errors()
+        )
         raise CommandRefused(f"The rules in {path} are wrong. {wrong}.", Exit.USAGE) from fault
     draft = Draft(context_key=path.stem, display_name=path.stem, **changes)
     context = Context(
@@ -186,10 +188,6 @@ def _with_modes(fields: object) -> object:
         for name, policy in fields["policies"].items()
     }
     return fields | {"policies": policies}
-
-
-def _named(place: Sequence[int | str], problem: str) -> str:
-    return f"{'.'.join(map(str, place)) or 'rules'}: {problem}"
 
 
 def report_by_rules(facts: "Facts", rules: "Rules", source: Path) -> Mapping[str, Any]:
@@ -227,11 +225,9 @@ def report_by_rules(facts: "Facts", rules: "Rules", source: Path) -> Mapping[str
 
 def notes_on(rules: "Rules") -> str:
     """Return what was not checked here though the rules ask for it."""
-    return " ".join(_notes(rules))
-
-
-def _notes(rules: "Rules") -> Iterator[str]:
+    notes = []
     if rules.scan:
-        yield "Not scanned for malware: that needs a service (--context)."
+        notes.append("Not scanned for malware: that needs a service (--context).")
     if rules.policies.need_duplicates:
-        yield "Not compared with stored files: the policy duplicates needs a service (--context)."
+        notes.append("Not compared with stored files: the policy duplicates needs a service (--context).")
+    return " ".join(notes)

@@ -195,7 +195,12 @@ def bulk_delete(
     body = _chosen(wanted, file_id, max_files)
     with service_client(url, api_key) as client:
         if not yes:
-            chosen = f"{len(set(file_id or ()))}" if file_id else _count(client, url, wanted)
+            if file_id:
+                chosen = str(len(set(file_id)))
+            else:
+                response = client.get(_PATH, params=wanted.query | {"page_size": 1})
+                total = read_answer(response, url)["pagination"]["total"]
+                chosen = f"At least {total}" if "Warning" in response.headers else str(total)
             raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
         _begin(client, url, "bulk-delete", body, json=json)
 
@@ -255,12 +260,6 @@ def _begin(client: "httpx.Client", url: str, action: str, body: dict[str, Any], 
         output.as_json(job)
         return
     output.line(f"Began {job['job_id']}. How far it is: sluice jobs show {job['job_id']}")
-
-
-def _count(client: "httpx.Client", url: str, wanted: Wanted) -> str:
-    response = client.get(_PATH, params=wanted.query | {"page_size": 1})
-    total = read_answer(response, url)["pagination"]["total"]
-    return f"At least {total}" if "Warning" in response.headers else str(total)
 
 
 def _row(file: dict[str, Any]) -> tuple[str, ...]:

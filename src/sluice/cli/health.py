@@ -1,4 +1,4 @@
-"""`sluice health`: ask the server of these settings on this machine whether it is ready, for health checks of containers."""
+"""`sluice health`: ask the server of these settings on this machine whether it is ready; for containers."""
 
 # ruff: noqa: PLC0415  (a health check runs every few seconds and loads as little as it can)
 

@@ -18,8 +18,6 @@ from sluice.cli.options import Json, Tenant
 from sluice.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
-    from sluice.buckets.bucket import Bucket
-    from sluice.buckets.service import Buckets
     from sluice.settings import Settings
     from sluice.storage import ObjectStore
     from sluice.worker.jobs.store_audit import AuditFinding, Position, StoreAudit
@@ -275,7 +273,7 @@ async def _move_files(settings: "Settings", tenant_id: str, source: str, target:
         stores = open_stores(settings)
         try:
             buckets = make_buckets(settings, database, stores)
-            ends = [await _bucket(buckets, tenant_id, name) for name in (source, target)]
+            ends = [(None if name == _PLATFORM else await buckets.get(tenant_id, name)) for name in (source, target)]
             async for moved in ObjectMove(database, stores, settings.resolved_spool_dir, tenant_id).run(*ends):
                 counts[moved.outcome] += 1
                 if moved.outcome == "failed":
@@ -283,7 +281,3 @@ async def _move_files(settings: "Settings", tenant_id: str, source: str, target:
         finally:
             await stores.aclose()
     return counts
-
-
-async def _bucket(buckets: "Buckets", tenant_id: str, name: str) -> "Bucket | None":
-    return None if name == _PLATFORM else await buckets.get(tenant_id, name)

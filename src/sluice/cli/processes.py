@@ -34,7 +34,7 @@ class ServerProcess:
     ready_fd: int | None = None
 
     def announce(self) -> None:
-        """Tell the supervisor that this process answers requests."""
+        """Report to the supervisor that this process answers requests."""
         if self.ready_fd is not None:
             os.write(self.ready_fd, b"1")
             os.close(self.ready_fd)

@@ -76,12 +76,12 @@ def serve(
 
 def _supervised(settings: "Settings", count: int, listener: "socket.socket") -> ServerProcess | int:
     """Return in each process what it is, and in the supervisor its exit code."""
-    from sluice.cli.supervisor import Supervisor
+    from sluice.cli.supervisor import ProcessSupervisor
     from sluice.observe.log import log
 
     if settings.limiter == "memory":
         log.info("limiter_database", why="SLUICE_LIMITER=memory is exact within one process only", processes=count)
-    return Supervisor(count, listener, settings.drain_seconds, _load_server).run()
+    return ProcessSupervisor(count, listener, settings.drain_seconds, _load_server).run()
 
 
 def _load_server() -> None:
@@ -130,7 +130,9 @@ async def _serve(
 
 
 def _print_start(settings: "Settings", first: FirstKey | None, processes: int) -> None:
-    url = _local_url(settings)
+    # Nobody can connect to a wildcard address.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
+    url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
     welcome: Sequence[str] = ()
     if first is not None:
         welcome = _kept_key(first, settings.keys_dir) if _is_collected() else _welcome(first, url)
@@ -152,12 +154,6 @@ async def _first_key(settings: "Settings") -> FirstKey | None:
         return await make_first_key(database, settings.data_dir)
     finally:
         await database.aclose()
-
-
-def _local_url(settings: "Settings") -> str:
-    # Nobody can connect to a wildcard address.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _is_collected() -> bool:

@@ -1,4 +1,4 @@
-"""The socket that a server listens on. Loads nothing of the server: the supervisor of several processes opens it first."""
+"""The socket that a server listens on. Loads nothing of the server: the supervisor opens it before."""
 
 import contextlib
 import socket

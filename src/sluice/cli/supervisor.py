@@ -45,7 +45,7 @@ class _Place:
     quick_deaths: int = 0
 
 
-class Supervisor:
+class ProcessSupervisor:
     """The processes of one server that share the socket `listener`."""
 
     def __init__(self, count: int, listener: socket.socket, drain_seconds: float, load: Callable[[], None]) -> None:
@@ -82,7 +82,9 @@ class Supervisor:
             if found is not None:
                 self._handle(found)
             if self._deadline is not None and time.monotonic() > self._deadline:
-                self._kill()
+                log.error("processes_killed", why="they did not end in time")
+                self._deadline = time.monotonic() + _GRACE_SECONDS
+                self._send(signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         return self._exit_code
@@ -141,9 +143,17 @@ class Supervisor:
 
     def _handle(self, found: signal.struct_siginfo) -> None:
         if found.si_signo == signal.SIGCHLD:
-            self._reap()
+            for place in self._places:
+                if place.pid:
+                    pid, status = os.waitpid(place.pid, os.WNOHANG)
+                    if pid:
+                        self._bury(place, os.waitstatus_to_exitcode(status))
         elif found.si_signo == signal.SIGHUP and found.si_code != _FROM_KERNEL:
-            self._renew()
+            # Processes are replaced one after another; the others serve meanwhile.
+            if self._deadline is None and self._has_served and self._renewed is None:
+                log.info("processes_renewing", processes=len(self._places))
+                self._to_renew = list(self._places)
+                self._renew_next()
         elif self._deadline is None:
             self._drain()
         elif found.si_signo == signal.SIGINT:
@@ -165,30 +175,11 @@ class Supervisor:
             if place.pid:
                 os.kill(place.pid, number)
 
-    def _kill(self) -> None:
-        log.error("processes_killed", why="they did not end in time")
-        self._deadline = time.monotonic() + _GRACE_SECONDS
-        self._send(signal.SIGKILL)
-
-    def _renew(self) -> None:
-        """Replace the processes one after another; the others serve meanwhile."""
-        if self._deadline is None and self._has_served and self._renewed is None:
-            log.info("processes_renewing", processes=len(self._places))
-            self._to_renew = list(self._places)
-            self._renew_next()
-
     def _renew_next(self) -> None:
         self._renewed = next((place for place in self._to_renew if place.pid), None)
         if self._renewed is not None:
             del self._to_renew[: self._to_renew.index(self._renewed) + 1]
             os.kill(self._renewed.pid, signal.SIGTERM)
-
-    def _reap(self) -> None:
-        for place in self._places:
-            if place.pid:
-                pid, status = os.waitpid(place.pid, os.WNOHANG)
-                if pid:
-                    self._bury(place, os.waitstatus_to_exitcode(status))
 
     def _bury(self, place: _Place, code: int) -> None:
         """Note the end of a process, and when its place is taken again."""

@@ -62,7 +62,7 @@ class TakenIn:
     reason: str | None = None
 
 
-class Source(Protocol):
+class ImportSource(Protocol):
     """Where the items come from."""
 
     def items(self) -> Iterator[Item]:
@@ -154,7 +154,7 @@ class _Address:
 
 
 @contextmanager
-def _opened(place: str, address: _Address) -> Iterator[Source]:
+def _opened(place: str, address: _Address) -> Iterator[ImportSource]:
     if not place.startswith(_S3):
         if not Path(place).is_dir():
             raise CommandRefused(f"There is no folder {place}.", Exit.USAGE)
@@ -235,7 +235,7 @@ class _Bucket:
 # --- One item
 
 
-def _take_in(client: "httpx.Client", source: Source, item: Item, task: dict[str, object], digest: str) -> TakenIn:
+def _take_in(client: "httpx.Client", source: ImportSource, item: Item, task: dict[str, object], digest: str) -> TakenIn:
     """Send one item, again after a pause if the service is busy."""
     path = "/api/v1/files/validate" if task["report_only"] else "/api/v1/files/upload"
     origin = json_format.dumps({"imported_from": f"{task['source']}/{item.name}"})

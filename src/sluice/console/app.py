@@ -218,7 +218,10 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
         return _error_page(request, templates, CrossOrigin())
     if any("\0" in value for value in request.path_params.values()):
         raise NotFound
-    session = await _session_of(request, services)
+    if not may_carry_sessions(request, services):
+        raise HttpsNeeded
+    text = request.cookies.get(cookie_name(services, "session"))
+    session = None if text is None else await services.sessions.find(text)
     if session is None:
         if page.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate":
             return redirect("/console/login")
@@ -251,13 +254,6 @@ async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: 
         raise CrossOrigin
     response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request, templates)
     return response
-
-
-async def _session_of(request: Request, services: ApiServices) -> Session | None:
-    if not may_carry_sessions(request, services):
-        raise HttpsNeeded
-    text = request.cookies.get(cookie_name(services, "session"))
-    return None if text is None else await services.sessions.find(text)
 
 
 async def _lead_in(request: Request, *, path: str) -> Response:

@@ -9,9 +9,8 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from sluice.api.http1.connection_table import PIECE_BYTES
+from sluice.api.shared_answer import SharedAnswer
 from sluice.errors import NotFound
 
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -52,16 +51,4 @@ async def serve_asset(request: Request) -> Response:
     if asset is None:
         raise NotFound
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
-    return _SharedResponse(asset.content, media_type=asset.media_type, headers=headers)
-
-
-class _SharedResponse(Response):
-    """A response whose content is kept once for all requests and sent in pieces: strangers may ask for it."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  (as in Starlette)
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        content = memoryview(self.body)
-        for start in range(0, len(content), PIECE_BYTES):
-            end = start + PIECE_BYTES
-            body = {"type": "http.response.body", "body": content[start:end], "more_body": end < len(content)}
-            await send(body)
+    return SharedAnswer(asset.content, media_type=asset.media_type, headers=headers)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.access import Principal, Scope
+from sluice.api.route import read_body
 from sluice.api.services import ApiServices
 from sluice.audit import AuditAction
 from sluice.console.templating import Templates
-from sluice.errors import BodyTooLarge, Invalid, Malformed
+from sluice.errors import Invalid, Malformed
 from sluice.kit.paging import SliceRequest
 from sluice.kit.text import is_plain
 from sluice.sessions import Session
@@ -43,7 +44,7 @@ class NavigationEntry:
     path: str
     scopes: tuple[Scope, ...]  # one of them is enough
 
-    def is_seen_by(self, principal: Principal) -> bool:
+    def is_visible_to(self, principal: Principal) -> bool:
         """Return whether a user may see the page."""
         return any(principal.allows(scope) for scope in self.scopes)
 
@@ -110,7 +111,7 @@ class Visit:
         """Return a page of the console."""
         shown = {
             "visit": self,
-            "navigation": [entry for entry in NAVIGATION if entry.is_seen_by(self.principal)],
+            "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
             "path": self.request.url.path,
             "asked": dict(self.request.query_params),
             "notice": None,
@@ -126,14 +127,7 @@ def redirect(path: str) -> Response:
 
 async def read_form(request: Request) -> list[tuple[str, str]]:
     """Return the fields of a form; raise `BodyTooLarge` or `Malformed`."""
-    raw = b""
-    try:
-        async for chunk in request.stream():
-            raw += chunk
-            if len(raw) > FORM_BYTES:
-                raise BodyTooLarge(FORM_BYTES)
-    except ClientDisconnect as fault:
-        raise Malformed(errors=["body: ended before its announced length"]) from fault
+    raw = b"".join([chunk async for chunk in read_body(request, FORM_BYTES)])
     try:
         text = raw.decode("ascii")
         # Browsers send line ends of text areas as CRLF.

@@ -13,7 +13,7 @@ from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
-from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, SluiceError
+from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, or_not_found
 from sluice.events import outbox
 from sluice.events.catalogue import ContextUpdated
 from sluice.kit.clock import Clock, utc_now
@@ -82,7 +82,11 @@ class Contexts:
                 await repository.add(connection, context)
                 await append(connection, by, context.context_key, context.created_at)
         except Conflict as fault:
-            raise await self._explain_conflict(by.tenant_id, context.context_key) from fault
+            async with self._database.reading(by.tenant_id) as reading:
+                taken = await repository.find(reading, by.tenant_id, context.context_key)
+            if taken is None:  # the bucket was deleted since the check
+                raise _unknown_bucket() from fault
+            raise ContextExists(context.context_key) from fault
         return context
 
     async def get(self, tenant_id: str, context_key: str) -> Context:
@@ -90,10 +94,7 @@ class Contexts:
         if not is_plain(context_key):
             raise NotFound
         async with self._database.reading(tenant_id) as connection:
-            context = await repository.find(connection, tenant_id, context_key)
-        if context is None:
-            raise NotFound
-        return context
+            return or_not_found(await repository.find(connection, tenant_id, context_key))
 
     async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
         """Return one page, newest first, of all contexts or those with `status`."""
@@ -155,12 +156,6 @@ class Contexts:
                 f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
                 "the malware scanner scans no larger file"
             )
-
-    async def _explain_conflict(self, tenant_id: str, context_key: str) -> SluiceError:
-        """Return the error: the key is taken, or the bucket was deleted since the check."""
-        async with self._database.reading(tenant_id) as connection:
-            taken = await repository.find(connection, tenant_id, context_key)
-        return _unknown_bucket() if taken is None else ContextExists(context_key)
 
 
 _SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})

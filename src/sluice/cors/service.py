@@ -71,19 +71,17 @@ class Cors:
                 origin, tenant_id, now
             )
         except DatabaseUnavailable:
-            return self._was_listed(origin, tenant_id, now - _KEPT_SECONDS)
+            since = now - _KEPT_SECONDS
+            if tenant_id is not None:
+                of_tenant = self._of_tenants.find(tenant_id, since=since)
+                return of_tenant is not None and origin in of_tenant.value
+            anywhere = self._anywhere.find(origin, since=since)
+            return anywhere is not None and anywhere.value
 
     async def _is_listed(self, origin: str, tenant_id: str | None, since: float) -> bool:
         if tenant_id is None:
             return (await self._anywhere.get(origin, since=since)).value
         return origin in (await self._of_tenants.get(tenant_id, since=since)).value
-
-    def _was_listed(self, origin: str, tenant_id: str | None, since: float) -> bool:
-        if tenant_id is not None:
-            of_tenant = self._of_tenants.find(tenant_id, since=since)
-            return of_tenant is not None and origin in of_tenant.value
-        anywhere = self._anywhere.find(origin, since=since)
-        return anywhere is not None and anywhere.value
 
     async def _read_anywhere(self, origin: str) -> bool:
         async with self._database.reading(ALL_TENANTS) as connection:

@@ -1,4 +1,4 @@
-"""All queries of erasures: the rows of a tenant in portions, what is blanked of them, and the list of what was erased."""
+"""All queries of erasures: a tenant's rows in portions, what is blanked of them, and the list of what was erased."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -181,14 +181,6 @@ async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Coll
     await connection.execute(
         update(resumable_uploads).where(*theirs).values(**forgotten, **cancelled, expires_at=now(), due_at=now())
     )
-
-
-async def has_resumable(connection: Connection, tenant_id: str, upload_ids: Collection[str]) -> bool:
-    """Return whether one of the resumable uploads is still there."""
-    query = select(resumable_uploads.c.upload_id).where(
-        resumable_uploads.c.tenant_id == tenant_id, resumable_uploads.c.upload_id.in_(upload_ids)
-    )
-    return (await connection.execute(query.limit(1))).one_or_none() is not None
 
 
 async def end_sessions(connection: Connection, tenant_id: str, user_id: str) -> None:

@@ -7,11 +7,12 @@ from typing import Any, Final
 from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.erasures import repository
-from sluice.erasures.subject import ERASED, Subject
+from sluice.erasures.subject import ERASED, ErasureSubject
 from sluice.errors import ErasureUnderWay, NotFound
 from sluice.jobs import Job
 from sluice.jobs.service import Jobs
-from sluice.receipts.service import Receipts, timestamp
+from sluice.kit.clock import iso_z
+from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
 
@@ -33,7 +34,7 @@ class Erasures:
         self._jobs = jobs
         self._receipts = receipts
 
-    async def create(self, by: AuditAction, subject: Subject) -> Job:
+    async def create(self, by: AuditAction, subject: ErasureSubject) -> Job:
         """Create the job that erases a person. Raise `TooManyJobs`."""
         return await self._jobs.create(by, "erasure", subject.to_json())
 
@@ -61,8 +62,8 @@ class Erasures:
         stated = {
             "erasure_id": job_id,
             "subject": dict(job.params["subject"]),
-            "requested_at": timestamp(job.created_at),
-            "completed_at": timestamp(job.ended_at),
+            "requested_at": iso_z(job.created_at),
+            "completed_at": iso_z(job.ended_at),
             "files_erased": job.done,
             "files_held": job.skipped,
             "blanked": dict(job.params["blanked"]),

@@ -19,7 +19,7 @@ SubjectKind = Literal["uploaded_by", "end_user", "metadata"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ErasureSubject:
     """A person, as one of three: an uploader, the end user that upload tokens name, or what the metadata of files say.
 
     `uploaded_by` may be the id of an API key or an upload token, too. `metadata` are names with their values as text,
@@ -78,7 +78,7 @@ class Subject:
             return False
         return all(name in metadata and _as_text(metadata[name]) == value for name, value in self.metadata)
 
-    def is_told_in(self, data: Mapping[str, Any]) -> bool:
+    def concerns(self, data: Mapping[str, Any]) -> bool:
         """Return whether an event with these data tells of the person."""
         if self.uploaded_by is not None and data.get("uploaded_by") == self.uploaded_by:
             return True

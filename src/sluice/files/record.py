@@ -71,7 +71,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedFile:
+class DeletedFileRow:
     """A deleted file that can be restored until `due_at`, when its purge begins, or for as long as it is held.
 
     One that was refused in quarantine (`quarantined_at`) is restored into quarantine.

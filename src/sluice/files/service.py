@@ -14,14 +14,14 @@ from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.errors import Invalid, NotFound, ServiceUnavailable
+from sluice.errors import Invalid, NotFound, ServiceUnavailable, or_not_found
 from sluice.events import outbox
 from sluice.events.catalogue import FileQuarantineDownloaded
 from sluice.files import lifecycle, repository
 from sluice.files import search as file_search
 from sluice.files.links import LinkSigner
 from sluice.files.record import (
-    DeletedFile,
+    DeletedFileRow,
     FileFilter,
     FileOrder,
     FileRecord,
@@ -86,10 +86,7 @@ class Files:
     async def get(self, tenant_id: str, file_id: str) -> FileRecord:
         """Return one file. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            file = await repository.find(connection, tenant_id, file_id)
-        if file is None:
-            raise NotFound
-        return file
+            return or_not_found(await repository.find(connection, tenant_id, file_id))
 
     async def list_page(
         self, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
@@ -133,10 +130,7 @@ class Files:
     async def report_id_of(self, tenant_id: str, file_id: str) -> str:
         """Return the id of the report of the file's upload. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            report_id = await repository.find_report_id(connection, tenant_id, file_id)
-        if report_id is None:
-            raise NotFound
-        return report_id
+            return or_not_found(await repository.find_report_id(connection, tenant_id, file_id))
 
     async def quarantine_of(self, tenant_id: str, file_id: str) -> Quarantined | None:
         """Return since when a file is in quarantine, and why; None if it is not."""
@@ -222,20 +216,19 @@ class Files:
             failpoint("restore.open")
         failpoint("restore.done")
 
-    async def list_deleted(self, tenant_id: str, context_key: str | None, request: SliceRequest) -> Slice[DeletedFile]:
+    async def list_deleted(
+        self, tenant_id: str, context_key: str | None, request: SliceRequest
+    ) -> Slice[DeletedFileRow]:
         """Return some deleted files that can be restored, of one context or of all, the newest uploads first."""
         if not is_plain(f"{context_key}{request.before}{request.after}"):
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_deleted(connection, tenant_id, context_key, request)
 
-    async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFile:
+    async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFileRow:
         """Return a deleted file that can be restored. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            file = await repository.find_deleted(connection, tenant_id, file_id)
-        if file is None:
-            raise NotFound
-        return file
+            return or_not_found(await repository.find_deleted(connection, tenant_id, file_id))
 
     async def preview_retention(self, rule: RetentionRule) -> RetentionPreview:
         """Return how many files of a context would be deleted by a rule, at its moment and in the days after."""
@@ -265,10 +258,7 @@ class Files:
     async def life_of(self, tenant_id: str, file_id: str) -> Life:
         """Return how long a file is kept, and the hold on it. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            life = await repository.find_life(connection, tenant_id, file_id)
-        if life is None:
-            raise NotFound
-        return life
+            return or_not_found(await repository.find_life(connection, tenant_id, file_id))
 
     async def hold(self, by: AuditAction, file_id: str, reason: str) -> None:
         """Hold a file, stored or deleted, or replace its hold: nothing deletes or purges it. Raise `NotFound`."""
@@ -357,10 +347,7 @@ class Quarantine:
         if not is_plain(file_id):  # PostgreSQL refuses some texts
             raise NotFound
         async with self._database.reading(ALL_TENANTS) as connection:
-            tenant_id = await repository.find_tenant(connection, file_id)
-        if tenant_id is None:
-            raise NotFound
-        return tenant_id
+            return or_not_found(await repository.find_tenant(connection, file_id))
 
     async def review(
         self, by: AuditAction, file_id: str, decision: ReviewDecision, comment: str

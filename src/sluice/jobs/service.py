@@ -1,4 +1,4 @@
-"""What may be done with jobs: ask for one, read them, cancel one, download what one wrote. The worker does them (`worker.jobs.bulk`)."""
+"""What may be done with jobs: ask for one, read them, cancel one, download its file. `worker.jobs.bulk` does them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.errors import FileHeld, Invalid, JobEnded, NotFound, TooManyJobs
+from sluice.errors import FileHeld, Invalid, JobEnded, NotFound, TooManyJobs, or_not_found
 from sluice.files import FileFilter
 from sluice.files import repository as file_rows
 from sluice.files.links import LinkSigner
@@ -102,10 +102,7 @@ class Jobs:
     async def get(self, tenant_id: str, job_id: str) -> Job:
         """Return one job; raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            job = await repository.find(connection, tenant_id, job_id) if is_plain(job_id) else None
-        if job is None:
-            raise NotFound
-        return job
+            return or_not_found(await repository.find(connection, tenant_id, job_id) if is_plain(job_id) else None)
 
     async def list_page(
         self, tenant_id: str, state: JobState | None, kind: JobKind | None, request: PageRequest

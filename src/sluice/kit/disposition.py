@@ -29,7 +29,8 @@ def _named(disposition: str, filename: str) -> str:
     with `_` for old clients, and exactly (`filename*`, RFC 5987), which newer clients prefer.
     """
     name = "".join(character if _is_plain(character) else "_" for character in filename) or _NAMELESS
-    fallback = "".join(character if _is_quotable(character) else "_" for character in name)
+    # RFC 6266, appendix D: some clients decode `%41`, and few unescape quotes.
+    fallback = "".join(character if (character.isascii() and character not in '"%') else "_" for character in name)
     if fallback == name:
         return f'{disposition}; filename="{name}"'
     return f"{disposition}; filename=\"{fallback}\"; filename*=UTF-8''{quote(name, safe=_ATTRIBUTE_CHARACTERS)}"
@@ -41,9 +42,3 @@ def _is_plain(character: str) -> bool:
         and character not in _BIDIRECTIONAL
         and unicodedata.category(character) not in _UNPRINTABLE
     )
-
-
-def _is_quotable(character: str) -> bool:
-    """Return whether all clients read the character alike inside quotes."""
-    # RFC 6266, appendix D: some clients decode `%41`, and few unescape quotes.
-    return character.isascii() and character not in '"%'

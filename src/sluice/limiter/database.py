@@ -41,7 +41,8 @@ class DatabaseLimiter:
                 count: int = (await connection.execute(counted)).scalar_one()
                 if count >= limit:
                     # A lowered limit leaves more takes than fit: the one that makes room is not the first.
-                    first = await _nth_take(connection, key, count - limit)
+                    query = select(rate_takes.c.taken_us).where(rate_takes.c.key == key).order_by(rate_takes.c.taken_us)
+                    first: int = (await connection.execute(query.offset(count - limit).limit(1))).scalar_one()
                     return Exhausted((first + window - now) / _MICROSECONDS)
                 await connection.execute(insert(rate_takes).values(key=key, token=token, taken_us=now))
         except DatabaseUnavailable as error:
@@ -84,13 +85,6 @@ async def _lock(connection: AsyncConnection, key: str) -> None:
     """
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sluice:rate:{key}", 0))))
-
-
-async def _nth_take(connection: AsyncConnection, key: str, n: int) -> int:
-    """Return the time in microseconds of the take number `n`, the oldest being 0."""
-    query = select(rate_takes.c.taken_us).where(rate_takes.c.key == key).order_by(rate_takes.c.taken_us)
-    moment: int = (await connection.execute(query.offset(n).limit(1))).scalar_one()
-    return moment
 
 
 def _now(connection: AsyncConnection) -> ColumnElement[int]:

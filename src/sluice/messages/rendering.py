@@ -112,7 +112,12 @@ class _Values:
     locale: "Locale"
 
     def fill(self, pattern: Pattern) -> str:
-        return _join(pattern, self._shown(names_in(pattern)), self.params, self.locale)
+        names = names_in(pattern)
+        # Sizes are put into words together, so that they can be compared.
+        sizes = [name for name in sorted(names) if PARAMETERS[name] is ParameterType.BYTES]
+        texts = self._sizes({name: math.ceil(self._number(name)) for name in sizes})
+        texts |= {name: self._one(name) for name in names if name not in texts}
+        return _join(pattern, texts, self.params, self.locale)
 
     def _number(self, name: str) -> int | float:
         value = self.params[name]
@@ -121,12 +126,6 @@ class _Values:
         if not 0 <= value <= _NUMBER_MAX:  # False for NaN
             raise ValueError(f"{name}: expected a number that is not negative")
         return value
-
-    def _shown(self, names: frozenset[str]) -> dict[str, str]:
-        """Return the words for the parameters. Sizes are put into words together, so that they can be compared."""
-        sizes = [name for name in sorted(names) if PARAMETERS[name] is ParameterType.BYTES]
-        texts = self._sizes({name: math.ceil(self._number(name)) for name in sizes})
-        return texts | {name: self._one(name) for name in names if name not in texts}
 
     def _one(self, name: str) -> str:
         match PARAMETERS[name]:

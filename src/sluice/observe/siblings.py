@@ -7,6 +7,7 @@ Counters of a process that has ended go on in the one that takes its place, so t
 import asyncio
 import contextlib
 import json
+import operator
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Siblings:
 
     @asynccontextmanager
     async def answering(self, read: Read) -> AsyncIterator[None]:
-        """Answer the others with what `read` returns, until the block ends."""
+        """Serve the other processes what `read` returns, until the block ends."""
 
         async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError):
@@ -144,18 +145,14 @@ def _sum(processes: Iterable[Mapping[str, _Family]]) -> dict[str, _Family]:
     for families in processes:
         for name, family in families.items():
             into = summed.setdefault(name, _Family(name, family.help, family.type))
+            combined: Callable[[float, float], float] = (
+                max if name in _LARGEST else min if name in _SMALLEST else operator.add
+            )
             for key, value in family.values.items():
-                before = into.values.get(key)
-                into.values[key] = value if before is None else _together(name, before, value)
+                into.values[key] = combined(into.values[key], value) if key in into.values else value
     if STATE.name in summed:
         _keep_worst(summed[STATE.name].values)
     return summed
-
-
-def _together(name: str, one: float, other: float) -> float:
-    if name in _LARGEST:
-        return max(one, other)
-    return min(one, other) if name in _SMALLEST else one + other
 
 
 def _keep_worst(states: dict[tuple[str, Labels], float]) -> None:

@@ -1,13 +1,12 @@
 """What may be done with receipts: get the one of a stored file, and the public keys that verify it."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sluice.db.database import Database
 from sluice.decisions import repository as decision_rows
 from sluice.errors import NotFound
 from sluice.files import repository as file_rows
-from sluice.kit.clock import Clock, utc_now
+from sluice.kit.clock import Clock, iso_z, utc_now
 from sluice.kit.text import is_plain
 from sluice.receipts.signing import ReceiptKeys
 
@@ -46,13 +45,13 @@ class Receipts:
             "reason": found.reason,
             "rules_version": found.rules_version,
             "engines": dict(found.engines),
-            "decided_at": timestamp(found.created_at),
+            "decided_at": iso_z(found.created_at),
         }
         return self.sign("file", tenant_id, stated)
 
     def sign(self, kind: str, tenant_id: str, stated: dict[str, Any]) -> str:
         """Return a signed receipt of a kind that states something of a tenant's things."""
-        signed_at = timestamp(self._clock())
+        signed_at = iso_z(self._clock())
         return self._keys.sign(
             {"kind": kind, "issuer": self._issuer, "tenant_id": tenant_id, "signed_at": signed_at, **stated}
         )
@@ -60,8 +59,3 @@ class Receipts:
     def public_keys(self) -> dict[str, Any]:
         """Return the public keys, the newest first, as a JSON Web Key Set."""
         return self._keys.public_keys()
-
-
-def timestamp(moment: datetime) -> str:
-    """Return a moment as receipts have it, in UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

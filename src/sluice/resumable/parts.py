@@ -27,8 +27,8 @@ _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # so much is lost at most when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
-# Notes parts that are stored or have grown, and by how many bytes in all; raises if another request has taken the upload
-# over.
+# Notes parts that are stored or have grown, and by how many bytes in all; raises if another request has taken over the
+# upload.
 NoteParts = Callable[[Sequence[UploadPart], int], Awaitable[None]]
 
 
@@ -36,8 +36,8 @@ NoteParts = Callable[[Sequence[UploadPart], int], Awaitable[None]]
 class UploadTail:
     """What a process knows of an upload after appending to it: its last part, a file, and the digest of all its bytes.
 
-    Whoever appends next with the next `generation` may go on with that file: nobody has appended in between, and whoever
-    wrote to it has ended.
+    Whoever appends next with the next `generation` may go on with that file: nobody has appended in between, and
+    whoever wrote to it has ended.
     """
 
     generation: int

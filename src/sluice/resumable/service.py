@@ -140,8 +140,8 @@ class ResumableUploads:
 
         What has come is kept if the chunks end in an exception, which is raised again; with `whole` all is dropped
         then. `announced` is how many bytes will come, if that is known; `kept` is told each time that more are kept.
-        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it; `PartLost`,
-        `ServiceUnavailable`, `StorageFull`.
+        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it;
+        `PartLost`, `ServiceUnavailable`, `StorageFull`.
         """
         if announced is not None:
             _counts_as_small(upload, announced)  # refused before a byte is read

@@ -77,7 +77,9 @@ async def find_session(connection: Connection, presented: Secret, at: datetime) 
         is_active,
     )
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _session(row)
+    if row is None:
+        return None
+    return Session(**dict(row._mapping) | {"scopes": tuple(row.scopes)})  # noqa: SLF001  (SQLAlchemy's documented name)
 
 
 async def has_session(connection: Connection, tenant_id: str, session_id: str, at: datetime) -> bool:
@@ -111,7 +113,3 @@ async def delete_expired(connection: Connection, before: datetime, limit: int) -
 
 def _link(row: AnyRow) -> Link:
     return Link(**dict(row._mapping) | {"scopes": tuple(row.scopes)})  # noqa: SLF001  (SQLAlchemy's documented name)
-
-
-def _session(row: AnyRow) -> Session:
-    return Session(**dict(row._mapping) | {"scopes": tuple(row.scopes)})  # noqa: SLF001  (as above)

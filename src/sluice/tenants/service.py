@@ -7,7 +7,7 @@ from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.errors import NotFound
+from sluice.errors import NotFound, or_not_found
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.text import TENANT_ID_RULE, is_tenant_id
@@ -51,10 +51,7 @@ class Tenants:
     async def get(self, tenant_id: str) -> Tenant:
         """Return one tenant; raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            tenant = await repository.find(connection, tenant_id)
-        if tenant is None:
-            raise NotFound
-        return tenant
+            return or_not_found(await repository.find(connection, tenant_id))
 
     async def list_all(self) -> tuple[Tenant, ...]:
         """Return every tenant, oldest first."""

@@ -12,7 +12,7 @@ from sluice.audit.repository import append
 from sluice.contexts import Context
 from sluice.contexts.service import Contexts
 from sluice.db.database import Database
-from sluice.errors import ContextInactive, Invalid, NotFound, Unauthenticated
+from sluice.errors import ContextInactive, Invalid, NotFound, Unauthenticated, or_not_found
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
@@ -143,10 +143,7 @@ class UploadTokens:
     async def get(self, tenant_id: str, token_id: str) -> UploadToken:
         """Return one token; raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
-            token = await repository.find(connection, tenant_id, token_id)
-        if token is None:
-            raise NotFound
-        return token
+            return or_not_found(await repository.find(connection, tenant_id, token_id))
 
     async def list_uploads(self, tenant_id: str, token_id: str) -> Sequence[TokenUpload]:
         """Return what became of the uploads with a token, oldest first."""

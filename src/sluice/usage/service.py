@@ -11,7 +11,7 @@ from sluice.usage.record import Grouping, Limit, PlanUse, UsageRow
 MOST_DAYS: Final = 366
 
 
-class Usage:
+class UsageReader:
     """The usage of all tenants, one tenant at a time. `most` are the limits that are the same for every tenant."""
 
     def __init__(self, database: Database, *, free_uploads_per_month: int, most_endpoints: int, most_jobs: int) -> None:
@@ -41,19 +41,17 @@ class Usage:
         if row is None:
             raise NotFound
         is_free = row["plan"] == "free"
+        now: datetime = row["now"]
+        next_month = (datetime(now.year, now.month, 1, tzinfo=UTC) + timedelta(days=32)).replace(day=1)
         limits = (
             Limit(
                 "uploads_per_month",
                 row["uploads_per_month"],
                 self._free_uploads_per_month if is_free else None,
-                resets_at=_next_month(row["now"]),
+                resets_at=next_month,
             ),
             Limit("storage_bytes", int(row["storage_bytes"]), None),
             Limit("webhook_endpoints", row["webhook_endpoints"], self._most_endpoints),
             Limit("active_jobs", row["active_jobs"], self._most_jobs),
         )
         return PlanUse(row["plan"], limits)
-
-
-def _next_month(now: datetime) -> datetime:
-    return (datetime(now.year, now.month, 1, tzinfo=UTC) + timedelta(days=32)).replace(day=1)

@@ -44,7 +44,7 @@ from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import SnapshotCache
 from sluice.uploads.spool import Spool, SpoolRoom
 from sluice.uploads.upload import UploadLimits, Uploads
-from sluice.usage.service import Usage
+from sluice.usage.service import UsageReader
 from sluice.webhooks.service import MOST_ENDPOINTS, Webhooks
 from sluice.wiring.engines import (
     make_contexts,
@@ -125,7 +125,7 @@ class Services:
     quarantine: Quarantine
     sessions: Sessions
     webhooks: Webhooks
-    usage: Usage
+    usage: UsageReader
     receipts: Receipts
     erasures: Erasures
     keyring: Sealer
@@ -343,7 +343,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         quarantine=make_quarantine(settings, database),
         sessions=Sessions(database),
         webhooks=Webhooks(database, keyring, settings.webhook_hosts),
-        usage=Usage(
+        usage=UsageReader(
             database,
             free_uploads_per_month=settings.free_uploads_per_month,
             most_endpoints=MOST_ENDPOINTS,

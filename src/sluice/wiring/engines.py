@@ -134,7 +134,8 @@ def make_sign_in(settings: Settings) -> SignInFlow | None:
         return None
     if settings.oidc_issuer is None or settings.oidc_jwks_url is None:
         raise StartRefused(
-            "SLUICE_CONSOLE_OIDC_CLIENT_ID is set without SLUICE_OIDC_ISSUER and SLUICE_OIDC_JWKS_URL, where people sign in."
+            "SLUICE_CONSOLE_OIDC_CLIENT_ID is set without SLUICE_OIDC_ISSUER and SLUICE_OIDC_JWKS_URL, "
+            "where people sign in."
         )
     with refusing("SLUICE_OIDC_ISSUER, SLUICE_OIDC_JWKS_URL, SLUICE_OIDC_ALGORITHMS"):
         verifier = OidcVerifier(

@@ -122,7 +122,8 @@ class ArchiveWalk:
         self._programs.add(name, head)
         inner = next((container for container in CONTAINERS if container.matches(head)), None)
         if inner is None:
-            self._drain(content.feed, counts_as_content=not _is_litter(name))
+            parts = name.replace("\\", "/").rstrip("/").split("/")
+            self._drain(content.feed, counts_as_content=not ("__MACOSX" in parts or parts[-1].lower() in _LITTER))
             return
         if self._depth >= self._budget.limits.max_depth:
             raise Unsafe(Finding.ARCHIVE_BOMB, f"archives are nested more than {self._budget.limits.max_depth} deep")
@@ -184,8 +185,3 @@ class _MemberContent:
         except InspectionError as reason:
             self.failure = reason
             raise
-
-
-def _is_litter(name: str) -> bool:
-    parts = name.replace("\\", "/").rstrip("/").split("/")
-    return "__MACOSX" in parts or parts[-1].lower() in _LITTER

@@ -37,7 +37,11 @@ def confine(level: Level, *, address_space: int) -> None:
         header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
         _require_zero(_LIBC.capset(ctypes.c_char_p(header), ctypes.c_char_p(bytes(24))), "capset")
         if level == "strict":
-            _apply_landlock()
+            if not landlock.abi():
+                raise ConfinementError("this kernel has no Landlock")
+            ruleset = landlock.open_ruleset()
+            landlock.restrict(ruleset)
+            os.close(ruleset)
         if level != "limits-only":
             _apply_seccomp()
     except OSError as error:
@@ -66,14 +70,6 @@ def _lower_limit(name: str, value: int) -> None:
         resource.setrlimit(which, (value, value))
     except (OSError, ValueError) as error:
         raise ConfinementError(f"RLIMIT_{name}: {error}") from error
-
-
-def _apply_landlock() -> None:
-    if not landlock.abi():
-        raise ConfinementError("this kernel has no Landlock")
-    ruleset = landlock.open_ruleset()
-    landlock.restrict(ruleset)
-    os.close(ruleset)
 
 
 def _apply_seccomp() -> None:

@@ -26,7 +26,7 @@ _RECYCLE_AFTER_GROWTH_BYTES: Final = 128 * 1024**2
 _ERROR_TEXT_MAX: Final = 300
 
 
-class Jobs(Protocol):
+class JobModule(Protocol):
     """What a jobs module holds."""
 
     JOBS: Mapping[str, JobFunction]
@@ -38,13 +38,13 @@ class Jobs(Protocol):
         """Yield the maker of one good file for each format."""
 
 
-def load_jobs(name: str) -> Jobs:
+def load_jobs(name: str) -> JobModule:
     """Import the jobs module `name`. Raise `ImportError`."""
     module: ModuleType = importlib.import_module(name)
-    return cast("Jobs", module)
+    return cast("JobModule", module)
 
 
-def serve(sock: socket.socket, jobs: Jobs, *, level: Level, address_space: int) -> None:
+def serve(sock: socket.socket, jobs: JobModule, *, level: Level, address_space: int) -> None:
     """Confine this process to `level`, say hello, then answer requests until the server hangs up or recycles it."""
     try:
         confinement.confine(level, address_space=address_space)
@@ -62,7 +62,7 @@ def serve(sock: socket.socket, jobs: Jobs, *, level: Level, address_space: int) 
                 return
 
 
-def _run_request(jobs: Jobs, request: protocol.JobRequest, fds: Sequence[int]) -> dict[str, object]:
+def _run_request(jobs: JobModule, request: protocol.JobRequest, fds: Sequence[int]) -> dict[str, object]:
     fd, *lent = fds
     confinement.allow_cpu(request.cpu_seconds)
     buffers = [SharedBufferWriter(buffer_fd) for buffer_fd in lent]
@@ -80,7 +80,7 @@ def _run_request(jobs: Jobs, request: protocol.JobRequest, fds: Sequence[int]) -
     return reply
 
 
-def send_samples(sock: socket.socket, jobs: Jobs) -> None:
+def send_samples(sock: socket.socket, jobs: JobModule) -> None:
     """Make every sample and send it: a line of JSON, then the bytes. Runs unconfined, on nothing but our own code."""
     with sock.makefile("wb") as out:
         for name, filename, make in jobs.samples():

@@ -28,7 +28,7 @@ _EXIT_BY_EXCEPTION: Final = 70
 class Zygote:
     """Forks, kills and reaps the children of this process. `control` is the packet socket to the server."""
 
-    def __init__(self, control: socket.socket, jobs: worker.Jobs, *, memory_bytes: int) -> None:
+    def __init__(self, control: socket.socket, jobs: worker.JobModule, *, memory_bytes: int) -> None:
         self._control = control
         self._jobs = jobs
         self._address_space = worker.memory_in_use()[0] + memory_bytes

@@ -267,17 +267,13 @@ def _examine_aac(source: Source, limits: Limits) -> Examination:
         raise Corrupt("there are no AAC frames in the file")
     scan = scanner.scan(first, deadline)
     _require_complete(source, scan)
-    _refuse_zeroed_end(source, scan)
-    measures: dict[str, Measure] = {"frames": scan.frames, "trailing_bytes": source.size - scan.end}
-    return play(source, "aac", deadline, measures=measures, pieces=scan.pieces)
-
-
-def _refuse_zeroed_end(source: Source, scan: _FrameScan) -> None:
-    """Raise `Corrupt` if zeros begin within the last frame and fill the rest of the file."""
+    # Zeros that begin within the last frame and fill the rest of the file stand for what was lost.
     rest = source.read_at(scan.end, _ZEROED_BYTES)
     is_padded = len(rest) == _ZEROED_BYTES and not rest.strip(b"\0")
     if is_padded and not source.read_at(scan.end - _ZEROED_IN_FRAME, _ZEROED_IN_FRAME).strip(b"\0"):
         raise Corrupt(f"the end of the file is missing: there are only zeros from about byte {scan.end} on")
+    measures: dict[str, Measure] = {"frames": scan.frames, "trailing_bytes": source.size - scan.end}
+    return play(source, "aac", deadline, measures=measures, pieces=scan.pieces)
 
 
 def _is_mp3(source: Source) -> bool:

@@ -151,7 +151,12 @@ def _parse_page(data: memoryview, offset: int, skipped: int) -> _OggPage | None:
     if len(data) < size:
         return None
     raw = bytes(data[:size])
-    if _checksum(raw) != int.from_bytes(raw[22:26], "little"):
+    # Computed with the field of the checksum set to zero (RFC 3533, 6).
+    zeroed = raw[:22] + bytes(4) + raw[26:]
+    crc = zlib.crc32(zeroed.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    if int.from_bytes(crc.to_bytes(4, "little").translate(_REVERSED_BITS), "big") != int.from_bytes(
+        raw[22:26], "little"
+    ):
         raise Corrupt(f"the Ogg page at byte {offset} is damaged: its checksum does not match")
     return _OggPage(
         offset=offset,
@@ -163,13 +168,6 @@ def _parse_page(data: memoryview, offset: int, skipped: int) -> _OggPage | None:
         body=raw[body:],
         skipped=skipped,
     )
-
-
-def _checksum(page: bytes) -> int:
-    # Computed with the field of the checksum set to zero (RFC 3533, 6).
-    zeroed = page[:22] + bytes(4) + page[26:]
-    crc = zlib.crc32(zeroed.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return int.from_bytes(crc.to_bytes(4, "little").translate(_REVERSED_BITS), "big")
 
 
 OGG: Final = Format(

@@ -91,7 +91,11 @@ class CompoundFile:
         self._shared = self._chain(self.root)
         # Some writers leave out the padding of the last short stream.
         self._extents(self.root, missing=_SMALL_SECTOR - 1)
-        self._small_table = self._read_small_table(struct.unpack_from("<L", header, 60)[0])
+        start = struct.unpack_from("<L", header, 60)[0]
+        table, wanted = array("I"), -(-self.root.size // _SMALL_SECTOR * 4) // self._sector_bytes + 1
+        for sector in _follow_chain(self._table, start, wanted, or_fewer=True):
+            table.frombytes(self._read_sector(sector))
+        self._small_table = table
 
     @property
     def used_bytes(self) -> int:
@@ -164,12 +168,6 @@ class CompoundFile:
         for number in numbers:
             if number < _FIRST_MARK and len(table) < self._sectors + per_sector:
                 table.frombytes(self._read_sector(number))
-        return table
-
-    def _read_small_table(self, start: int) -> "array[int]":
-        table, wanted = array("I"), -(-self.root.size // _SMALL_SECTOR * 4) // self._sector_bytes + 1
-        for sector in _follow_chain(self._table, start, wanted, or_fewer=True):
-            table.frombytes(self._read_sector(sector))
         return table
 
     def _read_directory(self, start: int) -> "list[_DirectoryEntry]":

@@ -55,7 +55,8 @@ class ConnectionTable:
     At most `limit` are open, and of one address (an IPv6 network of 64 bits) at most `per_address`, except for those of
     `exempt`: addresses and networks of proxies, behind which there are many clients. A connection keeps its place while
     a request is answered whose caller is known. One tenant keeps at most half of all places, and at most a quarter
-    of these for guests, who have nothing but a link or an upload token. When all are taken, the connection gives way that has shown no sign of a request for the longest time.
+    of these for guests, who have nothing but a link or an upload token. When all are taken, the connection gives way
+    that has shown no sign of a request for the longest time.
     """
 
     def __init__(self, limit: int, per_address: int, exempt: Sequence[str], *, check_seconds: float) -> None:

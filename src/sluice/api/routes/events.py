@@ -3,9 +3,10 @@
 import json
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from sluice import errors
@@ -13,8 +14,7 @@ from sluice.access import ROUTE_SCOPES
 from sluice.api.documented import SCOPED, responses
 from sluice.api.parameters import DIGITS, Caller, Services
 from sluice.api.route import GuardedRoute, authorize
-from sluice.api.schemas.envelope import Envelope
-from sluice.api.schemas.events import EventOut
+from sluice.api.schemas.envelope import Envelope, ResponseBody
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import Invalid, SluiceError
 from sluice.events.catalogue import TYPES, Event
@@ -22,6 +22,24 @@ from sluice.events.record import StoredEvent
 from sluice.events.service import EventFeed
 
 router = APIRouter(prefix="/api/v1/events", tags=["Events"], route_class=GuardedRoute)
+
+
+class EventOut(ResponseBody):
+    """One event, as the feed and webhooks send it."""
+
+    id: str = Field(description="Id of the event; a delivery that is repeated has the same one.")
+    type: str = Field(description="Type of the event; `docs/events.md` lists them.")
+    timestamp: datetime = Field(description="When it happened, UTC.")
+    api_version: str = Field(description="The version of `data`.")
+    tenant_id: str
+    sequence: int = Field(description="Counts the tenant's events in their order, without a gap.")
+    data: dict[str, Any] = Field(description="What happened; each type has a schema of its own.")
+
+    @classmethod
+    def of(cls, event: StoredEvent) -> Self:
+        """Return the event as it is sent."""
+        return cls.model_validate(event.to_json())
+
 
 _PARAMETERS: Final = frozenset({"after", "type", "limit", "wait"})
 _STREAM: Final = "text/event-stream"

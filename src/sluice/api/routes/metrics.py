@@ -1,4 +1,4 @@
-"""`/metrics`: the metrics of this process and of its siblings, for Prometheus. `MetricsReaders` decides who may read them."""
+"""`/metrics`: metrics of this process and its siblings, for Prometheus. `MetricsReaders` decides who may read them."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class MetricsReaders:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDesk:
-    """What the endpoint needs: who may read, the sources of metrics that are read on demand, and the other processes."""
+    """What the endpoint needs: who may read, the metrics that are read on demand, and the other processes."""
 
     readers: MetricsReaders
     sources: Sequence[metrics.Source] = ()

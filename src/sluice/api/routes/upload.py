@@ -9,12 +9,12 @@ import asyncio
 import inspect
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -24,7 +24,7 @@ from sluice.access import ROUTE_SCOPES, Principal
 from sluice.api.documented import RATE_LIMIT, SCOPED, error_operations, headers_of
 from sluice.api.guards import Guards
 from sluice.api.http1.multipart import PartEnd, PartStart, boundary_of, read_parts
-from sluice.api.route import authorize, require_uncompressed
+from sluice.api.route import authorize, read_body, require_uncompressed
 from sluice.api.schemas.envelope import Envelope, ErrorEnvelope, Problem
 from sluice.api.schemas.files import UPLOAD_BODY, UploadAnswer, UploadedByToken
 from sluice.api.schemas.reports import FullReport, SenderReport, Validated, report_body
@@ -241,7 +241,7 @@ async def _receive(request: Request, boundary: str, upload: Upload) -> ReceivedF
     """Feed the form's parts to the upload as they come. Parts may come in any order; unknown fields are ignored."""
     seen: set[str] = set()
     name, value = "", b""
-    async for event in read_parts(_body(request), boundary):
+    async for event in read_parts(read_body(request, LARGEST_BODY_BYTES), boundary):
         match event:
             case PartStart():
                 name, value = event.name, b""
@@ -273,22 +273,6 @@ async def _end_part(upload: Upload, name: str, value: bytes) -> None:
             await upload.name_context(_text(value))
         case "metadata":
             upload.take_metadata(value)
-
-
-async def _body(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body's chunks; raise `BodyTooLarge` at the limit.
-
-    How fast they must come is the business of `http1`.
-    """
-    received = 0
-    try:
-        async for chunk in request.stream():
-            received += len(chunk)
-            if received > LARGEST_BODY_BYTES:
-                raise BodyTooLarge(LARGEST_BODY_BYTES)
-            yield chunk
-    except ClientDisconnect as fault:
-        raise Malformed(errors=["body: ended before its announced length"]) from fault
 
 
 def _text(raw: bytes) -> str:

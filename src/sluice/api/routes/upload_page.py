@@ -13,14 +13,13 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from starlette.requests import ClientDisconnect
 
 from sluice.access import Principal
 from sluice.api.authenticate import Authenticator
 from sluice.api.http1.multipart import Event, PartEnd, PartStart, boundary_of, read_parts
 from sluice.api.pages.upload_page import FileResult, Offer, PageState, policy, upload_page
 from sluice.api.parameters import Services
-from sluice.api.route import GuardedRoute, keep_place, require_uncompressed
+from sluice.api.route import GuardedRoute, keep_place, read_body, require_uncompressed
 from sluice.api.routes.upload import FORM_OVERHEAD_BYTES, counted
 from sluice.api.schemas.reports import report_body
 from sluice.api.services import ApiServices
@@ -189,7 +188,7 @@ async def _receive(request: Request, text: str, token: UploadToken) -> tuple[lis
             raise UnsupportedBody("multipart/form-data")  # noqa: TRY301  (answered as what is wrong with the body)
         require_uncompressed(request)
         most_bytes = min(token.max_files, _FILES_OF_A_FORM) * LARGEST_FILE_BYTES + FORM_OVERHEAD_BYTES
-        events = read_parts(_body(request, most_bytes), boundary)
+        events = read_parts(read_body(request, most_bytes), boundary)
         async for event in events:
             if not isinstance(event, PartStart) or event.name != "file" or not event.filename:
                 continue  # other fields, and the file input that was left empty
@@ -210,21 +209,6 @@ async def _content(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
             return
         if isinstance(event, bytes):
             yield event
-
-
-async def _body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    received = 0
-    declared = request.headers.get("content-length")
-    if declared is not None and int(declared) > most_bytes:
-        raise BodyTooLarge(most_bytes)
-    try:
-        async for chunk in request.stream():
-            received += len(chunk)
-            if received > most_bytes:
-                raise BodyTooLarge(most_bytes)
-            yield chunk
-    except ClientDisconnect as fault:
-        raise Malformed(errors=["body: ended before its announced length"]) from fault
 
 
 async def _upload_one(request: Request, text: str, filename: str, content: AsyncIterator[bytes]) -> FileResult:

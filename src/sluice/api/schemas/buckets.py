@@ -7,13 +7,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
 from sluice.buckets import Bucket
 from sluice.buckets.service import NewBucket
 
 _BASE_PATH: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
-_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
+_PRINTABLE: Final = expecting("printable ASCII without spaces", re.compile(r"[\x21-\x7e]+").fullmatch)
+_REGION: Final = expecting(
+    "lower-case letters, digits and hyphens, such as 'eu-central-1'", re.compile(r"[a-z0-9-]+").fullmatch
+)
 
 
 def _base_path(text: str) -> str:
@@ -33,20 +36,8 @@ def _bucket(text: str) -> str:
     return text
 
 
-def _printable(text: str) -> str:
-    if not _PRINTABLE.fullmatch(text):
-        raise ValueError("expected printable ASCII without spaces")
-    return text
-
-
-def _region(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9-]+", text):
-        raise ValueError("expected lower-case letters, digits and hyphens, such as 'eu-central-1'")
-    return text
-
-
 Name = Annotated[str, Field(min_length=1, max_length=100, examples=["archive"]), PLAIN]
-AccessKeyId = Annotated[str, Field(min_length=16, max_length=128), AfterValidator(_printable)]
+AccessKeyId = Annotated[str, Field(min_length=16, max_length=128), _PRINTABLE]
 SecretKey = Annotated[SecretStr, Field(min_length=1, max_length=512, description="Encrypted at rest, never returned.")]
 
 
@@ -76,7 +67,7 @@ class AddBucket(RequestBody):
     access_key_id: AccessKeyId
     secret_access_key: SecretKey
     default_bucket: Annotated[str, Field(min_length=3, max_length=63), AfterValidator(_bucket)]
-    region: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_region)] = "us-east-1"
+    region: Annotated[str, Field(min_length=1, max_length=64), _REGION] = "us-east-1"
     base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
     endpoint_url: Annotated[str, Field(min_length=1, max_length=500), PLAIN] | None = Field(
         None, description="Another S3 service; only hosts that the operator allows."

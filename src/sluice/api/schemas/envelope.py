@@ -1,6 +1,8 @@
 """The envelope around every response, and what all schemas share."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -40,27 +42,20 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-def _plain(text: str) -> str:
-    if not is_plain(text):
-        raise ValueError("expected no control characters")
-    return text
+def expecting(what: str, holds: Callable[[Any], object]) -> AfterValidator:
+    """Return a validator that refuses values for which `holds` is false with "expected `what`"."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise ValueError(f"expected {what}")
+        return value
+
+    return AfterValidator(check)
 
 
-def _plain_lines(text: str) -> str:
-    if not is_plain(text, lines=True):
-        raise ValueError("expected no control characters besides tabs and line ends")
-    return text
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected more than spaces")
-    return text
-
-
-PLAIN: Final = AfterValidator(_plain)
-PLAIN_LINES: Final = AfterValidator(_plain_lines)
-NOT_BLANK: Final = AfterValidator(_not_blank)
+PLAIN: Final = expecting("no control characters", is_plain)
+PLAIN_LINES: Final = expecting("no control characters besides tabs and line ends", partial(is_plain, lines=True))
+NOT_BLANK: Final = expecting("more than spaces", str.strip)
 Metadata = dict[str, Any]
 
 

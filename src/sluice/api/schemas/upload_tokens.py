@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field
 
 from sluice.api.schemas.contexts import Extension
-from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody
+from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, expecting
 from sluice.upload_tokens.service import IssuedToken, TokenDraft
 from sluice.upload_tokens.upload_token import Method, TokenStatus, TokenUpload, UploadToken
 
@@ -39,18 +39,11 @@ def _url(text: str) -> str:
     return text
 
 
-def _small(value: Metadata) -> Metadata:
-    if len(json.dumps(value).encode()) > _METADATA_BYTES:
-        raise ValueError(f"expected at most {_METADATA_BYTES} bytes of JSON")
-    return value
-
-
+_SMALL: Final = expecting(
+    f"at most {_METADATA_BYTES} bytes of JSON", lambda value: len(json.dumps(value).encode()) <= _METADATA_BYTES
+)
 Origin = Annotated[str, Field(max_length=255), AfterValidator(_origin)]
 Redirect = Annotated[str, Field(max_length=2000, description="For plain HTML forms."), PLAIN, AfterValidator(_url)]
-
-
-def _all_methods() -> list[Method]:
-    return ["form", "tus"]
 
 
 class CreateUploadToken(RequestBody):
@@ -86,14 +79,11 @@ class CreateUploadToken(RequestBody):
     methods: Annotated[
         list[Method],
         Field(min_length=1, max_length=2, description="How files may be sent: as a form, or resumable."),
-    ] = Field(default_factory=_all_methods)
+    ] = Field(default_factory=lambda: ["form", "tus"])
     end_user: (
         Annotated[str, Field(min_length=1, max_length=255, description="The files' `uploaded_by_name`."), PLAIN] | None
     ) = None
-    metadata: (
-        Annotated[Metadata, Field(description="Added to that of each file; wins over it."), AfterValidator(_small)]
-        | None
-    ) = None
+    metadata: Annotated[Metadata, Field(description="Added to that of each file; wins over it."), _SMALL] | None = None
     redirect_ok: Redirect | None = None
     redirect_error: Redirect | None = None
 

@@ -2,26 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
 
-from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
 from sluice.events.catalogue import TYPES
 from sluice.webhooks.endpoint import ALL_EVENTS, DeliveryState, EndpointStatus
 from sluice.webhooks.service import EndpointDraft, IssuedEndpoint
-
-
-def _url(text: str) -> str:
-    if not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError("expected an absolute URL, in ASCII and without spaces")
-    return text
-
-
-def _event_type(text: str) -> str:
-    if text != ALL_EVENTS and text not in TYPES:
-        raise ValueError("expected a type of event, or '*' for all")
-    return text
 
 
 def _text(value: object) -> object:
@@ -36,10 +24,14 @@ HookUrl = Annotated[
     str,
     Field(min_length=1, max_length=2000, examples=["https://app.example.com/hooks/sluice"]),
     PLAIN,
-    AfterValidator(_url),
+    expecting(
+        "an absolute URL, in ASCII and without spaces",
+        lambda text: text.isascii() and text.isprintable() and " " not in text,
+    ),
 ]
+_EVENT_TYPE: Final = expecting("a type of event, or '*' for all", lambda text: text == ALL_EVENTS or text in TYPES)
 EventTypes = Annotated[
-    list[Annotated[str, Field(max_length=64), AfterValidator(_event_type)]],
+    list[Annotated[str, Field(max_length=64), _EVENT_TYPE]],
     Field(min_length=1, max_length=100, description='Types of events, or `["*"]` for all.'),
 ]
 ContextKeys = Annotated[

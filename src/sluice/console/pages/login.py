@@ -88,7 +88,7 @@ async def begin_oidc(request: Request, _templates: Templates) -> Response:
 
 
 async def finish_oidc(request: Request, templates: Templates) -> Response:
-    """Begin the session of who comes back from the issuer; every answer that is not to this browser is refused alike."""
+    """Begin the session of who comes back from the issuer; any answer that is not to this browser is refused."""
     services: ApiServices = request.app.state.services
     if services.sign_in is None:
         raise NotFound

@@ -59,6 +59,11 @@ async def show(visit: Visit) -> Response:
     ]
     healths = await visit.request.app.state.recent_healths()
     is_admin = visit.allows(Scope.ADMIN)
+    expiring: list[ApiKey] = []
+    if is_admin:
+        keys = (await visit.services.api_keys.list_page(visit.tenant_id, "active", _FIRST_HUNDRED)).items
+        soon, now = utc_now() + _EXPIRING, utc_now()
+        expiring = [key for key in keys if key.expires_at is not None and now < key.expires_at < soon]
     return visit.page(
         "overview.html",
         days=days,
@@ -72,11 +77,5 @@ async def show(visit: Visit) -> Response:
         stored=await visit.services.files.count(visit.tenant_id),
         used_bytes=sum(context.storage_used_bytes for context in contexts),
         buckets=await visit.services.buckets.list_all(visit.tenant_id) if is_admin else (),
-        expiring=await _expiring_keys(visit) if is_admin else [],
+        expiring=expiring,
     )
-
-
-async def _expiring_keys(visit: Visit) -> list[ApiKey]:
-    page = await visit.services.api_keys.list_page(visit.tenant_id, "active", _FIRST_HUNDRED)
-    soon, now = utc_now() + _EXPIRING, utc_now()
-    return [key for key in page.items if key.expires_at is not None and now < key.expires_at < soon]

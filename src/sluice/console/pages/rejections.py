@@ -33,10 +33,11 @@ async def show_groups(visit: Visit) -> Response:
     groups = statistics.groups()
     days = [today.date() - timedelta(days=back) for back in reversed(range(_DAYS))]
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
+    keys = await visit.services.api_keys.list_page(visit.tenant_id, None, _KEYS_NAMED)
     return visit.page(
         "rejections/groups.html",
         statistics=statistics,
-        names=await _names_of_keys(visit),
+        names={key.api_key_id: key.name for key in keys.items},
         groups=groups[:_GROUPS_SHOWN],
         more=max(0, len(groups) - _GROUPS_SHOWN),
         days=days,
@@ -87,12 +88,6 @@ async def show(visit: Visit) -> Response:
         report=full_report(verdict, visit.request.headers.get("accept-language")),
         others=[other for other in others.items if other.report_id != verdict.report_id][:5] if others else [],
     )
-
-
-async def _names_of_keys(visit: Visit) -> dict[str | None, str]:
-    """Return the names of the newest API keys by their ids."""
-    keys = await visit.services.api_keys.list_page(visit.tenant_id, None, _KEYS_NAMED)
-    return {key.api_key_id: key.name for key in keys.items}
 
 
 def _day(visit: Visit) -> datetime | None:

@@ -321,7 +321,12 @@ async def connect(address: ClamdAddress, seconds: float) -> socket.socket:
         if address.is_local and (connection := _try_connect(address.path)):
             return connection
         async with asyncio.timeout(seconds):
-            return await (_connect_unix(address.path) if address.is_local else _connect_tcp(address.host, address.port))
+            if not address.is_local:
+                return await _connect_tcp(address.host, address.port)
+            while True:
+                await asyncio.sleep(_BACKLOG_PAUSE)
+                if connection := _try_connect(address.path):
+                    return connection
     except TimeoutError as late:
         raise ClamdUnavailable(f"no connection within {seconds:g} s") from late
     except OSError as error:
@@ -331,14 +336,6 @@ async def connect(address: ClamdAddress, seconds: float) -> socket.socket:
 def describe_os_error(error: OSError) -> str:
     """Return the system's message, without paths or addresses."""
     return os.strerror(error.errno) if error.errno else type(error).__name__
-
-
-async def _connect_unix(path: str) -> socket.socket:
-    while True:
-        connection = _try_connect(path)
-        if connection is not None:
-            return connection
-        await asyncio.sleep(_BACKLOG_PAUSE)
 
 
 def _try_connect(path: str) -> socket.socket | None:
@@ -359,7 +356,14 @@ def _try_connect(path: str) -> socket.socket | None:
 async def _connect_tcp(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     last_error = OSError(errno.EHOSTUNREACH, "")
-    for family, _, _, _, address in await _resolve(host, port):
+    try:
+        # A numeric address needs no resolver, and so no thread.
+        found: Sequence[_AddressInfo] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, _, _, _, address in found:
         connection = _new_socket(family)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -373,14 +377,6 @@ async def _connect_tcp(host: str, port: int) -> socket.socket:
         else:
             return connection
     raise last_error
-
-
-async def _resolve(host: str, port: int) -> Sequence[_AddressInfo]:
-    try:
-        # A numeric address needs no resolver, and so no thread.
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _new_socket(family: int) -> socket.socket:

@@ -176,7 +176,10 @@ def _zip_pieces(members: tuple[tuple[bytes, bytes, int], ...]) -> tuple[tuple[in
     pieces: list[tuple[int, bytes]] = []
     at, directory = 0, b""
     for name, data, size in members:
-        checksum = _checksum(data, size)
+        checksum, zeros = zlib.crc32(data), size - len(data)
+        while zeros > 0:
+            checksum = zlib.crc32(bytes(min(zeros, MIB)), checksum)
+            zeros -= MIB
         directory += (
             _CENTRAL.pack(b"PK\1\2", 20, 20, 0, 0, 0, _1980, checksum, size, size, len(name), 0, 0, 0, 0, 0, at) + name
         )
@@ -186,11 +189,3 @@ def _zip_pieces(members: tuple[tuple[bytes, bytes, int], ...]) -> tuple[tuple[in
         at += _LOCAL.size + len(name) + size
     end = _END.pack(b"PK\5\6", 0, 0, len(members), len(members), len(directory), at, 0)
     return (*pieces, (at, directory + end))
-
-
-def _checksum(data: bytes, size: int) -> int:
-    checksum, left = zlib.crc32(data), size - len(data)
-    while left > 0:
-        checksum = zlib.crc32(bytes(min(left, MIB)), checksum)
-        left -= MIB
-    return checksum

@@ -24,7 +24,7 @@ _SINGLE_BYTES: Final = 16 * _MIB
 _IN_PARTS_BYTES: Final = 32 * _MIB  # one put with parts of 8 MiB, two with parts of 5
 
 
-class ObjectWriter:
+class S3Writer:
     """The puts of one bucket.
 
     `open_client` returns the client for a request, `size` the size of an object; both raise `StoreError`. `small` sends

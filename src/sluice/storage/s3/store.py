@@ -22,7 +22,7 @@ from sluice.storage.common import probe_store, validate_key
 from sluice.storage.protocol import ListedObject, StoreError
 from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
-from sluice.storage.s3.puts import ObjectWriter
+from sluice.storage.s3.puts import S3Writer
 from sluice.storage.s3.small_puts import SmallPuts
 from sluice.storage.s3.stale_parts import StaleParts
 
@@ -95,7 +95,7 @@ class S3Store:
             if relay_url is None
             else None
         )
-        self._writer = ObjectWriter(
+        self._writer = S3Writer(
             self._open_client,
             self.size,
             self._small,

@@ -51,7 +51,9 @@ async def announce_limits(context: JobContext) -> int:
             context, Announcement(row.tenant_id, "quota", row.context_id), row.announced, row.level, _quota_event(row)
         )
     for row in plans:
-        event = _plan_event(row, context.free_uploads_per_month)
+        limit = context.free_uploads_per_month
+        told = {"month": row.month, "uploads": row.uploads, "limit": limit, "percent": row.level}
+        event: Event = PlanReached(**told) if row.level == _FULL else PlanWarning(**told)
         await _announce(context, Announcement(row.tenant_id, "plan", row.month), row.announced, row.level, event)
     for row in keys:
         expiring = ApiKeyExpiring(
@@ -82,11 +84,6 @@ def _quota_event(row: AnyRow) -> Event:
         "percent": row.level,
     }
     return QuotaReached(**told) if row.level == _FULL else QuotaWarning(**told)
-
-
-def _plan_event(row: AnyRow, limit: int) -> Event:
-    told = {"month": row.month, "uploads": row.uploads, "limit": limit, "percent": row.level}
-    return PlanReached(**told) if row.level == _FULL else PlanWarning(**told)
 
 
 async def watch_buckets(context: JobContext) -> int:

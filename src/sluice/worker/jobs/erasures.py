@@ -17,7 +17,7 @@ from typing import Any, Final
 from sluice.audit.repository import append, append_all
 from sluice.db.sql import AnyRow, Connection
 from sluice.erasures import repository
-from sluice.erasures.subject import ERASED, Subject, blank_event, blank_facts, mentions, without_terms
+from sluice.erasures.subject import ERASED, ErasureSubject, blank_event, blank_facts, mentions, without_terms
 from sluice.events import outbox
 from sluice.events.catalogue import ErasureCompleted
 from sluice.files import lifecycle
@@ -72,7 +72,9 @@ class Erasing:
         theirs: list[AnyRow] = []
         last = _last(rows, "file_id")
         for row in rows:
-            if not erasure.is_old("file", row.file_id) or not _is_theirs(erasure.subject, row):
+            subject = erasure.subject
+            is_theirs = subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
+            if not is_theirs or not erasure.is_old("file", row.file_id):
                 continue
             if row.state == FileState.PENDING and not theirs:  # it is stored in a moment, or never
                 return Step(0, 0, after, pause=_PAUSE)
@@ -145,7 +147,7 @@ class _Erasure:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.tenant_id = job.tenant_id
-        self.subject = Subject.from_json(job.params)
+        self.subject = ErasureSubject.from_json(job.params)
         self._names = list(job.params.get("names", ()))
         self._blanked = Counter[str](job.params.get("blanked", {}))
 
@@ -173,10 +175,6 @@ class _Erasure:
         """Count rows whose names were blanked."""
         if number:
             self._blanked[what] += number
-
-
-def _is_theirs(subject: Subject, row: AnyRow) -> bool:
-    return subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
 
 
 async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> Step:
@@ -237,7 +235,7 @@ async def _events(connection: Connection, erasure: _Erasure, after: str) -> Step
         row.event_id: blank_event(row.data)
         for row in rows
         if row.data.get("file_id") in listed
-        or (erasure.is_old("evt", row.event_id) and erasure.subject.is_told_in(row.data))
+        or (erasure.is_old("evt", row.event_id) and erasure.subject.concerns(row.data))
     }
     if theirs:
         await repository.blank_events(connection, tenant_id, theirs)

@@ -12,7 +12,6 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import AnyRow
 from sluice.errors import FileHeld
 from sluice.files import lifecycle, repository
-from sluice.files.record import RetentionRule
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.worker.job import JobContext, error_boundary
@@ -86,7 +85,10 @@ async def expire_by_retention(context: JobContext) -> int:
             async with context.database.reading(rule.tenant_id) as connection:
                 due = await repository.find_due_files(connection, rule, after, _WINDOW)
             if due.file_ids:
-                deleted += await _expire_all(context, rule, due.file_ids)
+                async with context.database.transaction(rule.tenant_id) as connection:
+                    deleted += await lifecycle.expire_all(connection, rule, due.file_ids, context.purge_after)
+                    failpoint("retention.open")
+                failpoint("retention.done")
             after = due.last
     except lifecycle.RuleChanged:
         return 1
@@ -97,14 +99,6 @@ async def expire_by_retention(context: JobContext) -> int:
     if deleted:
         log.info("retention_over", tenant_id=rule.tenant_id, context_key=rule.context_key, files=deleted)
     return max(1, deleted)
-
-
-async def _expire_all(context: JobContext, rule: RetentionRule, file_ids: Sequence[str]) -> int:
-    async with context.database.transaction(rule.tenant_id) as connection:
-        deleted = await lifecycle.expire_all(connection, rule, file_ids, context.purge_after)
-        failpoint("retention.open")
-    failpoint("retention.done")
-    return deleted
 
 
 async def _end_each(

@@ -10,7 +10,7 @@ import io
 import json
 import os
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from sluice.db.database import Database
@@ -71,8 +71,10 @@ async def write_part(database: Database, store: ObjectStore, job: Job) -> Writte
     if not content:
         return WrittenPart(None, 0, 0, position)
     key = f"{EXPORTS}/{job.job_id}-{job.generation:09}"
-    fd = _memory_file(content)
+    fd = os.memfd_create("export", os.MFD_CLOEXEC)
     try:
+        with open(fd, "wb", closefd=False) as file:  # noqa: ASYNC230  (memory)
+            file.write(content)
         sealed = Sealed(fd, len(content), hashlib.sha256(content).digest())
         await store.put(key, sealed, content_type="application/octet-stream")
     finally:
@@ -81,25 +83,15 @@ async def write_part(database: Database, store: ObjectStore, job: Job) -> Writte
     return WrittenPart(key, len(content), len(rows), position)
 
 
-def _memory_file(content: bytes) -> int:
-    fd = os.memfd_create("export", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(content)
-    return fd
-
-
 def _shown(row: AnyRow) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in _COLUMNS if name not in {"status", "checksum"}}
     moments = {
-        name: None if values[name] is None else _moment(values[name]) for name in ("created_at", "last_downloaded_at")
+        name: None if values[name] is None else values[name].isoformat().replace("+00:00", "Z")
+        for name in ("created_at", "last_downloaded_at")
     }
     status = "stored" if row.quarantined_at is None else "quarantined"
     found = {**values, **moments, "status": status, "checksum": f"sha256:{row.sha256}"}
     return {name: found[name] for name in _COLUMNS}
-
-
-def _moment(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
 
 
 def _encode(kind: ExportFormat, shown: list[dict[str, Any]], *, is_first: bool) -> bytes:

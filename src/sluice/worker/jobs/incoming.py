@@ -2,12 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.sql import AnyRow
 from sluice.events import outbox
 from sluice.events.catalogue import UploadExpired
 from sluice.kit.failpoints import failpoint
@@ -30,7 +28,9 @@ async def end_resumable_uploads(context: JobContext) -> int:
     done, failed = 0, list[str]()
     while len(failed) < _MAX_FAILED:
         failed_before = len(failed)
-        for row in await _load_due(context, failed):
+        async with context.database.reading(ALL_TENANTS) as connection:
+            due = await repository.list_due(connection, _BATCH, failed=failed)
+        for row in due:
             failed.append(row.upload_id)
             with error_boundary("end_resumable_uploads", upload_id=row.upload_id):
                 await _end(context, row.tenant_id, row.upload_id)
@@ -84,11 +84,6 @@ async def measure_waiting(context: JobContext) -> None:
         uploads, size = await repository.count_waiting(connection)
     RESUMABLE_UPLOADS.set(uploads)
     RESUMABLE_BYTES.set(size)
-
-
-async def _load_due(context: JobContext, failed: Sequence[str]) -> Sequence[AnyRow]:
-    async with context.database.reading(ALL_TENANTS) as connection:
-        return await repository.list_due(connection, _BATCH, failed=failed)
 
 
 async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:

@@ -116,7 +116,9 @@ class ObjectMove:
             after = files[-1].file_id
 
     async def _move(self, file: FileRecord, source: Bucket | None, target: Bucket | None) -> Moved:
-        key = _rebased(file.object_key, source, target)
+        base = "" if source is None or not source.base_path else f"{source.base_path}/"
+        relative = file.object_key.removeprefix(base)
+        key = relative if target is None else target.key_for(relative)
         recorded = Recorded(file.size_bytes, file.sha256, file.content_type)
         try:
             old, new = StoreKey(self._stores.of(source), file.object_key), StoreKey(self._stores.of(target), key)
@@ -133,10 +135,3 @@ class ObjectMove:
         if copied and key != file.object_key:
             await new.store.delete(key)  # the file was deleted in the meantime
         return Moved(file.file_id, "gone")
-
-
-def _rebased(key: str, source: Bucket | None, target: Bucket | None) -> str:
-    """Return the key below the target's base path instead of the source's."""
-    base = "" if source is None or not source.base_path else f"{source.base_path}/"
-    relative = key.removeprefix(base)
-    return relative if target is None else target.key_for(relative)

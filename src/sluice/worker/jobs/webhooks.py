@@ -98,8 +98,13 @@ class WebhookDeliveries:
 
     async def _serve_claimed(self, endpoint: Endpoint) -> None:
         try:
-            now = await self._now()
-            secrets = self._secrets_of(endpoint, now)
+            async with self._database.reading(ALL_TENANTS) as connection:
+                now = await load_now(connection)
+            sealed = [endpoint.secret_sealed]
+            # The secret before the current one signs too, for its last day.
+            if endpoint.old_secret_sealed and endpoint.old_secret_until and endpoint.old_secret_until > now:
+                sealed.append(endpoint.old_secret_sealed)
+            secrets = [self._keyring.open(one, bound_to=secret_binding(endpoint)) for one in sealed]
         except CannotOpen as fault:
             log.warning("webhook_secret_unreadable", endpoint_id=endpoint.endpoint_id, fault=str(fault))
             return  # the lease ends, and a host with the newer keyring may take it
@@ -119,17 +124,6 @@ class WebhookDeliveries:
             with suppress(DatabaseUnavailable):
                 async with self._database.transaction(endpoint.tenant_id) as connection:
                     await repository.release(connection, endpoint.tenant_id, endpoint.endpoint_id)
-
-    async def _now(self) -> datetime:
-        async with self._database.reading(ALL_TENANTS) as connection:
-            return await load_now(connection)
-
-    def _secrets_of(self, endpoint: Endpoint, now: datetime) -> Sequence[str]:
-        """Return the secrets that sign: the current one, and that before it for its last day."""
-        sealed = [endpoint.secret_sealed]
-        if endpoint.old_secret_sealed and endpoint.old_secret_until and endpoint.old_secret_until > now:
-            sealed.append(endpoint.old_secret_sealed)
-        return [self._keyring.open(one, bound_to=secret_binding(endpoint)) for one in sealed]
 
 
 class _EndpointRun:
@@ -211,7 +205,11 @@ class _EndpointRun:
                 since = None if any(answer.is_success for _, answer in answered) else self._failing_since or now
                 if since != self._failing_since:
                     await repository.note_health(connection, self._endpoint, since)
-                reason = self._reason_to_disable(answered, since, now)
+                reason: Any = None
+                if any(answer.is_gone for _, answer in answered):
+                    reason = "gone"
+                elif since is not None and now - since >= _FAILING:
+                    reason = "failing"
                 if reason is not None and await repository.disable(connection, self._endpoint, reason, now):
                     event = EndpointDisabled(
                         endpoint_id=self._endpoint.endpoint_id, url=self._endpoint.url, reason=reason
@@ -234,12 +232,6 @@ class _EndpointRun:
                 async with self._database.transaction(self._endpoint.tenant_id) as connection:
                     if not await repository.renew(connection, self._endpoint, self._lease):
                         self._over.set()
-
-    @staticmethod
-    def _reason_to_disable(answered: Sequence[Attempt], since: datetime | None, now: datetime) -> Any:
-        if any(answer.is_gone for _, answer in answered):
-            return "gone"
-        return "failing" if since is not None and now - since >= _FAILING else None
 
 
 def _noted(delivery: Delivery, answer: Answer, now: datetime) -> dict[str, Any]:

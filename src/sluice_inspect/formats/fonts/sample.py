@@ -26,7 +26,11 @@ def make_font(
     """Return a font of two glyphs: an empty one for missing characters, and one with this outline or program."""
     content = {b"head": _HEAD, b"maxp": struct.pack(">LH", 0x5000, 2), **(tables or {})}
     if postscript:
-        content[b"CFF "] = _make_cff([b"\x0e", outline if outline != _SQUARE else _SQUARE_PROGRAM])
+        programs = [b"\x0e", outline if outline != _SQUARE else _SQUARE_PROGRAM]
+        names, strings, subroutines = _index([b"Sluice"]), _index([]), _index([])
+        start = 4 + len(names) + len(_index([bytes(6)])) + len(strings) + len(subroutines)
+        top = b"\x1d" + struct.pack(">l", start) + b"\x11"
+        content[b"CFF "] = b"\1\0\4\4" + names + _index([top]) + strings + subroutines + _index(programs)
     else:
         padded = outline + bytes(-len(outline) % 4)
         content |= {b"glyf": padded, b"loca": struct.pack(">3L", 0, 0, len(padded))}
@@ -73,13 +77,6 @@ def _base128(number: int) -> bytes:
     if number >> 14:
         return bytes([0x80 | number >> 14, 0x80 | number >> 7 & 0x7F, number & 0x7F])
     return bytes([0x80 | number >> 7, number & 0x7F]) if number >> 7 else bytes([number])
-
-
-def _make_cff(programs: list[bytes]) -> bytes:
-    names, strings, subroutines = _index([b"Sluice"]), _index([]), _index([])
-    start = 4 + len(names) + len(_index([bytes(6)])) + len(strings) + len(subroutines)
-    top = b"\x1d" + struct.pack(">l", start) + b"\x11"
-    return b"\1\0\4\4" + names + _index([top]) + strings + subroutines + _index(programs)
 
 
 def _index(entries: list[bytes]) -> bytes:

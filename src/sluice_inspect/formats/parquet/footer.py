@@ -130,8 +130,11 @@ def _parse_footer(source: Source, offset: int, fields: Fields) -> Footer:
     stated = require_int(fields, _FileMetaData.NUM_ROWS)
     groups = [require_struct(each) for each in require_list(fields, _FileMetaData.ROW_GROUPS)]
     if _FileMetaData.KEY_VALUE_METADATA in fields:
-        for pair in require_list(fields, _FileMetaData.KEY_VALUE_METADATA):
-            _check_key_value(require_struct(pair))
+        # Readers that use Arrow read its copy of the schema before all else, and fail if it is damaged.
+        for pair in map(require_struct, require_list(fields, _FileMetaData.KEY_VALUE_METADATA)):
+            key, value = pair.get(1), pair.get(2)
+            if key == _ARROW_SCHEMA and isinstance(value, bytes) and not _BASE64.fullmatch(value):
+                raise ThriftError("the Arrow schema in it is damaged")
     chunks = [chunk for group in groups for chunk in _parse_row_group(source, offset, group, columns)]
     rows = sum(require_int(group, _RowGroup.NUM_ROWS) for group in groups)
     if stated not in {0, rows}:  # some writers state none
@@ -168,13 +171,6 @@ def _leaves(elements: Sequence[Fields]) -> Iterator[Column]:
         yield Column(name.decode("utf-8", "replace"), physical_type, type_length, max_definition, max_repetition)
     if any(children for children, _, _ in open_elements):
         raise ThriftError("its schema is incomplete")
-
-
-def _check_key_value(pair: Fields) -> None:
-    # Readers that use Arrow read its copy of the schema before all else, and fail if it is damaged.
-    key, value = pair.get(1), pair.get(2)
-    if key == _ARROW_SCHEMA and isinstance(value, bytes) and not _BASE64.fullmatch(value):
-        raise ThriftError("the Arrow schema in it is damaged")
 
 
 def _parse_row_group(source: Source, end: int, group: Fields, columns: Sequence[Column]) -> Iterator[ColumnChunk]:

@@ -148,7 +148,11 @@ class SheetCells:
         elif record_type in _TEXTS:
             self._add_value(_cell_of(body), self._text(record_type, body))
         elif record_type in _FORMULAS:
-            self._add_formula(body)
+            self._formula = _cell_of(body)
+            result, expression = body[6:14], body[22:]
+            is_text = result[6:] == _TEXT_RESULT and result[0] in _TEXT_RESULTS
+            if not is_text or (result[0] and expression not in _EMPTY_TEXTS):
+                self._add_value(self._formula, None)
         elif record_type in _RESULT:
             self._add_value(self._formula, read_string(body, 0, has_flags=self._version == VERSION_8))
         elif record_type == _ROW:
@@ -171,13 +175,6 @@ class SheetCells:
         if record_type == _OLD_LABEL:
             return body[8:].decode("cp1252", "replace")
         return read_string(body, 6, has_flags=self._version == VERSION_8)
-
-    def _add_formula(self, body: bytes) -> None:
-        self._formula = _cell_of(body)
-        result, expression = body[6:14], body[22:]
-        is_text = result[6:] == _TEXT_RESULT and result[0] in _TEXT_RESULTS
-        if not is_text or (result[0] and expression not in _EMPTY_TEXTS):
-            self._add_value(self._formula, None)
 
     def _add_object(self, record_type: int, body: bytes) -> None:
         if record_type != _OBJECT or self._version != VERSION_8 or len(body) < _OBJECT_HEADER.size:

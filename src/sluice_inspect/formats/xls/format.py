@@ -107,7 +107,14 @@ def opens_with_default_password(encryption: bytes) -> bool:
         if encryption.startswith(_OBFUSCATED):
             return int.from_bytes(encryption[4:6], "little") == _obfuscation_verifier()
         if encryption.startswith(_STANDARD):
-            return _verify_standard(encryption[6:22], encryption[22:38], encryption[38:54])
+            salt = encryption[6:22]
+            verifier = encryption[22:38]
+            digest = encryption[38:54]
+            # [MS-OFFCRYPTO] 2.3.6.2 and 2.3.6.4
+            half = _md5(_DEFAULT_PASSWORD.encode("utf-16-le"))[:5]
+            key = _md5(_md5((half + salt) * 16)[:5] + bytes(4))
+            stream = _rc4(key)
+            return _md5(_decrypt(verifier, stream)) == _decrypt(digest, stream)
         return encryption[2:4] in _CRYPTO_API and _verify_crypto_api(encryption[6:])
     except (struct.error, IndexError):
         return False
@@ -120,14 +127,6 @@ def _obfuscation_verifier() -> int:
     for byte in reversed(bytes([len(letters)]) + letters):
         verifier = (verifier >> 14 & 1 | verifier << 1 & 0x7FFF) ^ byte
     return verifier ^ 0xCE4B
-
-
-def _verify_standard(salt: bytes, verifier: bytes, digest: bytes) -> bool:
-    # [MS-OFFCRYPTO] 2.3.6.2 and 2.3.6.4
-    half = _md5(_DEFAULT_PASSWORD.encode("utf-16-le"))[:5]
-    key = _md5(_md5((half + salt) * 16)[:5] + bytes(4))
-    stream = _rc4(key)
-    return _md5(_decrypt(verifier, stream)) == _decrypt(digest, stream)
 
 
 def _verify_crypto_api(header: bytes) -> bool:

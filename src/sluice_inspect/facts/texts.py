@@ -1,4 +1,4 @@
-"""What drawings, web pages and XML documents do: scripts, included documents, files that are built in a script."""
+"""What drawings, web pages, XML documents and tables in text form do: scripts, included documents, formulas."""
 
 import codecs
 import re
@@ -39,6 +39,18 @@ _OFFERED: Final = re.compile(
     r"|setAttribute\(\s{0,10}[\"']download|\[[\"']download[\"']\]"
 )
 
+# "+49 (0)30", "-5" and "@name" are honest values: only what calls a function or names another program counts.
+_LONGEST_CELL: Final = 1024
+_CELL: Final = r"(?:^|[,;|\t\r\n])[\s\"'\u00a0\ufeff]{0,20}"
+# At the beginning of a cell, with a quote, a tab or spaces before it, in wide letters too.
+_FORMULA: Final = re.compile(
+    _CELL + r"(?:[=\uff1d][^,;|\t\r\n]{0,500}?[A-Za-z_][\w.]{0,60}\("
+    r"|[+\-@\uff0b\uff0d\uff20][-+*/=\d. \t(]{0,40}[A-Za-z_][\w.]{0,60}\()",
+)
+_DDE: Final = re.compile(
+    _CELL + r"[=+\-@\uff1d\uff0b\uff0d\uff20][^,;|\t\r\n]{0,200}\w[\"']?\|[^;|\t\r\n]{0,200}?![\w$\"']"
+)
+
 
 def measure_markup(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
@@ -76,7 +88,9 @@ class _Finder(XmlTarget):
         if not self._has_root:
             self._has_root = True
             if self._is_drawing:
-                self.size = _size_of(attributes)
+                sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
+                known = [int(side[1]) for side in sides if side is not None]
+                self.size = (known[0], known[1]) if len(known) == 2 and all(known) else None
         if _INCLUDE.fullmatch(tag):
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
@@ -92,12 +106,6 @@ def _runs(name: str, value: str) -> bool:
     if name in _HREFS or local in _VALUES:
         return _SCRIPT_ADDRESS.match(_BLANKS.sub("", value).lower()) is not None
     return False
-
-
-def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
-    sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
-    known = [int(side[1]) for side in sides if side is not None]
-    return (known[0], known[1]) if len(known) == 2 and all(known) else None
 
 
 def measure_page(subject: Subject, sheet: FactSheet) -> None:
@@ -148,3 +156,19 @@ def _text(subject: Subject) -> Iterator[str]:
         window = carry + decoder.decode(subject.source.read_at(at, _CHUNK)).replace("\0", "")
         yield window
         carry = window[-_OVERLAP:]
+
+
+def measure_table(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of cells that a spreadsheet takes for formulas which call something."""
+    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
+    deadline, carry = Deadline(subject.limits.soft_seconds), ""
+    for at in range(0, subject.source.size, _CHUNK):
+        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK))
+        if _FORMULA.search(window):
+            sheet.flags.add("formula.csv")
+        if _DDE.search(window):
+            sheet.flags |= {"formula.csv", "dde"}
+        if deadline.has_passed:
+            sheet.complete = False
+            return
+        carry = window[-_LONGEST_CELL:]

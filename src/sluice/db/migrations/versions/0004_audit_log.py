@@ -1,4 +1,4 @@
-"""The audit trail, append-only. Only expands: the release before does not look at it."""
+"""The audit log, append-only. Only expands: the release before does not look at it."""
 
 import sqlalchemy as sa
 from alembic import op
