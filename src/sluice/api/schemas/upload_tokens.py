@@ -46,6 +46,10 @@ Origin = Annotated[str, Field(max_length=255), AfterValidator(_origin)]
 Redirect = Annotated[str, Field(max_length=2000, description="For plain HTML forms."), PLAIN, AfterValidator(_url)]
 
 
+def _all_methods() -> list[Method]:
+    return ["form", "tus"]
+
+
 class CreateUploadToken(RequestBody):
     """An upload token to be created."""
 
@@ -79,7 +83,7 @@ class CreateUploadToken(RequestBody):
     methods: Annotated[
         list[Method],
         Field(min_length=1, max_length=2, description="How files may be sent: as a form, or resumable."),
-    ] = Field(default_factory=lambda: ["form", "tus"])
+    ] = Field(default_factory=_all_methods)
     end_user: (
         Annotated[str, Field(min_length=1, max_length=255, description="The files' `uploaded_by_name`."), PLAIN] | None
     ) = None
