@@ -110,19 +110,23 @@ def test_chunk_with_a_checksum_that_is_cut_is_dropped(client: ApiClient) -> None
 
 
 @pytest.mark.usefixtures("without_s3")
-def test_new_request_ends_the_older_one(client: ApiClient) -> None:
+@pytest.mark.parametrize("begun", [0, 5], ids=["first bytes", "later bytes"])
+def test_new_request_ends_the_older_one(client: ApiClient, begun: int) -> None:
     upload = tus.begin(client, len(TEXT), context=client.create_context())
+    if begun:
+        assert upload.patch(TEXT[:begun], 0).status_code == 204
     head = raw_http.request_head(
         client,
-        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", "Upload-Offset: 0", f"Content-Length: {HALF}"),
+        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {begun}"),
+        f"Content-Length: {HALF - begun}",
         method="PATCH",
         path=API + upload.path,
     )
     with raw_http.connection(client) as sock:
-        sock.sendall(head + TEXT[:5])
+        sock.sendall(head + b"other")
         time.sleep(0.2)  # nothing tells when the server has read what it got
-        assert upload.patch(TEXT[:HALF], 0).status_code == 204
-        sock.sendall(TEXT[5:HALF])
+        assert upload.patch(TEXT[begun:HALF], begun).status_code == 204
+        sock.sendall(TEXT[begun + 5 : HALF])
         assert raw_http.read_response(sock).status == 409
     assert data(upload.patch(TEXT[HALF:], HALF))["size_bytes"] == len(TEXT)
     assert_stored_once(client, TEXT)

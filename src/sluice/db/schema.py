@@ -329,7 +329,8 @@ resumable_uploads = Table(
     Index("ix_resumable_uploads_due", "due_at"),
 )
 
-# Each is one object in the platform's store, and exists before its row.
+# Each is one object in the platform's store, and exists before its row. `size_bytes` is what it had then: a file of the
+# local store grows, and ends where the next part begins or the upload does.
 resumable_parts = Table(
     "resumable_parts",
     metadata,

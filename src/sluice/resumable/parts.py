@@ -278,7 +278,6 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha
 
     A single part that ends where the upload does is not copied: it becomes the spool.
     """
-    _require_no_gap(parts)
     for part in parts:
         try:
             fd = await store.open_file(part.object_key)
@@ -301,7 +300,6 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha
 
 async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIterator[bytes]:
     """Yield the bytes of all parts; raise `PartLost` or `ServiceUnavailable`."""
-    _require_no_gap(parts)
     for part in parts:
         size = 0
         try:
@@ -315,14 +313,6 @@ async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIt
             raise ServiceUnavailable(fault.part) from fault
         if size != part.size:
             raise RuntimeError("a part of an upload has another size than its row")
-
-
-def _require_no_gap(parts: Sequence[UploadPart]) -> None:
-    offset = 0
-    for part in parts:
-        if part.start != offset:
-            raise RuntimeError("the parts of an upload have a gap")
-        offset += part.size
 
 
 async def delete_objects(store: ObjectStore, keys: Sequence[str]) -> bool:

@@ -4,13 +4,16 @@ The file of one is reserved by `uploads.repository`. All moments are those of th
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert, or_, select, text, update
 
+from sluice.db.database import Database
 from sluice.db.schema import resumable_parts, resumable_uploads, tenants
 from sluice.db.sql import AnyRow, Connection, Fields, now, now_plus
+from sluice.db.statement import Statement
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 
 _UPLOADS: Final = resumable_uploads.c
@@ -20,6 +23,17 @@ _SHOWN: Final = (
     *(column for column in _UPLOADS if column.name not in {"judging_until", "due_at"}),
     (_UPLOADS.expires_at <= now()).label("is_over"),
 )
+
+# The same on both kinds of database. Most requests of a resumable upload run nothing else that writes, so it bypasses
+# SQLAlchemy.
+_COUNT_BYTES: Final = """
+UPDATE resumable_uploads
+   SET received = received + :size, small_appends = small_appends + :small, generation = :generation
+ WHERE tenant_id = :tenant_id AND upload_id = :upload_id AND state = 'open'
+   AND generation = :generation_before AND received = :received_before
+RETURNING upload_id
+"""
+_GROW: Final = Statement(postgres=_COUNT_BYTES, sqlite=[_COUNT_BYTES])
 
 
 async def create(
@@ -56,14 +70,19 @@ async def find(connection: Connection, tenant_id: str, upload_id: str) -> Resuma
     return _found(await connection.execute(select(*_SHOWN).where(*_one(tenant_id, upload_id))))
 
 
-async def list_parts(connection: Connection, tenant_id: str, upload_id: str) -> Sequence[UploadPart]:
-    """Return the parts of an upload in the order of their bytes."""
+async def list_parts(connection: Connection, upload: ResumableUpload) -> Sequence[UploadPart]:
+    """Return the parts of an upload in the order of their bytes.
+
+    Each ends where the next one begins, the last one where the upload does: a file grows without a change of its row.
+    """
     query = (
-        select(_PARTS.start_byte, _PARTS.size_bytes, _PARTS.object_key)
-        .where(_PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id)
+        select(_PARTS.start_byte, _PARTS.object_key)
+        .where(_PARTS.tenant_id == upload.tenant_id, _PARTS.upload_id == upload.upload_id)
         .order_by(_PARTS.start_byte)
     )
-    return [UploadPart(*row) for row in (await connection.execute(query)).all()]
+    rows = (await connection.execute(query)).all()
+    bounds = [*(start for start, _key in rows), upload.received]
+    return [UploadPart(start, end - start, key) for (start, key), end in zip(rows, bounds[1:], strict=True)]
 
 
 async def begin_append(connection: Connection, tenant_id: str, upload_id: str, offset: int) -> ResumableUpload | None:
@@ -83,47 +102,42 @@ async def begin_append(connection: Connection, tenant_id: str, upload_id: str, o
 
 
 async def append(
-    connection: Connection, upload: ResumableUpload, size: int, *, is_small: bool
+    database: Database, upload: ResumableUpload, size: int, new: Sequence[UploadPart], *, generation: int, small: int
 ) -> ResumableUpload | None:
-    """Count bytes that are stored as parts; None if another request has taken the upload over."""
-    return _found(
-        await connection.execute(
-            _changed(
-                upload.tenant_id,
-                upload.upload_id,
-                _UPLOADS.state == UploadState.OPEN.value,
-                _UPLOADS.generation == upload.generation,
-                _UPLOADS.received == upload.received,
-                received=_UPLOADS.received + size,
-                small_appends=_UPLOADS.small_appends + int(is_small),
-            )
-        )
-    )
+    """Count bytes that were stored, with the parts that are new; None if another request has taken the upload over.
 
-
-async def add_parts(connection: Connection, tenant_id: str, upload_id: str, parts: Sequence[UploadPart]) -> None:
-    """Insert the rows of parts that are stored and counted."""
-    rows = [
-        {
-            "upload_id": upload_id,
-            "start_byte": part.start,
-            "tenant_id": tenant_id,
-            "size_bytes": part.size,
-            "object_key": part.object_key,
-        }
-        for part in parts
-    ]
-    await connection.execute(insert(resumable_parts), rows)
-
-
-async def replace_part(connection: Connection, tenant_id: str, upload_id: str, part: UploadPart) -> None:
-    """Replace the row of a part that has grown: the service may insert and delete these rows, not change them."""
-    await connection.execute(
-        delete(resumable_parts).where(
-            _PARTS.tenant_id == tenant_id, _PARTS.upload_id == upload_id, _PARTS.start_byte == part.start
-        )
-    )
-    await add_parts(connection, tenant_id, upload_id, [part])
+    From then on the upload has the `generation` of this request, and as many `small` appends more.
+    """
+    values = {
+        "tenant_id": upload.tenant_id,
+        "upload_id": upload.upload_id,
+        "size": size,
+        "small": small,
+        "generation": generation,
+        "generation_before": upload.generation,
+        "received_before": upload.received,
+    }
+    if new:
+        rows = [
+            {
+                "upload_id": upload.upload_id,
+                "start_byte": part.start,
+                "tenant_id": upload.tenant_id,
+                "size_bytes": part.size,
+                "object_key": part.object_key,
+            }
+            for part in new
+        ]
+        async with database.transaction(upload.tenant_id) as connection:
+            is_counted = (await connection.execute(text(_COUNT_BYTES), values)).one_or_none() is not None
+            if is_counted:
+                await connection.execute(insert(resumable_parts), rows)
+    else:
+        is_counted = await database.commit(_GROW, values) is not None
+    if not is_counted:
+        return None
+    received, small_appends = upload.received + size, upload.small_appends + small
+    return replace(upload, received=received, small_appends=small_appends, generation=generation)
 
 
 async def begin_judging(

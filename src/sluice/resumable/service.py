@@ -145,32 +145,38 @@ class ResumableUploads:
         """
         if announced is not None:
             _counts_as_small(upload, announced)  # refused before a byte is read
-        async with self._database.transaction(upload.tenant_id) as connection:
-            begun = await repository.begin_append(connection, upload.tenant_id, upload.upload_id, offset)
-        if begun is None:
-            raise UploadTakenOver
-        current = begun
+        digest = self._digest_of(upload)
+        tail = self._take_tail(upload, offset)
+        if tail is not None:
+            current, begun = upload, replace(upload, generation=upload.generation + 1)
+        else:
+            async with self._database.transaction(upload.tenant_id) as connection:
+                taken = await repository.begin_append(connection, upload.tenant_id, upload.upload_id, offset)
+            if taken is None:
+                raise UploadTakenOver
+            current = begun = taken
 
         async def note(parts: Sequence[UploadPart], size: int) -> None:
             nonlocal current
             failpoint("part.stored")
-            is_small = current is begun and _counts_as_small(
-                begun, size
-            )  # what came counts: the rest may have been cut
-            async with self._database.transaction(upload.tenant_id) as connection:
-                appended = await repository.append(connection, current, size, is_small=is_small)
-                if appended is None:
-                    raise UploadTakenOver
-                if parts[0].start < current.received:  # a file that has grown
-                    await repository.replace_part(connection, upload.tenant_id, upload.upload_id, parts[0])
-                else:
-                    await repository.add_parts(connection, upload.tenant_id, upload.upload_id, parts)
+            is_first = current.received == begun.received
+            small = int(is_first and _counts_as_small(begun, size))  # what came counts: the rest may have been cut
+            new = [part for part in parts if part.start >= current.received]  # others are files that have grown
+            appended = await repository.append(
+                self._database, current, size, new, generation=begun.generation, small=small
+            )
+            if appended is None:
+                raise UploadTakenOver
             failpoint("part.noted")
             current = appended
             if kept is not None:
                 kept(current)
 
-        writer = self._writer(begun, note, holds_back=whole)
+        writer: PartWriter
+        if isinstance(self._store, KeepsFiles):
+            writer = FileWriter(self._store, begun, note, tail=tail, digest=digest, holds_back=whole)
+        else:
+            writer = ObjectWriter(self._store, self._make_spool, begun, note, holds_back=whole)
         try:
             async with self._slots.hold(
                 upload.tenant_id, token_id=upload.actor_id if upload.via == "upload_token" else None
@@ -190,15 +196,17 @@ class ResumableUploads:
             await writer.close()
         return current
 
-    def _writer(
-        self, begun: ResumableUpload, note: Callable[[Sequence[UploadPart], int], Awaitable[None]], *, holds_back: bool
-    ) -> PartWriter:
-        if not isinstance(self._store, KeepsFiles):
-            return ObjectWriter(self._store, self._make_spool, begun, note, holds_back=holds_back)
-        digest, tail = self._digest_of(begun), self._tails.pop(begun.upload_id, None)
-        if tail is not None and (tail.generation + 1, tail.received) != (begun.generation, begun.received):
-            tail = None
-        return FileWriter(self._store, begun, note, tail=tail, digest=digest, holds_back=holds_back)
+    def _take_tail(self, upload: ResumableUpload, offset: int) -> UploadTail | None:
+        """Return how a request may go on with the file of the one before, which ended in this process, or None.
+
+        Such a request begins no generation: it takes the upload with its first note. Whoever begins meanwhile has no
+        tail and so begins one, and that note finds no row to change.
+        """
+        tail = self._tails.pop(upload.upload_id, None)
+        is_open = upload.state is UploadState.OPEN and not upload.is_over and upload.received == offset
+        if tail is None or not is_open or (tail.generation, tail.received) != (upload.generation, upload.received):
+            return None
+        return tail
 
     def _digest_of(self, upload: ResumableUpload) -> Sha256 | None:
         """Return the digest of the bytes that the upload has, if it is known: what has come does not change."""
@@ -269,7 +277,7 @@ class ResumableUploads:
                 if attempt.metadata is not None:
                     upload.take_metadata(attempt.metadata.encode())
                 async with self._database.reading(attempt.tenant_id) as connection:
-                    parts = await repository.list_parts(connection, attempt.tenant_id, attempt.upload_id)
+                    parts = await repository.list_parts(connection, attempt)
                 if isinstance(self._store, KeepsFiles):
                     digest = self._digest_of(attempt)
                     await upload.write_all(attempt.length, partial(fill_spool, self._store, parts, digest))

@@ -3,7 +3,7 @@
 import json
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -43,10 +43,6 @@ Origin = Annotated[str, Field(max_length=255), _AS_SENT]
 Redirect = Annotated[str, Field(max_length=2000, description="For plain HTML forms."), PLAIN, AfterValidator(_url)]
 
 
-def _all_methods() -> list[Method]:
-    return ["form", "tus"]
-
-
 class CreateUploadToken(RequestBody):
     """An upload token to be created."""
 
@@ -80,7 +76,7 @@ class CreateUploadToken(RequestBody):
     methods: Annotated[
         list[Method],
         Field(min_length=1, max_length=2, description="How files may be sent: as a form, or resumable."),
-    ] = Field(default_factory=_all_methods)
+    ] = Field(default_factory=lambda: list(get_args(Method)))
     end_user: (
         Annotated[str, Field(min_length=1, max_length=255, description="The files' `uploaded_by_name`."), PLAIN] | None
     ) = None

@@ -108,7 +108,7 @@ async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
         if upload.state.waits:
             await repository.postpone(connection, tenant_id, upload_id, _AGAIN)  # its verdict is being taken
             return
-        parts = await repository.list_parts(connection, tenant_id, upload_id)
+        parts = await repository.list_parts(connection, upload)
     if has_expired:
         RESUMABLE_EXPIRED.inc()
         log.info("resumable_upload_expired", upload_id=upload_id)
