@@ -156,7 +156,7 @@ def test_api_keys_have_256_bits_of_system_randomness() -> None:
         "sluice/uploads/demo.py",  # the past of a demo
         "sluice/webhooks/endpoint.py",  # spreads the retries of deliveries
         "sluice/worker/jobs/incoming.py",  # spreads the load of sweeps
-        "sluice/worker/jobs/stale_parts.py",  # the same
+        "sluice/worker/jobs/housekeeping.py",  # the same
     }
 
 

@@ -18,9 +18,9 @@ from sluice.worker import job, runner
 from sluice.worker.job import JobContext
 from sluice.worker.jobs import move_objects
 from sluice.worker.jobs.expiry import fence_expired_leases
+from sluice.worker.jobs.housekeeping import StalePartsSweep
 from sluice.worker.jobs.move_objects import ObjectMove
 from sluice.worker.jobs.purge import purge_objects
-from sluice.worker.jobs.stale_parts import StalePartsSweep
 from sluice.worker.jobs.store_audit import BEFORE_BUCKETS, AuditFinding, Position, StoreAudit
 from tests.db.migrated import Migrated
 from tests.db.rows import add_file, add_tenant

@@ -19,7 +19,6 @@ from sluice.access import (
     SIGNED_ROUTES,
     TOKEN_ROUTES,
     WAITING_ROUTES,
-    Audited,
     Principal,
     Scope,
 )
@@ -91,7 +90,10 @@ class GuardedRoute(APIRoute):
                         return await inner(request)
                 response = await inner(await _read_json(request) if takes_json else request)
             except ScopeMissing:
-                await _log_refusal(request, audited)
+                if audited is not None:
+                    services: ApiServices = request.app.state.services
+                    target = request.path_params.get(audited.target)
+                    await services.audit.refused(await audit_action(request), target, ScopeMissing.code)
                 raise
             if audited is not None:
                 failpoint("answer.made")
@@ -149,13 +151,6 @@ async def audit_action(request: Request) -> AuditAction:
     """Return what the caller is about to do, as a dependency of the endpoints that `AUDITED_ROUTES` lists."""
     audited = AUDITED_ROUTES[request.method, request.scope["route"].path_format]
     return AuditAction(request.state.principal, audited.action, request.state.request_id)
-
-
-async def _log_refusal(request: Request, audited: Audited | None) -> None:
-    if audited is not None:
-        services: ApiServices = request.app.state.services
-        target = request.path_params.get(audited.target)
-        await services.audit.refused(await audit_action(request), target, ScopeMissing.code)
 
 
 class _JsonRequest(Request):

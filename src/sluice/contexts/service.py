@@ -25,10 +25,6 @@ from sluice.kit.text import is_plain
 FindScanLimit = Callable[[], int | None]
 
 
-def _no_limit() -> None:
-    """Return None: no limit is known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A context to be created; the defaults are the interface's."""
@@ -55,7 +51,7 @@ class Draft:
 class Contexts:
     """The contexts of all tenants, one tenant at a time. None may accept larger files than `scan_limit` returns."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now, scan_limit: FindScanLimit = _no_limit) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now, scan_limit: FindScanLimit = lambda: None) -> None:
         self._database = database
         self._clock = clock
         self._scan_limit = scan_limit

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
+from sluice.files.record import metadata_text
+
 # What stands in place of a name. The trigger of the audit log lets an entry be changed to nothing else.
 ERASED: Final = "erased"
 _TOKEN: Final = "utk_"  # noqa: S105  (the beginning of a token's id)
@@ -76,7 +78,7 @@ class ErasureSubject:
         """Return whether this metadata of a file or a token is the person's."""
         if not self.metadata or not isinstance(metadata, Mapping):
             return False
-        return all(name in metadata and _as_text(metadata[name]) == value for name, value in self.metadata)
+        return all(metadata_text(metadata.get(name)) == value for name, value in self.metadata)
 
     def concerns(self, data: Mapping[str, Any]) -> bool:
         """Return whether an event with these data tells of the person."""
@@ -136,10 +138,3 @@ def blank_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     if kept.get("scanned"):
         kept["scanned"] = dict(kept["scanned"]) | {"detail": "", "member": ""}
     return kept
-
-
-def _as_text(value: object) -> str | None:
-    """Return a value as the search of files compares it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, str | int) else None

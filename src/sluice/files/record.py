@@ -178,3 +178,10 @@ class Quarantined:
     review_decision: ReviewDecision | None
     reviewed_by: str | None
     reviewed_at: datetime | None
+
+
+def metadata_text(value: object) -> str | None:
+    """Return a value of a file's metadata as the search compares it; None: it compares none of this type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else None

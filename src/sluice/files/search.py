@@ -6,7 +6,7 @@ in the order asked for, are compared, and the answer says that it may not be com
 holds in order needs no comparison.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
 
 from sluice.db.schema import IS_DELETED, IS_STORED, file_metadata, files
 from sluice.db.sql import Connection
-from sluice.files.record import FileFilter, FileOrder, FileRecord
+from sluice.files.record import FileFilter, FileOrder, FileRecord, metadata_text
 from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest
 
@@ -109,16 +109,12 @@ async def walk_deleted(
     conditions = [*deleted[:2], _columns.file_id.in_(compared), *_conditions(tenant_id, replace(wanted, metadata=()))]
     query = select(_columns.file_id, _columns.metadata).where(*conditions).order_by(_columns.file_id)
     rows = (await connection.execute(query)).all()
-    found = [row.file_id for row in rows if all(_has(row.metadata, *pair) for pair in wanted.metadata)]
+    found = [
+        row.file_id
+        for row in rows
+        if all(metadata_text(row.metadata.get(name)) == value for name, value in wanted.metadata)
+    ]
     return found, compared[-1] if len(compared) == limit else None
-
-
-def _has(metadata: Mapping[str, Any], name: str, value: str) -> bool:
-    """Return whether metadata have a name with a value, as their index has it."""
-    found = metadata.get(name)
-    if isinstance(found, bool):
-        return value == str(found).lower()
-    return isinstance(found, str | int) and value == str(found)
 
 
 async def _choose(connection: Connection, tenant_id: str, wanted: FileFilter) -> tuple[_Lead, bool]:

@@ -11,6 +11,7 @@ from sluice.audit import AuditAction
 from sluice.files import FileFilter
 
 JobKind = Literal["bulk_delete", "bulk_restore", "erasure", "export", "tenant_delete"]
+BulkKind = Literal["bulk_delete", "bulk_restore"]
 ExportFormat = Literal["ndjson", "csv"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 

@@ -15,7 +15,7 @@ from sluice.files import repository as file_rows
 from sluice.files.links import LinkSigner
 from sluice.files.service import MOST_SEARCHED, Files
 from sluice.jobs import repository
-from sluice.jobs.job import Export, ExportFormat, Job, JobKind, JobState, filter_to_json
+from sluice.jobs.job import BulkKind, Export, ExportFormat, Job, JobKind, JobState, filter_to_json
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
@@ -48,34 +48,28 @@ class Jobs:
         self._store = store
         self._clock = clock
 
-    async def delete_ids(self, by: AuditAction, file_ids: Sequence[str]) -> Job:
-        """Create a job that deletes these files; those that do not exist are skipped. Raise `TooManyJobs`."""
-        return await self.create(by, "bulk_delete", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
+    async def change_ids(self, by: AuditAction, kind: BulkKind, file_ids: Sequence[str]) -> Job:
+        """Create a job that changes these files; those that do not exist are skipped. Raise `TooManyJobs`."""
+        return await self.create(by, kind, {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
 
-    async def delete_found(self, by: AuditAction, wanted: FileFilter, most: int) -> Job:
-        """Create a job that deletes the files that meet `wanted` now, at most `most`. Raise `TooManyJobs`."""
+    async def change_found(self, by: AuditAction, kind: BulkKind, wanted: FileFilter, most: int) -> Job:
+        """Create a job that changes the files that meet `wanted` now, at most `most`. Raise `TooManyJobs`."""
         wanted = self._until_now(wanted)
-        found = await self._files.search(by.tenant_id, wanted, "-created_at", PageRequest(1, 1))
-        is_counted = found.is_complete and found.page.total < MOST_SEARCHED
-        total = min(found.page.total, most) if is_counted else None
-        return await self.create(by, "bulk_delete", {"filter": filter_to_json(wanted), "max_files": most}, total)
-
-    async def restore_ids(self, by: AuditAction, file_ids: Sequence[str]) -> Job:
-        """Create a job that restores these files. Raise `TooManyJobs`."""
-        return await self.create(by, "bulk_restore", {"file_ids": list(dict.fromkeys(file_ids))}, len(set(file_ids)))
-
-    async def restore_found(self, by: AuditAction, wanted: FileFilter, most: int) -> Job:
-        """Create a job that restores the deleted files that meet `wanted`, at most `most`. Raise `TooManyJobs`."""
-        kept = filter_to_json(self._until_now(wanted))
-        return await self.create(by, "bulk_restore", {"filter": kept, "max_files": most}, None)
+        # How many deleted files meet a filter is not known before.
+        total = await self._count(by.tenant_id, wanted) if kind == "bulk_delete" else None
+        params = {"filter": filter_to_json(wanted), "max_files": most}
+        return await self.create(by, kind, params, None if total is None else min(total, most))
 
     async def export(self, by: AuditAction, wanted: FileFilter, kind: ExportFormat) -> Job:
         """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`."""
         wanted = self._until_now(wanted)
-        found = await self._files.search(by.tenant_id, wanted, "-created_at", PageRequest(1, 1))
-        is_counted = found.is_complete and found.page.total < MOST_SEARCHED
-        total = found.page.total if is_counted else None
+        total = await self._count(by.tenant_id, wanted)
         return await self.create(by, "export", {"filter": filter_to_json(wanted), "format": kind}, total)
+
+    async def _count(self, tenant_id: str, wanted: FileFilter) -> int | None:
+        """Return how many files meet `wanted`, None if there are too many to be counted."""
+        found = await self._files.search(tenant_id, wanted, "-created_at", PageRequest(1, 1))
+        return found.page.total if found.is_complete and found.page.total < MOST_SEARCHED else None
 
     async def link(self, by: AuditAction, job_id: str, expires_in: int) -> ExportLink:
         """Return a link that downloads what an export wrote, for a limited time. Raise `NotFound`."""

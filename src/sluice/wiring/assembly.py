@@ -70,9 +70,9 @@ from sluice.wiring.storage import make_buckets, make_stores
 from sluice.worker import runner
 from sluice.worker.job import JobContext
 from sluice.worker.jobs.bulk import BulkJobs
+from sluice.worker.jobs.housekeeping import StalePartsSweep
 from sluice.worker.jobs.incoming import run_orphan_sweep
 from sluice.worker.jobs.rescans import Rescans
-from sluice.worker.jobs.stale_parts import StalePartsSweep
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
 
 _TEST_FILE_LIFE: Final = timedelta(hours=24)

@@ -165,7 +165,10 @@ def has_pax_map(pax: Mapping[str, str], header: TarHeader, content: bytes) -> bo
         lines = _MAP_IN_CONTENT.match(content)
         version = [pax.get(f"GNU.sparse.{part}") for part in ("major", "minor")]
         others = {"GNU.sparse.size", "GNU.sparse.map", "GNU.sparse.numblocks"} & pax.keys()
-        return version == ["1", "0"] and not others and lines is not None and _counts_itself(lines[0])
+        if version != ["1", "0"] or others or lines is None:
+            return False
+        numbers = lines[0].split()  # the first of them counts the others, in pairs
+        return len(numbers) > 2 * int(numbers[0])
     keys = list(pax)
     blocks = pax.get("GNU.sparse.numblocks", "")
     pairs = pax.get("GNU.sparse.map", "").count(",") + 1
@@ -179,11 +182,6 @@ def has_pax_map(pax: Mapping[str, str], header: TarHeader, content: bytes) -> bo
         and ("GNU.sparse.map" not in pax or (bool(_MAP.fullmatch(pax["GNU.sparse.map"])) and pairs == 2 * int(blocks)))
         and ("GNU.sparse.offset" in pax) == ("GNU.sparse.numbytes" in pax)
     )
-
-
-def _counts_itself(lines: bytes) -> bool:
-    numbers = lines.split()
-    return len(numbers) > 2 * int(numbers[0])
 
 
 def dumped_names(folder_list: bytes) -> Iterator[str]:

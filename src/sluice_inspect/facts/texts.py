@@ -1,6 +1,8 @@
-"""What drawings, web pages, XML documents and tables in text form do: scripts, included documents, formulas."""
+"""Formats of text: scripts and built files of pages and drawings, formulas of tables, attachments of mails."""
 
 import codecs
+import email
+import email.policy
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,11 +10,14 @@ from typing import Final
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget, Deadline
 from sluice_inspect.facts.subject import Subject
+from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.text.plaintext import encoding_of
 from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
 
 _READ_BYTES: Final = 16 * 1024**2
+_MAIL_BYTES: Final = 8 * 1024**2
+_BOUNDARIES_MAX: Final = 100
 _CHUNK: Final = 1024**2
 _OVERLAP: Final = 4096
 # Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
@@ -172,3 +177,30 @@ def measure_table(subject: Subject, sheet: FactSheet) -> None:
             sheet.complete = False
             return
         carry = window[-_LONGEST_CELL:]
+
+
+def measure_mail(subject: Subject, sheet: FactSheet) -> None:
+    """Add how many files are attached, and their kinds."""
+    if subject.source.size > _MAIL_BYTES:
+        sheet.complete = False
+        return
+    data = subject.source.read_at(0, subject.source.size)
+    lower = data.lower()
+    if b"name" not in lower and b"attachment" not in lower:
+        sheet.facts["attachments"] = 0
+        return
+    if lower.count(b"boundary") > _BOUNDARIES_MAX:
+        sheet.complete = False
+        return
+    mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
+    count = 0
+    for part in mail.walk():
+        name = part.get_filename()
+        is_attached = str(part.get("Content-Disposition", "")).strip().lower().startswith("attachment")
+        if part.is_multipart() or (name is None and not is_attached):
+            continue
+        payload = part.get_payload(decode=True)
+        head = payload[:HEAD_BYTES] if isinstance(payload, bytes) else b""
+        count += 1
+        sheet.flags.add(attachment_flag(name or "", head))
+    sheet.facts["attachments"] = count

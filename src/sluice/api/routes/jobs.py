@@ -10,8 +10,10 @@ from sluice.api.parameters import DIGITS, REFUSES_UNKNOWN, ByCaller, Caller, Pag
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.jobs import ChosenFiles, ExportDownload, ExportRequest, JobCancelled, JobOut
+from sluice.api.services import ApiServices
+from sluice.audit import AuditAction
 from sluice.files import FileFilter
-from sluice.jobs import JobKind, JobState
+from sluice.jobs import BulkKind, JobKind, JobState
 
 router = APIRouter(prefix="/api/v1", tags=["Jobs"], route_class=GuardedRoute)
 
@@ -22,12 +24,7 @@ async def bulk_delete_files(body: ChosenFiles, by: ByCaller, services: Services)
 
     Each file is deleted as `DELETE /api/v1/files/{file_id}` deletes it, with its event and its entry in the audit log.
     """
-    if body.file_ids is not None:
-        job = await services.jobs.delete_ids(by, body.file_ids)
-    else:
-        assert body.filter is not None  # noqa: S101  (the schema requires one of the two)
-        job = await services.jobs.delete_found(by, body.filter.to_filter(), body.max_files or 0)
-    return Envelope(message="Job created", data=JobOut.of(job))
+    return await _change_many(body, by, services, "bulk_delete")
 
 
 @router.post("/files/bulk-restore", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
@@ -36,11 +33,15 @@ async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services
 
     Each file is restored as `POST /api/v1/files/{file_id}/restore` restores it, if its context has room for it.
     """
+    return await _change_many(body, by, services, "bulk_restore")
+
+
+async def _change_many(body: ChosenFiles, by: AuditAction, services: ApiServices, kind: BulkKind) -> Envelope[JobOut]:
     if body.file_ids is not None:
-        job = await services.jobs.restore_ids(by, body.file_ids)
+        job = await services.jobs.change_ids(by, kind, body.file_ids)
     else:
         assert body.filter is not None  # noqa: S101  (the schema requires one of the two)
-        job = await services.jobs.restore_found(by, body.filter.to_filter(), body.max_files or 0)
+        job = await services.jobs.change_found(by, kind, body.filter.to_filter(), body.max_files or 0)
     return Envelope(message="Job created", data=JobOut.of(job))
 
 

@@ -19,13 +19,6 @@ _OWN_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
-def _origin(text: str) -> str:
-    found = _ORIGIN.fullmatch(text)
-    if found is None or found[3] == _OWN_PORTS[found[1]]:
-        raise ValueError("expected an origin as browsers send it, such as 'https://app.example.com'")
-    return text
-
-
 def _url(text: str) -> str:
     # The origin also stands in a Content-Security-Policy: it is plain letters, whatever else a URL may hold.
     try:
@@ -42,7 +35,11 @@ def _url(text: str) -> str:
 _SMALL: Final = expecting(
     f"at most {_METADATA_BYTES} bytes of JSON", lambda value: len(json.dumps(value).encode()) <= _METADATA_BYTES
 )
-Origin = Annotated[str, Field(max_length=255), AfterValidator(_origin)]
+_AS_SENT: Final = expecting(
+    "an origin as browsers send it, such as 'https://app.example.com'",
+    lambda text: (found := _ORIGIN.fullmatch(text)) is not None and found[3] != _OWN_PORTS[found[1]],
+)
+Origin = Annotated[str, Field(max_length=255), _AS_SENT]
 Redirect = Annotated[str, Field(max_length=2000, description="For plain HTML forms."), PLAIN, AfterValidator(_url)]
 
 

@@ -132,7 +132,8 @@ async def list_quarantined(
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
     query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
-    return [Quarantined(**row._mapping) for row in (await connection.execute(query)).all()]  # noqa: SLF001  (documented)
+    rows = (await connection.execute(query)).all()
+    return [Quarantined(**row._mapping) for row in rows]  # noqa: SLF001  (documented)
 
 
 async def lock_quarantined(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:

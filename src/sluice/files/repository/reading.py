@@ -3,19 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, String, and_, exists, func, literal_column, select, update
+from sqlalchemy import ColumnElement, and_, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import counts
-from sluice.db.schema import IS_STORED, contexts, files, tenants
+from sluice.db.schema import IS_DELETED, IS_STORED, contexts, files, tenants
 from sluice.db.sql import AnyRow, load_page, load_slice
 from sluice.files.record import DeletedFileRow, FileFilter, FileRecord, Hold, Life
 from sluice.files.repository.rows import SHOWN, is_in_bucket, record_of, stored_row
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
-# A literal: with a parameter in its place, no planner would know that the index of deleted files holds every such row.
-_IS_DELETED: ColumnElement[bool] = files.c.state == literal_column("'deleted'", String)
 NAMES_SEARCHED = 10_000  # files, the newest ones, in which a name is looked for
 
 
@@ -130,7 +128,7 @@ async def list_deleted(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, request: SliceRequest
 ) -> Slice[DeletedFileRow]:
     """Return some deleted files that are not purged yet, of one context or of all, the newest uploads first."""
-    conditions: list[ColumnElement[bool]] = [_IS_DELETED]
+    conditions: list[ColumnElement[bool]] = [IS_DELETED]
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
     found = await load_slice(connection, tenant_id, _DELETED, conditions, request)
@@ -140,7 +138,7 @@ async def list_deleted(
 
 async def find_deleted(connection: AsyncConnection, tenant_id: str, file_id: str) -> DeletedFileRow | None:
     """Return a deleted file that is not purged yet, or None."""
-    query = select(*_DELETED).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, _IS_DELETED)
+    query = select(*_DELETED).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id, IS_DELETED)
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else DeletedFileRow(**row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
 
