@@ -17,7 +17,7 @@ from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import Limits, Outcome, Report
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
-from tests.inspection.formats.pdf_samples import pdf, text
+from tests.inspection.formats.pdf_samples import pdf, stream, text
 
 UNIT = 100_000
 
@@ -60,6 +60,27 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "actions": (
         "pdf",
         lambda n: pdf(text("a"), objects={100 + i: "<</S/Launch/JS(x)/A[<</EF 1>>]>>" for i in range(n // 200)}),
+    ),
+    "actions that start by themselves": (
+        "pdf",
+        lambda n: pdf(
+            text("a"),
+            objects={
+                100 + i: f"<</AA<</O 100 0 R/C {100 + i} 0 R>>/OpenAction<</S/URI/URI(//a)/Next {101 + i} 0 R>>>>"
+                for i in range(n // 120)
+            },
+        ),
+    ),
+    "nested actions": (
+        "pdf",
+        lambda n: pdf(text("a"), objects={100 + i: "<</AA<</O" * 240 + ">>>>" * 240 for i in range(n // 3200)}),
+    ),
+    "forms that share their packets": (
+        "pdf",
+        lambda n: pdf(
+            text("a"),
+            objects={99: stream(b"<" * n)} | {100 + i: f"<</XFA[{'99 0 R ' * (i % 50)}(a)]>>" for i in range(n // 200)},
+        ),
     ),
     "header fields": ("eml", lambda n: b"name: attachment\r\n" * (n // 18)),
     "drawings": ("svg", lambda n: b"<svg>" + b"<a on='x'/>" * (n // 11) + b"</svg>"),

@@ -2,10 +2,12 @@
 
 import base64
 import io
+import zlib
 
 import pikepdf
 import pytest
 
+from sluice_inspect import inspect_file
 from sluice_inspect.formats import epub
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
@@ -125,6 +127,118 @@ def test_program_attached_under_an_honest_name_is_a_program() -> None:
 def test_script_of_a_form_in_xml() -> None:
     form = stream(b"<xdp><template><event><script>x</script></event></template></xdp>", packed=True)
     assert flags_of(one_page("/AcroForm<</Fields[]/XFA 100 0 R>>", {100: form}), "a.pdf") == {"script.pdf"}
+
+
+FORM = b"<xdp><template><event><x:script xmlns:x='a'>x</x:script></event></template></xdp>"
+
+
+def form_of(*packets: bytes) -> bytes:
+    """Return a document whose form has these packets."""
+    listed = " ".join(f"(p{number}) {100 + number} 0 R" for number in range(len(packets)))
+    return one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", {100 + at: each for at, each in enumerate(packets)})
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [stream(FORM[:25]), stream(FORM[25:28], packed=True), stream(FORM[28:])],
+        [stream(FORM.decode().encode("utf-16"))],
+        [stream(FORM.decode().encode("utf-16-be"))],
+        [stream(FORM.decode().encode("utf-16")[:61]), stream(FORM.decode().encode("utf-16")[61:])],
+        [stream(FORM[:30].decode().encode("utf-16")), stream(FORM[30:].decode().encode("utf-16"))],
+        [stream(FORM.hex().encode() + b">", "/Filter/ASCIIHexDecode")],
+        [stream(base64.a85encode(FORM, adobe=True)[2:], "/Filter/ASCII85Decode")],
+        [stream(base64.a85encode(zlib.compress(FORM * 40)) + b"~>", "/Filter[/A85/Fl]")],
+        [stream(zlib.compress(zlib.compress(FORM)).hex().encode(), "/Filter[/AHx/Fl/Fl]")],
+    ],
+)
+def test_script_of_a_form_is_found_however_its_packets_are_written(packets: list[bytes]) -> None:
+    assert flags_of(form_of(*packets), "a.pdf") == {"script.pdf"}
+
+
+def test_form_without_a_script_has_no_flag() -> None:
+    form = b"<xdp><template>script <description>scripted</description></template></xdp>"
+    assert flags_of(form_of(stream(form[:20]), stream(form[20:], packed=True)), "a.pdf") == set()
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("/S/GoToR/F(//server/a.pdf)/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToR/F<</F(x)/UF(\\\\\\\\server\\\\a.pdf)>>/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToE/F 101 0 R/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToR/F(other.pdf)/D[0/Fit]", set()),
+        ("/S/GoTo/D[10 0 R/Fit]", set()),
+        ("/S/SubmitForm/F<</FS/URL/F(https://a.example/)>>", {"link.external"}),
+        ("/S/ImportData/F(//server/a.fdf)", {"link.external"}),
+        ("/S/URI/URI(https://a.example/)", {"link.external"}),
+        ("/S/URI/URI(file:///C:/a.exe)", {"launch.pdf"}),
+        ("/S/URI/URI( java\nscript:x)", {"script.pdf"}),
+        ("/S/URI/URI<feff006a006100760061007300630072006900700074003a0078>", {"script.pdf"}),
+        ("/S/GoTo/D[10 0 R/Fit]/Next[102 0 R]", {"link.external"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "trigger", ["/OpenAction<<{}>>", "/OpenAction 100 0 R", "/AA<</WC<<{}>>>>", "/AA<</WC 100 0 R>>", "/AA 103 0 R"]
+)
+def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens(
+    action: str, flags: set[str], trigger: str
+) -> None:
+    objects: dict[int, bytes | str] = {
+        100: f"<<{action}>>",
+        101: "<</Type/Filespec/UF(http://a.example/a.pdf)>>",
+        102: "<</S/URI/URI(http://a.example/)/Next 100 0 R>>",
+        103: "<</O 100 0 R>>",
+    }
+    if "103" not in trigger and "100 0 R" not in trigger and "102" not in action:
+        del objects[100]
+    assert flags_of(one_page(trigger.format(action), objects), "a.pdf") == flags
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("/S/URI/URI(https://a.example/)", set()),
+        ("/S/SubmitForm/F<</FS/URL/F(https://a.example/)>>", set()),
+        ("/S/URI/URI(javascript:x\\(\\))", {"script.pdf"}),
+    ],
+)
+@pytest.mark.parametrize("entry", ["/A<<{}>>", "/AA<</U<<{}>>>>"])
+def test_action_that_has_to_be_clicked_loads_nothing(action: str, flags: set[str], entry: str) -> None:
+    note = "<</Type/Annot/Subtype/Link/Rect[0 0 9 9]" + entry.format(action) + ">>"
+    assert flags_of(one_page("/X 100 0 R", {100: note}), "a.pdf") == flags
+
+
+@pytest.mark.parametrize("levels", [20, 60, 450])
+@pytest.mark.parametrize(("opens", "closes"), [("<</S/GoTo/D[0]/Next", ">>"), ("[", "]"), ("<</A[", "]>>")])
+def test_nested_action_of_a_pdf_has_a_flag(levels: int, opens: str, closes: str) -> None:
+    levels = levels // len(closes.replace(">>", "]"))
+    nested = opens * levels + "<</S/JavaScript/JS(x)>>" + closes * levels
+    report = inspect_file(io.BytesIO(one_page(f"/X {nested}")), filename="a.pdf")
+    assert (report.flags, report.facts["flags_complete"]) == (("script.pdf",), True)
+
+
+def test_pdf_that_is_nested_more_deeply_than_its_reader_goes_has_all_flags_of_actions() -> None:
+    nested = "<</Next" * 900 + "<</S/JavaScript/JS(x)>>" + ">>" * 900
+    report = inspect_file(io.BytesIO(one_page("/X 100 0 R", {100: nested})), filename="a.pdf")
+    assert (report.flags, report.facts["flags_complete"]) == (("launch.pdf", "script.pdf"), False)
+
+
+@pytest.mark.parametrize("content", [stream(b"x"), stream(b"x", packed=True)])
+def test_script_of_a_model_in_three_dimensions(content: bytes) -> None:
+    objects: dict[int, bytes | str] = {100: stream(b"u3d", "/Type/3D/Subtype/U3D/OnInstantiate 101 0 R"), 101: content}
+    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf"}
+
+
+def test_script_of_a_rich_medium() -> None:
+    settings = "<</Type/RichMediaActivation/Condition/PV/Scripts[<</Type/Filespec/F(a)/EF<</F 101 0 R>>>>]>>"
+    objects: dict[int, bytes | str] = {100: settings, 101: stream(b"x", "/Type/EmbeddedFile")}
+    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf", "attachment.other"}
+
+
+def test_stream_of_another_machine_is_an_external_link() -> None:
+    outside = stream(b"", "/F<</FS/URL/F(http://a.example/a)>>")
+    assert flags_of(one_page("/X 100 0 R", {100: outside}), "a.pdf") == {"link.external"}
 
 
 def test_password_of_a_pdf() -> None:
