@@ -6,11 +6,12 @@ from typing import Final
 
 from sluice_inspect.facts.archives import measure_archive
 from sluice_inspect.facts.mail import measure_mail
-from sluice_inspect.facts.markup import measure_book, measure_markup, measure_page
+from sluice_inspect.facts.markup import measure_markup
 from sluice_inspect.facts.media import measure_media
 from sluice_inspect.facts.ole import measure_ole
 from sluice_inspect.facts.ooxml import measure_package
 from sluice_inspect.facts.opendocument import measure_opendocument
+from sluice_inspect.facts.pages import measure_book, measure_page
 from sluice_inspect.facts.pdf import measure_pdf
 from sluice_inspect.facts.pictures import measure_picture
 from sluice_inspect.facts.rtf import measure_rtf

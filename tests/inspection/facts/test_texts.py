@@ -316,6 +316,147 @@ def test_web_page_without_a_script() -> None:
     assert flags_of(page, "a.html") == set()
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<a href='java&#x09;script:x()'>a</a>",
+        "<a href=&#0000106;avascript&colon;x()>a</a>",
+        "<a href='&#14; java&NewLine;script:x()'>a</a>",
+        "<a\nhref='java\tscript:x()'>a</a>",
+        "<form action='JAVA\r\nSCRIPT:x()'></form>",
+        "<iframe srcdoc='&lt;script&gt;x&lt;/script&gt;'></iframe>",
+        "<iframe srcdoc=&lt;img/onerror&#61;x()&gt;></iframe>",
+        "<iframe srcdoc='<iframe srcdoc=&quot;&amp;lt;script&amp;gt;&quot;>'></iframe>",
+        "<iframe src='data:text/html,a'></iframe>",
+        "<iframe src='da&Tab;ta:text&sol;html;base64,PA=='></iframe>",
+        "<object data=data:image/svg+xml,a></object>",
+        "<embed src='data:application/xhtml+xml,a'>",
+        "<x:script xmlns:x='http://www.w3.org/1999/xhtml'>x</x:script>",
+    ],
+)
+def test_script_of_a_web_page_is_found_however_it_is_written(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == {"script.html"}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<pre>&lt;script&gt; &lt;a href=&quot;javascript:x&quot;&gt; a&#61;&#34;javascript:x</pre>",
+        "<img src='data:image/svg+xml,a'>",
+        "<iframe srcdoc='&lt;p&gt;a&lt;/p&gt; &amp;lt;script&amp;gt;'></iframe>",
+        "<a href='/java%09script'>a</a> java&#9;script:",
+    ],
+)
+def test_text_about_scripts_is_none(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
+
+
+def book_with(page: bytes, name: str = "page.xhtml") -> bytes:
+    return package_of(parts_of(epub.FORMAT.sample()) | {name: page})
+
+
+@pytest.mark.parametrize("name", ["page.xhtml", "other.xml", "picture"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<x:html xmlns:x="http://www.w3.org/1999/xhtml"><x:script>x</x:script></x:html>',
+        '<html xmlns="http://www.w3.org/1999/xhtml"><a href="java&#x0a;script:x()">a</a></html>',
+        '<!DOCTYPE html [<!ENTITY a "java"><!ENTITY b "&a;script&#58;">]><html><a href="&b;x()">a</a></html>',
+        "<!DOCTYPE html [<!ENTITY a '&#60;script>x&#60;/script>'>]><html>&a;</html>",
+        '<!DOCTYPE html [<!ENTITY a "<p on"><!ENTITY b "click=\'x()\'/>">]><html>&a;&b;</html>',
+    ],
+)
+def test_script_in_a_page_of_a_book_is_found_however_it_is_written(page: str, name: str) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        assert flags_of(book_with(page.encode(encoding), name), "a.epub") == {"script.html"}
+    declared = '<?xml version="1.0" encoding="utf-16"?>' + page
+    assert flags_of(book_with(declared.encode("utf-16-be"), name), "a.epub") == {"script.html"}
+
+
+def test_entities_of_an_honest_book_are_no_script() -> None:
+    page = '<!DOCTYPE html [<!ENTITY nbsp "&#160;"><!ENTITY title "On = Off">]><html><p>&nbsp;&title;</p></html>'
+    report = inspect_file(io.BytesIO(book_with(page.encode())), filename="a.epub")
+    assert (report.flags, report.facts["flags_complete"]) == ((), True)
+
+
+def test_entities_of_a_book_that_multiply_leave_the_flags_incomplete() -> None:
+    entities = "".join(f'<!ENTITY a{at} "{f"&a{at + 1};" * 30}">' for at in range(9)) + '<!ENTITY a9 "x">'
+    page = f"<!DOCTYPE html [{entities}]><html>&a0;</html>"
+    assert facts_of(book_with(page.encode()), "a.epub")["flags_complete"] is False
+
+
+LOADED = [
+    "<img src='http://a.example/a.png'>",
+    "<img src=//a.example/a.png>",
+    "<img src='\\\\server\\a.png'>",
+    "<img src='ht&Tab;tps://a.example/a'>",
+    "<img\nsrc='ht\ntps://a.example/a'>",
+    "<img srcset='a.png 1x, https://a.example/a.png 2x'>",
+    "<video poster='https://a.example/a'></video>",
+    "<link href='https://a.example/a.css' rel='stylesheet'>",
+    "<style>@import 'https://a.example/a.css';</style>",
+    "<p style='background: url( &quot;http://a.example/a.png&quot; )'>a</p>",
+    "<meta http-equiv='Refresh' content='0; URL=https://a.example/'>",
+    "<base href='http://a.example/'><img src='a.png'>",
+    "<svg><image xlink:href='http://a.example/a.png'/></svg>",
+]
+
+
+@pytest.mark.parametrize("inner", LOADED)
+def test_page_that_loads_something_has_an_external_link(inner: str) -> None:
+    page = f"<html><head></head><body>a{inner}</body></html>".encode()
+    assert flags_of(page, "a.xhtml") == {"link.external"}
+    assert flags_of(book_with(page), "a.epub") == {"link.external"}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<a href='https://a.example/'>a</a>",
+        "<img src='a.png' alt='http://a.example'>",
+        "<link rel='canonical' href='https://a.example/'>",
+        "<form action='https://a.example/'></form>",
+        "<p xmlns='http://www.w3.org/1999/xhtml'>url (http://a.example)</p>",
+        "<meta name='a' content='https://a.example/'>",
+        "<img data-src='http://a.example/a.png' src='data:image/png;base64,AA=='>",
+    ],
+)
+def test_page_that_links_only_loads_nothing(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
+
+
+XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        '<image href="http://a.example/a.png"/>',
+        f'<image {XLINK} xlink:href="\\\\server\\a.png"/>',
+        '<use href="//a.example/a.svg#a"/>',
+        '<rect fill="url(http://a.example/a.svg#a)"/>',
+        '<rect style="filter: url(&apos;https://a.example/a.svg#a&apos;)"/>',
+        '<style>@import "https://a.example/a.css";</style>',
+        "<style><![CDATA[a{background:url(//a.example/a.png)}]]></style>",
+        '<h:img xmlns:h="http://www.w3.org/1999/xhtml" src="http://a.example/a.png"/>',
+    ],
+)
+def test_drawing_that_loads_something_has_an_external_link(inner: str) -> None:
+    assert flags_of(svg(inner), "a.svg") == {"link.external"}
+
+
+def test_style_sheet_of_a_drawing_or_document_elsewhere_is_an_external_link() -> None:
+    style = b'<?xml-stylesheet type="text/css" href="http://a.example/a.css"?>'
+    assert flags_of(style + svg(""), "a.svg") == {"link.external"}
+    assert flags_of(style + b"<a/>", "a.xml") == {"link.external"}
+    assert flags_of(style.replace(b"http://a.example/", b"") + b"<a/>", "a.xml") == set()
+
+
+def test_drawing_that_links_only_loads_nothing() -> None:
+    inner = f'<a {XLINK} xlink:href="http://a.example/"><path d="M0 0"/></a><rect fill="url(#a)"/><image href="a.png"/>'
+    assert flags_of(svg(inner), "a.svg") == set()
+
+
 def test_script_in_a_book() -> None:
     book = epub.FORMAT.sample()
     assert (flags_of(book, "a.epub"), facts_of(book, "a.epub")["flags_complete"]) == (set(), True)
