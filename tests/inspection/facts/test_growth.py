@@ -73,6 +73,19 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
         "docx",
         lambda n: document("word/document.xml", b"<w:fldSimple a" * (n // 14), docx.FORMAT.sample),
     ),
+    "fields of several pieces": (
+        "docx",
+        lambda n: document("word/document.xml", b"<w:fldChar/><w:instrText>LINK" * (n // 29), docx.FORMAT.sample),
+    ),
+    "formulas": (
+        "xlsx",
+        lambda n: document("xl/sheet1.xml", b"<r>" + b"<f>IMAGE'|\"</f>" * (n // 16) + b"</r>", xlsx.FORMAT.sample),
+    ),
+    "quoted formulas": (
+        "xlsx",
+        lambda n: document("xl/sheet1.xml", b"<r><f>IMAGE" + b"a'|'\"" * (n // 5) + b"</f></r>", xlsx.FORMAT.sample),
+    ),
+    "formulas of tables": ("odt", lambda n: document("content.xml", b"formula='" * (n // 9), ODT.sample)),
     "addresses of blanks": ("odt", lambda n: document("content.xml", b"href   " * (n // 7), ODT.sample)),
     "tables": ("ods", lambda n: document("content.xml", b"<aaaa:" * (n // 6), ODS.sample)),
     "links": ("xlsx", lambda n: document("xl/_rels/a.xml.rels", b"<TargetMode " * (n // 12), xlsx.FORMAT.sample)),
