@@ -11,6 +11,7 @@ from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.jobs import ChosenFiles, ExportDownload, ExportRequest, JobCancelled, JobOut
 from sluice.api.services import ApiServices
+from sluice.api_keys.limits import require_context
 from sluice.audit import AuditAction
 from sluice.files import FileFilter
 from sluice.jobs import BulkKind, JobKind, JobState
@@ -37,6 +38,7 @@ async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services
 
 
 async def _change_many(body: ChosenFiles, by: AuditAction, services: ApiServices, kind: BulkKind) -> Envelope[JobOut]:
+    require_context(by.principal, None if body.filter is None else body.filter.context)
     if body.file_ids is not None:
         job = await services.jobs.change_ids(by, kind, body.file_ids)
     else:
@@ -48,6 +50,7 @@ async def _change_many(body: ChosenFiles, by: AuditAction, services: ApiServices
 @router.post("/files/export", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
 async def export_files(body: ExportRequest, by: ByCaller, services: Services) -> Envelope[JobOut]:
     """Begin a job that writes the metadata of many files, to be downloaded for 24 hours after its end."""
+    require_context(by.principal, None if body.filter is None else body.filter.context)
     wanted = FileFilter() if body.filter is None else body.filter.to_filter()
     return Envelope(message="Job created", data=JobOut.of(await services.jobs.export(by, wanted, body.format)))
 

@@ -23,6 +23,13 @@ async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> Fil
     return None if row is None else record_of(row)
 
 
+async def find_context_key(connection: AsyncConnection, tenant_id: str, file_id: str) -> str | None:
+    """Return the key of the context of a file in any state, or None."""
+    query = select(files.c.context_key).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id)
+    found: str | None = (await connection.execute(query)).scalar_one_or_none()
+    return found
+
+
 async def find_any_tenant(connection: AsyncConnection, file_id: str) -> FileRecord | None:
     """Return one stored file of any tenant, for signed links, which name none.
 
