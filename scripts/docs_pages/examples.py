@@ -269,9 +269,9 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     "KeyOut": {
         "name": "intake form",
         "status": "active",
-        "contexts": ["claims"],
-        "allowed_networks": ["192.0.2.0/24"],
-        "rate_per_minute": 600,
+        "contexts": [],
+        "allowed_networks": [],
+        "rate_per_minute": None,
         "previous_expires_at": None,
     },
     "KeyRotated": {"previous_expires_at": "2026-02-01T12:00:00Z"},

@@ -106,7 +106,7 @@ def test_resumable_upload_goes_on_with_the_new_text(client: ApiClient) -> None:
 
 def test_rotation_keeps_scopes_limits_and_kind(client: ApiClient) -> None:
     context = client.create_context()
-    limits = {"contexts": [context], "allowed_networks": ["127.0.0.0/8"], "rate_per_minute": 50}
+    limits: dict[str, Any] = {"contexts": [context], "allowed_networks": ["127.0.0.0/8"], "rate_per_minute": 50}
     key = client.create_key("upload", mode="test", metadata={"team": "weir"}, **limits)
     path = f"/api-keys/{key.api_key_id}"
     before = data(client.get(path))

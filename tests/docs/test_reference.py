@@ -182,6 +182,7 @@ _MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "file
 _VARYING_FIELDS = {
     *IDS,
     *_EXTRACTS,
+    "previous_expires_at",
     *("limits", "first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("kind", "params", "total", "done", "skipped", "started_at", "ended_at"),  # of jobs, which share an id here
     "api_key",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sluice.access import KeyLimits
+from sluice.access import NO_LIMITS, KeyLimits
 
 KeyStatus = Literal["active", "disabled", "revoked"]
 
@@ -37,4 +37,6 @@ class ApiKey:
     @property
     def limits(self) -> KeyLimits:
         """What it is limited to besides its scopes."""
+        if not self.contexts and not self.allowed_networks and self.rate_per_minute is None:
+            return NO_LIMITS
         return KeyLimits(self.contexts, self.allowed_networks, self.rate_per_minute)
