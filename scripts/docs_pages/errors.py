@@ -31,6 +31,8 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.HttpsNeeded: (
         "Open the console at an https address and set `SLUICE_PUBLIC_URL` to it, or open it on the machine that runs Sluice."
     ),
+    errors.KeyLimited: "`errors` names what is limited and what was found. Use another key, or let an admin change the "
+    "limits of this one ([API keys](integrators.md#api-keys)).",
     errors.LinkRefused: "Ask for a new download URL. A link is valid only unchanged, and only until its expiry.",
     errors.NotFound: "Check the path and the id. Objects of another tenant and deleted objects get the same reply.",
     errors.MethodNotAllowed: "See the `Allow` header and [the API reference](reference/api.md).",

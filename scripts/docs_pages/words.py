@@ -151,7 +151,12 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "CreateContext": {"metadata": "Free-form."},
     "CreateKey": {"metadata": "Free-form."},
     "ContextOut": {"status": "An inactive context takes no uploads.", "metadata": "Free-form."},
-    "KeyOut": {"metadata": "Free-form."},
+    "KeyOut": {
+        "metadata": "Free-form.",
+        "contexts": "The contexts that it may use, by context_key; empty: all of them.",
+        "allowed_networks": "The networks from which it may be used; empty: from everywhere.",
+        "rate_per_minute": "Requests that it may make in a minute; null: not limited.",
+    },
     "UploadTokenCreated": _OF_A_TOKEN | {"token": "The token itself. It is shown in this reply only."},
     "UploadTokenItem": _OF_A_TOKEN,
     "UploadTokenOut": _OF_A_TOKEN
@@ -245,6 +250,7 @@ CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", f"{_BUCKETS}/{{config_id}}/set-default"): (errors.BucketInactive,),
     ("delete", f"{_BUCKETS}/{{config_id}}"): (errors.BucketBound,),
     ("patch", "/api/v1/api-keys/{api_key_id}"): (errors.KeyRevoked,),
+    ("post", "/api/v1/api-keys/{api_key_id}/rotate"): (errors.KeyRevoked,),
     ("post", "/api/v1/files/bulk-delete"): (errors.TooManyJobs,),
     ("post", "/api/v1/erasures"): (errors.TooManyJobs,),
     ("get", "/api/v1/erasures/{job_id}/receipt"): (errors.ErasureUnderWay,),

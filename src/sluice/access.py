@@ -35,11 +35,27 @@ def _known_scopes(words: frozenset[str]) -> frozenset[Scope]:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What an API key is limited to besides its scopes; empty and None: not limited.
+
+    `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that go on
+    with a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
+    """
+
+    contexts: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    rate_per_minute: int | None = None
+
+
+NO_LIMITS: Final = KeyLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class UploadPermit:
     """What the holder of an upload token may send: files into one context, within limits.
 
     None and empty `allowed_extensions` mean that only the context limits. `metadata` wins over what is sent. Pages of
-    `allowed_origins` may read the answers.
+    `allowed_origins` may read the answers. `made_by` is the API key or the user that made the token.
     """
 
     token_id: str
@@ -49,6 +65,7 @@ class UploadPermit:
     metadata: Mapping[str, object] = field(hash=False)
     allowed_origins: tuple[str, ...] = ()
     end_user: str | None = None
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,8 @@ class Principal:
 
     `actor_id` is the API key's id, the upload token's or the user's; `key_id` is the API key's id, None for others.
     `is_test` marks a test key, whose files count against no plan limit. `key_changed_at` is the version of the key that
-    was read. `permit` is what the holder of an upload token may send, None for all others. The worker is no caller, but
-    an actor of the audit log.
+    was read. `permit` is what the holder of an upload token may send, None for all others. `limits` are those of an API
+    key. The worker is no caller, but an actor of the audit log.
     """
 
     tenant_id: str
@@ -70,6 +87,7 @@ class Principal:
     key_id: str | None = None
     key_changed_at: datetime | None = None
     permit: UploadPermit | None = None
+    limits: KeyLimits = NO_LIMITS
 
     def allows(self, scope: Scope | None) -> bool:
         """Return whether the caller has `scope`; None is any valid credential."""
@@ -162,6 +180,7 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Scope.ADMIN,
+        ("POST", f"{_API_KEYS}/{{api_key_id}}/rotate"): Scope.ADMIN,
         ("POST", _UPLOAD_TOKENS): Scope.UPLOAD,
         ("GET", _UPLOAD_TOKENS): Scope.UPLOAD,
         ("GET", f"{_UPLOAD_TOKENS}/{{token_id}}"): Scope.UPLOAD,
@@ -186,6 +205,37 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("POST", f"{_WEBHOOK}/recover"): Scope.ADMIN,
         ("GET", f"{_WEBHOOK}/deliveries"): Scope.ADMIN,
         ("POST", _REDELIVER): Scope.ADMIN,
+    }
+)
+
+# What an API key that is limited to some contexts may use: what is named by the path must be of them, and the lists and
+# jobs require a context. All other routes are of the whole tenant. Uploads are judged in `uploads.snapshot`.
+CONTEXT_ROUTES: Final[frozenset[Route]] = frozenset(
+    {
+        ("GET", _CONTEXTS),
+        ("GET", f"{_CONTEXTS}/{{context_key}}"),
+        ("GET", _REPORTS),
+        ("GET", f"{_REPORTS}/{{report_id}}"),
+        ("GET", _FILES),
+        ("GET", _FILE),
+        ("DELETE", _FILE),
+        ("GET", f"{_FILE}/metadata"),
+        ("GET", f"{_FILE}/receipt"),
+        ("POST", f"{_FILE}/restore"),
+        ("POST", f"{_FILES}/bulk-delete"),
+        ("POST", f"{_FILES}/bulk-restore"),
+        ("POST", f"{_FILES}/export"),
+        ("GET", f"{_JOBS}/{{job_id}}"),
+        ("GET", f"{_JOBS}/{{job_id}}/download"),
+        ("POST", f"{_JOBS}/{{job_id}}/cancel"),
+        ("GET", _QUARANTINE),
+        ("GET", f"{_IN_QUARANTINE}/download"),
+        ("POST", f"{_IN_QUARANTINE}/release"),
+        ("POST", f"{_IN_QUARANTINE}/refuse"),
+        ("POST", f"{_IN_QUARANTINE}/rescan"),
+        ("POST", _UPLOAD_TOKENS),
+        ("GET", f"{_UPLOAD_TOKENS}/{{token_id}}"),
+        ("DELETE", f"{_UPLOAD_TOKENS}/{{token_id}}"),
     }
 )
 
@@ -240,6 +290,7 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("POST", _API_KEYS): Audited("api_key.created", "api_key_id"),
         ("PATCH", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.changed", "api_key_id"),
         ("DELETE", f"{_API_KEYS}/{{api_key_id}}"): Audited("api_key.revoked", "api_key_id"),
+        ("POST", f"{_API_KEYS}/{{api_key_id}}/rotate"): Audited("api_key.rotated", "api_key_id"),
         ("POST", _UPLOAD_TOKENS): Audited("upload_token.created", "token_id"),
         ("DELETE", f"{_UPLOAD_TOKENS}/{{token_id}}"): Audited("upload_token.revoked", "token_id"),
         ("PUT", _CORS): Audited("cors.changed", "tenant_id"),

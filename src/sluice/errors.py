@@ -91,6 +91,18 @@ class ScopeMissing(SluiceError):
         super().__init__(f"{scope.capitalize()} scope required")
 
 
+class KeyLimited(SluiceError):
+    """The API key is limited: to contexts, to networks, or to keys that are limited as it is."""
+
+    status = 403
+    code = "key_limited"
+    message = "API key is limited"
+    errors = ("address: expected one of the key's networks, found 192.0.2.1",)
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(errors=problems or None)
+
+
 class CrossOrigin(SluiceError):
     """A form of the console that a page of another site sent, or no browser that says which page did."""
 

@@ -23,7 +23,11 @@ from tests.service import ApiClient
 
 SCOPES = ["upload", "download", "metadata", "delete", "admin"]
 LIST_FIELDS = {"api_key_id", "name", "key_prefix", "scopes", "status", "created_at", "last_used_at"}
-FIELDS = LIST_FIELDS | {"tenant_id", "expires_at", "metadata", "updated_at"}
+FIELDS = (
+    LIST_FIELDS
+    | {"tenant_id", "expires_at", "metadata", "updated_at"}
+    | {*("contexts", "allowed_networks", "rate_per_minute", "previous_expires_at")}
+)
 GOOD = {"name": "CI", "scopes": ["upload"]}
 UNKNOWN = "key_00000000000000000000000000"
 
@@ -55,6 +59,10 @@ def test_reading_a_key_returns_all_its_fields(bare_client: ApiClient) -> None:
         "expires_at": None,
         "metadata": {"team": "weir"},
         "updated_at": None,
+        "contexts": [],
+        "allowed_networks": [],
+        "rate_per_minute": None,
+        "previous_expires_at": None,
     }
 
 

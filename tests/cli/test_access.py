@@ -85,6 +85,47 @@ def test_keys_create_applies_test_mode_and_expiry(ready: Sluice, tenant_id: str)
     assert created["expires_at"][:10] > created["created_at"][:10]
 
 
+def test_keys_create_and_limit_set_what_a_key_is_limited_to(ready: Sluice, tenant_id: str) -> None:
+    options = ["--name", "try", "--scope", "upload", "--network", "192.0.2.0/24", "--rate-per-minute", "60", "--json"]
+    created = ready("keys", "create", "--tenant", tenant_id, *options).json
+    assert (created["contexts"], created["allowed_networks"], created["rate_per_minute"]) == ([], ["192.0.2.0/24"], 60)
+    assert ready("keys", "limit", created["api_key_id"], "--tenant", tenant_id, "--network", "2001:db8::/32").code == 0
+    (listed,) = ready("keys", "list", "--tenant", tenant_id, "--json").rows
+    assert (listed["allowed_networks"], listed["rate_per_minute"]) == (["2001:db8::/32"], None)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--network", "192.0.2.1/24"], "192.0.2.1/24 has host bits set"),
+        (["--context", "unknown_one"], "contexts: expected keys of contexts, found unknown_one."),
+        (["--rate-per-minute", "0"], "Invalid value for '--rate-per-minute'"),
+    ],
+)
+def test_keys_create_refuses_invalid_limits(ready: Sluice, tenant_id: str, options: list[str], problem: str) -> None:
+    result = ready("keys", "create", "--tenant", tenant_id, "--name", "x", "--scope", "upload", *options)
+    assert result.code == 2
+    assert problem in result.error_line
+
+
+async def test_rotated_key_works_with_both_texts(ready: Sluice, tenant_id: str) -> None:
+    created = ready("keys", "create", "--tenant", tenant_id, "--name", "x", "--scope", "upload", "--json").json
+    rotated = ready("keys", "rotate", created["api_key_id"], "--tenant", tenant_id, "--json").json
+    for text in (created["api_key"], rotated["api_key"]):
+        assert await principal_of(ready, text) == (tenant_id, {"upload"})
+    shown = ready("keys", "rotate", created["api_key_id"], "--tenant", tenant_id, "--overlap-seconds", "0")
+    assert "Its text before is refused." in shown.out
+    with pytest.raises(Unauthenticated):
+        await principal_of(ready, rotated["api_key"])
+
+
+def test_revoked_key_is_not_rotated(ready: Sluice, tenant_id: str) -> None:
+    created = ready("keys", "create", "--tenant", tenant_id, "--name", "x", "--scope", "upload", "--json").json
+    ready("keys", "revoke", created["api_key_id"], "--tenant", tenant_id)
+    result = ready("keys", "rotate", created["api_key_id"], "--tenant", tenant_id)
+    assert (result.code, result.error_line) == (1, f"The key {created['api_key_id']} is revoked: make a new one.")
+
+
 def test_keys_list_omits_the_secret(ready: Sluice, tenant_id: str) -> None:
     created = ready("keys", "create", "--tenant", tenant_id, "--name", "form", "--scope", "upload", "--json").json
     result = ready("keys", "list", "--tenant", tenant_id, "--status", "active")

@@ -60,6 +60,8 @@ TABLE = [
     ("GET", "/keys", ADMIN),
     ("GET", "/keys/new", ADMIN),
     ("POST", "/keys/new", ADMIN),
+    ("GET", "/keys/key_unknown/rotate", ADMIN),
+    ("POST", "/keys/key_unknown/rotate", ADMIN),
     ("POST", "/keys/key_unknown/status", ADMIN),
     ("GET", "/tokens", ADMIN),
     ("GET", "/tokens/new", ADMIN),
@@ -375,6 +377,27 @@ def test_key_is_shown_once_and_revoked_after_a_question(client: ApiClient, admin
     assert data(client.get(f"/api-keys/{key_id}"))["status"] == "disabled"
     assert admin.post(f"/keys/{key_id}/status", status="revoked", sure="yes").status_code == 303
     assert data(client.get(f"/api-keys/{key_id}"))["status"] == "revoked"
+
+
+def test_key_with_limits_is_made_and_rotated(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    fields = {"name": "Limited", "scope.upload": "on", "allowed_networks": "192.0.2.0/24, 2001:db8::/32"}
+    wrong = admin.post("/keys/new", **fields, contexts="unknown_one", rate_per_minute="9")
+    assert wrong.status_code == 422
+    assert "contexts: expected keys of contexts, found unknown_one" in wrong.text
+    made = admin.post("/keys/new", **fields, contexts=context, rate_per_minute="9")
+    assert made.status_code == 200
+    assert "192.0.2.0/24, 2001:db8::/32" in admin.get("/keys").text
+    (key,) = [key for key in listed(client.get("/api-keys"))[0] if key["name"] == "Limited"]
+    path = f"/keys/{key['api_key_id']}"
+    shown = data(client.get(f"/api-{path[1:]}"))
+    assert (shown["contexts"], shown["rate_per_minute"]) == ([context], 9)
+    assert "Rotate Limited" in admin.get(f"{path}/rotate").text
+    assert admin.post(f"{path}/rotate", overlap_seconds="604801").status_code == 422
+    rotated = admin.post(f"{path}/rotate", overlap_seconds="60")
+    after = data(client.get(f"/api-{path[1:]}"))
+    assert f"{after['key_prefix']}_" in rotated.text
+    assert after["key_prefix"] != key["key_prefix"]
 
 
 def test_upload_token_is_shown_once_and_revoked(client: ApiClient, admin: User) -> None:

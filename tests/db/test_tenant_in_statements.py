@@ -350,6 +350,9 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
         }
     ],
     "refused_since": NOW,
+    "previous_expires_at": NOW,
+    "only": ["x"],
+    "context_keys": ["x"],
     "within": timedelta(1),
     "uploads_per_month": 500,
     "level": 80,

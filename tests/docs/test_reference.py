@@ -153,7 +153,7 @@ def _shape(value: Any) -> Any:
 @pytest.mark.xdist_group("reference")
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 73
+    assert len(examples) == 74
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -182,6 +182,7 @@ _MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "file
 _VARYING_FIELDS = {
     *IDS,
     *_EXTRACTS,
+    "previous_expires_at",
     *("limits", "first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("kind", "params", "total", "done", "skipped", "started_at", "ended_at"),  # of jobs, which share an id here
     "api_key",

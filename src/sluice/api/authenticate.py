@@ -10,9 +10,10 @@ from typing import Final
 from starlette.requests import Request
 
 from sluice.access import Principal, known_scopes
+from sluice.api_keys.limits import require_address
 from sluice.api_keys.secret import SecretKind, has_key_form, parse_key
 from sluice.api_keys.service import ApiKeys
-from sluice.errors import NotFound, ServiceUnavailable, TooManyRequests, Unauthenticated
+from sluice.errors import KeyLimited, NotFound, ServiceUnavailable, TooManyRequests, Unauthenticated
 from sluice.identity import Claims, InvalidToken, IssuerUnavailable
 from sluice.identity.verifier_set import VerifierSet
 from sluice.kit.read_through_cache import Cached, ReadThroughCache
@@ -68,7 +69,7 @@ class Authenticator:
     ) -> Cached[Principal]:
         """Return who is asking; raise `Unauthenticated`, or `TooManyRequests` for an address that failed too often.
 
-        A valid credential passes also from such an address: many people may share it. Rows may be cached ones that were
+        Raise `KeyLimited` for a key that may not be used from the client's address. A valid credential passes also from such an address: many people may share it. Rows may be cached ones that were
         read at `since` (monotonic clock) or later; by default they are read now. `again`: the same request was
         authenticated before. An upload token is a credential only if the route `takes_tokens` for a method of sending,
         and an expired one only if the request `continues` an upload.
@@ -78,6 +79,8 @@ class Authenticator:
             token = _upload_token(sent)
             if token is None:
                 authenticated = await self._verify(sent, since=since)
+                if authenticated.value.limits.networks:
+                    authenticated = await self._require_address(authenticated, sent, address, since=since)
             elif takes_tokens is not None:
                 read_at, use = time.monotonic(), _use(again=again, continues=continues)
                 repeats = "idempotency-key" in request.headers
@@ -117,6 +120,23 @@ class Authenticator:
         if wait is not None:
             raise TooManyRequests(errors=["Too many failed credentials from this address"], retry_after=wait) from None
         self._throttle.failed(address)
+
+    async def _require_address(
+        self, cached: Cached[Principal], sent: list[str], address: str, *, since: float | None
+    ) -> Cached[Principal]:
+        try:
+            require_address(cached.value.limits, address)
+        except KeyLimited:
+            fresh = (
+                cached if since is None else await self._verify(sent, since=None)
+            )  # nobody is refused by a cached row
+            try:
+                require_address(fresh.value.limits, address)
+            except KeyLimited:
+                log.info("credential_refused", address=address, why="network", **_loggable(sent))
+                raise
+            return fresh
+        return cached
 
     async def _verify(self, headers: list[str], *, since: float | None) -> Cached[Principal]:
         if len(headers) != 1:

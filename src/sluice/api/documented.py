@@ -21,6 +21,7 @@ OPEN: Final[tuple[type[SluiceError], ...]] = (
 READING: Final = (
     *OPEN,
     errors.Unauthenticated,
+    errors.KeyLimited,
     errors.TooManyRequests,
     errors.ServiceUnavailable,
 )

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from sluice.access import (
     AUDITED_ROUTES,
+    CONTEXT_ROUTES,
     PUBLIC_ROUTES,
     ROUTE_SCOPES,
     SIGNED_ROUTES,
@@ -21,12 +22,23 @@ from sluice.access import (
     WAITING_ROUTES,
     Audited,
     Principal,
+    Route,
     Scope,
 )
 from sluice.api.authenticate import Authenticator
 from sluice.api.services import ApiServices
+from sluice.api_keys.limits import require_context, take_request
 from sluice.audit import AuditAction
-from sluice.errors import BodyTooLarge, Invalid, Malformed, NotFound, ScopeMissing, TooManyRequests, UnsupportedBody
+from sluice.errors import (
+    BodyTooLarge,
+    Invalid,
+    KeyLimited,
+    Malformed,
+    NotFound,
+    ScopeMissing,
+    TooManyRequests,
+    UnsupportedBody,
+)
 from sluice.kit.failpoints import failpoint
 from sluice.kit.fair_queue import FairQueue
 from sluice.kit.read_through_cache import Cached
@@ -82,16 +94,18 @@ class GuardedRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             try:
-                await authorize(request, scope)
+                principal = (await authorize(request, scope)).value
                 if any("\0" in value for value in request.path_params.values()):
                     raise NotFound  # no id of ours holds a NUL, and PostgreSQL refuses to be asked for one
+                if principal.limits.contexts:
+                    await _keep_to_contexts(request, principal, route)
                 if is_list:
                     gate: ListGate = request.app.state.list_gate
-                    async with gate.hold(request.state.principal.tenant_id):
+                    async with gate.hold(principal.tenant_id):
                         return await inner(request)
                 response = await inner(await _read_json(request) if takes_json else request)
-            except ScopeMissing:
-                await _log_refusal(request, audited)
+            except (ScopeMissing, KeyLimited) as refused:
+                await _log_refusal(request, audited, refused.code)
                 raise
             if audited is not None:
                 failpoint("answer.made")
@@ -114,6 +128,9 @@ async def authorize(
     What is known of the caller may have been read at `since` (monotonic clock) or later; by default it is read now.
     `again`: the request was authorized before. An upload token is a credential only if the route `takes_tokens` for a
     method of sending; `continues`: also an expired one, for its own uploads.
+
+    A request with a key counts in the key's rate unless it `continues` an upload. Raise `KeyLimited` for a key that may
+    not be used from the client's address.
     """
     authenticator: Authenticator = request.app.state.authenticator
     authenticated = await authenticator.authenticate(
@@ -126,6 +143,14 @@ async def authorize(
         keep_place(request, principal.tenant_id, is_guest=principal.permit is not None)
     if scope is not None and not principal.allows(scope):
         raise ScopeMissing(scope.value)
+    if principal.key_id is not None and principal.limits.rate_per_minute is not None and not (again or continues):
+        limiter = request.app.state.services.uploads.limiter
+        try:
+            await take_request(limiter, principal.key_id, principal.limits)
+        except TooManyRequests:
+            if since is None:
+                raise
+            return await authorize(request, scope)  # nobody is refused by a cached row
     return authenticated
 
 
@@ -151,11 +176,33 @@ async def audit_action(request: Request) -> AuditAction:
     return AuditAction(request.state.principal, audited.action, request.state.request_id)
 
 
-async def _log_refusal(request: Request, audited: Audited | None) -> None:
-    if audited is not None:
+async def _keep_to_contexts(request: Request, principal: Principal, route: Route) -> None:
+    """Raise `KeyLimited` or `NotFound` unless the path is one for a key that is limited to some contexts."""
+    if route not in CONTEXT_ROUTES:
+        raise KeyLimited("context: this request is about the whole tenant, and the key is limited to contexts")
+    services: ApiServices = request.app.state.services
+    tenant_id, named, allowed = principal.tenant_id, request.path_params, principal.limits.contexts
+    is_allowed = True
+    if "context_key" in named:
+        require_context(principal, named["context_key"])
+    elif "file_id" in named:
+        is_allowed = await services.files.context_of(tenant_id, named["file_id"]) in allowed
+    elif "report_id" in named:
+        is_allowed = (await services.reports.get(tenant_id, named["report_id"])).context_key in allowed
+    elif "token_id" in named:
+        is_allowed = (await services.upload_tokens.get(tenant_id, named["token_id"])).context_key in allowed
+    elif "job_id" in named:  # each of its own jobs is of a context that it might use when it began the job
+        job = await services.jobs.get(tenant_id, named["job_id"])
+        is_allowed = (job.via, job.actor_id) == (principal.via, principal.actor_id)
+    if not is_allowed:
+        raise NotFound
+
+
+async def _log_refusal(request: Request, audited: Audited | None, code: str) -> None:
+    if audited is not None and hasattr(request.state, "principal"):
         services: ApiServices = request.app.state.services
         target = request.path_params.get(audited.target)
-        await services.audit.refused(await audit_action(request), target, ScopeMissing.code)
+        await services.audit.refused(await audit_action(request), target, code)
 
 
 class _JsonRequest(Request):

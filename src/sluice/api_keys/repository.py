@@ -1,46 +1,58 @@
 """All queries of API keys; what a query means is decided in `service`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.api_keys.api_key import ApiKey
+from sluice.api_keys.secret import IssuedKey
 from sluice.db.database import Database
-from sluice.db.schema import api_keys
+from sluice.db.schema import api_keys, contexts, event_levels
 from sluice.db.sql import Fields
 from sluice.db.statement import Statement
 from sluice.kit.paging import Page, PageRequest
 
-_SHOWN = [column for column in api_keys.c if column.name != "secret_hash"]
+_SHOWN = [
+    *(column for column in api_keys.c if column.name in ApiKey.__slots__),
+    api_keys.c.context_keys.label("contexts"),
+]
 
 
-# The columns of a key, and the status of its tenant.
+# The columns of a key, and the status of its tenant. By its previous text a key is found with the hash and the end of
+# that text.
 _PRESENTED: Final = Statement(
     # Only the found row says whose key it is, so a function of the owner's bypasses row level security (migration
-    # 0007).
+    # 0020).
     postgres="""
         SELECT api_key_id, tenant_id, secret_hash, key_prefix, mode, name, scopes, status, metadata,
-               created_at, updated_at, expires_at, last_used_at, tenant_status
-          FROM presented_key(:key_prefix)
+               created_at, updated_at, expires_at, last_used_at, context_keys AS contexts, allowed_networks,
+               rate_per_minute, tenant_status
+          FROM presented_api_key(:key_prefix)
     """,
     sqlite=[
         """
-        SELECT api_key_id, api_keys.tenant_id, secret_hash, key_prefix, mode, api_keys.name, scopes, api_keys.status,
-            metadata,
-               api_keys.created_at, updated_at, expires_at, last_used_at, tenants.status AS tenant_status
+        SELECT api_key_id, api_keys.tenant_id, key_prefix, mode, api_keys.name, scopes, api_keys.status, metadata,
+               CASE key_prefix WHEN :key_prefix THEN secret_hash ELSE previous_secret_hash END AS secret_hash,
+               CASE key_prefix WHEN :key_prefix THEN expires_at ELSE previous_expires_at END AS expires_at,
+               api_keys.created_at, updated_at, last_used_at, context_keys AS contexts, allowed_networks, rate_per_minute,
+               tenants.status AS tenant_status
           FROM api_keys JOIN tenants ON tenants.tenant_id = api_keys.tenant_id
-         WHERE key_prefix = :key_prefix
+         WHERE key_prefix = :key_prefix OR previous_prefix = :key_prefix
         """
     ],
-    types={column.name: column.type for column in api_keys.c},
+    types={column.name: column.type for column in api_keys.c} | {"contexts": api_keys.c.context_keys.type},
     needs_tenant=False,
 )
 
 
-_NO_ROW: Final[Mapping[str, Any]] = dict.fromkeys(column.name for column in api_keys.c) | {"scopes": [], "metadata": {}}
+_NO_ROW: Final[Mapping[str, Any]] = dict.fromkeys(column.name for column in api_keys.c) | {
+    "scopes": [],
+    "metadata": {},
+    "contexts": [],
+}
 
 Presented = tuple[ApiKey, bytes, str]  # a key, its stored hash, and its tenant's status
 
@@ -95,8 +107,49 @@ async def add(connection: AsyncConnection, key: ApiKey, secret_hash: bytes) -> N
             metadata=dict(key.metadata),
             created_at=key.created_at,
             expires_at=key.expires_at,
+            context_keys=list(key.contexts) or None,
+            allowed_networks=list(key.allowed_networks) or None,
+            rate_per_minute=key.rate_per_minute,
         )
     )
+
+
+async def rotate(
+    connection: AsyncConnection,
+    tenant_id: str,
+    api_key_id: str,
+    issued: IssuedKey,
+    *,
+    previous_expires_at: datetime | None,
+    values: Mapping[str, Any],
+) -> ApiKey | None:
+    """Give a key a new text unless it is revoked, and return it; None when nothing matched.
+
+    Its present text becomes the previous one, until that moment; None ends it at once. That the key expires is
+    announced again.
+    """
+    columns, keeps = api_keys.c, previous_expires_at is not None
+    announced = (event_levels.c.tenant_id == tenant_id, event_levels.c.subject_id == api_key_id)
+    await connection.execute(delete(event_levels).where(*announced, event_levels.c.subject_type == "key"))
+    texts = {
+        "key_prefix": issued.key_prefix,
+        "secret_hash": issued.secret_hash,
+        "previous_prefix": columns.key_prefix if keeps else None,
+        "previous_secret_hash": columns.secret_hash if keeps else None,
+        "previous_expires_at": previous_expires_at,
+    }
+    return await change(connection, tenant_id, api_key_id, {**values, **texts})
+
+
+async def list_unknown_contexts(
+    connection: AsyncConnection, tenant_id: str, context_keys: Collection[str]
+) -> Sequence[str]:
+    """Return those of the keys that no context has."""
+    query = select(contexts.c.context_key).where(
+        contexts.c.tenant_id == tenant_id, contexts.c.context_key.in_(context_keys)
+    )
+    known = set((await connection.execute(query)).scalars())
+    return [key for key in context_keys if key not in known]
 
 
 async def change(
@@ -123,4 +176,5 @@ async def write_last_used(connection: AsyncConnection, used: Mapping[tuple[str, 
 
 def _value(row: Fields) -> ApiKey:
     fields = {name: value for name, value in row.items() if name in ApiKey.__slots__}
-    return ApiKey(**fields | {"scopes": tuple(fields["scopes"])})
+    lists = {name: tuple(fields[name] or ()) for name in ("scopes", "contexts", "allowed_networks")}
+    return ApiKey(**fields | lists)

@@ -1,4 +1,7 @@
-"""What may be done with API keys: create, list, read, change, revoke, authenticate. Their text is in `secret`."""
+"""What may be done with API keys: create, list, read, change, rotate, revoke, authenticate.
+
+Their text is in `secret`, what they are limited to in `limits`.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,15 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sluice.access import Principal, Scope, known_scopes
+from sluice.access import NO_LIMITS, KeyLimits, Principal, Scope, known_scopes
 from sluice.api_keys import repository
 from sluice.api_keys.api_key import ApiKey
+from sluice.api_keys.limits import require_within
 from sluice.api_keys.secret import KeyMode, PresentedKey, new_key, parse_key, same_secret
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.errors import KeyRevoked, NotFound, ScopeMissing, Unauthenticated
+from sluice.db.sql import Connection
+from sluice.errors import Invalid, KeyRevoked, NotFound, ScopeMissing, Unauthenticated
 from sluice.events import outbox
 from sluice.events.catalogue import ApiKeyCreated, ApiKeyRevoked
 from sluice.kit.clock import Clock, utc_now
@@ -40,6 +45,7 @@ class ApiKeys:
         self._found: ReadThroughCache[str, repository.Presented] = ReadThroughCache(self._find_presented)
         # Uses are collected here and written in batches by the worker: no write per request.
         self._used: dict[tuple[str, str], datetime] = {}  # by tenant and key
+        self._changed_at = float("-inf")  # monotonic clock: by this process, whose next request sees it
 
     async def create(
         self,
@@ -50,8 +56,12 @@ class ApiKeys:
         mode: Literal["live", "test"] = "live",
         expires_in_days: int | None = None,
         metadata: Mapping[str, object] | None = None,
+        limits: KeyLimits = NO_LIMITS,
     ) -> Issued:
-        """Create an active key. Whether its creator may grant `scopes` is judged by `require_grantable`."""
+        """Create an active key. Whether its creator may grant `scopes` is judged by `require_grantable`.
+
+        Raise `KeyLimited` if its limits are beyond those of its creator, `Invalid` for contexts that do not exist.
+        """
         issued = new_key(KeyMode(mode))
         now = self._clock()
         key = ApiKey(
@@ -67,8 +77,13 @@ class ApiKeys:
             updated_at=None,
             expires_at=None if expires_in_days is None else now + timedelta(days=expires_in_days),
             last_used_at=None,
+            contexts=limits.contexts,
+            allowed_networks=limits.networks,
+            rate_per_minute=limits.rate_per_minute,
         )
+        require_within(by.principal, key.limits)
         async with self._database.transaction(by.tenant_id) as connection:
+            await _require_valid(connection, key)
             await repository.add(connection, key, issued.secret_hash)
             await append(connection, by, key.api_key_id, now)
             await outbox.add(connection, by.tenant_id, ApiKeyCreated(**_public_fields(key)), now)
@@ -84,6 +99,7 @@ class ApiKeys:
         if presented is None:
             raise Unauthenticated
         if since is not None:
+            since = max(since, self._changed_at)
             cached = await self._found.get(presented.key_prefix, since=since)
             principal = self._principal_of(cached.value, presented)
             if principal is not None:
@@ -116,6 +132,7 @@ class ApiKeys:
             is_test=key.mode == "test",
             key_id=key.api_key_id,
             key_changed_at=key.updated_at,
+            limits=key.limits,
         )
 
     async def get(self, tenant_id: str, api_key_id: str) -> ApiKey:
@@ -134,7 +151,8 @@ class ApiKeys:
     async def change(self, by: AuditAction, api_key_id: str, changes: Mapping[str, Any]) -> ApiKey:
         """Change the named fields.
 
-        Raise `NotFound`, or `KeyRevoked` when something else than revoking is asked of a revoked key.
+        Raise `NotFound`, or `KeyRevoked` when something else than revoking is asked of a revoked key. A caller that is
+        a key changes only keys that are limited as it is; raise `KeyLimited`, or `Invalid` as `create` does.
         """
         if not changes:
             return await self.get(by.tenant_id, api_key_id)
@@ -142,18 +160,63 @@ class ApiKeys:
         values = dict(changes) | {"updated_at": now}
         if "scopes" in values:
             values["scopes"] = list(_in_order(values["scopes"]))
+        if "contexts" in values:
+            values["context_keys"] = values.pop("contexts")
         async with self._database.transaction(by.tenant_id) as connection:
+            before = await repository.find(connection, by.tenant_id, api_key_id)
             key = await repository.change(connection, by.tenant_id, api_key_id, values)
-            if key is not None:
+            if before is not None and key is not None:
+                if key.status != "revoked":
+                    require_within(by.principal, before.limits)
+                    require_within(by.principal, key.limits)
+                if not changes.keys().isdisjoint(("scopes", "contexts")):
+                    await _require_valid(connection, key)
                 await append(connection, by, api_key_id, now)
                 if key.status == "revoked":  # a revoked key is never changed again
                     await outbox.add(connection, by.tenant_id, ApiKeyRevoked(**_public_fields(key)), now)
         if key is not None:
+            self._changed_at = time.monotonic()
             return key
         revoked = await self.get(by.tenant_id, api_key_id)
         if set(changes) - {"status"} or changes["status"] != "revoked":
             raise KeyRevoked
         return revoked
+
+    async def rotate(
+        self, by: AuditAction, api_key_id: str, overlap: timedelta, *, expires_in_days: int | None = None
+    ) -> Issued:
+        """Give a key a new text; the present one is good for `overlap` more, and the one before it ends at once.
+
+        Raise `NotFound`, `KeyRevoked`, `KeyLimited` as `change` does, or `Invalid` for an expired key that gets no new
+        time to expire.
+        """
+        now = self._clock()
+        values: dict[str, Any] = {"updated_at": now}
+        if expires_in_days is not None:
+            values["expires_at"] = now + timedelta(days=expires_in_days)
+        async with self._database.transaction(by.tenant_id) as connection:
+            before = await repository.find(connection, by.tenant_id, api_key_id)
+            if before is None:
+                raise NotFound
+            require_within(by.principal, before.limits)
+            is_expired = before.expires_at is not None and before.expires_at <= now
+            if is_expired and expires_in_days is None:
+                raise Invalid("expires_in_days: expected a number of days, since the key has expired, found nothing")
+            until = now + overlap
+            issued = new_key(KeyMode(before.mode))
+            key = await repository.rotate(
+                connection,
+                by.tenant_id,
+                api_key_id,
+                issued,
+                previous_expires_at=min(until, before.expires_at or until) if overlap else None,
+                values=values,
+            )
+            if key is None:
+                raise KeyRevoked
+            await append(connection, by, api_key_id, now)
+        self._changed_at = time.monotonic()
+        return Issued(key, issued.text)
 
     async def revoke(self, by: AuditAction, api_key_id: str) -> ApiKey:
         """Revoke a key for good; a second time changes nothing. Raise `NotFound`."""
@@ -177,6 +240,15 @@ def require_grantable(principal: Principal, scopes: Sequence[str]) -> None:
     for scope in sorted(known_scopes(scopes)):
         if not principal.allows(scope):
             raise ScopeMissing(scope.value)
+
+
+async def _require_valid(connection: Connection, key: ApiKey) -> None:
+    """Raise `Invalid` for contexts that do not exist, or of a key that may change everything."""
+    if key.contexts and Scope.ADMIN in key.scopes:
+        raise Invalid(f"contexts: expected none for a key with the scope admin, found {', '.join(key.contexts)[:100]}")
+    unknown = await repository.list_unknown_contexts(connection, key.tenant_id, key.contexts) if key.contexts else ()
+    if unknown:
+        raise Invalid(f"contexts: expected keys of contexts, found {', '.join(unknown)[:100]}")
 
 
 def _public_fields(key: ApiKey) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""`sluice keys` and `sluice token`: create, list and revoke API keys, and sign tokens with the local key."""
+"""`sluice keys` and `sluice token`: create, list, limit, rotate and revoke API keys, and sign tokens with the local key."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import typer
 
-from sluice.access import Scope
+from sluice.access import KeyLimits, Scope
 from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action, task_settings
 from sluice.cli.options import Json, Name, Tenant, group_of, printable
@@ -16,16 +18,43 @@ from sluice.cli.tenants import require_tenant
 
 if TYPE_CHECKING:
     from sluice.api_keys.api_key import ApiKey
-    from sluice.api_keys.service import Issued
+    from sluice.api_keys.service import ApiKeys, Issued
     from sluice.db.database import Database
 
 _PAGE: Final = 100
+_T = TypeVar("_T")
 
-group = group_of("Make, list and revoke API keys.")
+group = group_of("Make, list, limit, rotate and revoke API keys.")
+
+
+def _networks(values: list[str]) -> list[str]:
+    from sluice.api_keys.limits import parse_network
+
+    try:
+        return [str(parse_network(value)) for value in values]
+    except ValueError as fault:
+        raise typer.BadParameter(f"expected a network such as 192.0.2.0/24: {fault}") from fault
+
 
 Scopes = Annotated[
     list[Scope], typer.Option("--scope", help="What the credential may do; give it again for more. `admin` is all.")
 ]
+
+Contexts = Annotated[
+    list[str], typer.Option("--context", metavar="KEY", help="A context that it may use; give it again for more.")
+]
+Networks = Annotated[
+    list[str],
+    typer.Option(
+        "--network",
+        metavar="CIDR",
+        callback=_networks,
+        help="A network from which it may be used; give it again for more.",
+    ),
+]
+Rate = Annotated[int | None, typer.Option(min=1, max=100_000, help="Requests that it may make in a minute.")]
+ExpiresInDays = Annotated[int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: never.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key: key_…, not its text.")]
 
 
 @group.command()
@@ -38,23 +67,32 @@ def create(
         bool,
         typer.Option("--test", help="Make a test key: its files count against no plan and are removed after a day."),
     ] = False,
-    expires_in_days: Annotated[
-        int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: never.")
-    ] = None,
+    expires_in_days: ExpiresInDays = None,
+    context: Contexts = [],  # noqa: B006  (typer copies it)
+    network: Networks = [],  # noqa: B006
+    rate_per_minute: Rate = None,
     json: Json = False,
 ) -> None:
-    """Make an API key. Its text is shown once and stored nowhere."""
+    """Make an API key. Its text is shown once and stored nowhere.
+
+    Without **--context**, **--network** and **--rate-per-minute** it is limited by its scopes only.
+    """
     from sluice.api_keys.service import ApiKeys
+    from sluice.errors import Invalid
 
     async def act(database: "Database") -> "Issued":
         await require_tenant(database, tenant)
-        return await ApiKeys(database).create(
-            operator_action("api_key.created", tenant),
-            name,
-            [one.value for one in scope],
-            mode="test" if test else "live",
-            expires_in_days=expires_in_days,
-        )
+        try:
+            return await ApiKeys(database).create(
+                operator_action("api_key.created", tenant),
+                name,
+                [one.value for one in scope],
+                mode="test" if test else "live",
+                expires_in_days=expires_in_days,
+                limits=KeyLimits(_unique(context), _unique(network), rate_per_minute),
+            )
+        except Invalid as fault:
+            raise CommandRefused(f"{fault.errors[0]}.", Exit.USAGE) from fault
 
     issued = on_database(act)
     if json:
@@ -111,31 +149,86 @@ def list_keys(
 
 
 @group.command()
-def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Id of the key: key_…, not its text.")],
+def limit(
+    key: KeyId,
     *,
     tenant: Tenant,
+    context: Contexts = [],  # noqa: B006  (as above)
+    network: Networks = [],  # noqa: B006
+    rate_per_minute: Rate = None,
 ) -> None:
+    """Set what a key is limited to, instead of what it was limited to before; without options: to its scopes only."""
+    changes = {
+        "contexts": list(_unique(context)) or None,
+        "allowed_networks": list(_unique(network)) or None,
+        "rate_per_minute": rate_per_minute,
+    }
+    _on_key(key, tenant, lambda keys: keys.change(operator_action("api_key.changed", tenant), key, changes))
+    output.line(f"The key {key} is limited as given: servers that are running see it within seconds.")
+
+
+@group.command()
+def rotate(
+    key: KeyId,
+    *,
+    tenant: Tenant,
+    overlap_seconds: Annotated[
+        int, typer.Option(min=0, max=604_800, help="For so long its present text is good too.")
+    ] = 86_400,
+    expires_in_days: Annotated[
+        int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: as before.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Give a key a new text, shown once and stored nowhere. Its id, scopes and limits stay."""
+    action, overlap = operator_action("api_key.rotated", tenant), timedelta(seconds=overlap_seconds)
+    issued = _on_key(key, tenant, lambda keys: keys.rotate(action, key, overlap, expires_in_days=expires_in_days))
+    if json:
+        output.as_json(asdict(issued.key) | {"api_key": issued.text})
+        return
+    output.line(f"The new text of the key {key}, shown now and never again:")
+    output.line(f"  {issued.text}")
+    until = issued.key.previous_expires_at
+    output.line(
+        "Its text before is refused." if until is None else f"Its text before is good until {output.moment(until)}."
+    )
+
+
+@group.command()
+def revoke(key: KeyId, *, tenant: Tenant) -> None:
     """Revoke a key permanently: every process refuses it from now on. A second time changes nothing."""
+    _on_key(key, tenant, lambda keys: keys.revoke(operator_action("api_key.revoked", tenant), key))
+    output.line(f"The key {key} is revoked.")
+
+
+def _on_key(key: str, tenant: str, act: "Callable[[ApiKeys], Awaitable[_T]]") -> _T:
+    """Return what `act` returns; refuse the command for a text of a key, and for a key that the tenant does not have."""
     from sluice.api_keys.service import ApiKeys
-    from sluice.errors import NotFound
+    from sluice.errors import Invalid, KeyRevoked, NotFound
 
     if not key.startswith("key_"):  # it may be the key's text, which must not be shown again
         raise CommandRefused(
             f"Expected the id of a key, key_…: `sluice keys list --tenant {tenant}` names them all.", Exit.USAGE
         )
 
-    async def act(database: "Database") -> None:
+    async def acted(database: "Database") -> _T:
         await require_tenant(database, tenant)
         try:
-            await ApiKeys(database).revoke(operator_action("api_key.revoked", tenant), key)
+            return await act(ApiKeys(database))
         except NotFound as fault:
             raise CommandRefused(
                 f"The tenant {tenant} has no key {key}: `sluice keys list --tenant {tenant}` names them all."
             ) from fault
+        except KeyRevoked as fault:
+            raise CommandRefused(f"The key {key} is revoked: make a new one.") from fault
+        except Invalid as fault:
+            raise CommandRefused(f"{fault.errors[0]}.", Exit.USAGE) from fault
 
-    on_database(act)
-    output.line(f"The key {key} is revoked.")
+    return on_database(acted)
+
+
+def _unique(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def token(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.contexts.context import Context, RateLimit
@@ -33,11 +33,16 @@ async def find(connection: AsyncConnection, tenant_id: str, context_key: str) ->
 
 
 async def list_page(
-    connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest
+    connection: AsyncConnection, tenant_id: str, status: str | None, request: PageRequest, *, only: Sequence[str]
 ) -> Page[Context]:
-    """Return one page, newest first."""
-    wanted = [] if status is None else [contexts.c.status == status]
-    total = await counts.total(connection, tenant_id, "contexts", status)
+    """Return one page, newest first, of those with `only` these keys if there are any."""
+    wanted: list[ColumnElement[bool]] = [] if status is None else [contexts.c.status == status]
+    if only:
+        wanted.append(contexts.c.context_key.in_(only))
+        counted = select(func.count()).select_from(contexts).where(contexts.c.tenant_id == tenant_id, *wanted)
+        total = int((await connection.execute(counted)).scalar_one())
+    else:
+        total = await counts.total(connection, tenant_id, "contexts", status)
     rows = await load_page(connection, tenant_id, list(contexts.c), wanted, request, total=total)
     return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (documented)
 

@@ -95,10 +95,12 @@ class Contexts:
             raise NotFound
         return context
 
-    async def list_page(self, tenant_id: str, status: str | None, request: PageRequest) -> Page[Context]:
-        """Return one page, newest first, of all contexts or those with `status`."""
+    async def list_page(
+        self, tenant_id: str, status: str | None, request: PageRequest, *, only: Sequence[str] = ()
+    ) -> Page[Context]:
+        """Return one page, newest first, of all contexts, those with `status`, or those with `only` these keys."""
         async with self._database.reading(tenant_id) as connection:
-            return await repository.list_page(connection, tenant_id, status, request)
+            return await repository.list_page(connection, tenant_id, status, request, only=only)
 
     async def change(self, by: AuditAction, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Change the named fields and no others.

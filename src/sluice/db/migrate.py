@@ -131,8 +131,8 @@ async def grant(owner: Database, role: str) -> None:
         await connection.execute(text(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}"))
         for table, rights in RIGHTS.items():
             await connection.execute(text(f"GRANT {rights} ON {schema}.{table} TO {quoted}"))
-        for function in ("presented_key(text)", "presented_token(text)"):
-            await connection.execute(text(f"GRANT EXECUTE ON FUNCTION {schema}.{function} TO {quoted}"))
+        for function in ("presented_key", "presented_token", "presented_api_key", "presented_upload_token"):
+            await connection.execute(text(f"GRANT EXECUTE ON FUNCTION {schema}.{function}(text) TO {quoted}"))
 
 
 def _sqlstate(fault: BaseException | None) -> str | None:

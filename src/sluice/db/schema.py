@@ -255,7 +255,16 @@ api_keys = Table(
     Column("updated_at", Moment, nullable=True),
     Column("expires_at", Moment, nullable=True),
     Column("last_used_at", Moment, nullable=True),
+    # What it is limited to; null: not limited.
+    Column("context_keys", Document, nullable=True),
+    Column("allowed_networks", Document, nullable=True),
+    Column("rate_per_minute", Integer, nullable=True),
+    # The text that it had before it was rotated, which is good until then.
+    Column("previous_prefix", String(64), nullable=True),
+    Column("previous_secret_hash", LargeBinary(32), nullable=True),
+    Column("previous_expires_at", Moment, nullable=True),
     Index("ix_api_keys_listing", "tenant_id", "api_key_id"),
+    Index("ix_api_keys_previous", "previous_prefix"),
 )
 
 upload_tokens = Table(

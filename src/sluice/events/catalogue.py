@@ -279,7 +279,10 @@ class BucketRecovered(_BucketEvent):
 
 
 class UploadExpired(Event):
-    """A resumable upload was not finished in time: it ended, and its parts are deleted."""
+    """A resumable upload was not finished in time: it ended, and its parts are deleted.
+
+    An upload token that expires has no event: when it does was told when it was made.
+    """
 
     type = "upload.expired"
     example = {

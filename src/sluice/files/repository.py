@@ -154,6 +154,13 @@ async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file
     return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (as below)
 
 
+async def find_context_key(connection: AsyncConnection, tenant_id: str, file_id: str) -> str | None:
+    """Return the key of the context of a file in any state, or None."""
+    query = select(files.c.context_key).where(files.c.tenant_id == tenant_id, files.c.file_id == file_id)
+    found: str | None = (await connection.execute(query)).scalar_one_or_none()
+    return found
+
+
 async def find_life(connection: AsyncConnection, tenant_id: str, file_id: str) -> Life | None:
     """Return how long a stored file is kept, and the hold on it; None if there is no such file."""
     names = ("held_at", "held_by", "hold_reason")

@@ -91,6 +91,11 @@ class Files:
             raise NotFound
         return file
 
+    async def context_of(self, tenant_id: str, file_id: str) -> str | None:
+        """Return the key of the context of a file in any state, None if there is no such file."""
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.find_context_key(connection, tenant_id, file_id)
+
     async def list_page(
         self, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
     ) -> Page[FileRecord]:

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, true, tuple_, update
 
+from sluice.access import KeyLimits
 from sluice.db.database import Database
-from sluice.db.schema import cors_origins, decisions, upload_tokens
+from sluice.db.schema import api_keys, cors_origins, decisions, upload_tokens
 from sluice.db.sql import Connection, Fields, load_page, rows_of
 from sluice.db.statement import Statement
 from sluice.kit.paging import Page, PageRequest
@@ -20,36 +21,48 @@ _SHOWN = [column for column in upload_tokens.c if column.name != "secret_hash"]
 # As the index `ix_decisions_by_token` has it: a parameter in its place would keep SQLite from using that.
 _BY_TOKEN: Final[ColumnElement[bool]] = literal_column("substr(actor_id, 1, 4) = 'utk_'")
 
-# The columns of a token, and the status of its tenant.
+# The columns of a token, the status of its tenant, and what the API key that made it is limited to.
 _PRESENTED: Final = Statement(
-    # Only the found row says whose it is, so a function of the owner's bypasses row level security (migration 0010).
+    # Only the found row says whose it is, so a function of the owner's bypasses row level security (migration 0020).
     postgres="""
         SELECT token_id, tenant_id, secret_hash, token_prefix, mode, context_key, max_files, max_file_size_bytes,
                allowed_extensions, allowed_origins, methods, end_user, metadata, redirect_ok, redirect_error,
-               files_claimed, attempts, created_by, created_at, expires_at, revoked_at, tenant_status
-          FROM presented_token(:token_prefix)
+               files_claimed, attempts, created_by, created_at, expires_at, revoked_at, tenant_status,
+               key_contexts, key_rate_per_minute
+          FROM presented_upload_token(:token_prefix)
     """,
     sqlite=[
         """
-        SELECT upload_tokens.*, tenants.status AS tenant_status
-          FROM upload_tokens JOIN tenants ON tenants.tenant_id = upload_tokens.tenant_id
+        SELECT upload_tokens.*, tenants.status AS tenant_status, api_keys.context_keys AS key_contexts,
+               api_keys.rate_per_minute AS key_rate_per_minute
+          FROM upload_tokens
+          JOIN tenants ON tenants.tenant_id = upload_tokens.tenant_id
+          LEFT JOIN api_keys
+                 ON api_keys.tenant_id = upload_tokens.tenant_id AND api_keys.api_key_id = upload_tokens.created_by
          WHERE token_prefix = :token_prefix
         """
     ],
-    types={column.name: column.type for column in upload_tokens.c},
+    types={column.name: column.type for column in upload_tokens.c} | {"key_contexts": api_keys.c.context_keys.type},
     needs_tenant=False,
 )
 
 # So long after a token is over, pages of its origins may read that it is: a browser shows them no 401 otherwise.
 _READABLE_AFTERWARDS: Final = timedelta(hours=2)
 
-Presented = tuple[UploadToken, bytes, str]  # a token, its stored hash, and its tenant's status
+# A token, its stored hash, its tenant's status, and what the key that made it is limited to
+Presented = tuple[UploadToken, bytes, str, KeyLimits]
 
 
 async def find_presented(database: Database, token_prefix: str) -> Presented | None:
-    """Return the token with this prefix, its stored hash, and its tenant's status; None when there is none."""
+    """Return the token with this prefix, its hash, its tenant's status, and its maker's limits; None if there is none.
+
+    A token is used by others than its maker, so by which networks that is limited does not matter.
+    """
     row = await database.fetch(_PRESENTED, {"token_prefix": token_prefix})
-    return None if row is None else (_value(row), row["secret_hash"], row["tenant_status"])
+    if row is None:
+        return None
+    limits = KeyLimits(tuple(row["key_contexts"] or ()), rate_per_minute=row["key_rate_per_minute"])
+    return _value(row), row["secret_hash"], row["tenant_status"], limits
 
 
 async def claim_attempt(connection: Connection, tenant_id: str, token_id: str, at: datetime, *, repeats: bool) -> bool:

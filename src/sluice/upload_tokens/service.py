@@ -5,17 +5,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from sluice.access import Principal, Scope
+from sluice.access import KeyLimits, Principal, Scope
+from sluice.api_keys.limits import require_context, take_request
 from sluice.api_keys.secret import KeyMode, SecretKind, new_key, parse_key, same_secret
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.contexts import Context
 from sluice.contexts.service import Contexts
 from sluice.db.database import Database
-from sluice.errors import ContextInactive, Invalid, NotFound, Unauthenticated
+from sluice.errors import ContextInactive, Invalid, NotFound, TooManyRequests, Unauthenticated
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
+from sluice.limiter import Limiter
 from sluice.upload_tokens import repository
 from sluice.upload_tokens.upload_token import Method, TokenUpload, TokenUse, UploadToken
 
@@ -50,9 +52,10 @@ class IssuedToken:
 class UploadTokens:
     """The upload tokens of all tenants, one tenant at a time."""
 
-    def __init__(self, database: Database, contexts: Contexts, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database, contexts: Contexts, limiter: Limiter, clock: Clock = utc_now) -> None:
         self._database = database
         self._contexts = contexts
+        self._limiter = limiter
         self._clock = clock
 
     def now(self) -> datetime:
@@ -62,8 +65,10 @@ class UploadTokens:
     async def create(self, by: AuditAction, draft: TokenDraft) -> IssuedToken:
         """Create an active token; one that a test key creates makes test files.
 
-        Raise `NotFound` or `ContextInactive` for its context, `Invalid` if it allows more than the context does.
+        Raise `NotFound` or `ContextInactive` for its context, `Invalid` if it allows more than the context does,
+        `KeyLimited` if the key that makes it may not use the context.
         """
+        require_context(by.principal, draft.context_key)
         context = await self._contexts.get(by.tenant_id, draft.context_key)
         if context.status != "active":
             raise ContextInactive
@@ -98,25 +103,33 @@ class UploadTokens:
         return IssuedToken(token, issued.text)
 
     async def find(self, text: str) -> UploadToken:
-        """Return a presented token, whatever its status; raise `NotFound` for one that was never made."""
+        """Return a presented token, whatever its status.
+
+        Raise `NotFound` for one that was never made, or whose context the key that made it may no longer use.
+        """
+        return (await self._find(text))[0]
+
+    async def _find(self, text: str) -> tuple[UploadToken, KeyLimits]:
         presented = parse_key(text, SecretKind.UPLOAD_TOKEN)
         found = None if presented is None else await repository.find_presented(self._database, presented.key_prefix)
         if presented is None or found is None:
             raise NotFound
-        token, stored_hash, tenant_status = found
-        if not same_secret(stored_hash, presented) or tenant_status != "active":
+        token, stored_hash, tenant_status, limits = found
+        is_narrowed = limits.contexts and token.context_key not in limits.contexts
+        if not same_secret(stored_hash, presented) or tenant_status != "active" or is_narrowed:
             raise NotFound
-        return token
+        return token, limits
 
     async def authenticate(self, text: str, method: Method, use: TokenUse, *, repeats: bool = False) -> Principal:
         """Return whom a presented token stands for; raise `Unauthenticated` for every cause alike.
 
         An upload that begins is counted as an attempt, and a spent token is refused too; an expired one is good only to
         go on with an upload. One that may repeat an earlier upload (`repeats`) is let in although all files are stored;
-        it can store no further one.
+        it can store no further one. Raise `TooManyRequests` for an upload that begins if the key that made the token
+        has no requests left.
         """
         try:
-            token = await self.find(text)
+            token, limits = await self._find(text)
         except NotFound:
             raise Unauthenticated from None
         now = self._clock()
@@ -124,6 +137,8 @@ class UploadTokens:
         if is_over or method not in token.methods:
             raise Unauthenticated
         if use == "begin":
+            if limits.rate_per_minute is not None:
+                await self._take_request(token, limits)
             async with self._database.transaction(token.tenant_id) as connection:
                 is_good = await repository.claim_attempt(
                     connection, token.tenant_id, token.token_id, now, repeats=repeats
@@ -139,6 +154,12 @@ class UploadTokens:
             is_test=token.mode == "test",
             permit=token.permit,
         )
+
+    async def _take_request(self, token: UploadToken, limits: KeyLimits) -> None:
+        try:
+            await take_request(self._limiter, token.created_by, limits)
+        except TooManyRequests as fault:
+            raise TooManyRequests(retry_after=fault.retry_after) from fault  # strangers do not learn the limit
 
     async def get(self, tenant_id: str, token_id: str) -> UploadToken:
         """Return one token; raise `NotFound`."""

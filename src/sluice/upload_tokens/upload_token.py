@@ -58,6 +58,7 @@ class UploadToken:
             metadata=self.metadata,
             allowed_origins=self.allowed_origins,
             end_user=self.end_user,
+            made_by=self.created_by,
         )
 
     def status_at(self, moment: datetime) -> TokenStatus:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, Generic, Self, TypeVar
 
 from sluice.access import Principal
+from sluice.api_keys.limits import require_context
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.errors import ContextInactive, Invalid, NotFound, SluiceError
 from sluice.kit.read_through_cache import Cached, ReadThroughCache
@@ -85,10 +86,17 @@ class UploadSnapshot:
         return self.context
 
     async def name_context(self, context_key: str) -> None:
-        """Read the context; raise `NotFound` or `ContextInactive`, or `Invalid` if a token is for another context."""
+        """Read the context; raise `NotFound` or `ContextInactive`.
+
+        Raise `Invalid` if a token is for another context, `KeyLimited` if the caller's key may not use this one.
+        """
         permit = self.principal.permit
         if permit is not None and context_key != permit.context_key:
             raise Invalid("context: this upload token is for another context")
+        allowed = self.principal.limits.contexts
+        if allowed and context_key not in allowed:
+            await self.confirm_caller()
+            require_context(self.principal, context_key)
         if self.context is not None:
             return  # the context of an upload token is read before the form names it
         tenant_id, began = self.principal.tenant_id, time.monotonic()
@@ -105,8 +113,8 @@ class UploadSnapshot:
     async def confirm(self) -> bool:
         """Read again what may be older than the upload; return whether anything was stale.
 
-        Raise what the caller or the context is refused with: `Unauthenticated`, `ScopeMissing`, `NotFound`,
-        `ContextInactive`.
+        Raise what the caller or the context is refused with: `Unauthenticated`, `ScopeMissing`, `KeyLimited`,
+        `NotFound`, `ContextInactive`.
         """
         caller = self.principal
         await self.confirm_caller()
@@ -118,8 +126,10 @@ class UploadSnapshot:
         return is_stale
 
     async def confirm_caller(self) -> None:
-        """Read the caller again; raise `Unauthenticated` or `ScopeMissing`."""
+        """Read the caller again; raise `Unauthenticated`, `ScopeMissing` or `KeyLimited`."""
         self.principal = await self._principal.confirm()
+        if self.context is not None:
+            require_context(self.principal, self.context.context.context_key)
 
     async def require_current(self) -> None:
         """Raise `StaleSnapshot` if the upload was judged by values that had changed before it began."""

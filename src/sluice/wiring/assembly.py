@@ -330,7 +330,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         reports=Reports(database),
         signer=signer,
         audit=AuditLog(database),
-        upload_tokens=UploadTokens(database, contexts),
+        upload_tokens=UploadTokens(database, contexts, engines.limiter),
         cors=Cors(database),
         resumable=ResumableUploads(
             database,

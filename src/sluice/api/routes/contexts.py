@@ -36,8 +36,8 @@ async def list_contexts(
     request: PageParameters,
     status: Annotated[Literal["active", "inactive"] | None, Query(description="Only contexts in this state.")] = None,
 ) -> PagedEnvelope[ContextItem]:
-    """List the tenant's contexts, newest first."""
-    page = await services.contexts.list_page(principal.tenant_id, status, request)
+    """List the tenant's contexts, newest first; with a key that is limited to some, those."""
+    page = await services.contexts.list_page(principal.tenant_id, status, request, only=principal.limits.contexts)
     items = [ContextItem.model_validate(context) for context in page.items]
     return PagedEnvelope(message="Contexts listed", data=items, pagination=pagination_of(page))
 

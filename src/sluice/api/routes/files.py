@@ -22,6 +22,7 @@ from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.files import DeletedFile, DownloadUrl, FileItem, FileMetadata, RestoredFile
 from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
+from sluice.api_keys.limits import require_context
 from sluice.errors import Invalid
 from sluice.files import FileFilter, FileRecord, Life
 from sluice.files.record import FileOrder, FileStatus
@@ -116,6 +117,7 @@ async def list_files(
     filter alone has more files than that, only the first 10,000 of the list are compared with the others, and the
     header `Warning` says so.
     """
+    require_context(principal, wanted.context_key)
     found = await services.files.search(principal.tenant_id, wanted, sort, request)
     if not found.is_complete:
         add_warning(

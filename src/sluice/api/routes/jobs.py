@@ -10,6 +10,7 @@ from sluice.api.parameters import DIGITS, REFUSES_UNKNOWN, ByCaller, Caller, Pag
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.jobs import ChosenFiles, ExportDownload, ExportRequest, JobCancelled, JobOut
+from sluice.api_keys.limits import require_context
 from sluice.files import FileFilter
 from sluice.jobs import JobKind, JobState
 
@@ -22,6 +23,7 @@ async def bulk_delete_files(body: ChosenFiles, by: ByCaller, services: Services)
 
     Each file is deleted as `DELETE /api/v1/files/{file_id}` deletes it, with its event and its entry in the audit log.
     """
+    require_context(by.principal, None if body.filter is None else body.filter.context)
     if body.file_ids is not None:
         job = await services.jobs.delete_ids(by, body.file_ids)
     else:
@@ -36,6 +38,7 @@ async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services
 
     Each file is restored as `POST /api/v1/files/{file_id}/restore` restores it, if its context has room for it.
     """
+    require_context(by.principal, None if body.filter is None else body.filter.context)
     if body.file_ids is not None:
         job = await services.jobs.restore_ids(by, body.file_ids)
     else:
@@ -47,6 +50,7 @@ async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services
 @router.post("/files/export", status_code=201, responses=responses(*SCOPED, *BODY, errors.TooManyJobs))
 async def export_files(body: ExportRequest, by: ByCaller, services: Services) -> Envelope[JobOut]:
     """Begin a job that writes the metadata of many files, to be downloaded for 24 hours after its end."""
+    require_context(by.principal, None if body.filter is None else body.filter.context)
     wanted = FileFilter() if body.filter is None else body.filter.to_filter()
     return Envelope(message="Job created", data=JobOut.of(await services.jobs.export(by, wanted, body.format)))
 

@@ -12,6 +12,7 @@ from sluice.api.route import GuardedRoute
 from sluice.api.routes.downloads import begun
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.quarantine import QuarantinedFile, RescanAsked, ReviewComment, Reviewed
+from sluice.api_keys.limits import require_context
 from sluice.kit.disposition import attachment
 from sluice.kit.protected_zip import ProtectedZip
 
@@ -41,6 +42,7 @@ async def list_quarantined_files(
     unknown = sorted(request.query_params.keys() - _PARAMETERS)
     if unknown:
         raise errors.Invalid(*(f"{name}: unknown parameter" for name in unknown))
+    require_context(principal, context)
     found = await services.quarantine.list_some(principal.tenant_id, context, after, limit)
     return Envelope(message="Quarantine listed", data=[QuarantinedFile.of(file) for file in found])
 

@@ -10,6 +10,7 @@ from sluice.api.parameters import Caller, Moment, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.reports import FullReport, full_report
+from sluice.api_keys.limits import require_context
 from sluice.decisions import DecisionFilter
 from sluice.uploads.reasons import Reason
 from sluice.uploads.values import VerdictOutcome
@@ -37,6 +38,7 @@ async def list_reports(
     language: Language = None,
 ) -> PagedEnvelope[FullReport]:
     """List the reports of the tenant's uploads, newest first. `total` counts to 10,000."""
+    require_context(principal, context)
     wanted = DecisionFilter(context, outcome, reason, uploaded_by, filename, since, until)
     page = await services.reports.list_page(principal.tenant_id, wanted, request)
     items = [full_report(report, language) for report in page.items]

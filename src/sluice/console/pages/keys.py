@@ -1,6 +1,7 @@
-"""API keys and upload tokens: their lists, new ones, which are shown once, and how they end."""
+"""API keys and upload tokens: their lists, new ones and new texts, which are shown once, and how they end."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -8,7 +9,7 @@ from starlette.responses import Response
 
 from sluice.access import Scope
 from sluice.api.error_responses import describe
-from sluice.api.schemas.api_keys import CreateKey
+from sluice.api.schemas.api_keys import CreateKey, RotateKey
 from sluice.api.schemas.upload_tokens import CreateUploadToken
 from sluice.api_keys.service import require_grantable
 from sluice.console.visit import Visit, redirect
@@ -41,12 +42,42 @@ async def show_new(visit: Visit) -> Response:
     return visit.page("keys/new.html", scopes=list(Scope), form={}, errors=())
 
 
+async def show_rotate(visit: Visit) -> Response:
+    """Show the form for a new text of a key."""
+    key = await visit.services.api_keys.get(visit.tenant_id, visit.request.path_params["api_key_id"])
+    return visit.page("keys/rotate.html", key=key, form={"overlap_seconds": "86400"}, errors=())
+
+
+async def rotate(visit: Visit) -> Response:
+    """Give a key a new text and show it, this once."""
+    key_id = visit.request.path_params["api_key_id"]
+    body: dict[str, Any] = {"overlap_seconds": _number(visit.sent("overlap_seconds"))}
+    if visit.sent("expires_in_days"):
+        body["expires_in_days"] = _number(visit.sent("expires_in_days"))
+    try:
+        wanted = RotateKey.model_validate(body)
+        issued = await visit.services.api_keys.rotate(
+            visit.by("api_key.rotated"),
+            key_id,
+            timedelta(seconds=wanted.overlap_seconds),
+            expires_in_days=wanted.expires_in_days,
+        )
+    except (ValidationError, Invalid) as fault:
+        key = await visit.services.api_keys.get(visit.tenant_id, key_id)
+        return visit.page("keys/rotate.html", status=422, key=key, form=visit.form, errors=_problems(fault))
+    return visit.page("keys/created.html", issued=issued)
+
+
 async def create(visit: Visit) -> Response:
     """Create a key and show it, this once."""
     scopes = [scope.value for scope in Scope if visit.sent(f"scope.{scope.value}")]
     body: dict[str, Any] = {"name": visit.sent("name"), "scopes": scopes, "mode": visit.sent("mode") or "live"}
     if visit.sent("expires_in_days"):
         body["expires_in_days"] = _number(visit.sent("expires_in_days"))
+    for name in ("contexts", "allowed_networks"):
+        body[name] = visit.sent(name).replace(",", " ").split()
+    if visit.sent("rate_per_minute"):
+        body["rate_per_minute"] = _number(visit.sent("rate_per_minute"))
     try:
         wanted = CreateKey.model_validate(body)
         require_grantable(visit.principal, wanted.scopes)
@@ -56,10 +87,10 @@ async def create(visit: Visit) -> Response:
             wanted.scopes,
             mode=wanted.mode,
             expires_in_days=wanted.expires_in_days,
+            limits=wanted.limits(),
         )
-    except ValidationError as fault:
-        errors: Sequence[str] = describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])
-        return visit.page("keys/new.html", status=422, scopes=list(Scope), form=visit.form, errors=errors)
+    except (ValidationError, Invalid) as fault:
+        return visit.page("keys/new.html", status=422, scopes=list(Scope), form=visit.form, errors=_problems(fault))
     return visit.page("keys/created.html", issued=issued)
 
 
@@ -112,7 +143,7 @@ async def create_token(visit: Visit) -> Response:
         wanted = CreateUploadToken.model_validate(body)
         issued = await visit.services.upload_tokens.create(visit.by("upload_token.created"), wanted.draft())
     except ValidationError as fault:
-        return await _token_form(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+        return await _token_form(visit, _problems(fault))
     except NotFound:
         return await _token_form(visit, ["context: there is no such context"])
     except SluiceError as error:
@@ -126,6 +157,12 @@ async def revoke_token(visit: Visit) -> Response:
     """Revoke an upload token."""
     await visit.services.upload_tokens.revoke(visit.by("upload_token.revoked"), visit.request.path_params["token_id"])
     return redirect("/console/tokens")
+
+
+def _problems(fault: ValidationError | Invalid) -> Sequence[str]:
+    if isinstance(fault, Invalid):
+        return fault.errors
+    return describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])
 
 
 def _number(text: str) -> int | str:
