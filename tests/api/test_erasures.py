@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +246,42 @@ def test_there_is_no_receipt_before_the_end(tenant: ApiClient) -> None:
         "Erasure is under way",
         "Ask again when its status is done",
     )
+
+
+def exported(client: ApiClient) -> str:
+    """Export the metadata of all files, and return the job's id when it is done."""
+    job_id = str(data(client.post("/files/export", {"format": "csv"}), 201)["job_id"])
+    assert until(lambda: data(client.get(f"/jobs/{job_id}"))["status"] == "done", 60)
+    return job_id
+
+
+def test_exports_that_may_name_the_person_are_gone(client: ApiClient) -> None:
+    person = client.with_credential(client.token(sub=f"user-{NAME}", name=FULL_NAME, scope="upload"))
+    file_id = person.store(f"{NAME}.txt", LETTER, context=client.create_context())
+    other = client.other_tenant_client()
+    own, foreign = exported(client), exported(other)
+    link = data(client.get(f"/jobs/{own}/download"))["download_url"]
+    assert NAME in httpx.get(link).text
+    uploader = page(client.get("/files"))[0][0]["uploaded_by"]
+    erase(client, uploaded_by=uploader)
+    assert httpx.get(link).status_code == 404
+    assert_not_found(client.get(f"/jobs/{own}/download"))
+    assert data(client.get(f"/jobs/{own}"))["status"] == "done"
+    assert httpx.get(data(other.get(f"/jobs/{foreign}/download"))["download_url"]).status_code == 200
+    later = data(client.get(f"/jobs/{exported(client)}/download"))["download_url"]
+    assert file_id not in httpx.get(later).text
+
+
+def test_export_under_way_is_cancelled_by_an_erasure(client: ApiClient) -> None:
+    job_id = exported(client)
+    running = "UPDATE jobs SET state = 'running', due_at = :later, ended_at = NULL WHERE job_id = :job_id"
+    moment = datetime(2100, 1, 1, tzinfo=UTC)
+    is_sqlite = client.service.deployment.database_url.startswith("sqlite")
+    client.execute_sql(running, later=moment.isoformat(" ")[:19] if is_sqlite else moment, job_id=job_id)
+    erasure = data(client.post("/erasures", {"end_user": "nobody-42"}), 202)["job_id"]
+    assert until(lambda: data(client.get(f"/jobs/{job_id}"))["status"] == "cancelled", 60)
+    # Its objects are deleted some minutes later, since a step may write one yet: here that time is over.
+    past = "2026-01-01 00:00:00" if is_sqlite else datetime(2026, 1, 1, tzinfo=UTC)
+    client.execute_sql("UPDATE jobs SET due_at = :past WHERE job_id = :job_id", past=past, job_id=job_id)
+    assert until(lambda: data(client.get(f"/erasures/{erasure}"))["status"] == "done", 60)
+    assert_not_found(client.get(f"/jobs/{job_id}/download"))

@@ -84,6 +84,20 @@ async def expire_exports(connection: Connection, tenant_id: str) -> bool:
     return (await connection.execute(select(_columns.job_id).where(*waits).limit(1))).one_or_none() is not None
 
 
+async def end_exports(connection: Connection, tenant_id: str, before: str, at: datetime) -> bool:
+    """End a tenant's exports with ids below `before`: nobody downloads what they wrote, and it is deleted.
+
+    Return whether anything of it is still there. What has ended stays as it is.
+    """
+    theirs = (_columns.tenant_id == tenant_id, _columns.kind == "export", _columns.job_id < before)
+    cancelled = {"state": "cancelled", "ended_at": at, "due_at": _sweep_at()}
+    await connection.execute(update(jobs).where(*theirs, _columns.state.in_(_ACTIVE)).values(cancelled))
+    is_offered = (_columns.state == "done", _columns.result.is_not(None))
+    await connection.execute(update(jobs).where(*theirs, *is_offered).values(result=None, due_at=now()))
+    left = select(_columns.job_id).where(*theirs, _columns.due_at.is_not(None)).limit(1)
+    return (await connection.execute(left)).one_or_none() is not None
+
+
 async def list_exports_to_sweep(connection: Connection, limit: int) -> Sequence[AnyRow]:
     """Return tenant and id of exports of all tenants that have ended and whose objects are due to be deleted."""
     is_due = (_columns.kind == "export", _columns.state.not_in(_ACTIVE), _columns.due_at <= now())

@@ -1,7 +1,7 @@
 """Erasures of persons: a job that walks through everything a tenant has, table by table, a portion in each step.
 
-First the files, which begin to be purged at once; then whatever names the person besides; at last it waits until the
-objects are gone and the counts are folded. A step forgets only what an earlier one has put on the list, so a crash
+First the files, which begin to be purged at once, and the exports that may list them; then whatever names the person
+besides; at last it waits until the objects are gone and the counts are folded. A step forgets only what an earlier one has put on the list, so a crash
 between two repeats nothing. Where the job is stands in its `position`: the phase, and the last id that was looked at.
 """
 
@@ -23,6 +23,7 @@ from sluice.events.catalogue import ErasureCompleted
 from sluice.files import lifecycle
 from sluice.files.lifecycle import FileState
 from sluice.jobs import Job
+from sluice.jobs import repository as job_rows
 from sluice.kit.clock import Clock
 from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import first_id
@@ -44,6 +45,7 @@ class Erasing:
         # In this order. Each does a portion behind an id, and returns the next one, or None at its end.
         self._phases: Mapping[str, Callable[[Connection, _Erasure, str], Awaitable[Step]]] = {
             "files": self._files,
+            "exports": self._exports,
             "decisions": _decisions,
             "resumable": _resumable,
             "tokens": self._tokens,
@@ -103,6 +105,14 @@ class Erasing:
             await repository.add_listed(connection, erasure.tenant_id, erasure.job.job_id, listed)
         held = sum(row["outcome"] != ERASED for row in listed)
         return Step(len(listed) - held, held, last)
+
+    async def _exports(self, connection: Connection, erasure: "_Erasure", before: str) -> Step:
+        """End the exports that began before the files were erased, since they may name the person."""
+        now = self._clock()
+        before = before or first_id("job", now + timedelta(milliseconds=1))
+        if await job_rows.end_exports(connection, erasure.tenant_id, before, now):
+            return Step(0, 0, before, pause=_PAUSE)
+        return Step(0, 0, None)
 
     async def _tokens(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
         subject, tenant_id = erasure.subject, erasure.tenant_id
