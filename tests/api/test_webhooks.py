@@ -1,8 +1,12 @@
 """Webhook endpoints: create, change, sign, deliver, retry, recover; receivers that misbehave."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +14,13 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.api.test_events import feed
-from tests.events.receiver import RESET, Receiver, running_receiver, wait_until
+from tests.events.receiver import RESET, Received, Receiver, running_receiver, wait_until
 from tests.observe.metrics_page import read_metrics, until
 from tests.service import ApiClient
 
 ENDPOINTS = "/webhook-endpoints"
 UNKNOWN = "whk_00000000000000000000000000"
+NPM_PACKAGES = Path(__file__).parents[1] / "browser" / "node_modules"
 
 
 @pytest.fixture
@@ -143,6 +148,37 @@ def test_only_events_of_the_wanted_types_and_contexts_are_sent(client: ApiClient
     client.create_key("upload", name="of no context")
     got = receiver.wait_for(2)
     assert {one.event["data"].get("file_id") or one.event["data"]["name"] for one in got} == {stored, "of no context"}
+
+
+def verified_by_npm(secret: str, got: Received) -> Any:
+    """Return the event as the npm library of the standard verifies it, None if it refuses the delivery."""
+    if shutil.which("node") is None or not (NPM_PACKAGES / "standardwebhooks").exists():
+        pytest.skip("this setup has no npm package standardwebhooks: `make servers` installs it where npm is")
+    program = (
+        "const { Webhook } = require('standardwebhooks');"
+        "const { secret, body, headers } = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
+        "try { console.log(JSON.stringify(new Webhook(secret).verify(body, headers))) }"
+        "catch (fault) { if (fault.name !== 'WebhookVerificationError') throw fault; console.log('null') }"
+    )
+    sent = json.dumps({"secret": secret, "body": got.body.decode(), "headers": got.headers})
+    command = ["node", "-e", program]
+    done = subprocess.run(
+        command, input=sent, cwd=NPM_PACKAGES.parent, capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_delivery_verifies_by_the_npm_library_of_the_standard(client: ApiClient, receiver: Receiver) -> None:
+    endpoint = add(client, receiver, events=["file.stored"])
+    client.store("Grüße 🌊.txt", context=client.create_context())
+    (got,) = receiver.wait_for(1)
+    assert verified_by_npm(endpoint["secret"], got) == got.event
+    assert verified_by_npm(endpoint["secret"], replace(got, body=got.body + b" ")) is None
+    rotated = data(client.post(f"{ENDPOINTS}/{endpoint['endpoint_id']}/rotate-secret"))
+    data(client.post(f"{ENDPOINTS}/{endpoint['endpoint_id']}/test"))
+    got = receiver.wait_for(2)[-1]
+    for secret in (endpoint["secret"], rotated["secret"]):
+        assert verified_by_npm(secret, got) == got.event
 
 
 def test_after_a_rotation_both_secrets_verify(client: ApiClient, receiver: Receiver) -> None:
