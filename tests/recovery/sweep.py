@@ -1,20 +1,23 @@
 """Kills a server at a failpoint while clients upload, delete, restore and review, and checks what is left.
 
 After every kill: `sluice audit --strict` finds nothing; every acknowledged file downloads with the SHA-256 that was
-sent; deleted and rejected files are not there; no process keeps bytes of an upload in the spool.
+sent; deleted and rejected files are not there; no process keeps bytes of an upload in the spool. At the end, the feed of
+events tells of what was acknowledged, of every report once, and of nothing else.
 """
 
 import contextlib
 import hashlib
+import itertools
 import random
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -43,6 +46,8 @@ DELETES = 0.4
 MOST_KEPT = 40
 """Above this number, files are always deleted: after every kill an audit asks the bucket for each of them."""
 PATIENCE = 60.0
+_DECISIONS = {"accepted": "file.stored", "quarantined": "file.quarantined", "rejected": "file.rejected"}
+"""The event of a report, by its outcome."""
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Promises:
     deleted: set[str] = field(default_factory=set)
     unconfirmed: set[str] = field(default_factory=set)
     """Files whose deletion was requested but not acknowledged."""
+    told: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often the feed of events must tell at least of a change of a file: type and file."""
     resumable: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """Resumable uploads that were not finished, by their names: path and bytes."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,6 +115,7 @@ class Sweep:
         with forked_service(self.deployment) as (service, process):
             self._finish_all_parts(self._client(service))
             assert self._recovered(service, process)
+            self._check_feed(self._client(service))
 
     def _recovered(self, service: Service, process: ForkedServer) -> bool:
         """Wait until the audit finds nothing, then check the promises.
@@ -139,6 +147,20 @@ class Sweep:
         names = {item["original_filename"] for item in page(client.get("/files", page_size=100))[0]}
         assert not {name for name in names if name.startswith("rejected")}
 
+    def _check_feed(self, client: ApiClient) -> None:
+        """Assert that no event is lost, none invented, and that they are numbered one after the other."""
+        deadline = time.monotonic() + PATIENCE
+        while problems := _problems_of(_all_events(client), client.decisions(), self.promises.told):
+            assert time.monotonic() < deadline, problems
+            time.sleep(0.3)  # the worker numbers events, so this polls
+        life = {"file.stored": True, "file.restored": True, "file.released": True, "file.deleted": False}
+        life |= dict.fromkeys(("file.quarantined", "file.refused", "file.purged"), False)
+        is_stored = {
+            event["data"]["file_id"]: life[event["type"]] for event in _all_events(client) if event["type"] in life
+        }
+        stored = {file["file_id"] for file in _all_pages(client, "/files", status="stored")}
+        assert {file_id for file_id, is_there in is_stored.items() if is_there} == stored
+
     def _upload_until_dead(self, service: Service, *, expires: bool) -> None:
         client = self._client(service)
         if expires:
@@ -166,8 +188,10 @@ class Sweep:
         content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * (rng.choice(SIZES) // 256)
         answer = client.upload("a.zzz", content, context=self.context)
         if answer.status_code == 201:
+            file_id = answer.json()["data"]["file_id"]
             with self.promises.lock:
-                self.promises.kept[answer.json()["data"]["file_id"]] = hashlib.sha256(content).hexdigest()
+                self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
+                self.promises.told["file.stored", file_id] += 1
         else:
             assert answer.status_code == 503, answer.text
 
@@ -188,9 +212,11 @@ class Sweep:
             end = len(content) // 2 if offset < len(content) // 2 else len(content)
             answer = upload.patch(content[offset:end], offset)
             assert answer.status_code in {200, 204, 503}, answer.text
+        file_id = answer.json()["data"]["file_id"]
         with self.promises.lock:
             del self.promises.resumable[name]
-            self.promises.kept[answer.json()["data"]["file_id"]] = hashlib.sha256(content).hexdigest()
+            self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
+            self.promises.told["file.stored", file_id] += 1
 
     def _finish_all_parts(self, client: ApiClient) -> None:
         """Finish every resumable upload that a kill has cut; each must become exactly one file."""
@@ -206,6 +232,7 @@ class Sweep:
         if file_id is not None and client.delete(f"/files/{file_id}").status_code == 200:
             with self.promises.lock:
                 self.promises.deleted.add(file_id)
+                self.promises.told["file.deleted", file_id] += 1
 
     def _restore(self, client: ApiClient, rng: random.Random) -> None:
         """Delete a file and restore it, which its purge may be faster than."""
@@ -219,8 +246,10 @@ class Sweep:
             return
         restored = client.post(f"/files/{file_id}/restore")
         with self.promises.lock:
+            self.promises.told["file.deleted", file_id] += 1
             if restored.status_code == 200:
                 self.promises.kept[file_id] = digest
+                self.promises.told["file.restored", file_id] += 1
             elif restored.status_code == 404:
                 self.promises.deleted.add(file_id)
 
@@ -235,6 +264,8 @@ class Sweep:
         if client.post(f"/quarantine/{file_id}/{word}", {"comment": "looked at it"}).status_code != 200:
             return
         with self.promises.lock:
+            self.promises.told["file.quarantined", file_id] += 1
+            self.promises.told["file.released" if word == "release" else "file.refused", file_id] += 1
             if word == "release":
                 self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
             else:
@@ -304,6 +335,43 @@ def forked_service(deployment: Deployment, **settings: str) -> Iterator[tuple[Se
     finally:
         process.kill()
         process.wait(PATIENCE)
+
+
+def _all_events(client: ApiClient) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    while found := data(client.get("/events", limit=500, **({"after": events[-1]["id"]} if events else {}))):
+        events += found
+    return events
+
+
+def _all_pages(client: ApiClient, path: str, **query: str) -> Iterator[dict[str, Any]]:
+    for number in itertools.count(1):
+        items, _pagination = page(client.get(path, page=number, page_size=100, **query))
+        yield from items
+        if len(items) < 100:
+            return
+
+
+def _problems_of(
+    events: list[dict[str, Any]], decisions: Iterable[dict[str, Any]], told: Mapping[tuple[str, str], int]
+) -> list[str]:
+    """Return what the feed lacks, and what it has too much, compared with the decisions and what was acknowledged."""
+    decided = Counter(
+        (event["type"], event["data"]["report_id"])
+        for event in events
+        if event["type"] in _DECISIONS.values() and event["data"].get("report_id")
+    )
+    expected = Counter(
+        (_DECISIONS[row["outcome"]], row["report_id"]) for row in decisions if row["outcome"] in _DECISIONS
+    )
+    seen = Counter((event["type"], event["data"].get("file_id", "")) for event in events)
+    sequences = [event["sequence"] for event in events]
+    return [
+        *(f"lost: {one}" for one in sorted((expected - decided) + (Counter(told) - seen))),
+        *(f"invented: {one}" for one in sorted(decided - expected)),
+        *(["not numbered one after the other"] if sequences != list(range(1, len(events) + 1)) else []),
+        *(["an id comes twice"] if len({event["id"] for event in events}) < len(events) else []),
+    ]
 
 
 def _open_files() -> Iterator[str]:
