@@ -57,3 +57,20 @@ def test_endpoints_are_added_listed_and_removed(client: ApiClient, sluice: Sluic
     assert sluice("webhooks", "deliveries", made["endpoint_id"]).code == 0
     assert sluice("webhooks", "remove", made["endpoint_id"]).code == 0
     assert sluice("webhooks", "list", "--json").rows == []
+
+
+def test_endpoint_is_changed_and_its_events_are_delivered_again(
+    client: ApiClient, sluice: Sluice, receiver: Receiver
+) -> None:
+    made = sluice("webhooks", "add", receiver.url, "--event", "file.purged", "--json").json["endpoint_id"]
+    assert sluice("webhooks", "update", made, "--event", "file.stored", "--status", "disabled").code == 0
+    client.store(context=client.create_context())
+    assert sluice("webhooks", "update", made).code == 2
+    assert sluice("webhooks", "update", made, "--status", "active").code == 0
+    recovered = sluice("webhooks", "recover", made, "--since", "1h")
+    assert (recovered.code, recovered.out) == (0, "Deliveries that begin anew: 1.\n")
+    (got,) = receiver.wait_for(1)
+    assert got.event["type"] == "file.stored"
+    (delivery,) = sluice("webhooks", "deliveries", made, "--json").rows
+    assert sluice("webhooks", "redeliver", delivery["delivery_id"]).code == 0
+    assert [one.event["id"] for one in receiver.wait_for(2)] == [got.event["id"]] * 2

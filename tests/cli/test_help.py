@@ -33,6 +33,7 @@ def test_app_registers_the_documented_commands() -> None:
     names += " erasures.create erasures.show"
     names += " reports.list reports.show console.login demo events.tail events.forward"
     names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"
+    names += " webhooks.update webhooks.recover webhooks.redeliver"
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
 

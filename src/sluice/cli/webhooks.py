@@ -1,15 +1,19 @@
 """`sluice webhooks`: the webhook endpoints of a tenant, on a running service over HTTP."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 import typer
 
 from sluice.cli import output
-from sluice.cli.options import Json, group_of
+from sluice.cli.options import MOMENT, Json, group_of, past_moment
+from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.kit.clock import utc_now
 
-group = group_of("Add, list, test and remove webhook endpoints. The API key needs the scope `admin`.")
+group = group_of(
+    "Add, change, test and remove webhook endpoints, and look at deliveries. The API key needs the scope `admin`."
+)
 
 _PATH: Final = "/api/v1/webhook-endpoints"
 Endpoint = Annotated[str, typer.Argument(metavar="ENDPOINT", help="Id of the endpoint: whk_…")]
@@ -93,6 +97,61 @@ def deliveries(
         for one in found
     ]
     output.table(("DELIVERY", "EVENT", "STATUS", "ATTEMPTS", "ERROR"), rows)
+
+
+@group.command()
+def update(
+    endpoint: Endpoint,
+    *,
+    to: Annotated[str | None, typer.Option("--to", metavar="URL", help="Where events are sent from now on.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option("--event", metavar="TYPE", help="Only events of this type; `*` is all.")
+    ] = None,
+    context: Annotated[
+        list[str] | None, typer.Option("--context", metavar="KEY", help="Only events of this context.")
+    ] = None,
+    status: Annotated[
+        Literal["active", "disabled"] | None, typer.Option(help="Whether anything is sent to it.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Change an endpoint, or enable one that was disabled. What is not named stays as it is."""
+    named = {"url": to, "events": event, "contexts": context, "status": status}
+    body = {name: value for name, value in named.items() if value}
+    if not body:
+        raise CommandRefused("Nothing to change: name --to, --event, --context or --status.", Exit.USAGE)
+    _ask("PATCH", f"{_PATH}/{quote(endpoint, safe='')}", url, api_key, body)
+    output.line(f"Changed {endpoint}.")
+
+
+@group.command()
+def recover(
+    endpoint: Endpoint,
+    *,
+    since: Annotated[str, typer.Option(callback=past_moment, metavar="WHEN", help=f"The first moment: {MOMENT}.")],
+    until: Annotated[
+        str | None, typer.Option(callback=past_moment, metavar="WHEN", help="The end of that time. Default: now.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Deliver the events of a time that the endpoint asks for and did not take."""
+    body = {"since": since, "until": until or utc_now().isoformat()}
+    begun = _ask("POST", f"{_PATH}/{quote(endpoint, safe='')}/recover", url, api_key, body)
+    output.line(f"Deliveries that begin anew: {begun['deliveries']}.")
+
+
+@group.command()
+def redeliver(
+    delivery: Annotated[str, typer.Argument(metavar="DELIVERY", help="Id of the delivery: dlv_…")],
+    *,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Let a delivery begin anew, whatever became of it."""
+    _ask("POST", f"/api/v1/webhook-deliveries/{quote(delivery, safe='')}/redeliver", url, api_key)
+    output.line(f"The delivery {delivery} begins anew.")
 
 
 @group.command()
