@@ -76,6 +76,12 @@ def test_unknown_parameters_are_ignored_and_named_in_a_warning(shared_client: Ap
     assert "Warning" not in shared_client.get(path, page_size=1).headers
 
 
+@pytest.mark.parametrize("path", ["/reports", "/audit", "/upload-tokens", "/events", "/jobs", "/quarantine", "/usage"])
+def test_lists_beyond_the_contract_refuse_unknown_parameters(shared_client: ApiClient, path: str) -> None:
+    assert_validation_error(shared_client.get(path, colour="red"), "colour")
+    assert shared_client.get(path).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import Caller, PageParameters, Services
+from sluice.api.parameters import REFUSES_UNKNOWN, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import PagedEnvelope, ResponseBody, is_none, pagination_of
 
@@ -35,7 +35,7 @@ class AuditItem(ResponseBody):
     )
 
 
-@router.get("", responses=responses(*SCOPED, errors.Invalid))
+@router.get("", responses=responses(*SCOPED, errors.Invalid), dependencies=[REFUSES_UNKNOWN])
 async def list_audit_events(
     principal: Caller,
     services: Services,

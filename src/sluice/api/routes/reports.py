@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import Caller, Moment, PageParameters, Services
+from sluice.api.parameters import REFUSES_UNKNOWN, Caller, Moment, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.reports import FullReport, full_report
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/v1/reports", tags=["Reports"], route_class=Guard
 Language = Annotated[str | None, Header(alias="Accept-Language", description="Language of the sender's sentence.")]
 
 
-@router.get("", responses=responses(*SCOPED, errors.Invalid))
+@router.get("", responses=responses(*SCOPED, errors.Invalid), dependencies=[REFUSES_UNKNOWN])
 async def list_reports(
     *,
     principal: Caller,

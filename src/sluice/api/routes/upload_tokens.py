@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
-from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
+from sluice.api.parameters import REFUSES_UNKNOWN, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.upload_tokens import (
@@ -37,7 +37,7 @@ async def create_upload_token(
     return Envelope(message="Upload token created", data=created)
 
 
-@router.get("", responses=responses(*SCOPED, errors.Invalid))
+@router.get("", responses=responses(*SCOPED, errors.Invalid), dependencies=[REFUSES_UNKNOWN])
 async def list_upload_tokens(
     principal: Caller, services: Services, request: PageParameters
 ) -> PagedEnvelope[UploadTokenItem]:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
-from sluice.api.parameters import ByCaller, Caller, PageParameters, Services
+from sluice.api.parameters import REFUSES_UNKNOWN, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.webhooks import (
@@ -88,7 +88,11 @@ async def recover_webhook_events(
     return Envelope(message="Deliveries begin anew", data=Recovered(endpoint_id=endpoint_id, deliveries=number))
 
 
-@router.get(f"{_ENDPOINT}/deliveries", responses=responses(*SCOPED, errors.NotFound, errors.Invalid))
+@router.get(
+    f"{_ENDPOINT}/deliveries",
+    responses=responses(*SCOPED, errors.NotFound, errors.Invalid),
+    dependencies=[REFUSES_UNKNOWN],
+)
 async def list_webhook_deliveries(
     endpoint_id: str,
     principal: Caller,
