@@ -155,6 +155,7 @@ def _expanded(page: str) -> tuple[str, bool]:
     for name, quoted, single in _ENTITY.findall(page):  # the first declaration holds
         entities.setdefault(name, html.unescape(_LONG_NUMBER.sub("", quoted or single)))
     most = _EXPANDED_MOST * (len(page) + 1024)
+    left = most
 
     def value_of(reference: re.Match[str]) -> str:
         nonlocal left
