@@ -102,6 +102,8 @@ FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
 })  # fmt: skip
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType({
+    "encrypted.default": "The workbook is encrypted with the password that Excel tries by itself: it opens without "
+    "asking, and what is in it was not searched.",
     "macro": "The document has VBA or Basic macros.",
     "macro.autorun": "A macro runs by itself when the document is opened or closed; only a malware scan finds it.",
     "macro.sheet": "The workbook has a sheet of Excel 4.0 macros.",
@@ -121,6 +123,8 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "xinclude": "The XML document includes other documents (XInclude).",
     "script.pdf": "The PDF has JavaScript.",
     "launch.pdf": "An action of the PDF starts a program or opens a file.",
+    "program": "The file is a program, a shortcut, or a script that names its interpreter, by its first bytes, whatever "
+    "its name is.",
     "attachment.program": "A program is attached to the document or mail.",
     "attachment.script": "A script is attached.",
     "attachment.shortcut": "A shortcut is attached.",

@@ -17,6 +17,8 @@ from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.format import Examination, Format
 from sluice_inspect.polyglot import second_format
+from sluice_inspect.programs import SCRIPT
+from sluice_inspect.programs import recognise as recognise_program
 from sluice_inspect.registry import FORMATS, format_of
 from sluice_inspect.report import (
     UNKNOWN_TYPE,
@@ -248,6 +250,10 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
         return _FileType(found, found.content_type, mismatch)
 
     if named is None:
+        program = recognise_program("", source.head) if allowed is not None and TEXT in allowed else None
+        if program is not None and program[0] != SCRIPT:
+            content_type = sniff.content_type_of(source)
+            return _FileType(None, content_type, f"named .{extension}, but the content is a {program[0]}")
         return _FileType(None if allowed else _find_xml(source, limits), sniff.content_type_of(source))
     if named.is_text:
         return _FileType(named, named.content_type)

@@ -387,3 +387,35 @@ def test_page_in_any_encoding_is_a_mismatch_under_another_name(extension: str, e
 def test_page_in_any_encoding_is_good_under_its_own_name(extension: str, encoding: str) -> None:
     page = "<!DOCTYPE html><html><p>words</p></html>".encode(encoding)
     assert inspect_file(io.BytesIO(page), filename=f"upload.{extension}").finding is None
+
+
+PROGRAMS = {
+    "pe": b"MZ" + bytes(58) + (64).to_bytes(4, "little") + b"PE\0\0" + bytes(200),
+    "elf": b"\x7fELF\x02\x01\x01" + bytes(200),
+    "shortcut": bytes.fromhex("4c0000000114020000000000c000000000000046") + bytes(200),
+}
+
+
+@pytest.mark.asvs("5.2.2")
+@pytest.mark.parametrize("extension", ["ics", "vcf", "tsv", "css", "md"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_under_a_name_that_promises_a_text_is_a_mismatch(program: str, extension: str) -> None:
+    report = inspect_file(io.BytesIO(PROGRAMS[program]), filename=f"a.{extension}")
+    assert (report.finding or report.integrity) in {Finding.TYPE_MISMATCH, Outcome.CORRUPT}
+    assert "program" in report.flags
+
+
+@pytest.mark.parametrize("name", ["a.ini", "a.conf", "a.exe", "a"])
+@pytest.mark.parametrize("content", [*PROGRAMS.values(), b"#!/bin/sh\nid\n"])
+def test_program_under_a_name_that_promises_nothing_has_a_flag(content: bytes, name: str) -> None:
+    report = inspect_file(io.BytesIO(content), filename=name)
+    assert (report.finding, report.flags) == (None, ("program",))
+
+
+@pytest.mark.parametrize("name", ["a.ics", "a.vcf", "a.ini", "a.txt"])
+@pytest.mark.parametrize(
+    "content", [b"BEGIN:VCARD\r\nEND:VCARD\r\n", b"MZ stands for something.\n" * 9, b"[a]\n#!b=1\n"]
+)
+def test_text_is_no_program(content: bytes, name: str) -> None:
+    report = inspect_file(io.BytesIO(content), filename=name)
+    assert (report.finding, report.flags) == (None, ())

@@ -14,6 +14,7 @@ from sluice_inspect.facts.pdf import measure_pdf
 from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.facts.texts import measure_mail, measure_markup, measure_table
+from sluice_inspect.programs import recognise
 from sluice_inspect.report import MEDIA, PICTURES, FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
 from sluice_inspect.sniff import FOREIGN, PAGE
@@ -51,6 +52,8 @@ def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
     """Return the facts and flags; `learnt` are those of the examination. Raise `OSError` only."""
     sheet = learnt or FactSheet()
     measure = _measurer_of(subject)
+    if recognise("", subject.source.head) is not None:
+        sheet.flags.add("program")
     try:
         if measure is not None:
             measure(subject, sheet)

@@ -58,6 +58,8 @@ def measure_ole(subject: Subject, sheet: FactSheet) -> None:
         count = subject.count(name)
         if count is not None:
             sheet.facts[name] = count
+    if subject.measures.get("open_password"):
+        sheet.flags.add("encrypted.default")
     container = CompoundFile(subject.source)
     if subject.format_name == "msg":
         sheet.facts.pop("encrypted", None)

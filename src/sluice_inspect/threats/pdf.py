@@ -29,6 +29,7 @@ _QPDF_FILTERS: Final = frozenset({
 # qpdf unpacks a stream as a whole: its filters make at most some thousand times as much of it.
 _MAX_QPDF_BYTES: Final = 64 * 1024
 _LAUNCH_TARGETS: Final = ("/F", "/UF", "/P", "/D", "/DOS", "/Mac", "/Unix")
+_LAUNCH_HOLDERS_MOST: Final = 50
 _LAUNCH_SYSTEMS: Final = ("/Win", "/Unix", "/Mac", "/DOS")
 _ATTACHMENT_KEY: Final = re.compile(rb"EmbeddedFile|/EF\b")
 _SEARCHED_BYTES: Final = 1024**2
@@ -164,11 +165,18 @@ def _stream_bytes(stream: pikepdf.Stream) -> bytes:
 
 
 def _launch_targets(action: pikepdf.Object) -> Iterator[bytes]:
-    for holder in (action, *(action.get(system) for system in _LAUNCH_SYSTEMS)):
-        if isinstance(holder, pikepdf.Dictionary):
-            for key in _LAUNCH_TARGETS:
-                value = holder.get(key)
-                yield from _launch_targets(value) if isinstance(value, pikepdf.Dictionary) else (_text(value),)
+    """Yield what an action names: itself, for one system, or in file specifications, which may refer to each other."""
+    left, seen = [action], set[tuple[int, int]]()
+    for holder in left:
+        if holder.is_indirect and holder.objgen in seen:
+            continue
+        seen.add(holder.objgen)
+        for key in dict.fromkeys((*_LAUNCH_TARGETS, *_LAUNCH_SYSTEMS)):
+            value = holder.get(key)
+            if not isinstance(value, pikepdf.Dictionary):
+                yield _text(value)
+            elif len(left) < _LAUNCH_HOLDERS_MOST:
+                left.append(value)
 
 
 def _text(value: object) -> bytes:

@@ -35,6 +35,11 @@ def test_launch_action_behind_the_last_end_mark_is_found() -> None:
     assert threat_in(behind_the_end(b"<</S/Launch/Win<</F(cmd.exe)>>>>")) == "Pdf.Launches-Program"
 
 
+def test_launch_action_whose_files_refer_to_each_other_is_found() -> None:
+    action = b"<</S/Launch/F 990 0 R/UF 990 0 R/Win<</F(cmd.exe)/P 990 0 R/D 990 0 R>>>>"
+    assert threat_in(behind_the_end(action)) == "Pdf.Launches-Program"
+
+
 def test_object_that_no_table_lists_is_found_between_others() -> None:
     whole = pdf_content(b"q Q")
     at = whole.rindex(b"xref\n")

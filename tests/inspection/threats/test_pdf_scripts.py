@@ -145,6 +145,18 @@ def test_script_in_parts_is_a_threat() -> None:
     assert threat_in(saved(pdf)) == "Pdf.Launches-Attachment"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("cut", [17, 18, 23, 60])
+def test_script_of_an_xml_form_that_is_cut_anywhere_is_a_threat(cut: int, encoding: str) -> None:
+    form = "<xdp><template><script>this.exportDataObject({nLaunch:2})</script></template></xdp>".encode(encoding)
+    pdf = pikepdf.new()
+    pdf.add_blank_page()
+    first = pikepdf.Stream(pdf, form[:cut].hex().encode() + b">", Filter=Name.ASCIIHexDecode)
+    packets = Array([pikepdf.String("a"), pdf.make_indirect(first), pdf.make_indirect(pikepdf.Stream(pdf, form[cut:]))])
+    pdf.Root["/AcroForm"] = Dictionary(Fields=Array([]), XFA=packets)
+    assert threat_in(saved(pdf)) == "Pdf.Launches-Attachment"
+
+
 @pytest.mark.parametrize("as_packets", [True, False])
 def test_script_of_an_xml_form_is_a_threat(*, as_packets: bool) -> None:
     pdf = pikepdf.new()
