@@ -16,10 +16,13 @@ FOLDER = Path(__file__).parents[1] / "docs" / "images" / "console"
 SCREENS = {
     "overview": "/console/overview",
     "files": "/console/files",
+    "deleted": "/console/files/deleted",
     "rejections": "/console/rejections",
+    "quarantine": "/console/quarantine",
     "context": "/console/contexts/partner_exchange/edit",
     "contexts": "/console/contexts",
     "keys": "/console/keys",
+    "webhooks": "/console/webhooks",
     "audit": "/console/audit",
 }
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"]
@@ -73,6 +76,10 @@ def take(browser: Browser, environment: dict[str, str], url: str, tenant: str) -
         page.locator("td.name > a").first.click()
         page.get_by_text("Tell the sender").wait_for()
         picture(page, f"report-{scheme}")
+        page.goto("/console/quarantine")
+        page.locator("td.name > a").first.click()
+        page.get_by_text("First bytes").wait_for()
+        picture(page, f"quarantined-{scheme}")
         page.set_viewport_size({"width": 360, "height": 740})
         page.goto("/console/overview")
         picture(page, f"narrow-{scheme}")

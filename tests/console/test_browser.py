@@ -13,11 +13,13 @@ Scheme = Literal["light", "dark"]
 SCREENS = (
     "/overview",
     "/files",
+    "/files/deleted",
     "/files/{file_id}",
     "/rejections",
     "/reports",
     "/reports/{report_id}",
     "/quarantine",
+    "/quarantine/{quarantined_id}",
     "/contexts",
     "/contexts/new",
     "/contexts/claims",
@@ -29,6 +31,9 @@ SCREENS = (
     "/tokens",
     "/tokens/new",
     "/integrate",
+    "/webhooks",
+    "/webhooks/new",
+    "/webhooks/{endpoint_id}",
     "/audit",
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
@@ -53,13 +58,15 @@ def signed_in_state(browser: Browser, demo: Demo) -> Any:
 
 @pytest.fixture(scope="module")
 def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
-    """The ids of a stored file and of a rejected one."""
+    """The ids of a stored file, of a rejected one, of one in quarantine, and of an endpoint."""
     with_script = browser.new_context(base_url=demo.service.url, storage_state=signed_in_state)
     page = with_script.new_page()
     found = {}
     for name, path, selector in (
         ("file_id", "/console/files", "td.name a"),
         ("report_id", "/console/reports?outcome=rejected", "td.name a"),
+        ("quarantined_id", "/console/quarantine", "td.name a"),
+        ("endpoint_id", "/console/webhooks", "td.name a"),
     ):
         page.goto(path)
         found[name] = str(page.locator(selector).first.get_attribute("href")).rpartition("/")[2]
@@ -132,6 +139,35 @@ def test_files_are_searched_linked_and_deleted(page: Page, way: str) -> None:
     use(page, way, page.get_by_role("button", name="Delete…"))
     use(page, way, page.get_by_role("button", name="Delete 1 file"))
     page.get_by_text("Deleted.").wait_for()
+
+
+def test_deleted_file_is_restored(page: Page, way: str) -> None:
+    page.goto("/console/files")
+    use(page, way, page.get_by_role("link", name="Deleted files"))
+    page.wait_for_url("**/console/files/deleted")
+    box = page.locator("tbody input[type=checkbox]").first
+    use(page, way, box)
+    use(page, way, page.get_by_role("button", name="Restore chosen files"))
+    page.get_by_text("Restored, with everything it had.").wait_for()
+
+
+def test_endpoint_of_a_webhook_is_added_and_its_secret_shown_once(page: Page, way: str) -> None:
+    page.goto("/console/webhooks")
+    use(page, way, page.get_by_role("link", name="Add an endpoint"))
+    write(page, way, page.get_by_label("Address"), f"https://{way.replace(' ', '-')}.example/hooks")
+    use(page, way, page.get_by_role("button", name="Add the endpoint"))
+    assert page.locator("#secret").inner_text().startswith("whsec_")
+    page.goto("/console/webhooks")
+    assert "whsec_" not in page.content()
+
+
+def test_file_in_quarantine_is_looked_at_and_asked_to_be_scanned_again(page: Page, way: str) -> None:
+    page.goto("/console/quarantine")
+    use(page, way, page.locator("td.name a").first)
+    page.get_by_role("heading", name="First bytes").wait_for()
+    write(page, way, page.get_by_label("Why"), "a look with newer signatures")
+    use(page, way, page.get_by_role("button", name="Scan it again"))
+    page.get_by_text("It is scanned again next").wait_for()
 
 
 def test_group_of_rejections_leads_to_a_report(page: Page, way: str) -> None:

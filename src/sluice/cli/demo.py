@@ -84,6 +84,11 @@ def demo(*, url: Url = DEFAULT_URL) -> None:
             _created(client.post("/api/v1/api-keys", json=body))
         token = {"context": "claims", "expires_in": 86_400, "max_files": 3, "end_user": "Policyholder 88-1204"}
         _created(client.post("/api/v1/upload-tokens", json=token))
+        webhook = {"url": "https://intake.meridian.example/sluice", "events": ["file.quarantined"]}
+        _created(client.post("/api/v1/webhook-endpoints", json=webhook))
+        newest = client.get("/api/v1/files", params={"context": "claims"}).json()["data"]
+        for file in newest[:3]:
+            _created(client.delete(f"/api/v1/files/{file['file_id']}"), HTTPStatus.OK)
     past, link = on_database(lambda database: _write_past(database, tenant_id))
     accepted = sum(sent)
     output.line(

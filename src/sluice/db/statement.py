@@ -5,12 +5,12 @@ Building and compiling a statement through SQLAlchemy costs more CPU than all ch
 and run by the bare driver.
 """
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
+from pydantic_core import to_json
 from sqlalchemy.dialects import sqlite as sqlalchemy_sqlite
 from sqlalchemy.types import TypeEngine
 
@@ -150,7 +150,7 @@ def sqlite_values(values: Values) -> Values:
 
 def _postgres_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return json.dumps(value)
+        return to_json(value).decode()
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError("a moment without a zone")  # asyncpg would read it in the server's zone
     return value
@@ -158,7 +158,7 @@ def _postgres_value(value: Any) -> Any:
 
 def _sqlite_value(value: dict[str, Any] | datetime) -> str:
     if isinstance(value, dict):
-        return json.dumps(value)
+        return to_json(value).decode()
     if value.tzinfo is None:
         raise ValueError("a moment without a zone")
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")

@@ -47,5 +47,8 @@ async def add_all(connection: Connection, told: Iterable[tuple[str, Event]], at:
 
 
 def row_of(event: Event) -> dict[str, Any]:
-    """Return the values of an event for a statement of the upload path; tenant and moment are those of the decision."""
-    return {"event_id": new_id("evt"), "event_type": event.type, "event_data": event.model_dump(mode="json")}
+    """Return the values of an event for a statement of the upload path; tenant and moment are those of the decision.
+
+    `event_data` is JSON already.
+    """
+    return {"event_id": new_id("evt"), "event_type": event.type, "event_data": event.model_dump_json()}

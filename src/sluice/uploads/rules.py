@@ -5,7 +5,7 @@ again by changed rules. The order is that of the interface: extension, size, rat
 malware; policies stand beside the rules that need the same facts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -58,16 +58,18 @@ class CheckResult:
 
 def decide(facts: Facts, rules: Rules) -> Rejection | None:
     """Return the rejection by the first rule that the facts break, or None."""
-    for failure in failures(facts, rules):
-        if failure.mode is Mode.ENFORCE:
-            return failure
-    return None
+    return first_of_mode(failures(facts, rules), Mode.ENFORCE)
 
 
 def quarantine_by(facts: Facts, rules: Rules) -> Rejection | None:
     """Return the first failure for which a file that is not rejected goes into quarantine, or None."""
-    for failure in failures(facts, rules):
-        if failure.mode is Mode.QUARANTINE:
+    return first_of_mode(failures(facts, rules), Mode.QUARANTINE)
+
+
+def first_of_mode(found: Iterable[Rejection], mode: Mode) -> Rejection | None:
+    """Return the first of these failures whose check has this mode, or None."""
+    for failure in found:
+        if failure.mode is mode:
             return failure
     return None
 

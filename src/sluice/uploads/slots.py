@@ -66,21 +66,22 @@ class UploadSlots:
 
         Raise `TooManyRequests` if none is free in time, or if too many wait.
         """
-        if token_id is None:
-            async with self._hold(tenant_id):
-                yield
-            return
-        if self._of_tokens.waiting_of(token_id) >= _WAITING_PER_SLOT * _PER_TOKEN:
-            raise TooManyRequests(errors=["Too many uploads of this token wait"], limit=_PER_TOKEN)
-        of_token = await self._wait(self._of_tokens, token_id, "token", _PER_TOKEN)
+        of_token = False
+        if token_id is not None:
+            if self._of_tokens.waiting_of(token_id) >= _WAITING_PER_SLOT * _PER_TOKEN:
+                raise TooManyRequests(errors=["Too many uploads of this token wait"], limit=_PER_TOKEN)
+            of_token = await self._wait(self._of_tokens, token_id, "token", _PER_TOKEN)
         try:
-            async with self._hold(tenant_id):
+            slot = await self._take(tenant_id)
+            try:
                 yield
+            finally:
+                self._queue.put_back(tenant_id, slot)
         finally:
-            self._of_tokens.put_back(token_id, of_token)
+            if token_id is not None:
+                self._of_tokens.put_back(token_id, of_token)
 
-    @asynccontextmanager
-    async def _hold(self, tenant_id: str) -> AsyncIterator[None]:
+    async def _take(self, tenant_id: str) -> bool:
         if self._queue.waiting_of(tenant_id) >= _WAITING_PER_SLOT * self._per_tenant:
             raise TooManyRequests(errors=["Too many uploads of this tenant wait"], limit=self._per_tenant)
         slot = self._queue.get_nowait(tenant_id, None)
@@ -89,10 +90,7 @@ class UploadSlots:
         if not self._is_adjusting:
             self.share, self._is_adjusting = self._per_tenant, True
             asyncio.get_running_loop().call_later(_ADJUST_SECONDS, self._adjust)
-        try:
-            yield
-        finally:
-            self._queue.put_back(tenant_id, slot)
+        return slot
 
     async def _wait(self, queue: FairQueue[str, None, bool], key: str, whose: str, limit: int) -> bool:
         try:

@@ -4,6 +4,7 @@ after `finish`.
 
 import asyncio
 from datetime import datetime
+from typing import Final
 
 from sluice.buckets.stores import Stores
 from sluice.contexts.templates import render
@@ -12,6 +13,8 @@ from sluice.kit.ids import new_id
 from sluice.kit.sealed import Sealed
 from sluice.storage import ObjectStore, StoreError, SupportsSpeculativePut
 from sluice.uploads.values import ContextSnapshot, ObjectLocation, ReceivedFile
+
+_LEAST_BYTES: Final = 1024 * 1024  # a smaller object is sent at once, which takes less than its scan
 
 
 def prepare_put(file: ReceivedFile, snapshot: ContextSnapshot, stores: Stores, at: datetime) -> "SpeculativePut":
@@ -48,9 +51,9 @@ class SpeculativePut:
 
     def start(self, content_type: str) -> None:
         """Start to send the bytes, if the store can abort such a put."""
-        if not isinstance(self.store, SupportsSpeculativePut) or not self.store.can_put_speculatively(
-            self._sealed.size
-        ):
+        if self._sealed.size < _LEAST_BYTES or not isinstance(self.store, SupportsSpeculativePut):
+            return
+        if not self.store.can_put_speculatively(self._sealed.size):
             return
         loop = asyncio.get_running_loop()
         self._allowed = loop.create_future()

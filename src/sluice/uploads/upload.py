@@ -19,6 +19,7 @@ from typing import Final
 
 from sluice.access import Principal
 from sluice.buckets.stores import Stores
+from sluice.contexts.policies import Mode
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.errors import (
     BucketInactive,
@@ -43,7 +44,7 @@ from sluice.uploads.inspection import inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
-from sluice.uploads.rules import decide, failures, quarantine_by
+from sluice.uploads.rules import decide, failures, first_of_mode
 from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
@@ -309,8 +310,8 @@ class Upload:
         """Store a file that broke no rule. No transaction is open while bytes move."""
         engines, limits = self._engines, self._engines.limits
         decision = self._decision(facts, caller, snapshot, file_id=put.location.file_id)
-        pending = PendingFile.of(put.location, decision, file, snapshot, limits.lease)
-        pending = replace(pending, attempt=self._purpose.attempt)
+        attempt = self._purpose.attempt
+        pending = PendingFile.of(put.location, decision, file, snapshot, lease=limits.lease, attempt=attempt)
         claim = self._claim
         if claim is not None or not await reserve_at_once(pending, engines.database):
             await self.snapshot.require_current()
@@ -422,10 +423,11 @@ class Upload:
     ) -> Decision:
         """Return the decision by `rejection`, or by the facts if there is none."""
         outcome: VerdictOutcome = "accepted"
-        failure = rejection or decide(facts, snapshot.rules)
+        failed = tuple(failures(facts, snapshot.rules))
+        failure = rejection or first_of_mode(failed, Mode.ENFORCE)
         if failure is not None:
             outcome = "rejected"
-        elif (failure := quarantine_by(facts, snapshot.rules)) is not None:
+        elif (failure := first_of_mode(failed, Mode.QUARANTINE)) is not None:
             outcome = "quarantined"
         return Decision(
             report_id=new_id("rep") if self._named is None else self._named.report_id,

@@ -399,7 +399,9 @@ class PendingFile:
         decision: Decision,
         file: ReceivedFile,
         snapshot: ContextSnapshot,
+        *,
         lease: timedelta,
+        attempt: Attempt | None,
     ) -> Self:
         """Return the file of an accepted upload, which is to be stored at `location`."""
         context, bucket, facts = snapshot.context, snapshot.bucket, decision.facts
@@ -428,6 +430,7 @@ class PendingFile:
                 bucket_changed_at=None if bucket is None else bucket.updated_at,
                 key_changed_at=decision.actor.key_changed_at,
             ),
+            attempt=attempt,
         )
 
 

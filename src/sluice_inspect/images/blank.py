@@ -80,8 +80,13 @@ def picture_is_blank(image: Image.Image, *, is_page: bool = False) -> bool:
 
     `is_page`: the picture is a page as rendered, whose scan may have been smoothed.
     """
+    return is_one_colour(image) or shows_nothing(image, is_page=is_page)
+
+
+def shows_nothing(image: Image.Image, *, is_page: bool = False) -> bool:
+    """Return the same for a picture that is known to have more than one colour."""
     # A transparent picture is judged over white and over black, and is blank only if both are.
-    return is_one_colour(image) or not any(_has_content(view, is_page=is_page) for view in views(image))
+    return not any(_has_content(view, is_page=is_page) for view in views(image))
 
 
 def _has_content(view: PictureView, *, is_page: bool) -> bool:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
 from sluice_inspect.catalogue import FactValue
-from sluice_inspect.images.blank import picture_is_blank
+from sluice_inspect.images.blank import shows_nothing
 from sluice_inspect.images.views import is_one_colour
 from sluice_inspect.report import Corrupt, FactSheet, Finding, Limits, Measure, Unsafe, Unsupported
 
@@ -56,13 +56,13 @@ class FrameSummary:
         require_within_limits(limits, frame.width, frame.height, self.frames)
         if not self.all_blank:
             return
-        pixels = frame.width * frame.height
-        self.judged_pixels += pixels // _ONE_COLOUR_SHARE if is_one_colour(frame) else pixels
+        pixels, is_even = frame.width * frame.height, is_one_colour(frame)
+        self.judged_pixels += pixels // _ONE_COLOUR_SHARE if is_even else pixels
         if self.frames > 1 and self.judged_pixels > _JUDGED_PIXELS_MOST:
             self.all_blank = False
             return
         try:
-            self.all_blank = picture_is_blank(frame)
+            self.all_blank = is_even or shows_nothing(frame)
         except MemoryError:  # the frame was decoded, which is all that integrity asks for
             self.all_blank = False
         if self.all_blank:

@@ -44,7 +44,7 @@ def views(image: Image.Image) -> Iterator[PictureView]:
         return PictureView(
             right - left,
             height - 2 * top,
-            lambda start, stop: convert(image.crop((left, top + start, right, top + stop))),
+            lambda start, stop: convert(_rows_between(image, (left, top + start, right, top + stop))),
             opacity,
         )
 
@@ -61,6 +61,11 @@ def views(image: Image.Image) -> Iterator[PictureView]:
     else:
         opacity = _opacity(image)
         yield from (view(_over(backdrop), opacity) for backdrop in (255, 0))
+
+
+def _rows_between(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    """Return a part of the picture, and the picture itself, uncopied, if that is all of it."""
+    return image if box == (0, 0, *image.size) else image.crop(box)
 
 
 def is_one_colour(image: Image.Image) -> bool:
