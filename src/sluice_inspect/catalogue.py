@@ -109,8 +109,8 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "object.ole": "The document embeds an OLE object.",
     "object.activex": "The document has an ActiveX control.",
     "template.remote": "The document loads its template from another computer.",
-    "link.external": "The document loads pictures, objects, data or text from outside of the file. Links that have "
-    "to be clicked do not count.",
+    "link.external": "The document loads pictures, objects, data or text from outside of the file, or opens or sends "
+    "something there by itself. Links that have to be clicked do not count.",
     "dde": "A field, link or formula asks another program for data (DDE), which can start it.",
     "altchunk": "The document imports a part in another format, such as HTML or RTF, when it is opened.",
     "disguised.rtf": "The content is RTF under the name of another Office format.",

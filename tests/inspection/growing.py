@@ -283,6 +283,18 @@ GROWING: Final[Mapping[str, Growing]] = {
         "pdf", lambda count: pdf(b"10 0 obj" + b"<</A" * count + b" 1" + b">>" * count + b"endobj")
     ),
     "pdf, open strings": Growing("pdf", lambda count: pdf(b"(" * count)),
+    "pdf, patterns": Growing(
+        "pdf",
+        lambda count: pdf(
+            b"".join(
+                b"%d 0 obj<</PatternType 1/BBox[0 0 1 1]/XStep 1/YStep 1/Length 0>>stream\n\nendstream endobj\n"
+                % (10 + at)
+                for at in range(count)
+            )
+        ),
+    ),
+    "html, references": repeated("html", b"=&#9;j&#x0a;&Tab;"),
+    "html, pages in attributes": repeated("html", b" srcdoc='<a srcdoc=\""),
     "pdf, zeros": Growing("pdf", lambda count: pdf((bytes(1100) + b"endobj ") * count)),
     "pdf, comments": Growing("pdf", lambda count: pdf(b"%\n" * count)),
     "pdf, drawing": Growing(

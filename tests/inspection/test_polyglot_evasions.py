@@ -176,6 +176,33 @@ SCRIPTS = (
     b"<?exit(`id`);",
     b"<?declare(ticks=1);system('id');",
     b"<?try{system('id');}finally{}",
+    b"<?=(string)`id`?>",
+    b"<?= @ (int) `id`;",
+    b"<?`id`?>",
+    b"<?=<<<A\n{$_GET[0]}\nA;",
+    b"<?<<<'A'\r\nA;\nsystem('id');",
+    b"<?=@(string)include $x?>",
+)
+# In the data of a PDF, these are letters like others.
+SCRIPTS_OF_PICTURES = (
+    b"<?isset($c)&&$c()?>",
+    b"<?=!isset($x)?:`id`?>",
+    b"<?=clone($x)?>",
+    b"<?=1?`id`:0?>",
+    b"<?=PHP_OS.`id`?>",
+    b'<?="`id`"?>',
+    b'<?="{$f(1)}"?>',
+    b"<?=PHP_OS.<<<A\n{${f(1)}}\nA;",
+    b"<%! int a = 1; %>",
+    b'<%!void x(){y("id");}%>',
+    b"<%@ assembly name='x'%>",
+    b"<%=1<2%>",
+    b"<%-- x --%><%!int a;%>",
+    b'<%Process p = new ProcessBuilder("x").start();%>',
+    b"<%\nfor (int i=0;i<1;i++) {}%>",
+    b"<%: Eval(1) %>",
+    b"<jsp:scriptlet>x();</jsp:scriptlet>",
+    b"<jsp:directive.include file='x'/>",
 )
 
 
@@ -185,6 +212,13 @@ SCRIPTS = (
 @pytest.mark.parametrize("extension", INSIDE)
 def test_php_is_found_anywhere(extension: str, distance: int, script: bytes) -> None:
     assert is_polyglot(inside(extension, bytes(distance) + script + bytes(distance)), extension)
+
+
+@pytest.mark.asvs("5.2.2")
+@pytest.mark.parametrize("script", SCRIPTS_OF_PICTURES)
+@pytest.mark.parametrize("extension", ["png", "jpg"])
+def test_script_in_a_picture_is_found(extension: str, script: bytes) -> None:
+    assert is_polyglot(inside(extension, bytes(70_000) + script + b"\0\xff"), extension)
 
 
 @pytest.mark.parametrize("extension", ["png", "jpg", "gif", "webp", "bmp", "wav", "flac", "mp3", "ttf", "pdf"])
@@ -342,6 +376,10 @@ FLOODS: dict[str, Callable[[int], bytes]] = {
     "comments": lambda n: b"<?=/*" * 9 * n,
     "calls": lambda n: b"<?=$a[a(" * 6 * n,
     "server pages": lambda n: b"<%=new " * 6 * n,
+    "declarations of server pages": lambda n: (b"<%!" + b"a" * 9) * 4 * n,
+    "commands": lambda n: b"<?=a`a" * 8 * n,
+    "casts": lambda n: b"<?=(int)(int)" * 4 * n,
+    "texts of several lines": lambda n: b"<?=<<<a" * 7 * n,
     "pages": lambda n: b"<html>" * 8 * n,
     "php": lambda n: b"<?php" * 9 * n,
 }

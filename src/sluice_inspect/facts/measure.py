@@ -9,10 +9,11 @@ from sluice_inspect.facts.media import measure_media, measure_picture
 from sluice_inspect.facts.ole import measure_ole
 from sluice_inspect.facts.ooxml import measure_package
 from sluice_inspect.facts.opendocument import measure_opendocument
+from sluice_inspect.facts.pages import measure_book, measure_page
 from sluice_inspect.facts.pdf import measure_pdf
 from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
-from sluice_inspect.facts.texts import measure_book, measure_mail, measure_markup, measure_page, measure_table
+from sluice_inspect.facts.texts import measure_mail, measure_markup, measure_table
 from sluice_inspect.report import MEDIA, PICTURES, FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
 from sluice_inspect.sniff import FOREIGN, PAGE

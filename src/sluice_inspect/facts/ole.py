@@ -29,7 +29,10 @@ _LINKED_FIELD: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Newer functions are called by the names that a workbook declares for them, in 8 or 16 bits.
+LOADING_NAME: Final = re.compile(rb"_xlfn\.(?:WEBSERVICE|IMAGE|FILTERXML)(?![A-Z])", re.IGNORECASE)
 _SHEET, _SUPPORTING_BOOK, _OLD_SUPPORTING_BOOK, _ENCRYPTION, _END = 0x0085, 0x01AE, 0x0017, 0x002F, 0x000A
+_NAME: Final = 0x0018
 _RECORD: Final = struct.Struct("<HH")
 _RECORDS_MOST: Final = 2_000_000
 _MACRO_SHEET: Final = 1
@@ -122,6 +125,8 @@ def _read_workbook(container: CompoundFile, sheet: FactSheet) -> None:
                 sheet.flags.add("macro.sheet")
         elif record_type == _SUPPORTING_BOOK and len(body) > 4:
             _add_link(int.from_bytes(body[:2], "little"), body[2:4], body[4:], sheet)
+        elif record_type == _NAME and LOADING_NAME.search(body.replace(b"\0", b"")):
+            sheet.flags.add("link.external")
         elif record_type == _OLD_SUPPORTING_BOOK and _DDE_SEPARATOR in body[1:]:
             sheet.flags.add("dde")
     sheet.facts.setdefault("sheets", sheets)

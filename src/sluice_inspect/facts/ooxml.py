@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
-from sluice_inspect.facts.ole import measure_object
+from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Package, Relation
@@ -35,10 +35,21 @@ _FIELD: Final = re.compile(
     rb"<(?:[\w.-]+:)?(?:(fldChar)\b|instrText\b[^<>]{0,2000}>([^<]*)"
     rb"|fldSimple\b[^<>]{0,2000}?:instr\s*=\s*[\"']([^\"'>]*))"
 )
+_FIELD_TAG: Final = re.compile(rb"<(?:[^\s<>/=:\"']{1,64}:)?(?:instrText|fldSimple)[\s>/]")
 _UNUSUAL: Final = (b"<![CDATA[", b"<!--", b"\0")
 _OTHER_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE)
 _DECLARATION_BYTES: Final = 200
 _DDE: Final = re.compile(r"\bDDE(?:AUTO)?\b", re.IGNORECASE)
+_LOADING_FIELD: Final = re.compile(
+    r"^\s*(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE | re.MULTILINE
+)
+_FORMULA_WORDS: Final = (b"WEBSERVICE", b"IMAGE", b"FILTERXML", b"|", b"&#", *_UNUSUAL)
+_FORMULAS: Final = frozenset({
+    "f", "formula", "formula1", "formula2", "definedName", "calculatedColumnFormula", "totalsRowFormula",
+})  # fmt: skip
+_QUOTED: Final = re.compile(r"\"[^\"]*\"|('[^']*')")  # a text; the name of a sheet or program
+_LOADING_FUNCTION: Final = re.compile(r"(?<![\w])(?:_xlfn\.)?(?:WEBSERVICE|IMAGE|FILTERXML)\s*\(", re.IGNORECASE)
+_DDE_FORMULA: Final = re.compile(r"[\w.']\|(?:'[^']*'|\w+)!")
 _LIST_BYTES: Final = 4 * 1024**2  # documents of thousands of parts have shorter lists of them
 _SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
 _OBJECT_BYTES: Final = 16 * 1024**2
@@ -113,7 +124,7 @@ def _count_parts(subject: Subject, package: Package, sheet: FactSheet) -> None:
 
 
 def _find_fields(package: Package, sheet: FactSheet) -> None:
-    """Look for DDE in the fields of a text and in the links of a workbook."""
+    """Look for DDE and what is loaded: in the fields of a text, and in the links and formulas of a workbook."""
     left = _SCANNED_BYTES
     for name in package.parts:
         if name.startswith("xl/externallinks/") and name.endswith(".xml"):
@@ -121,13 +132,28 @@ def _find_fields(package: Package, sheet: FactSheet) -> None:
             package.read(name, links)
             if links.count:
                 sheet.flags.add("dde")
-        elif name.startswith("word/") and name.endswith(".xml"):
+        elif package.family in {"docx", "xlsx"} and name.endswith((".xml", ".bin")):
             left -= package.archive.members[package.parts[name]].unpacked
             if left < 0:
                 sheet.complete = False
                 return
-            if _DDE.search(_instructions(package, name)):
-                sheet.flags.add("dde")
+            _find_in_part(package, name, sheet)
+
+
+def _find_in_part(package: Package, name: str, sheet: FactSheet) -> None:
+    if name.endswith(".bin"):
+        if package.family == "xlsx" and LOADING_NAME.search(package.open(name).read(-1).replace(b"\0", b"")):
+            sheet.flags.add("link.external")
+    elif package.family == "docx":
+        instructions = _instructions(package, name)
+        if _DDE.search(instructions):
+            sheet.flags.add("dde")
+        if _LOADING_FIELD.search(instructions):
+            sheet.flags.add("link.external")
+    else:
+        data = package.open(name).read(-1).upper()
+        if any(word in data for word in _FORMULA_WORDS) or _OTHER_ENCODING.search(data[:_DECLARATION_BYTES]):
+            package.read(name, _Formulas(sheet))
 
 
 def _instructions(package: Package, part: str) -> str:
@@ -140,10 +166,15 @@ def _instructions(package: Package, part: str) -> str:
         return fields.text
     if not any(word in data for word in _FIELD_WORDS):
         return ""
-    pieces = (
-        "\n" if found[1] else html.unescape((found[2] or found[3] or b"").decode("utf-8", "replace"))
-        for found in _FIELD.finditer(data)
-    )
+    pieces, tags = [], 0
+    for found in _FIELD.finditer(data):
+        instruction = html.unescape((found[2] or found[3] or b"").decode("utf-8", "replace"))
+        pieces.append("\n" if found[1] else instruction if found[3] is None else f"\n{instruction}\n")
+        tags += not found[1]
+    if tags != sum(1 for _ in _FIELD_TAG.finditer(data)):  # one is written so that the expression misses it
+        fields = _Fields()
+        package.read(part, fields)
+        return fields.text
     return "".join(pieces)
 
 
@@ -184,6 +215,31 @@ class _Counter(XmlTarget):
     def data(self, text: str) -> None:
         if self._is_open:
             self.text += text
+
+
+class _Formulas(XmlTarget):
+    """Adds the flags of the formulas of a part."""
+
+    def __init__(self, sheet: FactSheet) -> None:
+        self._sheet = sheet
+        self._formula: list[str] | None = None
+
+    def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
+        self._formula = [] if tag.rpartition("}")[2] in _FORMULAS else None
+
+    def end(self, _tag: str) -> None:
+        formula = "".join(self._formula or ())
+        self._formula = None
+        if formula:
+            formula = _QUOTED.sub(lambda found: found[1] or '""', formula)  # what a text says is no call
+            if _LOADING_FUNCTION.search(formula):
+                self._sheet.flags.add("link.external")
+            if _DDE_FORMULA.search(formula):
+                self._sheet.flags.add("dde")
+
+    def data(self, text: str) -> None:
+        if self._formula is not None:
+            self._formula.append(text)
 
 
 class _Fields(XmlTarget):

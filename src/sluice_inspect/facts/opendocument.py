@@ -11,10 +11,17 @@ from sluice_inspect.text.xmlsafe import XmlTarget
 
 _MACRO_FOLDERS: Final = ("Basic/", "Scripts/")
 _MACRO_LISTS: Final = ("script-lc.xml", "script-lb.xml", "/")  # LibreOffice writes them without any macro
-_CONTENTS: Final = ("content.xml", "styles.xml")
+_CONTENTS: Final = ("content.xml", "styles.xml")  # of the document, and of each object within it
 _CONTENT_BYTES: Final = 64 * 1024**2
 _TELLING: Final = (b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet")
-_ADDRESS: Final = re.compile(rb"href\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]{2}|&)")
+_ADDRESS: Final = re.compile(
+    rb"href\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)|formula\s*=\s*[\"'][^\"'<>]*?(?:WEBSERVICE|DDE|&#)",
+    re.IGNORECASE,
+)
+# Parts of the package have names without a scheme that do not lead up.
+_OUTSIDE: Final = re.compile(r"\s*(?:(?!data:|vnd\.sun\.star\.)[a-z][a-z0-9+.-]+:|[\\/]|\.\.[\\/])", re.IGNORECASE)
+_LOADING_FORMULA: Final = re.compile(r"\bWEBSERVICE\s*\(", re.IGNORECASE)
+_DDE_FORMULA: Final = re.compile(r"\bDDE\s*\(", re.IGNORECASE)
 _COUNTED: Final = {
     "ods": ("sheets", re.compile(rb"<(?:[\w.-]+:)?table[\s/>]")),
     "odp": ("slides", re.compile(rb"<(?:[\w.-]+:)?page[\s/>]")),
@@ -39,6 +46,7 @@ def measure_opendocument(subject: Subject, sheet: FactSheet) -> None:
             sheet.flags.add("macro")
     statistics = _Statistics()
     document.read("meta.xml", statistics)
+    sheet.flags |= statistics.flags
     if subject.format_name == "odt" and statistics.pages:
         sheet.facts["pages"] = statistics.pages
     _read_contents(subject, document, sheet)
@@ -46,8 +54,8 @@ def measure_opendocument(subject: Subject, sheet: FactSheet) -> None:
 
 def _read_contents(subject: Subject, document: ZipDocument, sheet: FactSheet) -> None:
     counted = _COUNTED.get(subject.format_name)
-    for part in _CONTENTS:
-        if not document.has(part):
+    for part in document.archive.by_name:
+        if part.rpartition("/")[2] not in _CONTENTS:
             continue
         if document.archive.members[document.archive.by_name[part]].unpacked > _CONTENT_BYTES:
             sheet.complete = False
@@ -81,8 +89,11 @@ def _is_telling(window: bytes) -> bool:
 class _Statistics(XmlTarget):
     def __init__(self) -> None:
         self.pages = 0
+        self.flags: set[str] = set()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag in {f"{_STATISTIC}template", f"{_STATISTIC}auto-reload"} and is_remote(attributes.get(_HREF, "")):
+            self.flags.add("template.remote" if tag.endswith("template") else "link.external")
         if tag == f"{_STATISTIC}document-statistic":
             stated = attributes.get(f"{_STATISTIC}page-count", "")
             self.pages = int(stated) if stated.isdecimal() and len(stated) < 10 else 0
@@ -103,5 +114,11 @@ class _Content(XmlTarget):
         elif name in {"object-ole", "plugin", "applet"}:
             self._sheet.flags.add("object.ole")
         address = attributes.get(_HREF, "")
-        if address and is_remote(address) and not tag.endswith(_CLICKED):
+        if _OUTSIDE.match(address) and not tag.endswith(_CLICKED):
             self._sheet.flags.add("link.external")
+        for attribute, value in attributes.items():
+            if attribute.endswith("}formula"):
+                if _LOADING_FORMULA.search(value):
+                    self._sheet.flags.add("link.external")
+                if _DDE_FORMULA.search(value):
+                    self._sheet.flags.add("dde")

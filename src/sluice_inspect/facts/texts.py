@@ -1,27 +1,27 @@
-"""Formats of text: scripts and built files of pages and drawings, formulas of tables, attachments of mails."""
+"""Formats of text: what drawings and XML documents do, formulas of tables, attachments of mails."""
 
 import codecs
 import email
 import email.policy
+import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from sluice_inspect.archives.zip.archive import read_archive
-from sluice_inspect.budget import Budget, Deadline
-from sluice_inspect.facts.subject import Subject
+from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.pages import LOADING_STYLE
+from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.text.plaintext import encoding_of
 from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
 
-_READ_BYTES: Final = 16 * 1024**2
-_MAIL_BYTES: Final = 8 * 1024**2
-_BOUNDARIES_MAX: Final = 100
 _CHUNK: Final = 1024**2
-_OVERLAP: Final = 4096
 # Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
-_TELLING: Final = re.compile(rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding", re.IGNORECASE)
+_TELLING: Final = re.compile(
+    rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)",
+    re.IGNORECASE,
+)
 _DECLARED_UTF8: Final = re.compile(rb"<\?xml[^>]{0,100}encoding\s*=\s*[\"']utf-8[\"'][^>]{0,100}\?>", re.IGNORECASE)
 _INCLUDE: Final = re.compile(r"\{http://www\.w3\.org/200[13]/XInclude\}include")
 _BLANKS: Final = re.compile(r"[\x00-\x20]+")
@@ -30,19 +30,11 @@ _SCRIPT_ADDRESS: Final = re.compile(
 )
 _LENGTH: Final = re.compile(r"\s*(\d{1,9})(?:\.\d*)?(?:px)?\s*")
 _HREFS: Final = frozenset({"href", "{http://www.w3.org/1999/xlink}href", "src", "action", "formaction", "data"})
+_LINKS: Final = frozenset({"a", "area", "link", "script"})  # clicked, judged by their kind, or a script anyway
+_LOADING: Final = frozenset({"href", "src", "srcset", "poster", "background", "data"})
+_STYLE_SHEET: Final = re.compile(r"\bhref\s*=\s*[\"']([^\"']*)")
+_SHOWN_BY: Final = re.compile(r"stylesheet|icon|preload|prefetch|import|manifest", re.IGNORECASE)
 _VALUES: Final = frozenset({"to", "from", "values", "by"})
-
-_PAGE_SCRIPT: Final = re.compile(
-    r"<script[\s>/]|[\s\"'/]on[a-z]{3,30}\s{0,20}="
-    r"|(?:=|url\()\s{0,20}[\"']?[\x00-\x20]{0,20}(?:javascript|vbscript)\s{0,20}:",
-    re.IGNORECASE,
-)
-_BUILT: Final = re.compile(r"\bnew\s{1,10}(?:Blob|File|MozBlobBuilder)\b|\batob\s{0,10}\(|fromCharCode|Uint8Array")
-_BOOK_PAGES: Final = (".xhtml", ".html", ".htm", ".svg")
-_OFFERED: Final = re.compile(
-    r"createObjectURL|msSaveOrOpenBlob|msSaveBlob|\.download\b"
-    r"|setAttribute\(\s{0,10}[\"']download|\[[\"']download[\"']\]"
-)
 
 # "+49 (0)30", "-5" and "@name" are honest values: only what calls a function or names another program counts.
 _LONGEST_CELL: Final = 1024
@@ -55,6 +47,8 @@ _FORMULA: Final = re.compile(
 _DDE: Final = re.compile(
     _CELL + r"[=+\-@\uff1d\uff0b\uff0d\uff20][^,;|\t\r\n]{0,200}\w[\"']?\|[^;|\t\r\n]{0,200}?![\w$\"']"
 )
+_MAIL_BYTES: Final = 8 * 1024**2
+_BOUNDARIES_MAX: Final = 100
 
 
 def measure_markup(subject: Subject, sheet: FactSheet) -> None:
@@ -87,21 +81,52 @@ class _Finder(XmlTarget):
         self.size: tuple[int, int] | None = None
         self._is_drawing = is_drawing
         self._has_root = False
+        self._style: list[str] | None = None
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         namespace, _, name = tag.rpartition("}")
         if not self._has_root:
             self._has_root = True
             if self._is_drawing:
-                sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
-                known = [int(side[1]) for side in sides if side is not None]
-                self.size = (known[0], known[1]) if len(known) == 2 and all(known) else None
+                self.size = _size_of(attributes)
         if _INCLUDE.fullmatch(tag):
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
         is_web = self._is_drawing or namespace in {"{http://www.w3.org/1999/xhtml", "{http://www.w3.org/2000/svg"}
         if is_web and (name.lower() == "script" or any(map(_runs, attributes, attributes.values()))):
             self.flags.add("script.svg" if self._is_drawing or namespace.endswith("svg") else "script.html")
+        if is_web:
+            if _loads(name.lower(), attributes):
+                self.flags.add("link.external")
+            if name.lower() == "style":
+                self._style = []
+
+    def data(self, text: str) -> None:
+        if self._style is not None:
+            self._style.append(text)
+
+    def end(self, _tag: str) -> None:
+        if self._style is not None:
+            if LOADING_STYLE.search("".join(self._style)):
+                self.flags.add("link.external")
+            self._style = None
+
+    def pi(self, target: str, data: str | None) -> None:
+        """Look at a processing instruction: a style sheet is loaded by browsers."""
+        if target == "xml-stylesheet" and any(map(is_remote, _STYLE_SHEET.findall(html.unescape(data or "")))):
+            self.flags.add("link.external")
+
+
+def _loads(name: str, attributes: Mapping[str, str]) -> bool:
+    """Return whether an element makes its reader load something of another machine by itself."""
+    for attribute, value in attributes.items():
+        local = attribute.rpartition("}")[2]
+        if local in _LOADING and is_remote(_BLANKS.sub("", value)):
+            if name not in _LINKS or (name == "link" and _SHOWN_BY.search(attributes.get("rel", ""))):
+                return True
+        elif "url(" in value and LOADING_STYLE.search(value):
+            return True
+    return False
 
 
 def _runs(name: str, value: str) -> bool:
@@ -113,54 +138,10 @@ def _runs(name: str, value: str) -> bool:
     return False
 
 
-def measure_page(subject: Subject, sheet: FactSheet) -> None:
-    """Add the flags of a web page, as far as it is read."""
-    built = offered = False
-    deadline = Deadline(subject.limits.soft_seconds)
-    for window in _text(subject):
-        if _PAGE_SCRIPT.search(window):
-            sheet.flags.add("script.html")
-        built = built or _BUILT.search(window) is not None
-        offered = offered or _OFFERED.search(window) is not None
-        if deadline.has_passed:
-            sheet.complete = False
-            break
-    if built and offered:
-        sheet.flags |= {"smuggling.html", "script.html"}
-    if subject.source.size > _READ_BYTES:
-        sheet.complete = False
-
-
-def measure_book(subject: Subject, sheet: FactSheet) -> None:
-    """Add the flags of the pages of an EPUB. Raise `InspectionError` if the package cannot be read."""
-    archive = read_archive(subject.source, subject.limits)
-    budget = Budget(subject.limits, packed_bytes=subject.source.size)
-    if subject.measures:  # the examination read all of it
-        sheet.facts["encrypted"] = False
-    left = _READ_BYTES
-    for name, index in archive.by_name.items():
-        if not name.lower().endswith(_BOOK_PAGES):
-            continue
-        left -= archive.members[index].unpacked
-        if left < 0:
-            sheet.complete = False
-            return
-        data = archive.open(index, budget).read(-1)
-        page = data.decode(
-            "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8", "replace"
-        )
-        if _PAGE_SCRIPT.search(page):
-            sheet.flags.add("script.html")
-
-
-def _text(subject: Subject) -> Iterator[str]:
-    """Yield overlapping windows of the text; bytes that do not decode are replaced."""
-    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
-    carry = ""
-    for at in range(0, min(subject.source.size, _READ_BYTES), _CHUNK):
-        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK)).replace("\0", "")
-        yield window
-        carry = window[-_OVERLAP:]
+def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
+    sides = [_LENGTH.fullmatch(attributes.get(side, "")) for side in ("width", "height")]
+    known = [int(side[1]) for side in sides if side is not None]
+    return (known[0], known[1]) if len(known) == 2 and all(known) else None
 
 
 def measure_table(subject: Subject, sheet: FactSheet) -> None:

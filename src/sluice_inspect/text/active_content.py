@@ -17,10 +17,11 @@ _KEYWORDS: Final = (
 )
 _MARKS: Final = re.compile(
     rb"<(?:"
-    rb"\?(?:(?P<php>[pP][hH][pP](?=[ \t\r\n]))|(?P<short>=|[ \t\r\n]|(?=[$#/;{@+\-~!(\[\"'\d]|"
+    rb"\?(?:(?P<php>[pP][hH][pP](?=[ \t\r\n]))|(?P<short>=|[ \t\r\n]|(?=[$#/;{@+\-~!(\[\"'\d`]|<<<|"
     + _KEYWORDS
     + rb"|[A-Za-z_]\w{0,30}+[ \t]*+[:(])))"
-    rb"|(?P<asp>%)(?=[@=!\s]|[A-Za-z])"
+    rb"|(?P<asp>%)(?=[@=!#$:/{;(\s]|[A-Za-z])"
+    rb"|(?P<jsp>jsp:(?:root|scriptlet|declaration|expression|directive\.[a-z]+)(?=[\s>/]))"
     rb"|(?P<page>(?i:!doctype\s++html|html|hta:application)(?=[\s>/]))"
     rb"|(?P<script>(?i:script)(?=[\s>/]))"
     rb")"
@@ -31,14 +32,23 @@ _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _COMMENT_ENDS: Final = ((b"/*", b"*/"), (b"#", b"\n"), (b"//", b"\n"))
 _COMMENTS_MOST: Final = 64
 # An expression that calls something, or runs a command, to its end. Bytes from 0x80 on are letters to PHP.
+_CAST: Final = (
+    rb"(?:\(\s*+(?:int(?:eger)?|bool(?:ean)?|float|double|real|string|binary|array|object)\s*+\)|[@!~+\-(]|\s)"
+)
 _CODE: Final = re.compile(
     rb"(?:"
-    rb"`[\x20-\x5f\x61-\x7e]{2,200}+`\s*+(?:;|\?>)"
-    rb"|[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f<]{0,200}?\$(?:_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)|GLOBALS)\b"
+    # a command anywhere in an expression, and a text that goes on in the next lines
+    rb"[\t\r\n\x20-\x3b\x3d-\x5f\x61-\x7e]{0,60}?`[\x20-\x5f\x61-\x7e]{2,200}+`[\s)}\]\"']*+(?:;|\?>|[,.:?&|])"
+    rb"|[\t\r\n\x20-\x3b\x3d-\x7e]{0,60}?<<<[ \t]*+[\"']?[A-Za-z_]\w{0,60}+[\"']?\r?\n"
+    rb"|"
+    + _CAST
+    + rb"{1,16}+(?:include|require|eval|print|exit|die|clone|new)\b[\t\r\n\x20-\x3b\x3d-\x7e]{2,200}?(?:;|\?>)"
+    rb"|"
+    rb"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f<]{0,200}?\$(?:_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)|GLOBALS)\b"
     rb"|(?:echo|print|return|include|require|eval|exit|die)\b[\t\r\n\x20-\x3b\x3d-\x7e]{2,200}?(?:;|\?>)"
     rb"|[@!(\\]{0,3}+(?:new\s)?[\$\w\\]{2,64}+\s*+(?:\(|(?:->|::|\[|=)[^;()<]{1,64}\()"
     rb"[\t\r\n\x20-\x3b\x3d-\x7e]{0,200}?\)\s*+(?:;|\?>|\)|\()"
-    rb"|[@(!\"'\[~][\t\r\n\x20-\x3b\x3d-\x7e\x80-\xff]{4,200}?\)\s*+(?:;|\?>)"
+    rb"|[@(!\"'\[~][\t\r\n\x20-\x3b\x3d-\x7e\x80-\xff]{4,200}?\)[\s}\]\"']*+(?:;|\?>)"
     rb")"
 )
 # What else statements begin with, and a call in them: bytes from 0x80 on are let in where a variable begins them.
@@ -69,9 +79,11 @@ _SERVER_PAGE: Final = re.compile(
     rb"|out\s*\.\s*print|new\s+java|dim\s+\w|set\s+\w+\s*=|string\s+\w+\s*=|createobject)",
     re.IGNORECASE,
 )
+# All of a server page that is to its end, without another one in it.
+_SERVER_CODE: Final = re.compile(rb"(?:[\t\r\n\x20-\x3b\x3d-\x7e]|<(?!%)){2,4000}?%>")
 # What a script does that is worth hiding. Base-85 data in a PDF looks like code, but for these words.
 _TELLING: Final = re.compile(
-    rb"\A\s*+`|\$_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)\b|\$GLOBALS\b"
+    rb"\A" + _CAST + rb"*+(?:`|<<<)|\$_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)\b|\$GLOBALS\b"
     rb"|\b(?:eval|assert|system|exec|shell_exec|passthru|popen|proc_open|include|include_once|require|require_once"
     rb"|phpinfo|file_put_contents|file_get_contents|base64_decode|create_function|call_user_func|readfile|fopen"
     rb"|echo|print|unlink|preg_replace|gzinflate|str_rot13)\b|\b(?:exit|die)[ \t]*+\([ \t]*+`",
@@ -115,8 +127,9 @@ class ActiveContentFinder:
             return PAGE_WORDS if not self._text_like or self._runs(window, mark.start()) else ""
         if kind == "script" and not self._text_like:
             return PAGE_WORDS
-        if kind == "asp" and not self._text_like and _SERVER_PAGE.match(window, after):
-            return "a server page"
+        if kind in {"asp", "jsp"} and not self._text_like:
+            is_page = kind == "jsp" or _SERVER_PAGE.match(window, after) or _SERVER_CODE.match(window, after)
+            return "a server page" if is_page else self._counted()
         if kind == "short":
             return self._short_words(window, after)
         return self._counted()

@@ -2,6 +2,8 @@
 # clamd misses attachments as qpdf and pikepdf write them (measured, 1.4.6), so those are `hidden_from_clamd`. Filters
 # that can make much of little are undone here, piece by piece.
 
+import base64
+import binascii
 import io
 import re
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from sluice_inspect.threats.pdf_scripts import decode_script, readings_of
 from sluice_inspect.threats.streams import inflate
 
 _FLATE_FILTERS: Final = frozenset({"/FlateDecode", "/Fl"})
+_TEXT_FILTERS: Final = frozenset({"/ASCII85Decode", "/A85", "/ASCIIHexDecode", "/AHx"})
+_NO_DIGITS: Final = re.compile(rb"[^0-9A-Fa-f]+")
 _QPDF_FILTERS: Final = frozenset({
     "/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL", "/ASCII85Decode", "/A85", "/ASCIIHexDecode",
     "/AHx", "/Crypt",
@@ -87,7 +91,7 @@ def _stream_part(stream: pikepdf.Stream, catalog: "_ScriptFinder") -> Iterator[P
         return
     yield Part(
         catalog.attachments.get(stream.objgen, ""),
-        _stream_content(stream, is_active=is_attachment),
+        stream_content(stream, is_active=is_attachment),
         hidden_from_clamd=is_attachment,
         is_picture=not is_attachment and stream.get("/Subtype") == "/Image",
     )
@@ -122,7 +126,7 @@ class _ScriptFinder:
             for stream in value.values():
                 if isinstance(stream, pikepdf.Stream):
                     self.attachments[stream.objgen] = file_name
-        elif key == "/JS" and isinstance(value, pikepdf.Stream):
+        elif key in {"/JS", "/OnInstantiate"} and isinstance(value, pikepdf.Stream):
             self.script_streams.add(value.objgen)
         elif key == "/JS":
             self.scripts.append(decode_script(bytes(value)) if isinstance(value, pikepdf.String) else "")
@@ -137,10 +141,11 @@ class _ScriptFinder:
 def _script_parts(objects: list[pikepdf.Object], catalog: _ScriptFinder) -> Iterator[Part]:
     """Yield the scripts of a document together, once for each way to read them."""
     streams = [each for each in objects if isinstance(each, pikepdf.Stream) and each.objgen in catalog.script_streams]
-    scripts = [*catalog.scripts, *map(_stream_script, streams)]
-    forms = list(map(_stream_script, catalog.forms.values()))
-    if any("script" in form for form in forms):
-        scripts += forms
+    scripts = [*catalog.scripts, *map(decode_script, map(_stream_bytes, streams))]
+    packets = list(map(_stream_bytes, catalog.forms.values()))
+    # A packet may be a piece of a text, cut anywhere, or have an encoding of its own.
+    forms = dict.fromkeys((decode_script(b"".join(packets)), "".join(map(decode_script, packets))))
+    scripts += (form for form in forms if "script" in form)
     if not scripts:
         return
     if sum(map(len, scripts)) > _MAX_SCRIPTS:
@@ -149,13 +154,13 @@ def _script_parts(objects: list[pikepdf.Object], catalog: _ScriptFinder) -> Iter
         yield Part("", iter((reading.encode("utf-8", "replace"),)), format_name="pdf_script")
 
 
-def _stream_script(stream: pikepdf.Stream) -> str:
+def _stream_bytes(stream: pikepdf.Stream) -> bytes:
     content = bytearray()
-    for piece in _stream_content(stream, is_active=True):
+    for piece in stream_content(stream, is_active=True):
         content += piece
         if len(content) > _MAX_SCRIPTS:
             raise OverBudget(f"a PDF with a script of more than {_MAX_SCRIPTS} bytes")
-    return decode_script(bytes(content))
+    return bytes(content)
 
 
 def _launch_targets(action: pikepdf.Object) -> Iterator[bytes]:
@@ -172,14 +177,21 @@ def _text(value: object) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
-def _stream_content(stream: pikepdf.Stream, *, is_active: bool) -> Iterator[bytes]:
+def stream_content(stream: pikepdf.Stream, *, is_active: bool) -> Iterator[bytes]:
+    """Yield what a stream unpacks to, piece by piece; the packed bytes if its filters are those of pictures.
+
+    Raise `OverBudget` if it cannot be unpacked and `is_active`: an attachment or a script.
+    """
     try:
         raw = stream.read_raw_bytes()
         filters = _filters(stream)
-        if not filters:
-            yield raw
-        elif _FLATE_FILTERS.issuperset(filters) and not _has_predictor(stream):
-            yield from inflate(raw, times=len(filters))
+        content, flates = raw, list(filters)
+        while flates and flates[0] in _TEXT_FILTERS:
+            content = _from_text(content, flates.pop(0))
+        if not flates:
+            yield content
+        elif _FLATE_FILTERS.issuperset(flates) and not _has_predictor(stream):
+            yield from inflate(content, times=len(flates))
         elif _QPDF_FILTERS.issuperset(filters) and len(raw) <= _MAX_QPDF_BYTES:
             yield stream.read_bytes()
         elif is_active:
@@ -189,6 +201,13 @@ def _stream_content(stream: pikepdf.Stream, *, is_active: bool) -> Iterator[byte
     except (pikepdf.PdfError, ValueError, TypeError, RuntimeError) as error:
         if is_active:
             raise OverBudget("a PDF with a damaged attachment or script that cannot be unpacked") from error
+
+
+def _from_text(raw: bytes, name: str) -> bytes:
+    if name in {"/ASCIIHexDecode", "/AHx"}:
+        digits = _NO_DIGITS.sub(b"", raw.partition(b">")[0])  # readers skip what is no digit
+        return binascii.unhexlify(digits + b"0" * (len(digits) % 2))
+    return base64.a85decode(raw.partition(b"~")[0].strip().removeprefix(b"<~"), ignorechars=b" \t\n\r\f\v\0")
 
 
 def _filters(stream: pikepdf.Stream) -> list[str]:

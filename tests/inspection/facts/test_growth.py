@@ -17,7 +17,7 @@ from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import Limits, Outcome, Report
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
-from tests.inspection.formats.pdf_samples import pdf, text
+from tests.inspection.formats.pdf_samples import pdf, stream, text
 
 UNIT = 100_000
 
@@ -43,6 +43,25 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "calls without an end": ("csv", lambda n: (b"," + b"=" + b"a" * 498) * (n // 500)),
     "pages of handlers": ("html", lambda n: b" onaaaaaaaaaaaaaaaaaaaa" * (n // 23)),
     "addresses of nothing": ("html", lambda n: b"=          " * (n // 11)),
+    "references to characters": ("html", lambda n: b"=&#9;j&#x0a;&Tab;" * (n // 16)),
+    "references without an end": ("html", lambda n: b"&#" + b"0" * (n // 2) + b"&#x" + b"f" * (n // 2)),
+    "pages in attributes": ("html", lambda n: b" srcdoc='<iframe srcdoc=\"" * (n // 25)),
+    "pages in attributes without an end": ("html", lambda n: b" srcdoc=<a" * (n // 10)),
+    "links of a page": ("html", lambda n: b"<link rel=rel=" * (n // 14)),
+    "redirections of a page": ("html", lambda n: b"<meta refresh url=" * (n // 18)),
+    "line ends in addresses": ("html", lambda n: b"a\n\n\na-" * (n // 6)),
+    "styles of a page": ("html", lambda n: b"@import url(   " * (n // 15)),
+    "pictures of a page": ("html", lambda n: b" srcset=a,a" * (n // 11)),
+    "prefixes of a page": ("html", lambda n: b"<image " * (n // 7)),
+    "entities of a page": (
+        "html",
+        lambda n: b"".join(b'<!ENTITY a%d "&a%d;&a%d;">' % (i, i + 1, i + 1) for i in range(n // 30)) + b"&a0;" * 9,
+    ),
+    "open entities of a page": ("html", lambda n: b'<!ENTITY a "' * (n // 12)),
+    "styles of a drawing": (
+        "svg",
+        lambda n: b'<svg xmlns="http://www.w3.org/2000/svg">' + b"<style>url( url(</style>" * (n // 24) + b"</svg>",
+    ),
     "groups without an end": ("rtf", lambda n: b"{\\rtf1" + b"{\\fldinst " * (n // 10)),
     "empty groups": ("rtf", lambda n: b"{\\rtf1" + b"{\\objemb}" * (n // 9)),
     "nested templates": ("rtf", lambda n: b"{\\rtf1{" + b"\\template\\template " * (n // 19)),
@@ -54,12 +73,46 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
         "docx",
         lambda n: document("word/document.xml", b"<w:fldSimple a" * (n // 14), docx.FORMAT.sample),
     ),
+    "fields of several pieces": (
+        "docx",
+        lambda n: document("word/document.xml", b"<w:fldChar/><w:instrText>LINK" * (n // 29), docx.FORMAT.sample),
+    ),
+    "formulas": (
+        "xlsx",
+        lambda n: document("xl/sheet1.xml", b"<r>" + b"<f>IMAGE'|\"</f>" * (n // 16) + b"</r>", xlsx.FORMAT.sample),
+    ),
+    "quoted formulas": (
+        "xlsx",
+        lambda n: document("xl/sheet1.xml", b"<r><f>IMAGE" + b"a'|'\"" * (n // 5) + b"</f></r>", xlsx.FORMAT.sample),
+    ),
+    "formulas of tables": ("odt", lambda n: document("content.xml", b"formula='" * (n // 9), ODT.sample)),
     "addresses of blanks": ("odt", lambda n: document("content.xml", b"href   " * (n // 7), ODT.sample)),
     "tables": ("ods", lambda n: document("content.xml", b"<aaaa:" * (n // 6), ODS.sample)),
     "links": ("xlsx", lambda n: document("xl/_rels/a.xml.rels", b"<TargetMode " * (n // 12), xlsx.FORMAT.sample)),
     "actions": (
         "pdf",
         lambda n: pdf(text("a"), objects={100 + i: "<</S/Launch/JS(x)/A[<</EF 1>>]>>" for i in range(n // 200)}),
+    ),
+    "actions that start by themselves": (
+        "pdf",
+        lambda n: pdf(
+            text("a"),
+            objects={
+                100 + i: f"<</AA<</O 100 0 R/C {100 + i} 0 R>>/OpenAction<</S/URI/URI(//a)/Next {101 + i} 0 R>>>>"
+                for i in range(n // 120)
+            },
+        ),
+    ),
+    "nested actions": (
+        "pdf",
+        lambda n: pdf(text("a"), objects={100 + i: "<</AA<</O" * 240 + ">>>>" * 240 for i in range(n // 3200)}),
+    ),
+    "forms that share their packets": (
+        "pdf",
+        lambda n: pdf(
+            text("a"),
+            objects={99: stream(b"<" * n)} | {100 + i: f"<</XFA[{'99 0 R ' * (i % 50)}(a)]>>" for i in range(n // 200)},
+        ),
     ),
     "header fields": ("eml", lambda n: b"name: attachment\r\n" * (n // 18)),
     "drawings": ("svg", lambda n: b"<svg>" + b"<a on='x'/>" * (n // 11) + b"</svg>"),

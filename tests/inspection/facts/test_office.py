@@ -127,6 +127,79 @@ def test_fields_of_honest_documents_are_no_dde() -> None:
     assert flags_of(word(fields.replace("DDE is old", "<w:t>DDE is old</w:t>")), "a.docx") == set()
 
 
+BEGIN, END = '<w:fldChar w:fldCharType="begin"/>', '<w:fldChar w:fldCharType="end"/>'
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        f'{BEGIN}<w:instrText xml:space="preserve"> INCLUDEPICTURE "http://a.example/a.png" \\d </w:instrText>{END}',
+        f"{BEGIN}<w:instrText>INCLUDE</w:instrText></w:r><w:r><w:t/><w:instrText>TEXT &quot;a&quot;</w:instrText>{END}",
+        f"{BEGIN}<w:instrText>&#76;INK Excel.Sheet.12 C:\\\\a.xlsx</w:instrText>{END}",
+        f"{BEGIN}<w:instrText>import a.png</w:instrText>{END}",
+        "</w:r><w:fldSimple w:instr='includepicture \"http://a.example/a.png\"'/><w:r>",
+        '</w:r><w:fldSimple w:dirty=">" w:instr="INCLUDETEXT a"/><w:r>',
+        '</w:r><w:fldSimple w:dirty="&#62;" w:instr="INCLUDETEXT a"/><w:r>',
+    ],
+)
+@pytest.mark.parametrize("part", ["word/document.xml", "other/footnotes.xml"])
+def test_field_that_loads_something_is_an_external_link(field: str, part: str) -> None:
+    text = f'<w:document xmlns:w="{WORD}"><w:body>{run(field)}</w:body></w:document>'
+    assert flags_of(with_parts(DOCX, {part: text.encode()}), "a.docx") == {"link.external"}
+
+
+def test_field_that_has_to_be_clicked_is_no_external_link() -> None:
+    fields = f'{BEGIN}<w:instrText> HYPERLINK "http://a.example/LINK/" </w:instrText>{END}<w:t>LINK a</w:t>'
+    assert flags_of(word(run(fields) + '<w:fldSimple w:instr=" AUTHOR "/>'), "a.docx") == set()
+
+
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def workbook_with(inner: str, encoding: str = "utf-8") -> bytes:
+    sheet = f'<worksheet xmlns="{SHEET}"><sheetData><row>{inner}</row></sheetData></worksheet>'
+    return with_parts(XLSX, {"xl/sheet1.xml": f'<?xml version="1.0" encoding="{encoding}"?>{sheet}'.encode(encoding)})
+
+
+@pytest.mark.parametrize(
+    ("formula", "flag"),
+    [
+        ('_xlfn.WEBSERVICE("http://a.example")', "link.external"),
+        ('1+webservice ("http://a.example")', "link.external"),
+        ('_xlfn.IMAGE("http://a.example/a.png")', "link.external"),
+        ('_xlfn.FILTERXML(A1,"//a")', "link.external"),
+        ('IM<!-- -->AGE("http://a.example/a.png")', "link.external"),
+        ('&#73;MAGE("http://a.example/a.png")', "link.external"),
+        ("<![CDATA[IMA]]>GE(A1)", "link.external"),
+        ("'\"'!A1+IMAGE(A1)+'\"'!A1", "link.external"),
+        ("cmd|'/c calc'!A0", "dde"),
+        ("1+'cmd'|'/c calc'!A0", "dde"),
+    ],
+)
+def test_function_of_a_workbook_that_loads_something(formula: str, flag: str) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        assert flags_of(workbook_with(f"<c><f>{formula}</f><v>1</v></c>", encoding), "a.xlsx") == {flag}
+
+
+@pytest.mark.parametrize("element", ["definedName", "formula", "formula1", "calculatedColumnFormula"])
+def test_formula_outside_of_cells_that_loads_something(element: str) -> None:
+    part = f'<a xmlns="{SHEET}"><{element}>IMAGE(A1)</{element}></a>'.encode()
+    assert flags_of(with_parts(XLSX, {"xl/tables/table9.xml": part}), "a.xlsx") == {"link.external"}
+
+
+def test_text_of_a_workbook_is_no_formula() -> None:
+    text = "<c t=\"inlineStr\"><is><t>IMAGE(1) cmd|'x'!A0</t></is></c>"
+    formula = '<c><f>SUM(A1:A2)+IMAGES(1)</f></c><c><f>IF(A1="IMAGE(x)",1,"a|\'b\'!c")</f></c>'
+    assert flags_of(workbook_with(text + formula), "a.xlsx") == set()
+
+
+def test_function_of_a_binary_workbook_that_loads_something() -> None:
+    names = "_xlfn.WEBSERVICE".encode("utf-16-le")
+    assert flags_of(with_parts(XLSX, {"xl/workbook9.bin": bytes(9) + names}), "a.xlsx") == {"link.external"}
+    name = make_record(0x0018, bytes(14) + b"\x00_xlfn.IMAGE")
+    assert flags_of(make_workbook([make_number(0, 0, 1)], before=name), "a.xls") == {"link.external"}
+
+
 def test_dde_link_of_a_workbook() -> None:
     link = (
         '<externalLink xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
@@ -243,12 +316,51 @@ def test_opendocument_has_counts() -> None:
     ("body", "flag"),
     [
         ('<draw:frame><draw:image xlink:href="http://a.example/a.png"/></draw:frame>', "link.external"),
+        ('<draw:frame><draw:object xlink:href="file:///C:/a.ods"/></draw:frame>', "link.external"),
+        ('<draw:frame><draw:object xlink:href=" //server/a.ods"/></draw:frame>', "link.external"),
+        ('<draw:frame><draw:object xlink:href="\\\\server\\a.ods"/></draw:frame>', "link.external"),
+        ('<draw:frame><draw:image xlink:href="../a.png"/></draw:frame>', "link.external"),
+        ('<draw:frame><draw:image xlink:href="&#x2e;./a.png"/></draw:frame>', "link.external"),
+        ('<text:section><text:section-source xlink:title=">" xlink:href="/srv/a.odt"/></text:section>', "link.external"),
+        ('<text:p><text:span text:formula="of:=WEBSERVICE(&quot;http://a&quot;)"/></text:p>', "link.external"),
+        ('<text:p><text:span text:formula="of:=dde(&quot;soffice&quot;)"/></text:p>', "dde"),
         ("<text:dde-connection-decls><text:dde-connection-decl/></text:dde-connection-decls>", "dde"),
         ("<draw:frame><draw:object-ole/></draw:frame>", "object.ole"),
     ],
 )  # fmt: skip
 def test_opendocument_element_has_a_flag(body: str, flag: str) -> None:
     assert flags_of(document("text", paragraph() + body), "a.odt") == {flag}
+
+
+def test_parts_of_the_package_are_no_external_links() -> None:
+    frames = "".join(
+        f'<draw:frame><draw:object xlink:href="{address}"/></draw:frame>'
+        for address in ("./Object 1", "Pictures/a.png", "#a", "", "Object%201/../a")
+    )
+    assert flags_of(document("text", paragraph() + frames), "a.odt") == set()
+
+
+def test_object_within_a_document_that_loads_something_is_an_external_link() -> None:
+    inner = parts_of(document("text", '<draw:image xlink:href="http://a.example/a.png"/>'))["content.xml"]
+    package = document("text", paragraph(), others={"Object 1/content.xml": inner})
+    assert flags_of(package, "a.odt") == {"link.external"}
+
+
+@pytest.mark.parametrize(
+    ("element", "address", "flags"),
+    [
+        ("template", "http://a.example/a.ott", {"template.remote"}),
+        ("template", "file:///home/a/a.ott", set()),
+        ("auto-reload", "http://a.example/a.odt", {"link.external"}),
+    ],
+)
+def test_template_and_next_document_of_opendocument(element: str, address: str, flags: set[str]) -> None:
+    meta = (
+        '<office:document-meta xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0" xmlns:xlink="http://www.w3.org/1999/xlink">'
+        f'<office:meta><meta:{element} xlink:href="{address}"/></office:meta></office:document-meta>'
+    )
+    assert flags_of(document("text", paragraph(), others={"meta.xml": meta.encode()}), "a.odt") == flags
 
 
 def test_hyperlink_of_opendocument_has_no_flag() -> None:

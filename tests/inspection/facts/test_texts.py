@@ -2,10 +2,12 @@
 
 import base64
 import io
+import zlib
 
 import pikepdf
 import pytest
 
+from sluice_inspect import inspect_file
 from sluice_inspect.formats import epub
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
@@ -127,6 +129,118 @@ def test_script_of_a_form_in_xml() -> None:
     assert flags_of(one_page("/AcroForm<</Fields[]/XFA 100 0 R>>", {100: form}), "a.pdf") == {"script.pdf"}
 
 
+FORM = b"<xdp><template><event><x:script xmlns:x='a'>x</x:script></event></template></xdp>"
+
+
+def form_of(*packets: bytes) -> bytes:
+    """Return a document whose form has these packets."""
+    listed = " ".join(f"(p{number}) {100 + number} 0 R" for number in range(len(packets)))
+    return one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", {100 + at: each for at, each in enumerate(packets)})
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [stream(FORM[:25]), stream(FORM[25:28], packed=True), stream(FORM[28:])],
+        [stream(FORM.decode().encode("utf-16"))],
+        [stream(FORM.decode().encode("utf-16-be"))],
+        [stream(FORM.decode().encode("utf-16")[:61]), stream(FORM.decode().encode("utf-16")[61:])],
+        [stream(FORM[:30].decode().encode("utf-16")), stream(FORM[30:].decode().encode("utf-16"))],
+        [stream(FORM.hex().encode() + b">", "/Filter/ASCIIHexDecode")],
+        [stream(base64.a85encode(FORM, adobe=True)[2:], "/Filter/ASCII85Decode")],
+        [stream(base64.a85encode(zlib.compress(FORM * 40)) + b"~>", "/Filter[/A85/Fl]")],
+        [stream(zlib.compress(zlib.compress(FORM)).hex().encode(), "/Filter[/AHx/Fl/Fl]")],
+    ],
+)
+def test_script_of_a_form_is_found_however_its_packets_are_written(packets: list[bytes]) -> None:
+    assert flags_of(form_of(*packets), "a.pdf") == {"script.pdf"}
+
+
+def test_form_without_a_script_has_no_flag() -> None:
+    form = b"<xdp><template>script <description>scripted</description></template></xdp>"
+    assert flags_of(form_of(stream(form[:20]), stream(form[20:], packed=True)), "a.pdf") == set()
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("/S/GoToR/F(//server/a.pdf)/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToR/F<</F(x)/UF(\\\\\\\\server\\\\a.pdf)>>/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToE/F 101 0 R/D[0/Fit]", {"launch.pdf", "link.external"}),
+        ("/S/GoToR/F(other.pdf)/D[0/Fit]", set()),
+        ("/S/GoTo/D[10 0 R/Fit]", set()),
+        ("/S/SubmitForm/F<</FS/URL/F(https://a.example/)>>", {"link.external"}),
+        ("/S/ImportData/F(//server/a.fdf)", {"link.external"}),
+        ("/S/URI/URI(https://a.example/)", {"link.external"}),
+        ("/S/URI/URI(file:///C:/a.exe)", {"launch.pdf"}),
+        ("/S/URI/URI( java\nscript:x)", {"script.pdf"}),
+        ("/S/URI/URI<feff006a006100760061007300630072006900700074003a0078>", {"script.pdf"}),
+        ("/S/GoTo/D[10 0 R/Fit]/Next[102 0 R]", {"link.external"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "trigger", ["/OpenAction<<{}>>", "/OpenAction 100 0 R", "/AA<</WC<<{}>>>>", "/AA<</WC 100 0 R>>", "/AA 103 0 R"]
+)
+def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens(
+    action: str, flags: set[str], trigger: str
+) -> None:
+    objects: dict[int, bytes | str] = {
+        100: f"<<{action}>>",
+        101: "<</Type/Filespec/UF(http://a.example/a.pdf)>>",
+        102: "<</S/URI/URI(http://a.example/)/Next 100 0 R>>",
+        103: "<</O 100 0 R>>",
+    }
+    if "103" not in trigger and "100 0 R" not in trigger and "102" not in action:
+        del objects[100]
+    assert flags_of(one_page(trigger.format(action), objects), "a.pdf") == flags
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("/S/URI/URI(https://a.example/)", set()),
+        ("/S/SubmitForm/F<</FS/URL/F(https://a.example/)>>", set()),
+        ("/S/URI/URI(javascript:x\\(\\))", {"script.pdf"}),
+    ],
+)
+@pytest.mark.parametrize("entry", ["/A<<{}>>", "/AA<</U<<{}>>>>"])
+def test_action_that_has_to_be_clicked_loads_nothing(action: str, flags: set[str], entry: str) -> None:
+    note = "<</Type/Annot/Subtype/Link/Rect[0 0 9 9]" + entry.format(action) + ">>"
+    assert flags_of(one_page("/X 100 0 R", {100: note}), "a.pdf") == flags
+
+
+@pytest.mark.parametrize("levels", [20, 60, 450])
+@pytest.mark.parametrize(("opens", "closes"), [("<</S/GoTo/D[0]/Next", ">>"), ("[", "]"), ("<</A[", "]>>")])
+def test_nested_action_of_a_pdf_has_a_flag(levels: int, opens: str, closes: str) -> None:
+    levels = levels // len(closes.replace(">>", "]"))
+    nested = opens * levels + "<</S/JavaScript/JS(x)>>" + closes * levels
+    report = inspect_file(io.BytesIO(one_page(f"/X {nested}")), filename="a.pdf")
+    assert (report.flags, report.facts["flags_complete"]) == (("script.pdf",), True)
+
+
+def test_pdf_that_is_nested_more_deeply_than_its_reader_goes_has_all_flags_of_actions() -> None:
+    nested = "<</Next" * 900 + "<</S/JavaScript/JS(x)>>" + ">>" * 900
+    report = inspect_file(io.BytesIO(one_page("/X 100 0 R", {100: nested})), filename="a.pdf")
+    assert (report.flags, report.facts["flags_complete"]) == (("launch.pdf", "script.pdf"), False)
+
+
+@pytest.mark.parametrize("content", [stream(b"x"), stream(b"x", packed=True)])
+def test_script_of_a_model_in_three_dimensions(content: bytes) -> None:
+    objects: dict[int, bytes | str] = {100: stream(b"u3d", "/Type/3D/Subtype/U3D/OnInstantiate 101 0 R"), 101: content}
+    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf"}
+
+
+def test_script_of_a_rich_medium() -> None:
+    settings = "<</Type/RichMediaActivation/Condition/PV/Scripts[<</Type/Filespec/F(a)/EF<</F 101 0 R>>>>]>>"
+    objects: dict[int, bytes | str] = {100: settings, 101: stream(b"x", "/Type/EmbeddedFile")}
+    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf", "attachment.other"}
+
+
+def test_stream_of_another_machine_is_an_external_link() -> None:
+    outside = stream(b"", "/F<</FS/URL/F(http://a.example/a)>>")
+    assert flags_of(one_page("/X 100 0 R", {100: outside}), "a.pdf") == {"link.external"}
+
+
 def test_password_of_a_pdf() -> None:
     for user, expected in (("secret", True), ("", False)):
         with pikepdf.open(io.BytesIO(one_page())) as document:
@@ -200,6 +314,147 @@ def test_script_of_a_web_page(inner: str) -> None:
 def test_web_page_without_a_script() -> None:
     page = b"<html><body><p>The salmon = fish; conclusion = 1</p><a href='https://a.example/'>a</a></body></html>"
     assert flags_of(page, "a.html") == set()
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<a href='java&#x09;script:x()'>a</a>",
+        "<a href=&#0000106;avascript&colon;x()>a</a>",
+        "<a href='&#14; java&NewLine;script:x()'>a</a>",
+        "<a\nhref='java\tscript:x()'>a</a>",
+        "<form action='JAVA\r\nSCRIPT:x()'></form>",
+        "<iframe srcdoc='&lt;script&gt;x&lt;/script&gt;'></iframe>",
+        "<iframe srcdoc=&lt;img/onerror&#61;x()&gt;></iframe>",
+        "<iframe srcdoc='<iframe srcdoc=&quot;&amp;lt;script&amp;gt;&quot;>'></iframe>",
+        "<iframe src='data:text/html,a'></iframe>",
+        "<iframe src='da&Tab;ta:text&sol;html;base64,PA=='></iframe>",
+        "<object data=data:image/svg+xml,a></object>",
+        "<embed src='data:application/xhtml+xml,a'>",
+        "<x:script xmlns:x='http://www.w3.org/1999/xhtml'>x</x:script>",
+    ],
+)
+def test_script_of_a_web_page_is_found_however_it_is_written(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == {"script.html"}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<pre>&lt;script&gt; &lt;a href=&quot;javascript:x&quot;&gt; a&#61;&#34;javascript:x</pre>",
+        "<img src='data:image/svg+xml,a'>",
+        "<iframe srcdoc='&lt;p&gt;a&lt;/p&gt; &amp;lt;script&amp;gt;'></iframe>",
+        "<a href='/java%09script'>a</a> java&#9;script:",
+    ],
+)
+def test_text_about_scripts_is_none(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
+
+
+def book_with(page: bytes, name: str = "page.xhtml") -> bytes:
+    return package_of(parts_of(epub.FORMAT.sample()) | {name: page})
+
+
+@pytest.mark.parametrize("name", ["page.xhtml", "other.xml", "picture"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<x:html xmlns:x="http://www.w3.org/1999/xhtml"><x:script>x</x:script></x:html>',
+        '<html xmlns="http://www.w3.org/1999/xhtml"><a href="java&#x0a;script:x()">a</a></html>',
+        '<!DOCTYPE html [<!ENTITY a "java"><!ENTITY b "&a;script&#58;">]><html><a href="&b;x()">a</a></html>',
+        "<!DOCTYPE html [<!ENTITY a '&#60;script>x&#60;/script>'>]><html>&a;</html>",
+        '<!DOCTYPE html [<!ENTITY a "<p on"><!ENTITY b "click=\'x()\'/>">]><html>&a;&b;</html>',
+    ],
+)
+def test_script_in_a_page_of_a_book_is_found_however_it_is_written(page: str, name: str) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        assert flags_of(book_with(page.encode(encoding), name), "a.epub") == {"script.html"}
+    declared = '<?xml version="1.0" encoding="utf-16"?>' + page
+    assert flags_of(book_with(declared.encode("utf-16-be"), name), "a.epub") == {"script.html"}
+
+
+def test_entities_of_an_honest_book_are_no_script() -> None:
+    page = '<!DOCTYPE html [<!ENTITY nbsp "&#160;"><!ENTITY title "On = Off">]><html><p>&nbsp;&title;</p></html>'
+    report = inspect_file(io.BytesIO(book_with(page.encode())), filename="a.epub")
+    assert (report.flags, report.facts["flags_complete"]) == ((), True)
+
+
+def test_entities_of_a_book_that_multiply_leave_the_flags_incomplete() -> None:
+    entities = "".join(f'<!ENTITY a{at} "{f"&a{at + 1};" * 30}">' for at in range(9)) + '<!ENTITY a9 "x">'
+    page = f"<!DOCTYPE html [{entities}]><html>&a0;</html>"
+    assert facts_of(book_with(page.encode()), "a.epub")["flags_complete"] is False
+
+
+LOADED = [
+    "<img src='http://a.example/a.png'>",
+    "<img src=//a.example/a.png>",
+    "<img src='\\\\server\\a.png'>",
+    "<img src='ht&Tab;tps://a.example/a'>",
+    "<img\nsrc='ht\ntps://a.example/a'>",
+    "<img srcset='a.png 1x, https://a.example/a.png 2x'>",
+    "<video poster='https://a.example/a'></video>",
+    "<link href='https://a.example/a.css' rel='stylesheet'>",
+    "<style>@import 'https://a.example/a.css';</style>",
+    "<p style='background: url( &quot;http://a.example/a.png&quot; )'>a</p>",
+    "<meta http-equiv='Refresh' content='0; URL=https://a.example/'>",
+    "<base href='http://a.example/'><img src='a.png'>",
+    "<svg><image xlink:href='http://a.example/a.png'/></svg>",
+]
+
+
+@pytest.mark.parametrize("inner", LOADED)
+def test_page_that_loads_something_has_an_external_link(inner: str) -> None:
+    page = f"<html><head></head><body>a{inner}</body></html>".encode()
+    assert flags_of(page, "a.xhtml") == {"link.external"}
+    assert flags_of(book_with(page), "a.epub") == {"link.external"}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<a href='https://a.example/'>a</a>",
+        "<img src='a.png' alt='http://a.example'>",
+        "<link rel='canonical' href='https://a.example/'>",
+        "<form action='https://a.example/'></form>",
+        "<p xmlns='http://www.w3.org/1999/xhtml'>url (http://a.example)</p>",
+        "<meta name='a' content='https://a.example/'>",
+        "<img data-src='http://a.example/a.png' src='data:image/png;base64,AA=='>",
+    ],
+)
+def test_page_that_links_only_loads_nothing(inner: str) -> None:
+    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
+
+
+XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        '<image href="http://a.example/a.png"/>',
+        f'<image {XLINK} xlink:href="\\\\server\\a.png"/>',
+        '<use href="//a.example/a.svg#a"/>',
+        '<rect fill="url(http://a.example/a.svg#a)"/>',
+        '<rect style="filter: url(&apos;https://a.example/a.svg#a&apos;)"/>',
+        '<style>@import "https://a.example/a.css";</style>',
+        "<style><![CDATA[a{background:url(//a.example/a.png)}]]></style>",
+        '<h:img xmlns:h="http://www.w3.org/1999/xhtml" src="http://a.example/a.png"/>',
+    ],
+)
+def test_drawing_that_loads_something_has_an_external_link(inner: str) -> None:
+    assert flags_of(svg(inner), "a.svg") == {"link.external"}
+
+
+def test_style_sheet_of_a_drawing_or_document_elsewhere_is_an_external_link() -> None:
+    style = b'<?xml-stylesheet type="text/css" href="http://a.example/a.css"?>'
+    assert flags_of(style + svg(""), "a.svg") == {"link.external"}
+    assert flags_of(style + b"<a/>", "a.xml") == {"link.external"}
+    assert flags_of(style.replace(b"http://a.example/", b"") + b"<a/>", "a.xml") == set()
+
+
+def test_drawing_that_links_only_loads_nothing() -> None:
+    inner = f'<a {XLINK} xlink:href="http://a.example/"><path d="M0 0"/></a><rect fill="url(#a)"/><image href="a.png"/>'
+    assert flags_of(svg(inner), "a.svg") == set()
 
 
 def test_script_in_a_book() -> None:

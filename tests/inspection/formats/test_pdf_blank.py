@@ -1,6 +1,7 @@
 """PDF: what is blank and what is content."""
 
 import io
+import time
 
 import numpy as np
 import pytest
@@ -150,3 +151,49 @@ def test_corpus_files_with_content_are_not_blank() -> None:
 def test_document_of_thousands_of_empty_pages_is_not_rendered() -> None:
     assert examine(pdf(*[""] * 300)).blank
     assert examine(pdf(*[""] * 3000)).blank is None
+
+
+def tiled(step: float, box: float, *, times: int = 1, matrix: str = "1 0 0 1 0 0") -> bytes:
+    """Return a page that is filled with white tiles."""
+    entries = (
+        f"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/Matrix[{matrix}]/BBox[0 0 {box} {box}]"
+        f"/XStep {step}/YStep {step}/Resources<<>>"
+    )
+    tile = stream(f"1 g 0 0 {box} {box} re f".encode(), entries)
+    fill = "/Pattern cs /P scn 0 0 595 842 re f "
+    return pdf(fill * times, resources="/Pattern<</P 100 0 R>>", objects={100: tile})
+
+
+def shaded(code: str, *, times: int = 1, packed: bool = False) -> bytes:
+    """Return a page that is painted with a colour which a function computes."""
+    function = stream(code.encode(), "/FunctionType 4/Domain[0 1 0 1]/Range[0 1 0 1 0 1]", packed=packed)
+    shading = "<</ShadingType 1/ColorSpace/DeviceRGB/Matrix[595 0 0 842 0 0]/Function 101 0 R>>"
+    return pdf("/S sh " * times, resources="/Shading<</S 100 0 R>>", objects={100: shading, 101: function})
+
+
+WHITE = "{ pop pop 1 1 1 }"
+
+
+def test_page_of_white_tiles_or_computed_white_is_blank() -> None:
+    for data in (tiled(10, 10), tiled(1, 1), tiled(12, 10, times=20), shaded(WHITE)):
+        assert examine(data).blank is not None
+
+
+@pytest.mark.asvs("15.2.2")
+@pytest.mark.parametrize(
+    "data",
+    [
+        tiled(0.01, 1),
+        tiled(-0.01, 0.011),
+        tiled(1, 100, matrix="0.01 0 0 0.01 0 0"),
+        tiled(0.5, 1, times=900),
+        tiled(0.000001, 0.000001),
+        tiled(0, 0),
+        shaded(WHITE, times=900),
+        shaded("{ " + "2 copy mul sin pop " * 500 + "pop pop 1 1 1 }", packed=True),
+    ],
+)
+def test_page_that_is_costly_to_draw_is_taken_for_content_without_drawing_it(data: bytes) -> None:
+    started = time.process_time()
+    assert examine(data).blank is None
+    assert time.process_time() - started < 1

@@ -29,6 +29,8 @@ _CONTRAST_PIXELS: Final = 24
 _FAINT: Final = 3  # levels off the background that are content on a page without pictures, which has no noise
 _WHITE: Final = 250
 _OBJECTS_MOST: Final = 2000
+_LEVELS: Final = 5  # of drawings within each other in which objects are counted
+_DRAWN_SECONDS: Final = 3.0  # of the objects of a page with patterns, shadings or functions
 _ZOOMED_MOST: Final = 16  # texts of a page that are drawn larger
 _ZOOMED_SIDE: Final = 400.0  # pixels of the longer side
 _MOST_SCALE: Final = 64.0  # what viewers offer
@@ -43,24 +45,27 @@ _PAGE_NUMBER: Final = re.compile(
 _FOOT: Final = 0.1  # share of a page's height at its top and bottom where page numbers are
 
 
-def is_blank(document: pdfium.PdfDocument, deadline: Deadline) -> bool:
-    """Return whether no page shows anything but its number; False if the deadline passes before all are rendered."""
+def is_blank(document: pdfium.PdfDocument, deadline: Deadline, object_seconds: float = 0.0) -> bool:
+    """Return whether no page shows anything but its number; False if the deadline passes before all are rendered.
+
+    A page whose objects may take too long, at `object_seconds` each, is taken for one with content and not drawn.
+    """
     document.init_forms()
     for index in range(len(document)):
         if deadline.has_passed:
             return False
         page = document[index]
         try:
-            if _has_content(page, index + 1):
+            if _has_content(page, index + 1, object_seconds):
                 return False
         finally:
             page.close()
     return True
 
 
-def _has_content(page: pdfium.PdfPage, number: int) -> bool:
+def _has_content(page: pdfium.PdfPage, number: int, object_seconds: float) -> bool:
     objects = []
-    for item in page.get_objects(max_depth=5):
+    for item in page.get_objects(max_depth=_LEVELS):
         objects.append(item)
         if len(objects) > _OBJECTS_MOST:
             return True
@@ -68,6 +73,11 @@ def _has_content(page: pdfium.PdfPage, number: int) -> bool:
     if not objects and not has_notes:
         return False
     types = {item.type for item in objects}
+    is_counted = not has_notes and not any(
+        item.type == pdfium_c.FPDF_PAGEOBJ_FORM and item.level >= _LEVELS - 1 for item in objects
+    )
+    if object_seconds > 0 and object_seconds * (len(objects) if is_counted else _OBJECTS_MOST) > _DRAWN_SECONDS:
+        return True
     if not has_notes and types == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False
     if _is_drawn(page, has_pictures=pdfium_c.FPDF_PAGEOBJ_IMAGE in types):

@@ -1,4 +1,4 @@
-"""Drawings of a PDF that draw others (form XObjects): how many a page shows, before a library draws them."""
+"""What it costs to draw a PDF, before a library does: drawings that draw others, tiling patterns, computed colours."""
 # A few KB of drawings that each draw the next one twice are a million drawings, which PDFium follows without a limit.
 
 import re
@@ -15,6 +15,15 @@ _DRAWN: Final = re.compile(rb"(/[^\0\t\n\f\r ()<>\[\]{}/%]++)[\0\t\n\f\r ]++Do(?
 _DRAWINGS_MOST: Final = 200_000  # on one page
 _DEPTH_MOST: Final = 60  # PDFium stops before
 _CONTENT_MOST: Final = 8 * 1024**2  # unpacked bytes of one drawing that are read
+
+# Measured with PDFium, at the largest scale of the blank rule, rounded up.
+_PIXELS: Final = 1_500_000
+_TILE_SECONDS: Final = 2e-8  # of a tile that overlaps others; those that do not are copied
+_COPY_SECONDS: Final = 2e-11
+_CODE_SECONDS: Final = 1.5e-9  # for each pixel and byte of a PostScript function
+_SHADING_SECONDS: Final = 5e-8  # for each pixel, besides
+_CODE_MOST: Final = 64 * 1024
+_OVERLAP: Final = 1.05  # up to which tiles are taken for such that do not overlap
 
 _Memo = dict[tuple[int, int], int]
 
@@ -99,3 +108,57 @@ def _drawn(stream: pikepdf.Object) -> Counter[str]:
         except zlib.error:
             return Counter()
     return Counter(found.decode("latin-1") for found in _DRAWN.findall(content[:_CONTENT_MOST]))
+
+
+def object_seconds(pdf: pikepdf.Pdf, most_pixels: int, deadline: Deadline) -> float:
+    """Return how long one object of a page may take to draw by its pattern, shading or function; 0 without any.
+
+    PDFium cannot be stopped within an object, and a tiling pattern of some hundred bytes may be billions of tiles.
+    """
+    area, seconds = 0.0, 0.0
+    pixels = max(_PIXELS, most_pixels)
+    try:
+        for each in pdf.objects:
+            if deadline.has_passed:
+                return float("inf")
+            holder = each.stream_dict if isinstance(each, pikepdf.Stream) else each
+            if not isinstance(holder, pikepdf.Dictionary):
+                continue
+            if isinstance(each, pikepdf.Stream) and holder.get("/PatternType") == 1:
+                area = area or _largest_page(pdf)
+                seconds += _tiling_seconds(each, area)
+            elif isinstance(each, pikepdf.Stream) and holder.get("/FunctionType") == 4:
+                seconds += _CODE_SECONDS * pixels * _code_bytes(each)
+            elif b"/ShadingType" in holder.unparse(resolved=True):
+                seconds += _SHADING_SECONDS * _PIXELS
+    except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, OverflowError, ZeroDivisionError):
+        return float("inf")
+    return seconds
+
+
+def _largest_page(pdf: pikepdf.Pdf) -> float:
+    boxes = ([float(side) for side in page.mediabox] for page in pdf.pages)
+    return max((abs((box[2] - box[0]) * (box[3] - box[1])) for box in boxes), default=0.0)
+
+
+def _tiling_seconds(pattern: pikepdf.Object, page_area: float) -> float:
+    left, bottom, right, top = (float(side) for side in pattern.get("/BBox"))
+    steps = abs(float(pattern.get("/XStep")) or right - left), abs(float(pattern.get("/YStep")) or top - bottom)
+    matrix = [float(number) for number in pattern.get("/Matrix", (1, 0, 0, 1, 0, 0))]
+    scale = abs(matrix[0] * matrix[3] - matrix[1] * matrix[2])
+    tiles = page_area / (steps[0] * steps[1] * scale)
+    overlap = max(1.0, abs(right - left) / steps[0]) * max(1.0, abs(top - bottom) / steps[1])
+    resources = pattern.get("/Resources")
+    if isinstance(resources, pikepdf.Dictionary) and ("/Pattern" in resources or "/Shading" in resources):
+        return float("inf")  # patterns within patterns are drawn for each tile
+    return tiles * (_COPY_SECONDS if overlap <= _OVERLAP else _TILE_SECONDS * overlap)
+
+
+def _code_bytes(function: pikepdf.Object) -> int:
+    raw = function.read_raw_bytes()
+    if "/Filter" not in function:
+        return len(raw)
+    try:
+        return len(zlib.decompressobj().decompress(raw, _CODE_MOST))
+    except zlib.error:
+        return _CODE_MOST

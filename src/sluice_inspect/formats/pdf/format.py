@@ -23,7 +23,7 @@ from sluice_inspect.formats.pdf.damage import (
     is_text_transfer,
     lost_bytes,
 )
-from sluice_inspect.formats.pdf.drawings import refuse_multiplied_drawings
+from sluice_inspect.formats.pdf.drawings import object_seconds, refuse_multiplied_drawings
 from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs, refuse_costly_repair
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
 from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits
@@ -71,13 +71,13 @@ def _examine(source: Source, limits: Limits) -> Examination:
     }
     if has_content_beside or not 0 < loaded == pages <= _JUDGED_PAGES_MOST or streams.most_pixels > _PIXELS_MOST:
         return Examination(measures, measured=sheet)
-    return Examination(measures, lambda: _blank(source, data, limits), sheet)
+    return Examination(measures, lambda: _blank(source, data, limits, streams.object_seconds), sheet)
 
 
-def _blank(source: Source, data: bytes | None, limits: Limits) -> str | None:
+def _blank(source: Source, data: bytes | None, limits: Limits, seconds: float) -> str | None:
     with _open_document(source, data) as document:
         pages = len(document)
-        if not is_blank(document, Deadline(limits.soft_seconds)):
+        if not is_blank(document, Deadline(limits.soft_seconds), seconds):
             return None
     return "the page shows nothing" if pages == 1 else f"none of the {pages} pages shows anything"
 
@@ -91,6 +91,7 @@ def _read_with_qpdf(
         with pikepdf.open(io.BytesIO(data) if data is not None else source.open(), suppress_warnings=True) as pdf:
             refuse_multiplied_drawings(pdf, deadline)
             streams = check_streams(pdf, limits, deadline)
+            streams.object_seconds = object_seconds(pdf, streams.most_pixels, deadline)
             collect(pdf, deadline, sheet)
             return streams, pdf.is_encrypted, has_content_beside_pages(pdf)
     except pikepdf.PasswordError as error:

@@ -41,6 +41,7 @@ class StreamSummary:
     check_failed: int = 0  # of them, those that unpacked to their end, but to another checksum
     largest: int = 0  # bytes of the largest unpacked stream that is not a picture
     most_pixels: int = 0  # of the largest picture
+    object_seconds: float = 0.0  # how long an object of a page may take to draw
     finished: bool = True
 
     @property
