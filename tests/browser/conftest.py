@@ -1,17 +1,16 @@
 """A real browser, pages of an application on an origin of its own, and a service that they call."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page
 
 from tests.api.responses import data
+from tests.browser.chromium import browser  # noqa: F401  (a fixture)
 from tests.browser.sites import Site
 from tests.deployments import Deployments
-from tests.servers import missing
 from tests.service import ApiClient, Service, running_service
 
 NOTE: FilePayload = {
@@ -27,28 +26,6 @@ def renamed(file: FilePayload, name: str) -> FilePayload:
 
 
 PACKAGES = Path(__file__).parent / "node_modules"
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, not for the whole session: while Playwright runs, asynchronous tests cannot."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        missing("Chromium", apt="chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, headless=True, args=list(_FLAGS))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +55,7 @@ def elsewhere() -> Iterator[Site]:
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
+def context(browser: Browser) -> Iterator[BrowserContext]:  # noqa: F811  (the fixture)
     made = browser.new_context(locale="en-GB")
     yield made
     made.close()

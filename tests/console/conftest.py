@@ -1,29 +1,17 @@
 """A real browser, and a service with the tenant of `sluice demo`."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
+from tests.browser.chromium import browser  # noqa: F401  (a fixture)
 from tests.deployments import Deployments
-from tests.servers import missing
 from tests.service import Service, cli_command, running_service
 
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 AXE = Path(__file__).parents[1] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -39,18 +27,6 @@ class Demo:
         command = cli_command("console", "login", "--tenant", self.tenant_id)
         made = subprocess.run(command, env=dict(self.service.environment), capture_output=True, text=True, check=True)
         return made.stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, not for the whole session: while Playwright runs, asynchronous tests cannot."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        missing("Chromium", apt="chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, headless=True, args=list(_FLAGS))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")

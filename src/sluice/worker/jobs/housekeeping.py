@@ -64,8 +64,9 @@ async def fold_counts(context: JobContext) -> int:
 
 
 class StalePartsSweep:
-    """Aborts the multipart uploads that crashes left unfinished, one bucket after the other. One that fails is visited again in the next round.
+    """Aborts the multipart uploads that crashes left unfinished, one bucket after the other.
 
+    One that fails is visited again in the next round.
     Only uploads whose key holds the id of a file are aborted: a tenant's bucket may hold others. Several workers do no
     harm.
     """
