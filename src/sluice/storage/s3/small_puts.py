@@ -199,7 +199,8 @@ class _Connection(asyncio.Protocol):
         """Send a request and return what the store made of it; raise `TimeoutError`."""
         if self._transport is None:
             return PutOutcome.BROKE
-        self._answer = answer = self.loop.create_future()
+        answer: asyncio.Future[PutOutcome] = self.loop.create_future()
+        self._answer = answer
         self.is_reusable, self._received, self._has_etag = False, 0, False
         timer = self.loop.call_later(seconds, self._time_out)
         self._transport.write(request)
