@@ -143,7 +143,9 @@ class _ActiveContent:
                 if each.is_indirect:
                     self._started.add(each.objgen)
                 self._examine_started(each)
-                left.append(each.get("/Next"))
+                following = each.get("/Next")
+                if following is not None:
+                    left.append(following)
 
     def _examine_started(self, action: pikepdf.Object) -> None:
         action_type = str(action.get("/S"))

@@ -142,8 +142,8 @@ def _largest_page(pdf: pikepdf.Pdf) -> float:
 
 
 def _tiling_seconds(pattern: pikepdf.Object, page_area: float) -> float:
-    left, bottom, right, top = (float(side) for side in pattern.get("/BBox"))
-    steps = abs(float(pattern.get("/XStep")) or right - left), abs(float(pattern.get("/YStep")) or top - bottom)
+    left, bottom, right, top = (float(side) for side in pattern.get("/BBox", (0, 0, 0, 0)))
+    steps = abs(float(pattern.get("/XStep", 0)) or right - left), abs(float(pattern.get("/YStep", 0)) or top - bottom)
     matrix = [float(number) for number in pattern.get("/Matrix", (1, 0, 0, 1, 0, 0))]
     scale = abs(matrix[0] * matrix[3] - matrix[1] * matrix[2])
     tiles = page_area / (steps[0] * steps[1] * scale)
