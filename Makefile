@@ -138,7 +138,7 @@ bench-scanner: venv-dev servers ## Measure scans against clamd alone and print t
 	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)
 
 browsers: venv-dev servers ## Run every proof in a real browser: the console, the upload page, the element, pages of other origins
-	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n 0 tests/console/test_browser.py $(addprefix tests/browser/,test_upload_page.py element.py origins.py resumable.py) $(ARGS)
+	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n 0 tests/console/test_browser.py $(addprefix tests/browser/,test_upload_page.py test_typescript.py element.py origins.py resumable.py) $(ARGS)
 
 screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/images)
 	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py $(ARGS)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self
 
 _PACKAGES = Path(__file__).parent / "node_modules"
@@ -14,7 +14,10 @@ _MEDIA_TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "te
 
 @dataclass(frozen=True)
 class Site:
-    """A running web server. `pages` are served by their paths, and npm packages below `/node_modules/`."""
+    """A running web server. `pages` are served by their paths, and npm packages below `/node_modules/`.
+
+    The media type is that of the path's suffix, or else HTML.
+    """
 
     origin: str
     pages: dict[str, str] = field(default_factory=dict)
@@ -38,7 +41,7 @@ class Site:
             def do_GET(self) -> None:
                 site.visited.append(self.path)
                 path = self.path.partition("?")[0]
-                content, suffix = site.pages.get(path, "").encode(), ".html"
+                content, suffix = site.pages.get(path, "").encode(), PurePosixPath(path).suffix or ".html"
                 package = (_PACKAGES / path.removeprefix("/node_modules/")).resolve()
                 if path.startswith("/node_modules/") and package.is_relative_to(_PACKAGES.resolve()):
                     content, suffix = package.read_bytes(), package.suffix

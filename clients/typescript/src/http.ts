@@ -1,0 +1,226 @@
+/** Requests: the credential, retries, progress of what is sent, and answers that are errors. */
+
+import type { components } from "./schema.js";
+
+export type Report = components["schemas"]["FullReport"] | components["schemas"]["SenderReport"];
+export type Reason = components["schemas"]["Reason"];
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const PIECE = 64 * 1024;
+
+/** What this client throws, besides the reason of an `AbortSignal`. */
+export class SluiceError extends Error {
+  override readonly name: string = "SluiceError";
+}
+
+/** No answer came, or an answer that is not of the service. */
+export class ConnectionFailed extends SluiceError {
+  override readonly name: string = "ConnectionFailed";
+}
+
+/** An answer of 400 or more. `code` is a code of `docs/errors.md`; a page of another origin cannot read it. */
+export class ApiError extends SluiceError {
+  override readonly name: string = "ApiError";
+
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly code: string | null,
+    readonly errors: readonly string[],
+    readonly requestId: string | null,
+  ) {
+    super(message);
+  }
+}
+
+/** A file broke a rule. `message` is the sentence for the person who sent it. */
+export class FileRejected extends ApiError {
+  override readonly name: string = "FileRejected";
+
+  constructor(
+    readonly reason: Reason,
+    readonly report: Report,
+    ...of: ConstructorParameters<typeof ApiError>
+  ) {
+    super(...of);
+  }
+}
+
+export interface ClientOptions {
+  /** Where the service is, such as `https://files.example.com`. */
+  url: string;
+  /** An API key, an upload token, or the token of a user; a function is asked before each request. */
+  credential: string | (() => string | Promise<string>);
+  /** The language of the sentences, such as `de`; in pages the browser's own if left out. */
+  language?: string;
+  /** How often a failed request is sent again; 3 if left out. */
+  retries?: number;
+  /** The longest wait before a retry, in seconds; a longer `Retry-After` ends the retries. 60 if left out. */
+  longestWait?: number;
+  /** Instead of the global `fetch`; uploads in pages then have no progress. */
+  fetch?: typeof globalThis.fetch;
+}
+
+export interface Request {
+  method: string;
+  url: string;
+  headers?: Record<string, string>;
+  body?: string | Blob | FormData;
+  /** Whether it may be sent again when nobody knows what became of it. */
+  isRepeatable?: boolean;
+  signal?: AbortSignal | undefined;
+  /** Called with the bytes of `body` that have been sent. */
+  onSent?: ((bytes: number) => void) | undefined;
+}
+
+export class Transport {
+  readonly url: string;
+  readonly retries: number;
+  readonly #options: ClientOptions;
+
+  constructor(options: ClientOptions) {
+    this.url = options.url.replace(/\/+$/, "");
+    this.retries = options.retries ?? 3;
+    this.#options = options;
+  }
+
+  /** Send a request, again if need be, and return its answer. Throws `ApiError` and `ConnectionFailed`. */
+  async send(request: Request): Promise<Response> {
+    for (let attempt = 0; ; attempt++) {
+      const answer = await this.attempt(request).catch((fault: unknown) => {
+        if (fault instanceof ConnectionFailed && request.isRepeatable && attempt < this.retries) return null;
+        throw fault;
+      });
+      if (answer?.ok) return answer;
+      if (answer && !mayPass(answer, request)) throw await errorOf(answer);
+      await this.pause(attempt, answer, request.signal);
+    }
+  }
+
+  /** Send a request once and return whatever the answer is. Throws `ConnectionFailed` if there is none. */
+  async attempt(request: Request): Promise<Response> {
+    const { credential, language } = this.#options;
+    const secret = typeof credential === "function" ? await credential() : credential;
+    const headers: Record<string, string> = { Accept: "application/json", Authorization: `Bearer ${secret}` };
+    if (language) headers["Accept-Language"] = language;
+    const complete = { ...request, headers: { ...headers, ...request.headers } };
+    request.signal?.throwIfAborted();
+    const isWatchedInPage = request.onSent && !this.#options.fetch && typeof XMLHttpRequest !== "undefined";
+    return isWatchedInPage ? sendByXhr(complete) : sendByFetch(this.#options.fetch ?? globalThis.fetch, complete);
+  }
+
+  /** Wait before the next attempt. Throws the error of `answer` if there have been enough, or the wait is too long. */
+  async pause(attempt: number, answer: Response | null, signal?: AbortSignal): Promise<void> {
+    const asked = Number(answer?.headers.get("Retry-After")) || 0;
+    if (attempt >= this.retries || asked > (this.#options.longestWait ?? 60)) {
+      throw answer ? await errorOf(answer) : new ConnectionFailed("the connection was lost");
+    }
+    const backoff = Math.min(0.5 * 2 ** attempt, 8) * (0.75 + Math.random() / 2);
+    await answer?.body?.cancel(); // the connection can be used again
+    await sleep(Math.max(backoff, asked), signal);
+  }
+}
+
+/** Return whether the same request can succeed later. A change that may have been made is not repeated. */
+function mayPass(answer: Response, request: Request): boolean {
+  const isRefused = answer.status === 429 || (answer.status === 503 && answer.headers.get("Sluice-Error-Code") !== "outcome_unknown");
+  const isInUse = answer.status === 409 && request.headers?.["Idempotency-Key"] !== undefined && answer.headers.has("Retry-After");
+  return isRefused || isInUse || (answer.status >= 500 && request.isRepeatable === true);
+}
+
+/** Return the error that an answer of 400 or more is. */
+export async function errorOf(answer: Response): Promise<SluiceError> {
+  const text = await answer.text();
+  let body: Partial<components["schemas"]["ErrorEnvelope"]>;
+  try {
+    body = JSON.parse(text || "{}");
+  } catch {
+    return new ConnectionFailed(`the service did not answer this itself: status ${answer.status}`);
+  }
+  const code = answer.headers.get("Sluice-Error-Code");
+  const errors = body.errors ?? [];
+  const of = [answer.status, code, errors, answer.headers.get("Request-Id")] as const;
+  const report = body.report;
+  if (report?.reason) return new FileRejected(report.reason, report, report.message, ...of);
+  return new ApiError([body.message ?? `status ${answer.status}`, ...errors].join(": "), ...of);
+}
+
+async function sendByFetch(fetch: typeof globalThis.fetch, request: Request): Promise<Response> {
+  const { method, url, signal, onSent } = request;
+  const init: RequestInit & { duplex?: "half" } = { method, signal: signal ?? null, redirect: "manual" };
+  const headers = new Headers(request.headers);
+  if (request.body !== undefined) {
+    if (onSent) {
+      const encoded = new Response(request.body); // a form gets its boundary here
+      const type = encoded.headers.get("Content-Type");
+      if (type && !headers.has("Content-Type")) headers.set("Content-Type", type);
+      init.body = counted(encoded.body!, onSent);
+      init.duplex = "half";
+    } else {
+      init.body = request.body;
+    }
+  }
+  try {
+    return await fetch(url, { ...init, headers });
+  } catch (fault) {
+    signal?.throwIfAborted();
+    throw new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`, { cause: fault });
+  }
+}
+
+/** Return the same bytes in small pieces, and tell of each when it is asked for: a `Blob` in memory is one piece. */
+function counted(whole: ReadableStream<Bytes>, onSent: (bytes: number) => void): ReadableStream<Bytes> {
+  const reader = whole.getReader();
+  let piece: Bytes = new Uint8Array();
+  let sent = 0;
+  return new ReadableStream({
+    async pull(controller) {
+      while (piece.length === 0) {
+        const next = await reader.read();
+        if (next.done) return controller.close();
+        piece = next.value;
+      }
+      const bytes = piece.subarray(0, PIECE);
+      piece = piece.subarray(PIECE);
+      controller.enqueue(bytes);
+      onSent((sent += bytes.length));
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+/** Send a request by XMLHttpRequest: in pages only that tells how many bytes have left. */
+function sendByXhr({ method, url, headers, body, signal, onSent }: Request): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const xhr = new XMLHttpRequest();
+    const abort = () => xhr.abort();
+    xhr.open(method, url);
+    xhr.responseType = "blob";
+    for (const [name, value] of Object.entries(headers ?? {})) xhr.setRequestHeader(name, value);
+    xhr.upload.onprogress = (event) => onSent?.(event.loaded);
+    xhr.onload = () => {
+      const lines = xhr.getAllResponseHeaders().trim().split("\r\n").filter(Boolean);
+      const pairs = lines.map((line): [string, string] => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
+      resolve(new Response(xhr.status === 204 ? null : xhr.response, { status: xhr.status, headers: pairs }));
+    };
+    xhr.onerror = xhr.ontimeout = () => reject(new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`));
+    xhr.onabort = () => reject(signal?.reason);
+    xhr.onloadend = () => signal?.removeEventListener("abort", abort);
+    signal?.addEventListener("abort", abort);
+    xhr.send(body ?? null);
+  });
+}
+
+function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, 1000 * seconds);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

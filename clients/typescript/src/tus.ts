@@ -1,0 +1,113 @@
+/** Resumable uploads by tus 1.0: create, append parts, and go on where the server stands after a cut. */
+
+import { ConnectionFailed, SluiceError, errorOf, type Transport } from "./http.js";
+
+export interface ResumableOptions {
+  /** Bytes of each part; 8 MiB if left out, at least 256 KiB. */
+  chunkSize?: number;
+  /** The URL of an upload that was begun before: it goes on, or a new one begins if the server has it no more. */
+  uploadUrl?: string;
+  /** Called with the URL of the upload once it exists. Keep it, to go on after a restart of the program or the page. */
+  onUploadUrl?: (url: string) => void;
+  /** Called with the bytes that have been sent, and the bytes of the file. */
+  onProgress?: (sent: number, total: number) => void;
+  signal?: AbortSignal;
+}
+
+const TUS = { "Tus-Resumable": "1.0.0" };
+const CHUNK = 8 * 1024 * 1024;
+const SMALLEST_CHUNK = 256 * 1024; // the service takes only 1,000 smaller parts of an upload
+
+/**
+ * Send a file in parts and return the answer with its verdict. Throws `FileRejected` if it is rejected.
+ *
+ * Every failure that can pass is tried again from the offset of the server, as often as the transport retries; a part
+ * that has arrived counts the attempts anew. The service acknowledges the last byte only together with the verdict, so
+ * a verdict that failed to come is asked for by sending that byte again.
+ */
+export async function sendResumable(
+  transport: Transport,
+  file: Blob,
+  metadata: Record<string, string>,
+  options: ResumableOptions,
+): Promise<Response> {
+  const { signal, onProgress } = options;
+  const chunk = Math.max(options.chunkSize ?? CHUNK, SMALLEST_CHUNK);
+  let url = options.uploadUrl;
+  let offset: number | null = null; // of the server; null: unknown
+  let furthest = 0;
+  let attempt = 0;
+  const reached = (answer: Response): number => {
+    const reached = offsetOf(answer);
+    if (reached > furthest) attempt = 0;
+    furthest = Math.max(furthest, reached);
+    return reached;
+  };
+
+  for (;;) {
+    let answer: Response | null = null;
+    try {
+      if (url !== undefined && offset === null) {
+        answer = await transport.attempt({ method: "HEAD", url, headers: TUS, signal });
+        if (answer.ok) offset = reached(answer);
+        if (answer.ok && answer.headers.get("Upload-Length") !== `${file.size}`) {
+          throw new SluiceError("the upload at this URL is that of another file");
+        }
+        if (answer.status === 404 || answer.status === 410) url = undefined;
+      }
+      if (url === undefined) {
+        answer = await create(transport, file, metadata, signal);
+        if (answer.ok) {
+          url = new URL(locationOf(answer), transport.url).href;
+          options.onUploadUrl?.(url);
+          if (file.size === 0) return answer; // nothing is missing: the verdict is here
+          offset = 0;
+        }
+      }
+      if (url !== undefined && offset !== null) {
+        const begin: number = offset;
+        const part = file.slice(begin, begin + chunk);
+        const onSent = onProgress && ((sent: number) => onProgress(begin + Math.min(sent, part.size), file.size));
+        const headers = { ...TUS, "Upload-Offset": `${begin}`, "Content-Type": "application/offset+octet-stream" };
+        offset = null; // until the answer tells
+        answer = await transport.attempt({ method: "PATCH", url, headers, body: part, signal, onSent });
+        if (answer.ok && begin + part.size >= file.size) return answer;
+        if (answer.ok) offset = reached(answer);
+      }
+    } catch (fault) {
+      if (!(fault instanceof ConnectionFailed)) throw fault;
+      answer = null;
+    }
+    if (answer && !answer.ok && !isPassing(answer)) throw await errorOf(answer);
+    if (offset === null) await transport.pause(attempt++, answer, signal);
+  }
+}
+
+async function create(
+  transport: Transport,
+  file: Blob,
+  metadata: Record<string, string>,
+  signal?: AbortSignal,
+): Promise<Response> {
+  const encode = (text: string) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+  const pairs = Object.entries(metadata).map(([name, value]) => `${name} ${encode(value)}`);
+  const headers = { ...TUS, "Upload-Length": `${file.size}`, "Upload-Metadata": pairs.join(",") };
+  return transport.attempt({ method: "POST", url: `${transport.url}/api/v1/uploads`, headers, signal });
+}
+
+/** 409: another request of the same upload still ends. 460: a part was changed on its way. */
+function isPassing({ status }: Response): boolean {
+  return status === 409 || status === 423 || status === 429 || status === 460 || status >= 500;
+}
+
+function offsetOf(answer: Response): number {
+  const offset = answer.headers.get("Upload-Offset");
+  if (offset === null || !/^\d+$/.test(offset)) throw new ConnectionFailed("the answer has no Upload-Offset");
+  return Number(offset);
+}
+
+function locationOf(answer: Response): string {
+  const location = answer.headers.get("Location");
+  if (location === null) throw new ConnectionFailed("the answer has no Location");
+  return location;
+}
