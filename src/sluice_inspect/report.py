@@ -118,7 +118,7 @@ class Report:
     def from_json(cls, raw: object) -> "Report":
         """Return the report that a child process wrote; raise `ValueError` for what `to_json` would not write."""
         # The process parses hostile files and may have been taken over, and the values go on into logs and database.
-        if not isinstance(raw, Mapping) or raw.keys() != set(cls.__slots__):
+        if not isinstance(raw, Mapping) or raw.keys() != _FIELDS:
             raise ValueError("the report does not have the fields of a report")
         outcome, integrity = Outcome(_text(raw["outcome"])), Outcome(_text(raw["integrity"]))
         if integrity is Outcome.BLANK:
@@ -135,7 +135,7 @@ class Report:
             fill=_one_of(FILLS, raw["fill"]),
             measures=_measures(raw["measures"]),
             facts=_facts(raw["facts"]),
-            flags=_names(frozenset(FLAGS), raw["flags"]),
+            flags=_names(_FLAG_NAMES, raw["flags"]),
             ms=_duration(raw["ms"]),
         )
 
@@ -144,6 +144,10 @@ class Report:
         """Return a report of the decision log, also one written before there were facts and flags."""
         # Such a report lacks the fact `flags_complete`: nothing can be concluded from flags that it lacks as well.
         return cls.from_json({"facts": {}, "flags": [], **raw})
+
+
+_FIELDS: Final = frozenset(Report.__slots__)
+_FLAG_NAMES: Final = frozenset(FLAGS)
 
 
 def is_content_type(value: str) -> bool:
