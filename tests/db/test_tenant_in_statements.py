@@ -234,6 +234,10 @@ class Rows:
     def all(self) -> list[Any]:
         return [] if self._row is None else [self._row]
 
+    @property
+    def rowcount(self) -> int:
+        return len(self.all())
+
     def one_or_none(self) -> Any:
         return self._row
 

@@ -53,9 +53,8 @@ async def number(connection: Connection, tenant_id: str, limit: int) -> int:
         update(events)
         .where(events.c.tenant_id == tenant_id, events.c.event_id == place.c.event_id)
         .values(sequence=last + place.c.number)
-        .returning(events.c.event_id)
     )
-    numbered = len((await connection.execute(statement)).all())
+    numbered = (await connection.execute(statement)).rowcount
     if numbered:
         counter = update(event_counters).where(event_counters.c.tenant_id == tenant_id)
         await connection.execute(counter.values(last_sequence=last + numbered))

@@ -8,7 +8,18 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, delete, func, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    Executable,
+    Integer,
+    and_,
+    cast,
+    delete,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -48,11 +59,7 @@ async def load(
 
 async def fold(connection: Connection, limit: int) -> int:
     """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
-    oldest = (
-        select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(limit).with_for_update(skip_locked=True)
-    )
-    taken = delete(usage_deltas).where(usage_deltas.c.delta_id.in_(oldest)).returning(*usage_deltas.c)
-    deltas = (await connection.execute(taken)).all()
+    deltas = (await connection.execute(_take(connection.dialect.name, limit))).all()
     numbers: Counter[tuple[str, ...]] = Counter()
     sizes: Counter[tuple[str, ...]] = Counter()
     for delta in deltas:
@@ -65,7 +72,23 @@ async def fold(connection: Connection, limit: int) -> int:
         upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(usage_days)
         add_up = {name: usage_days.c[name] + upsert.excluded[name] for name in ("number", "bytes")}
         await connection.execute(upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up), values)
-    return len(deltas)
+    return sum(delta.deltas for delta in deltas)
+
+
+def _take(dialect: str, limit: int) -> Executable:
+    """Return the statement that deletes and returns the oldest deltas; PostgreSQL sums up those of one key."""
+    columns, oldest = usage_deltas.c, select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(limit)
+    taken = (
+        delete(usage_deltas)
+        .where(columns.delta_id.in_(oldest.with_for_update(skip_locked=True)))
+        .returning(*(columns[name] for name in _KEY), columns.number, columns.bytes)
+    )
+    if dialect == "sqlite":  # which has no DELETE inside a query
+        return taken.returning(literal_column("1", Integer).label("deltas"))
+    each = taken.cte("taken").c
+    key = [each[name] for name in _KEY]
+    sums = [cast(func.sum(each[name]), BigInteger).label(name) for name in ("number", "bytes")]
+    return select(*key, *sums, func.count().label("deltas")).group_by(*key)
 
 
 async def load_plan(connection: Connection, tenant_id: str) -> Mapping[str, Any] | None:
