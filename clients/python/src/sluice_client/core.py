@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any, BinaryIO, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -41,6 +40,7 @@ _NOT_CARRIED_OUT: Final = frozenset({429, 503})
 _CONFLICT: Final = 409
 _RESUMABLE: Final = {"Tus-Resumable": "1.0.0"}
 _DICE: Final = random.SystemRandom()
+_ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}  # making one takes longer than using it
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,8 @@ class Core:
             failures += 1
 
     def _may_repeat(self, answer: httpx.Response | httpx.TransportError, *, repeatable: bool) -> bool:
+        if isinstance(answer, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
+            return False
         if isinstance(answer, httpx.TransportError):
             return repeatable or isinstance(answer, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
         if answer.status_code == _CONFLICT:  # the same Idempotency-Key is still at work
@@ -294,33 +296,26 @@ class Core:
             self._base_url + path,
             params={name: to_jsonable_python(value) for name, value in call.params.items()},
             headers={**self._headers, **call.headers},
+            content=call.content,
             json=None if call.body is None else to_jsonable_python(call.body),
             extensions={"timeout": self._timeout.as_dict()},
         )
-        if call.content is None:
-            return request
-        headers = {**request.headers, "Content-Length": str(len(call.content))}
-        return httpx.Request(
-            call.method,
-            request.url,
-            headers=headers,
-            stream=_Body(call.content, call.sent),
-            extensions=request.extensions,
-        )
+        if call.content is not None and call.sent is not None:
+            request.stream = _Body(call.content, call.sent)
+        return request
 
 
 class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     """The body of a request, for both kinds of clients, which tells how much of it was taken."""
 
-    def __init__(self, content: bytes, sent: Callable[[int], None] | None) -> None:
+    def __init__(self, content: bytes, sent: Callable[[int], None]) -> None:
         self._content = content
         self._sent = sent
 
     def __iter__(self) -> Iterator[bytes]:
         for start in range(0, len(self._content), _PIECE):
             yield self._content[start : start + _PIECE]
-            if self._sent is not None:
-                self._sent(min(start + _PIECE, len(self._content)))
+            self._sent(min(start + _PIECE, len(self._content)))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self:
@@ -361,14 +356,16 @@ def _data(answer: httpx.Response) -> Any:
 
 def _validated(data: Any, model: type[T]) -> T:
     try:
-        return _adapter(model).validate_python(data)
+        validated: T = _adapter(model).validate_python(data)
     except ValidationError as fault:
         raise UnexpectedAnswer(f"The answer is no {getattr(model, '__name__', model)} that is known here") from fault
+    return validated
 
 
-@cache
 def _adapter(model: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(model)
+    if model not in _ADAPTERS:
+        _ADAPTERS[model] = TypeAdapter(model)
+    return _ADAPTERS[model]
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
@@ -391,10 +388,10 @@ def _reported(progress: Progress | None, offset: int, size: int) -> Callable[[in
 def _opened(source: Source, filename: str | None) -> Iterator[tuple[BinaryIO, str, int]]:
     """Open a file; give it, its name and its size."""
     if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as file:  # noqa: PTH123  (any path that can be opened)
-            yield file, filename or os.path.basename(os.fspath(source)), os.fstat(file.fileno()).st_size  # noqa: PTH119  (the same)
+        with open(source, "rb") as opened:  # noqa: PTH123  (any path that can be opened)
+            yield opened, filename or os.path.basename(os.fspath(source)), os.fstat(opened.fileno()).st_size  # noqa: PTH119  (the same)
         return
-    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    file: BinaryIO = io.BytesIO(source) if isinstance(source, bytes) else source
     name = filename or os.path.basename(str(getattr(file, "name", "")))  # noqa: PTH119  (`name` may be any text)
     if not name:
         raise ValueError("filename is needed: these bytes have no name")

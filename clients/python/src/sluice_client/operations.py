@@ -25,7 +25,7 @@ class Noun(Generic[S]):
 
     def __init__(self, core: Core, sender: S) -> None:
         self.core = core
-        self.sender = sender
+        self.sender: S = sender
 
 
 class _Operation(Generic[P, T]):
