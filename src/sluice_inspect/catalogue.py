@@ -123,8 +123,8 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "xinclude": "The XML document includes other documents (XInclude).",
     "script.pdf": "The PDF has JavaScript.",
     "launch.pdf": "An action of the PDF starts a program or opens a file.",
-    "program": "The file is a program, a shortcut, or a script that names its interpreter, by its first bytes, whatever "
-    "its name is.",
+    "program": "The file is a program, a shortcut, or a script that names its interpreter, by its first bytes, "
+    "whatever its name is.",
     "attachment.program": "A program is attached to the document or mail.",
     "attachment.script": "A script is attached.",
     "attachment.shortcut": "A shortcut is attached.",

@@ -69,10 +69,11 @@ class Authenticator:
     ) -> Cached[Principal]:
         """Return who is asking; raise `Unauthenticated`, or `TooManyRequests` for an address that failed too often.
 
-        Raise `KeyLimited` for a key that may not be used from the client's address. A valid credential passes also from such an address: many people may share it. Rows may be cached ones that were
-        read at `since` (monotonic clock) or later; by default they are read now. `again`: the same request was
-        authenticated before. An upload token is a credential only if the route `takes_tokens` for a method of sending,
-        and an expired one only if the request `continues` an upload.
+        A valid credential passes also from such an address: many people may share it. Raise `KeyLimited` for a key
+        that may not be used from the client's address. Rows may be cached ones that were read at `since` (monotonic
+        clock) or later; by default they are read now. `again`: the same request was authenticated before. An upload
+        token is a credential only if the route `takes_tokens` for a method of sending, and an expired one only if the
+        request `continues` an upload.
         """
         sent, address = request.headers.getlist("authorization"), request.client.host if request.client else ""
         try:

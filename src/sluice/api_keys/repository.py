@@ -37,8 +37,8 @@ _PRESENTED: Final = Statement(
         SELECT api_key_id, api_keys.tenant_id, key_prefix, mode, api_keys.name, scopes, api_keys.status, metadata,
                CASE key_prefix WHEN :key_prefix THEN secret_hash ELSE previous_secret_hash END AS secret_hash,
                CASE key_prefix WHEN :key_prefix THEN expires_at ELSE previous_expires_at END AS expires_at,
-               api_keys.created_at, updated_at, last_used_at, context_keys AS contexts, allowed_networks, rate_per_minute,
-               tenants.status AS tenant_status
+               api_keys.created_at, updated_at, last_used_at, context_keys AS contexts, allowed_networks,
+               rate_per_minute, tenants.status AS tenant_status
           FROM api_keys JOIN tenants ON tenants.tenant_id = api_keys.tenant_id
          WHERE key_prefix = :key_prefix OR previous_prefix = :key_prefix
         """

@@ -1,4 +1,4 @@
-"""`sluice keys` and `sluice token`: create, list, limit, rotate and revoke API keys, and sign tokens with the local key."""
+"""`sluice keys` and `sluice token`: create, list, limit, rotate and revoke API keys; sign tokens with the local key."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
@@ -202,7 +202,7 @@ def revoke(key: KeyId, *, tenant: Tenant) -> None:
 
 
 def _on_key(key: str, tenant: str, act: "Callable[[ApiKeys], Awaitable[_T]]") -> _T:
-    """Return what `act` returns; refuse the command for a text of a key, and for a key that the tenant does not have."""
+    """Return what `act` returns; refuse the command for the text of a key, and for a key of no such tenant."""
     from sluice.api_keys.service import ApiKeys
     from sluice.errors import Invalid, KeyRevoked, NotFound
 

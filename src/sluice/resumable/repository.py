@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert
 from sluice.db.database import Database
 from sluice.db.schema import resumable_parts, resumable_uploads, tenants
 from sluice.db.sql import AnyRow, Connection, Fields, now, now_plus
-from sluice.db.statement import Statement
+from sluice.db.statement import Statement, Values
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 
 _UPLOADS: Final = resumable_uploads.c
@@ -102,42 +102,41 @@ async def begin_append(connection: Connection, tenant_id: str, upload_id: str, o
 
 
 async def append(
-    database: Database, upload: ResumableUpload, size: int, new: Sequence[UploadPart], *, generation: int, small: int
+    connection: Connection,
+    upload: ResumableUpload,
+    size: int,
+    parts: Sequence[UploadPart],
+    *,
+    generation: int,
+    small: int,
 ) -> ResumableUpload | None:
-    """Count bytes that were stored, with the parts that are new; None if another request has taken the upload over.
+    """Count bytes that were stored, and add their parts; None if another request has taken the upload over.
 
     From then on the upload has the `generation` of this request, and as many `small` appends more.
     """
-    values = {
-        "tenant_id": upload.tenant_id,
-        "upload_id": upload.upload_id,
-        "size": size,
-        "small": small,
-        "generation": generation,
-        "generation_before": upload.generation,
-        "received_before": upload.received,
-    }
-    if new:
-        rows = [
-            {
-                "upload_id": upload.upload_id,
-                "start_byte": part.start,
-                "tenant_id": upload.tenant_id,
-                "size_bytes": part.size,
-                "object_key": part.object_key,
-            }
-            for part in new
-        ]
-        async with database.transaction(upload.tenant_id) as connection:
-            is_counted = (await connection.execute(text(_COUNT_BYTES), values)).one_or_none() is not None
-            if is_counted:
-                await connection.execute(insert(resumable_parts), rows)
-    else:
-        is_counted = await database.commit(_GROW, values) is not None
-    if not is_counted:
+    values = _counted(upload, size, generation, small)
+    if (await connection.execute(text(_COUNT_BYTES), values)).one_or_none() is None:
         return None
-    received, small_appends = upload.received + size, upload.small_appends + small
-    return replace(upload, received=received, small_appends=small_appends, generation=generation)
+    rows = [
+        {
+            "upload_id": upload.upload_id,
+            "start_byte": part.start,
+            "tenant_id": upload.tenant_id,
+            "size_bytes": part.size,
+            "object_key": part.object_key,
+        }
+        for part in parts
+    ]
+    await connection.execute(insert(resumable_parts), rows)
+    return _appended(upload, size, generation, small)
+
+
+async def grow_last_part(
+    database: Database, upload: ResumableUpload, size: int, *, generation: int, small: int
+) -> ResumableUpload | None:
+    """Count bytes by which the last part has grown, in a transaction of its own; see `append`."""
+    row = await database.commit(_GROW, _counted(upload, size, generation, small))
+    return None if row is None else _appended(upload, size, generation, small)
 
 
 async def begin_judging(
@@ -295,6 +294,23 @@ async def count_waiting(connection: Connection) -> tuple[int, int]:
     query = select(func.count(), func.coalesce(func.sum(_UPLOADS.received), 0)).where(_UPLOADS.state.in_(_WAITING))
     uploads, size = (await connection.execute(query)).one()
     return int(uploads), int(size)
+
+
+def _counted(upload: ResumableUpload, size: int, generation: int, small: int) -> Values:
+    return {
+        "tenant_id": upload.tenant_id,
+        "upload_id": upload.upload_id,
+        "size": size,
+        "small": small,
+        "generation": generation,
+        "generation_before": upload.generation,
+        "received_before": upload.received,
+    }
+
+
+def _appended(upload: ResumableUpload, size: int, generation: int, small: int) -> ResumableUpload:
+    received, small_appends = upload.received + size, upload.small_appends + small
+    return replace(upload, received=received, small_appends=small_appends, generation=generation)
 
 
 def _one(tenant_id: str, upload_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -161,14 +161,8 @@ class ResumableUploads:
             failpoint("part.stored")
             is_first = current.received == begun.received
             small = int(is_first and _counts_as_small(begun, size))  # what came counts: the rest may have been cut
-            new = [part for part in parts if part.start >= current.received]  # others are files that have grown
-            appended = await repository.append(
-                self._database, current, size, new, generation=begun.generation, small=small
-            )
-            if appended is None:
-                raise UploadTakenOver
+            current = await self._count(current, parts, size, generation=begun.generation, small=small)
             failpoint("part.noted")
-            current = appended
             if kept is not None:
                 kept(current)
 
@@ -195,6 +189,19 @@ class ResumableUploads:
         finally:
             await writer.close()
         return current
+
+    async def _count(
+        self, upload: ResumableUpload, parts: Sequence[UploadPart], size: int, *, generation: int, small: int
+    ) -> ResumableUpload:
+        """Count bytes that were stored in new parts, or in a last one that has grown; raise `UploadTakenOver`."""
+        if parts[0].start < upload.received:
+            counted = await repository.grow_last_part(self._database, upload, size, generation=generation, small=small)
+        else:
+            async with self._database.transaction(upload.tenant_id) as connection:
+                counted = await repository.append(connection, upload, size, parts, generation=generation, small=small)
+        if counted is None:
+            raise UploadTakenOver
+        return counted
 
     def _take_tail(self, upload: ResumableUpload, offset: int) -> UploadTail | None:
         """Return how a request may go on with the file of the one before, which ended in this process, or None.

@@ -30,8 +30,8 @@ router = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"], route_class=Gua
 async def create_api_key(body: CreateKey, by: ByCaller, services: Services) -> Envelope[KeyCreated]:
     """Create an API key. The key itself is shown in this response and never again.
 
-    It can be limited to contexts, to networks from which it is used, and to a number of requests in a minute. A key that
-    is limited creates only keys that are limited at least as it is.
+    It can be limited to contexts, to networks from which it is used, and to a number of requests in a minute. A key
+    that is limited creates only keys that are limited at least as it is.
     """
     require_grantable(by.principal, body.scopes)
     issued = await services.api_keys.create(

@@ -1,8 +1,9 @@
 """Erasures of persons: a job that walks through everything a tenant has, table by table, a portion in each step.
 
 First the files, which begin to be purged at once, and the exports that may list them; then whatever names the person
-besides; at last it waits until the objects are gone and the counts are folded. A step forgets only what an earlier one has put on the list, so a crash
-between two repeats nothing. Where the job is stands in its `position`: the phase, and the last id that was looked at.
+besides; at last it waits until the objects are gone and the counts are folded. A step forgets only what an earlier one
+has put on the list, so a crash between two repeats nothing. Where the job is stands in its `position`: the phase, and
+the last id that was looked at.
 """
 
 import json

@@ -77,7 +77,7 @@ class WebhookDeliveries:
     async def _start_tasks(self) -> int:
         """Assign numbers to events, and start a task for each endpoint that has work. Return 0: the pause is short.
 
-        Without any endpoint nothing needs numbers so soon: readers of the feed and the rounds of the worker assign them.
+        Without any endpoint nothing needs numbers so soon: readers of the feed and rounds of the worker assign them.
         """
         async with self._database.reading(ALL_TENANTS) as connection:
             if not await repository.list_of_all_tenants(connection, "", 1):
