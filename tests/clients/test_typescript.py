@@ -1,4 +1,4 @@
-"""The TypeScript client in Node, on a running server: its types, its methods, uploads, and the signatures of webhooks."""
+"""The TypeScript client in Node, on a running server: types, methods, uploads, and signatures of webhooks."""
 
 import hashlib
 import json
@@ -16,6 +16,7 @@ from tests.api.samples import TEXT
 from tests.clients.typescript import (
     OPENAPI,
     PACKAGE,
+    ROOT,
     copy_of_package,
     installed_package,
     require_node,
@@ -24,6 +25,7 @@ from tests.clients.typescript import (
     write_schema,
 )
 from tests.deployments import Deployments
+from tests.docs.pages import blocks
 from tests.servers import free_port
 from tests.servers.faults import FaultProxy, fault_proxy
 from tests.servers.threads import in_a_thread
@@ -52,7 +54,8 @@ export async function send(file: File): Promise<string> {
 export async function names(): Promise<string[]> {
   await sluice.contexts.create({ context_key: "claims", display_name: "Claims" }); // what has a default may be left out
   const found: string[] = [];
-  for await (const file of sluice.files.list({ context: "claims", "metadata.claim": "7" })) found.push(file.original_filename);
+  const claims = sluice.files.list({ context: "claims", "metadata.claim": "7" });
+  for await (const file of claims) found.push(file.original_filename);
   for await (const event of sluice.events.follow({ after: "evt_1" })) found.push(event.type);
   return found;
 }
@@ -62,6 +65,13 @@ export async function take(request: Request, secret: string): Promise<string | u
   return event.type === "file.rejected" ? event.data.reason : undefined;
 }
 """
+NAMES = """
+declare module "node:fs" { export function openAsBlob(path: string): Promise<Blob>; }
+declare const file: File, input: { files: File[] }, bar: { value: number }, request: Request;
+declare const credential: string, uploadToken: string, secret: string, lastEventId: string;
+declare const show: (text: string) => void, tell: typeof show, handle: (event: object) => void;
+"""
+"""What the programs of the pages have around them."""
 MISTAKES = {
     'sluice.contexts.create({ context_key: "claims" });': "display_name",
     'sluice.files.list({ size: "1" });': "size",
@@ -140,6 +150,18 @@ def sha256(content: bytes) -> str:
 # --- Types and methods
 
 
+def shown_programs(folder: Path) -> Iterator[Path]:
+    """Write each block of code that the pages of the client show as a module into the folder."""
+    pages = (ROOT / "docs" / "clients" / "typescript.md", PACKAGE / "README.md")
+    shown = [block for page in pages for block in blocks(page.read_text(), "ts")]
+    assert len(shown) >= 6
+    for number, block in enumerate(shown):
+        needed = [] if "new Sluice(" in block else ['declare const sluice: import("@sluice/client").Sluice;']
+        path = folder / f"shown{number}.mts"
+        path.write_text("\n".join((*needed, block, "export {};")))
+        yield path
+
+
 def test_package_and_program_of_a_user_compile_strictly_and_mistakes_do_not(tmp_path: Path) -> None:
     package = copy_of_package(tmp_path)
     write_schema(package)
@@ -148,10 +170,13 @@ def test_package_and_program_of_a_user_compile_strictly_and_mistakes_do_not(tmp_
     flags = ("--strict", "--noEmit", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom,dom.iterable")
     wrong = [f"export async function f{number}() {{ {each} }}" for number, each in enumerate(MISTAKES)]
     user.write_text("\n".join((USER, *wrong)))
-    complaints = [line for line in tsc(*flags, user, cwd=tmp_path, fails=True).splitlines() if "error" in line]
-    lines = [int(re.match(r"user\.mts\((\d+)", line)[1]) for line in complaints]  # type: ignore[index]  # else it fails here
-    assert lines == [USER.count("\n") + 1 + number + 1 for number in range(len(MISTAKES))], complaints
-    for complaint, word in zip(complaints, MISTAKES.values(), strict=True):
+    programs = [user, tmp_path / "names.d.ts", *shown_programs(tmp_path)]
+    (tmp_path / "names.d.ts").write_text(NAMES)
+    output = tsc(*flags, *programs, cwd=tmp_path, fails=True)
+    complaints = [line for line in output.splitlines() if "error TS" in line]
+    first = USER.count("\n") + 2
+    for number, (complaint, word) in enumerate(zip(complaints, MISTAKES.values(), strict=True)):
+        assert complaint.startswith(f"user.mts({first + number},"), output
         assert word in complaint
 
 

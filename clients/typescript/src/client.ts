@@ -14,7 +14,7 @@ export interface FormOptions {
   metadata?: Record<string, unknown>;
   /** Called with the bytes that have been sent, and the bytes of the file. */
   onProgress?: (sent: number, total: number) => void;
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 export interface UploadOptions extends FormOptions, ResumableOptions {
@@ -107,10 +107,13 @@ export class Sluice {
     create: (body: Body<"create_context">) => this.#call("create_context", { body }),
     list: (query?: Query<"list_contexts">) => this.#list("list_contexts", query),
     get: (context_key: string) => this.#call("get_context", { path: { context_key } }),
-    update: (context_key: string, body: Body<"update_context">) => this.#call("update_context", { path: { context_key }, body }),
-    hold: (context_key: string, body: Body<"hold_context">) => this.#call("hold_context", { path: { context_key }, body }),
+    update: (context_key: string, body: Body<"update_context">) =>
+      this.#call("update_context", { path: { context_key }, body }),
+    hold: (context_key: string, body: Body<"hold_context">) =>
+      this.#call("hold_context", { path: { context_key }, body }),
     endHold: (context_key: string) => this.#call("end_context_hold", { path: { context_key } }),
-    replay: (context_key: string, body: Body<"replay_change">) => this.#call("replay_change", { path: { context_key }, body }),
+    replay: (context_key: string, body: Body<"replay_change">) =>
+      this.#call("replay_change", { path: { context_key }, body }),
   };
 
   readonly files = {
@@ -131,7 +134,8 @@ export class Sluice {
   readonly jobs = {
     list: (query?: Query<"list_jobs">) => this.#list("list_jobs", query),
     get: (job_id: string) => this.#call("get_job", { path: { job_id } }),
-    getExportUrl: (job_id: string, query?: Query<"get_export_url">) => this.#call("get_export_url", { path: { job_id }, query }),
+    getExportUrl: (job_id: string, query?: Query<"get_export_url">) =>
+      this.#call("get_export_url", { path: { job_id }, query }),
     cancel: (job_id: string) => this.#call("cancel_job", { path: { job_id } }),
   };
 
@@ -147,7 +151,8 @@ export class Sluice {
     list: (query: Query<"list_quarantined_files"> = {}) =>
       this.#follow("list_quarantined_files", query, (file) => file.file_id, false),
     /** The file in a ZIP archive with the password `infected`. */
-    download: async (file_id: string): Promise<Blob> => (await this.#request("download_quarantined_file", { path: { file_id } })).blob(),
+    download: async (file_id: string): Promise<Blob> =>
+      (await this.#request("download_quarantined_file", { path: { file_id } })).blob(),
     release: (file_id: string, body: Body<"release_quarantined_file">) =>
       this.#call("release_quarantined_file", { path: { file_id }, body }),
     refuse: (file_id: string, body: Body<"refuse_quarantined_file">) =>
@@ -168,14 +173,16 @@ export class Sluice {
     update: (tenant_id: string, config_id: string, body: Body<"update_bucket">) =>
       this.#call("update_bucket", { path: { tenant_id, config_id }, body }),
     delete: (tenant_id: string, config_id: string) => this.#call("delete_bucket", { path: { tenant_id, config_id } }),
-    setDefault: (tenant_id: string, config_id: string) => this.#call("set_default_bucket", { path: { tenant_id, config_id } }),
+    setDefault: (tenant_id: string, config_id: string) =>
+      this.#call("set_default_bucket", { path: { tenant_id, config_id } }),
   };
 
   readonly apiKeys = {
     create: (body: Body<"create_api_key">) => this.#call("create_api_key", { body }),
     list: (query?: Query<"list_api_keys">) => this.#list("list_api_keys", query),
     get: (api_key_id: string) => this.#call("get_api_key", { path: { api_key_id } }),
-    update: (api_key_id: string, body: Body<"update_api_key">) => this.#call("update_api_key", { path: { api_key_id }, body }),
+    update: (api_key_id: string, body: Body<"update_api_key">) =>
+      this.#call("update_api_key", { path: { api_key_id }, body }),
     revoke: (api_key_id: string) => this.#call("revoke_api_key", { path: { api_key_id } }),
   };
 
@@ -192,10 +199,11 @@ export class Sluice {
   };
 
   readonly events = {
-    /** All events behind `after` that there are now. */
+    /** The events behind `after` that there are now; all that are kept, without `after`. */
     list: (query: Query<"list_events"> = {}) => this.#follow("list_events", query, (event) => event.id, false),
     /** The events behind `after`, and each further one when it happens, until the loop is left. */
-    follow: (query: Query<"list_events"> = {}) => this.#follow("list_events", { wait: 30, ...query }, (event) => event.id, true),
+    follow: (query: Query<"list_events"> = {}) =>
+      this.#follow("list_events", { wait: 30, ...query }, (event) => event.id, true),
   };
 
   readonly webhooks = {
@@ -236,18 +244,23 @@ export class Sluice {
     body.append("file", file, nameOf(file, options));
     const onSent = onProgress && ((sent: number) => onProgress(Math.min(sent, file.size), file.size));
     const url = this.#transport.url + path;
-    return dataOf(await this.#transport.send({ method: "POST", url, headers, body, isRepeatable: true, signal, onSent }));
+    const request: Request = { method: "POST", url, headers, body, isRepeatable: true, signal, onSent };
+    return dataOf(await this.#transport.send(request));
   }
 
   #request(operation: Operation, { path, query, body }: Parts): Promise<Response> {
     const [method, template] = OPERATIONS[operation].split(" ") as [string, string];
-    const url = new URL(this.#transport.url + template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(path?.[name] ?? "")));
+    const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(path?.[name] ?? ""));
+    const url = new URL(this.#transport.url + filled);
     for (const [name, value] of Object.entries(query ?? {})) {
-      for (const each of [value].flat()) if (each !== undefined && each !== null) url.searchParams.append(name, String(each));
+      for (const each of [value ?? []].flat()) url.searchParams.append(name, String(each));
     }
     // A repeated POST may create a second one; the other methods set or remove what is named.
     const request: Request = { method, url: url.href, isRepeatable: method !== "POST" };
-    if (body !== undefined) Object.assign(request, { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+    if (body !== undefined) {
+      request.body = JSON.stringify(body);
+      request.headers = { "Content-Type": "application/json" };
+    }
     return this.#transport.send(request);
   }
 
@@ -255,10 +268,14 @@ export class Sluice {
     return dataOf(await this.#request(operation, parts));
   }
 
-  #list<K extends Operation>(operation: K, query?: Values & { page?: number }, path?: Record<string, string>): List<Item<K>> {
+  #list<K extends Operation>(
+    operation: K,
+    query?: Values & { page?: number },
+    path: Record<string, string> = {},
+  ): List<Item<K>> {
     return new List(async (page) => {
-      const parts = { query: { ...query, page }, ...(path && { path }) };
-      const { data, pagination } = await jsonOf(await this.#request(operation, parts));
+      const answer = await this.#request(operation, { path, query: { ...query, page } });
+      const { data, pagination } = await jsonOf(answer);
       return { items: data, pagination } as Page<Item<K>>;
     }, query?.page ?? 1);
   }

@@ -123,9 +123,10 @@ export class Transport {
 
 /** Return whether the same request can succeed later. A change that may have been made is not repeated. */
 function mayPass(answer: Response, request: Request): boolean {
-  const isRefused = answer.status === 429 || (answer.status === 503 && answer.headers.get("Sluice-Error-Code") !== "outcome_unknown");
-  const isInUse = answer.status === 409 && request.headers?.["Idempotency-Key"] !== undefined && answer.headers.has("Retry-After");
-  return isRefused || isInUse || (answer.status >= 500 && request.isRepeatable === true);
+  const { status, headers } = answer;
+  const isRefused = status === 429 || (status === 503 && headers.get("Sluice-Error-Code") !== "outcome_unknown");
+  const isInUse = status === 409 && headers.has("Retry-After"); // the first upload with this Idempotency-Key
+  return isRefused || isInUse || (status >= 500 && request.isRepeatable === true);
 }
 
 /** Return the error that an answer of 400 or more is. */
@@ -164,8 +165,12 @@ async function sendByFetch(fetch: typeof globalThis.fetch, request: Request): Pr
     return await fetch(url, { ...init, headers });
   } catch (fault) {
     signal?.throwIfAborted();
-    throw new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`, { cause: fault });
+    throw notAnswered(method, url, fault);
   }
+}
+
+function notAnswered(method: string, url: string, cause?: unknown): ConnectionFailed {
+  return new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`, { cause });
 }
 
 /** Return the same bytes in small pieces, and tell of each when it is asked for: a `Blob` in memory is one piece. */
@@ -200,10 +205,11 @@ function sendByXhr({ method, url, headers, body, signal, onSent }: Request): Pro
     xhr.upload.onprogress = (event) => onSent?.(event.loaded);
     xhr.onload = () => {
       const lines = xhr.getAllResponseHeaders().trim().split("\r\n").filter(Boolean);
-      const pairs = lines.map((line): [string, string] => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
-      resolve(new Response(xhr.status === 204 ? null : xhr.response, { status: xhr.status, headers: pairs }));
+      const answered = new Headers();
+      for (const line of lines) answered.append(line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1));
+      resolve(new Response(xhr.status === 204 ? null : xhr.response, { status: xhr.status, headers: answered }));
     };
-    xhr.onerror = xhr.ontimeout = () => reject(new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`));
+    xhr.onerror = xhr.ontimeout = () => reject(notAnswered(method, url));
     xhr.onabort = () => reject(signal?.reason);
     xhr.onloadend = () => signal?.removeEventListener("abort", abort);
     signal?.addEventListener("abort", abort);

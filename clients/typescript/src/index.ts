@@ -1,6 +1,14 @@
 /** Client of Sluice, the upload gate. */
 
-export { type Event, type FormOptions, List, type Page, Sluice, type UploadedFile, type UploadOptions } from "./client.js";
+export {
+  type Event,
+  type FormOptions,
+  List,
+  type Page,
+  Sluice,
+  type UploadedFile,
+  type UploadOptions,
+} from "./client.js";
 export {
   ApiError,
   type ClientOptions,

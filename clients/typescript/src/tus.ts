@@ -6,12 +6,12 @@ export interface ResumableOptions {
   /** Bytes of each part; 8 MiB if left out, at least 256 KiB. */
   chunkSize?: number;
   /** The URL of an upload that was begun before: it goes on, or a new one begins if the server has it no more. */
-  uploadUrl?: string;
+  uploadUrl?: string | undefined;
   /** Called with the URL of the upload once it exists. Keep it, to go on after a restart of the program or the page. */
   onUploadUrl?: (url: string) => void;
   /** Called with the bytes that have been sent, and the bytes of the file. */
   onProgress?: (sent: number, total: number) => void;
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 const TUS = { "Tus-Resumable": "1.0.0" };

@@ -4,9 +4,7 @@ import { SluiceError } from "./http.js";
 import type { webhooks } from "./schema.js";
 
 /** An event as an endpoint gets it; `type` tells what `data` has. */
-export type WebhookEvent = {
-  [K in keyof webhooks]: webhooks[K] extends { post: { requestBody: { content: { "application/json": infer E } } } } ? E : never;
-}[keyof webhooks];
+export type WebhookEvent = webhooks[keyof webhooks]["post"]["requestBody"]["content"]["application/json"];
 
 /** The delivery is not of the service, is too old, or was changed. */
 export class WebhookInvalid extends SluiceError {
@@ -42,8 +40,8 @@ export async function verifyWebhook(
   signed.set(bytes, head.length);
   const signatures = header("webhook-signature").split(" ").filter((each) => each.startsWith("v1,"));
   for (const secret of [secrets].flat()) {
-    const algorithm = { name: "HMAC", hash: "SHA-256" };
-    const key = await crypto.subtle.importKey("raw", bytesOf(secret.replace(/^whsec_/, "")), algorithm, false, ["verify"]);
+    const raw = bytesOf(secret.replace(/^whsec_/, ""));
+    const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
     for (const signature of signatures) {
       // Web Crypto compares in constant time.
       if (await crypto.subtle.verify("HMAC", key, bytesOf(signature.slice(3)), signed)) {
@@ -55,7 +53,11 @@ export async function verifyWebhook(
 }
 
 function pairsOf(headers: Record<string, string | string[] | undefined>): [string, string][] {
-  return Object.entries(headers).flatMap(([name, value]) => [value ?? []].flat().map((each): [string, string] => [name, each]));
+  const pairs: [string, string][] = [];
+  for (const [name, value] of Object.entries(headers)) {
+    for (const each of [value ?? []].flat()) pairs.push([name, each]);
+  }
+  return pairs;
 }
 
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
