@@ -273,7 +273,7 @@ def fake(*answers: httpx.Response | Exception, max_retries: int = 4) -> tuple[Sl
 
 
 STORED = {"file_id": "file_1", "original_filename": "n.txt", "content_type": "text/plain", "size_bytes": 1}
-STORED |= {"context_key": "claims", "metadata": {}, "report_id": "rep_1"}  # type: ignore[dict-item]  # of mixed values
+STORED |= {"context_key": "claims", "metadata": {}, "report_id": "rep_1"}
 
 
 def failure(status: int, code: str = "", **headers: str) -> httpx.Response:
