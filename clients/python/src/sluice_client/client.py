@@ -87,9 +87,9 @@ class Sluice(_Client[BlockingSender]):
         max_retry_wait: float = 60,
         http_client: httpx.Client | None = None,
     ) -> None:
-        self._own = httpx.Client() if http_client is None else None
-        sender = BlockingSender(http_client or self._own or httpx.Client())
-        super().__init__(_core(api_key, base_url, timeout, max_retries, max_retry_wait), sender)
+        http = http_client or httpx.Client()
+        self._own = None if http_client else http
+        super().__init__(_core(api_key, base_url, timeout, max_retries, max_retry_wait), BlockingSender(http))
 
     def close(self) -> None:
         """Close the connections."""
@@ -118,9 +118,9 @@ class AsyncSluice(_Client[AsyncSender]):
         max_retry_wait: float = 60,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        self._own = httpx.AsyncClient() if http_client is None else None
-        sender = AsyncSender(http_client or self._own or httpx.AsyncClient())
-        super().__init__(_core(api_key, base_url, timeout, max_retries, max_retry_wait), sender)
+        http = http_client or httpx.AsyncClient()
+        self._own = None if http_client else http
+        super().__init__(_core(api_key, base_url, timeout, max_retries, max_retry_wait), AsyncSender(http))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -341,7 +341,10 @@ def error_of(answer: httpx.Response) -> SluiceError:
     except (ValueError, AttributeError, TypeError):  # of a proxy before the service
         message = f"{answer.status_code} {answer.reason_phrase}"
         return error_class(answer.status_code, code)(
-            message, status=answer.status_code, code=f"http_{answer.status_code}", retry_after=_retry_after(answer)
+            message,
+            status=answer.status_code,
+            code=code or f"http_{answer.status_code}",
+            retry_after=_retry_after(answer),
         )
 
 
