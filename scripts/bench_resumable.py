@@ -59,7 +59,8 @@ def main(words: list[str]) -> None:
             seconds: dict[str, list[float]] = {"form": [], "tus": []}
             growth = dict.fromkeys(seconds, 0)
             for send in (by_form, by_tus):
-                client.delete(f"/files/{send(client, content, context).json()['data']['file_id']}")
+                answer = send(client, content, context).raise_for_status()
+                client.delete(f"/files/{answer.json()['data']['file_id']}")
             for _ in range(rounds):
                 for name, send in (("form", by_form), ("tus", by_tus)):
                     with _watched(service) as grown:

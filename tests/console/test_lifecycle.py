@@ -1,8 +1,10 @@
 """The life of files in the console: restored, held, kept for a time, reviewed in quarantine."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +153,17 @@ def reviewer(client: ApiClient) -> Iterator[User]:
     """A user who may review and nothing else."""
     with signed_in(client, "review") as user:
         yield user
+
+
+def test_reviewer_downloads_a_file_in_quarantine_as_an_archive_with_a_password(
+    client: ApiClient, doubtful: str, reviewer: User, tmp_path: Path
+) -> None:
+    archive = reviewer.post(f"/quarantine/{doubtful}/download")
+    assert archive.headers["content-disposition"] == f'attachment; filename="{doubtful}.zip"'
+    (tmp_path / "a.zip").write_bytes(archive.content)
+    done = subprocess.run(["7z", "x", "-so", "-pinfected", tmp_path / "a.zip"], capture_output=True, check=True)
+    assert done.stdout == eicar()
+    assert actions(client)[0][0] == "file.quarantine_downloaded"
 
 
 def test_reviewer_sees_a_file_in_quarantine_as_numbers(doubtful: str, reviewer: User) -> None:

@@ -95,6 +95,13 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/quarantine/{file_id}", Scope.REVIEW, quarantine.show),
     Screen("POST", "/console/quarantine/{file_id}/release", Scope.REVIEW, quarantine.release, "file.released"),
     Screen("POST", "/console/quarantine/{file_id}/refuse", Scope.REVIEW, quarantine.refuse, "file.refused"),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/download",
+        Scope.REVIEW,
+        quarantine.download,
+        "file.quarantine_downloaded",
+    ),
     Screen("POST", "/console/quarantine/{file_id}/rescan", Scope.REVIEW, quarantine.rescan, "file.rescan_asked"),
     Screen("GET", "/console/contexts", Scope.METADATA, contexts.show_list),
     Screen("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),

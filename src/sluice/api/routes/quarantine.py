@@ -13,7 +13,9 @@ from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.routes.downloads import begun
 from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody
+from sluice.api.services import ApiServices
 from sluice.api_keys.limits import require_context
+from sluice.audit import AuditAction
 from sluice.files import Quarantined
 from sluice.files.lifecycle import ReviewOutcome
 from sluice.kit.disposition import attachment
@@ -151,6 +153,11 @@ async def list_quarantined_files(
 )
 async def download_quarantined_file(file_id: str, by: ByCaller, services: Services) -> StreamingResponse:
     """Download a file in quarantine, to look at it: always as a ZIP archive with the password `infected`."""
+    return await protected_archive(by, file_id, services)
+
+
+async def protected_archive(by: AuditAction, file_id: str, services: ApiServices) -> StreamingResponse:
+    """Return a file in quarantine as an archive with a password; raise `NotFound`, `Invalid`, `ServiceUnavailable`."""
     file, store = await services.files.open_quarantined(by, file_id)
     try:
         archive = ProtectedZip(file.original_filename, file.size_bytes, _PASSWORD)

@@ -4,6 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from sluice.api.routes.quarantine import protected_archive
 from sluice.api.schemas.reports import full_report
 from sluice.console.visit import PAGE_SIZE, Visit, redirect
 from sluice.errors import NotFound, ServiceUnavailable
@@ -92,6 +93,12 @@ async def rescan(visit: Visit) -> Response:
     file = await _file(visit)
     await visit.services.quarantine.ask_rescan(visit.by("file.rescan_asked"), file.file_id, visit.why("comment"))
     return redirect(f"/console/quarantine/{file.file_id}?notice=rescan_asked")
+
+
+async def download(visit: Visit) -> Response:
+    """Download a file as an archive with a password, so that nothing opens it by mistake."""
+    by = visit.by("file.quarantine_downloaded")
+    return await protected_archive(by, visit.request.path_params["file_id"], visit.services)
 
 
 async def _file(visit: Visit) -> Quarantined:
