@@ -129,9 +129,8 @@ class Authenticator:
         try:
             require_address(cached.value.limits, address)
         except KeyLimited:
-            fresh = (
-                cached if since is None else await self._verify(sent, since=None)
-            )  # nobody is refused by a cached row
+            # Nobody is refused by a cached row.
+            fresh = cached if since is None else await self._verify(sent, since=None)
             try:
                 require_address(fresh.value.limits, address)
             except KeyLimited:
