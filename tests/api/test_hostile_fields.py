@@ -77,6 +77,7 @@ _REQUEST_HEADERS: Final = (
 )
 CHANGES_ONLY: Final = (
     "/replay",
+    "/rotate",
     "/recover",
     "/release",
     "/refuse",
