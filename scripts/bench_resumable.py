@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,26 +23,26 @@ _CHUNK = 8 * 1_048_576
 _SETTINGS = {"SCANNER": "builtin", "PURGE_AFTER_DAYS": "0"}  # memory and disk of a round serve the next one
 
 
-def by_form(client: ApiClient, content: bytes, context: str) -> httpx.Response:
+def by_form(client: ApiClient, chunks: Sequence[bytes], context: str) -> httpx.Response:
     """Upload by one form."""
     before, after = forms.encode([forms.field("context", context), forms.file("a.bin", b"|")]).split(b"|")
 
     def body() -> Iterator[bytes]:  # in large pieces, so that the client costs as much as that of the other way
         yield before
-        for offset in range(0, len(content), _CHUNK):
-            yield content[offset : offset + _CHUNK]
+        yield from chunks
         yield after
 
-    length = str(len(before) + len(content) + len(after))
+    length = str(len(before) + sum(map(len, chunks)) + len(after))
     headers = {"Content-Type": forms.content_type(), "Content-Length": length}
     return client.request("POST", "/files/upload", content=body(), headers=headers)
 
 
-def by_tus(client: ApiClient, content: bytes, context: str) -> httpx.Response:
+def by_tus(client: ApiClient, chunks: Sequence[bytes], context: str) -> httpx.Response:
     """Upload in chunks, and return the answer to the last one."""
-    upload = tus.begin(client, len(content), context=context, filename="a.bin")
-    for offset in range(0, len(content), _CHUNK):
-        answer = upload.patch(content[offset : offset + _CHUNK], offset)
+    offset, upload = 0, tus.begin(client, sum(map(len, chunks)), context=context, filename="a.bin")
+    for chunk in chunks:
+        answer = upload.patch(chunk, offset)
+        offset += len(chunk)
     return answer
 
 
@@ -55,17 +55,18 @@ def main(words: list[str]) -> None:
         with running_service(deployment) as service:
             client = service.new_client()
             context = client.create_context(max_file_size_mb=500)
-            content = os.urandom(size)
+            # Made before, since only one of the two would wait for it.
+            chunks = [os.urandom(min(_CHUNK, size - offset)) for offset in range(0, size, _CHUNK)]
             seconds: dict[str, list[float]] = {"form": [], "tus": []}
             growth = dict.fromkeys(seconds, 0)
             for send in (by_form, by_tus):
-                answer = send(client, content, context).raise_for_status()
+                answer = send(client, chunks, context).raise_for_status()
                 client.delete(f"/files/{answer.json()['data']['file_id']}")
             for _ in range(rounds):
                 for name, send in (("form", by_form), ("tus", by_tus)):
                     with _watched(service) as grown:
                         began = time.perf_counter()
-                        answer = send(client, content, context)
+                        answer = send(client, chunks, context)
                         seconds[name].append(time.perf_counter() - began)
                     answer.raise_for_status()
                     growth[name] = max(growth[name], grown[0])

@@ -56,6 +56,7 @@ TABLE = [
     ("GET", "/api-keys/key_unknown", ADMIN),
     ("PATCH", "/api-keys/key_unknown", ADMIN),
     ("DELETE", "/api-keys/key_unknown", ADMIN),
+    ("POST", "/api-keys/key_unknown/rotate", ADMIN),
     ("POST", "{buckets}", ADMIN),
     ("GET", "{buckets}", ADMIN),
     ("GET", "{buckets}/bkt_unknown", ADMIN),

@@ -35,6 +35,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/quarantine/{file_id}/refuse"): {"comment": "mine now"},
     ("POST", "/quarantine/{file_id}/rescan"): {"comment": "mine now"},
     ("PATCH", "/api-keys/{api_key_id}"): {"status": "disabled"},
+    ("POST", "/api-keys/{api_key_id}/rotate"): {"overlap_seconds": 0},
     ("PATCH", "/webhook-endpoints/{endpoint_id}"): {"status": "disabled"},
     ("POST", "/webhook-endpoints/{endpoint_id}/recover"): EVER,
     ("PATCH", "/tenants/{tenant_id}/storage-configs/{config_id}"): {"name": "mine now"},

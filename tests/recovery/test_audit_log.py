@@ -22,6 +22,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "context.changed": {"display_name": "changed"},
     "api_key.created": {"name": "made", "scopes": ["metadata"]},
     "api_key.changed": {"name": "changed"},
+    "api_key.rotated": {"overlap_seconds": 60},
     "bucket.added": NEW_BUCKET,
     "bucket.changed": {"name": "changed"},
     "webhook_endpoint.created": {"url": "http://127.0.0.1:9/hook", "events": ["endpoint.test"]},

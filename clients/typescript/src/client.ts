@@ -183,6 +183,8 @@ export class Sluice {
     get: (api_key_id: string) => this.#call("get_api_key", { path: { api_key_id } }),
     update: (api_key_id: string, body: Body<"update_api_key">) =>
       this.#call("update_api_key", { path: { api_key_id }, body }),
+    rotate: (api_key_id: string, body: Body<"rotate_api_key"> = {}) =>
+      this.#call("rotate_api_key", { path: { api_key_id }, body }),
     revoke: (api_key_id: string) => this.#call("revoke_api_key", { path: { api_key_id } }),
   };
 

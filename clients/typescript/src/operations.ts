@@ -62,6 +62,7 @@ export const OPERATIONS = {
   get_api_key: "GET /api/v1/api-keys/{api_key_id}",
   update_api_key: "PATCH /api/v1/api-keys/{api_key_id}",
   revoke_api_key: "DELETE /api/v1/api-keys/{api_key_id}",
+  rotate_api_key: "POST /api/v1/api-keys/{api_key_id}/rotate",
   create_upload_token: "POST /api/v1/upload-tokens",
   list_upload_tokens: "GET /api/v1/upload-tokens",
   get_upload_token: "GET /api/v1/upload-tokens/{token_id}",

@@ -57,6 +57,9 @@ class ApiKeyChanges(TypedDict, total=False):
     scopes: Sequence[str]
     status: str
     metadata: Mapping[str, Any] | None
+    contexts: Sequence[str] | None
+    allowed_networks: Sequence[str] | None
+    rate_per_minute: int | None
 
 
 class BucketChanges(TypedDict, total=False):
@@ -499,6 +502,16 @@ class ApiKeyCreated(Model):
     expires_at: datetime | None
 
 
+class ApiKeyRotated(Model):
+    """A key with a new text. `api_key` is shown here and never again; the one before is good until then."""
+
+    api_key_id: str
+    api_key: str
+    key_prefix: str
+    expires_at: datetime | None
+    previous_expires_at: datetime | None
+
+
 class ApiKeyItem(Model):
     """A key as it stands in a list."""
 
@@ -518,6 +531,10 @@ class ApiKey(ApiKeyItem):
     expires_at: datetime | None
     metadata: dict[str, Any]
     updated_at: datetime | None
+    contexts: list[str]
+    allowed_networks: list[str]
+    rate_per_minute: int | None
+    previous_expires_at: datetime | None
 
 
 class ApiKeyRevoked(Model):

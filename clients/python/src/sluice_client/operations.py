@@ -460,10 +460,22 @@ class ApiKeys(Noun[S]):
         *,
         expires_in_days: int | None = None,
         metadata: Mapping[str, Any] | None = None,
+        contexts: Sequence[str] | None = None,
+        allowed_networks: Sequence[str] | None = None,
+        rate_per_minute: int | None = None,
         mode: str | None = None,
     ) -> Call[models.ApiKeyCreated]:
         """Create a key. Its text is in the answer and never shown again."""
-        body = given(name=name, scopes=scopes, expires_in_days=expires_in_days, metadata=metadata, mode=mode)
+        body = given(
+            name=name,
+            scopes=scopes,
+            expires_in_days=expires_in_days,
+            metadata=metadata,
+            contexts=contexts,
+            allowed_networks=allowed_networks,
+            rate_per_minute=rate_per_minute,
+            mode=mode,
+        )
         return Call("POST", "/api-keys", models.ApiKeyCreated, body=body)
 
     @listing("list_api_keys")
@@ -480,6 +492,14 @@ class ApiKeys(Noun[S]):
     def update(self, api_key_id: str, **changes: Unpack[models.ApiKeyChanges]) -> Call[models.ApiKey]:
         """Change fields of a key."""
         return Call("PATCH", f"/api-keys/{segment(api_key_id)}", models.ApiKey, body=changes)
+
+    @operation("rotate_api_key")
+    def rotate(
+        self, api_key_id: str, *, overlap_seconds: int | None = None, expires_in_days: int | None = None
+    ) -> Call[models.ApiKeyRotated]:
+        """Give a key a new text, which is in the answer and never shown again; the present one is good a while more."""
+        body = given(overlap_seconds=overlap_seconds, expires_in_days=expires_in_days)
+        return Call("POST", f"/api-keys/{segment(api_key_id)}/rotate", models.ApiKeyRotated, body=body)
 
     @operation("revoke_api_key")
     def revoke(self, api_key_id: str) -> Call[models.ApiKeyRevoked]:
