@@ -76,7 +76,7 @@ class S3Writer:
             await self._send_with_retry(key, body, attributes)
             return
         await self._open()
-        outcome = await self._small.put(key, body, attributes)
+        outcome = await run_to_completion(self._small.put(key, body, attributes))
         if outcome is PutOutcome.BROKE:
             await self._send(key, body, attributes)
         elif outcome is not PutOutcome.STORED:

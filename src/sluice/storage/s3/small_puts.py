@@ -12,14 +12,13 @@ import ssl
 import time
 from collections.abc import Mapping
 from enum import Enum, auto
-from functools import cache, lru_cache
+from functools import cache
 from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httptools
 
-from sluice.storage.common import run_to_completion
 from sluice.storage.s3.client import Address, S3Credentials, S3Timeouts
 
 _MAX_RESPONSE_BYTES: Final = 64 * 1024
@@ -66,7 +65,6 @@ class SmallPuts:
     async def put(self, key: str, body: bytes, attributes: Mapping[str, str]) -> PutOutcome:
         """Create the object if there is none under `key`. Raise `TimeoutError` if the store does not answer in time.
 
-        A put that is cancelled after it was sent ends with its answer all the same, and only then.
         `attributes` are its metadata, with `Content-Type` and `sha256`, the digest of `body` that the store checks.
         """
         if not all(map(_HEADER_VALUE.fullmatch, (self._access_key_id, *attributes.values()))):
@@ -79,11 +77,9 @@ class SmallPuts:
                     connection, is_new = await self._connect(), True
                 except (OSError, ValueError):  # also an untrusted certificate, or a name that no DNS can hold
                     return PutOutcome.NOT_SENT
-            try:
-                outcome = await connection.exchange(request, self._timeouts.request_seconds)
-            finally:
-                if connection.is_reusable:
-                    self._keep(connection)
+            outcome = await connection.exchange(request, self._timeouts.request_seconds)
+            if connection.is_reusable:
+                self._keep(connection)
             # A store may close a connection while it is idle: that says nothing about this request.
             if outcome is not PutOutcome.BROKE or is_new:
                 return outcome
@@ -146,7 +142,7 @@ class _Signer:
 
     def head(self, url: str, attributes: Mapping[str, str], size: int) -> bytes:
         """Return the head of a signed put of `size` bytes that creates an object with these attributes."""
-        now = _written(int(time.time()))
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         path = url.removeprefix(self._endpoint)
         digest = attributes["sha256"] if self._sign_payload else "UNSIGNED-PAYLOAD"
         signed = {  # in the order of their names
@@ -199,13 +195,12 @@ class _Connection(asyncio.Protocol):
         """Send a request and return what the store made of it; raise `TimeoutError`."""
         if self._transport is None:
             return PutOutcome.BROKE
-        answer: asyncio.Future[PutOutcome] = self.loop.create_future()
-        self._answer = answer
+        self._answer = answer = self.loop.create_future()
         self.is_reusable, self._received, self._has_etag = False, 0, False
         timer = self.loop.call_later(seconds, self._time_out)
         self._transport.write(request)
         try:
-            outcome = await run_to_completion(answer)
+            outcome: PutOutcome = await answer
         finally:
             timer.cancel()
             self._answer = None
@@ -262,11 +257,6 @@ class _Connection(asyncio.Protocol):
     def _time_out(self) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(TimeoutError())
-
-
-@lru_cache(maxsize=4)
-def _written(second: int) -> str:
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
 
 
 @cache
