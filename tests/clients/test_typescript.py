@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +180,19 @@ def test_package_and_program_of_a_user_compile_strictly_and_mistakes_do_not(tmp_
     for number, (complaint, word) in enumerate(zip(complaints, MISTAKES.values(), strict=True)):
         assert complaint.startswith(f"user.mts({first + number},"), output
         assert word in complaint
+
+
+def test_package_has_the_element_that_the_service_serves(tmp_path: Path) -> None:
+    package = tmp_path / "clients" / "typescript"
+    (package / "dist").mkdir(parents=True)
+    served = Path("src", "sluice", "api", "pages", "static", "sluice-upload.js")
+    (tmp_path / served).parent.mkdir(parents=True)
+    shutil.copy(ROOT / served, tmp_path / served)
+    described = json.loads((PACKAGE / "package.json").read_text())
+    subprocess.run(described["scripts"]["element"], shell=True, cwd=package, check=True)
+    element = package / described["exports"]["./element"]
+    assert element.read_bytes() == (ROOT / served).read_bytes()
+    assert described["exports"]["./element"] in described["sideEffects"]
 
 
 def test_package_has_no_dependencies_and_no_names_of_hosts_in_its_lock() -> None:

@@ -221,7 +221,9 @@ class SluiceUpload extends HTMLElement {
   }
 
   async #loadWords() {
-    const url = new URL("words.json", import.meta.url);
+    // Of the service, wherever this file comes from: `endpoint` is its `…/api/v1/files/upload`.
+    const endpoint = new URL(this.getAttribute("endpoint") ?? "", document.baseURI);
+    const url = new URL("../../../static/words.json", endpoint);
     if (this.lang) url.searchParams.set("lang", this.lang);
     try {
       this.#words = { ...ENGLISH, ...(await (await fetch(url)).json()) };
