@@ -41,6 +41,7 @@ TABLE = [
     ("POST", "/quarantine/file_unknown/release", REVIEW),
     ("POST", "/quarantine/file_unknown/refuse", REVIEW),
     ("POST", "/quarantine/file_unknown/rescan", REVIEW),
+    ("POST", "/quarantine/file_unknown/download", REVIEW),
     ("GET", "/contexts", METADATA),
     ("GET", "/contexts/new", ADMIN),
     ("POST", "/contexts/new", ADMIN),
