@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
 
@@ -78,7 +79,7 @@ def test_new_database_is_for_its_owner_before_sqlite_opens_it(tmp_path: Path, mo
         return connect(path, *arguments, **options)  # type: ignore[call-overload,no-any-return]  # passed on as it came
 
     source = tmp_path / "source.db"
-    with sqlite3.connect(source) as made:
+    with closing(sqlite3.connect(source)) as made, made:
         made.execute("CREATE TABLE t (x)")
     made.close()
     source.chmod(0o600)

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
@@ -76,7 +76,7 @@ def test_first_start_under_systemd_keeps_the_key_out_of_the_journal(sluice: Slui
 @pytest.mark.asvs("13.3.1", "6.3.2")
 def test_production_start_creates_no_tenant(sluice: Sluice) -> None:
     sluice("init", "--json")
-    with sqlite3.connect(sluice.data_dir / "sluice.db") as database:
+    with closing(sqlite3.connect(sluice.data_dir / "sluice.db")) as database, database:
         database.execute("DELETE FROM api_keys")
         database.execute("DELETE FROM tenants")
     database.close()
@@ -217,6 +217,6 @@ def test_concurrent_first_starts_create_one_tenant_and_print_one_key(tmp_path: P
         for server in servers:
             response = httpx.get(f"{server.url}/api/v1/contexts", headers={"Authorization": keys[0]})
             assert response.status_code == 200
-        with sqlite3.connect(tmp_path / "data" / "sluice.db") as database:
+        with closing(sqlite3.connect(tmp_path / "data" / "sluice.db")) as database, database:
             assert database.execute("SELECT count(*) FROM tenants").fetchone() == (1,)
             assert database.execute("SELECT count(*) FROM api_keys").fetchone() == (1,)
