@@ -147,7 +147,7 @@ class ProcessSupervisor:
                 if place.pid:
                     pid, status = os.waitpid(place.pid, os.WNOHANG)
                     if pid:
-                        self._bury(place, os.waitstatus_to_exitcode(status))
+                        self._handle_exit(place, os.waitstatus_to_exitcode(status))
         elif found.si_signo == signal.SIGHUP and found.si_code != _FROM_KERNEL:
             # Processes are replaced one after another; the others serve meanwhile.
             if self._deadline is None and self._has_served and self._renewed is None:
@@ -181,7 +181,7 @@ class ProcessSupervisor:
             del self._to_renew[: self._to_renew.index(self._renewed) + 1]
             os.kill(self._renewed.pid, signal.SIGTERM)
 
-    def _bury(self, place: _Place, code: int) -> None:
+    def _handle_exit(self, place: _Place, code: int) -> None:
         """Note the end of a process, and when its place is taken again."""
         pid, place.pid = place.pid, 0
         self._note_ready()
