@@ -32,7 +32,7 @@ async def _record(database: Database) -> None:
     actor = Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt")
     facts = Facts("a.txt", "txt", 3, "0" * 64)
     decision = Decision(
-        "rep_1", "ten_1", "f1", "a", rules, facts, "accepted", None, "", actor, NOW, duration_ms=1, all_checks=False
+        "rep_1", "ten_1", "f1", "a", rules, facts, "accepted", None, (), "", actor, NOW, duration_ms=1, all_checks=False
     )
     file = replace(pending(1, timedelta(hours=1)), file_id="f1")
     await record(database, decision, file, None)

@@ -37,6 +37,7 @@ def _decision() -> Decision:
         facts=Facts("a.txt", "txt", 3, "0" * 64),
         outcome="accepted",
         rejection=None,
+        failures=(),
         detail="",
         actor=Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt"),
         created_at=LONG_AGO,

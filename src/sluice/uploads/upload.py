@@ -323,7 +323,7 @@ class Upload:
         await store(pending, put, engines.database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
         life = limits.test_file_life if caller.is_test else None
         await record(decision, pending, put.store, engines.database, life=life)
-        for failure in failures(facts, snapshot.rules):
+        for failure in decision.failures:
             TOLERATED_FAILURES.labels(failure.check, failure.mode).inc()
         return Stored(
             file_id=pending.file_id,
@@ -438,6 +438,7 @@ class Upload:
             facts=facts,
             outcome=outcome,
             rejection=failure,
+            failures=failed,
             detail="" if failure is None else failure.detail,
             actor=caller,
             created_at=self._engines.clock(),

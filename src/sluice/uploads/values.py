@@ -346,6 +346,8 @@ class Decision:
     outcome: VerdictOutcome
     rejection: Rejection | None
     """The failure that gave the outcome: of a rejected upload and one that goes into quarantine."""
+    failures: tuple[Rejection, ...]
+    """Every check that the facts fail, also those that only report it."""
     detail: str
     actor: Principal
     created_at: datetime

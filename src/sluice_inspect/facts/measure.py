@@ -52,7 +52,8 @@ def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
     """Return the facts and flags; `learnt` are those of the examination. Raise `OSError` only."""
     sheet = learnt or FactSheet()
     measure = _measurer_of(subject)
-    if recognise("", subject.source.head) is not None:
+    # No program begins with the signature of a picture.
+    if subject.format_name not in PICTURES and recognise("", subject.source.head) is not None:
         sheet.flags.add("program")
     try:
         if measure is not None:
