@@ -1,10 +1,12 @@
 """Deliveries by the worker: a receiver that hangs, a name that is bound anew, and how much is sent at once."""
 
 import asyncio
+import itertools
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -15,6 +17,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import webhook_deliveries
 from sluice.events.catalogue import TYPES
 from sluice.events.record import StoredEvent
+from sluice.webhooks import repository
 from sluice.webhooks.endpoint import ATTEMPTS, next_wait
 from sluice.webhooks.sending import WebhookSender, judged_addresses
 from sluice.webhooks.service import EndpointDraft, Webhooks
@@ -96,6 +99,26 @@ async def test_a_receiver_that_hangs_delays_no_other(
     assert sorted(one.event["sequence"] for one in got) == list(range(1, EVENTS + 1))
     assert receiver.most <= 4
     assert hanging.most == 4
+
+
+async def test_a_batch_is_read_after_all_of_the_last_one_is_noted(
+    tables: Database,  # noqa: F811  (the fixture)
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await add_tenant(tables, "ten_1")
+    endpoint_id = await add_endpoint(tables, receiver)
+    await write(tables, *(deleted(number) for number in range(450)))  # more than two batches
+    note, waits = repository.note_attempts, itertools.cycle((1.5, 0.0))
+
+    async def note_late(*given: Any) -> None:
+        await asyncio.sleep(next(waits))  # one write outlasts the rest of its batch, the next does not
+        await note(*given)
+
+    monkeypatch.setattr(repository, "note_attempts", note_late)
+    async with working(tables, WebhookOptions(ALLOWED)):
+        await until_delivered(tables, endpoint_id, 450)
+    assert len(receiver.got) == 450
 
 
 async def test_two_workers_send_each_event_once(

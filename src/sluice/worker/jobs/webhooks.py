@@ -143,6 +143,7 @@ class _EndpointRun:
         self._sequence = endpoint.sequence
         self._failing_since = endpoint.failing_since
         self._answered: list[Attempt] = []
+        self._noting = asyncio.Lock()  # what is due is read only after all that was answered is noted
         self._over = asyncio.Event()  # the endpoint was changed, disabled or deleted, or the lease was lost
 
     async def run(self) -> None:
@@ -200,6 +201,10 @@ class _EndpointRun:
 
     async def _note(self) -> None:
         """Write what became of the attempts since the last call; they are sent again if that fails for good."""
+        async with self._noting:
+            await self._note_answered()
+
+    async def _note_answered(self) -> None:
         answered, self._answered = self._answered, []
         if not answered:
             return
