@@ -118,7 +118,7 @@ class Report:
     def from_json(cls, raw: object) -> "Report":
         """Return the report that a child process wrote; raise `ValueError` for what `to_json` would not write."""
         # The process parses hostile files and may have been taken over, and the values go on into logs and database.
-        if not isinstance(raw, Mapping) or raw.keys() != _FIELDS:
+        if not isinstance(raw, dict) or raw.keys() != _FIELDS:
             raise ValueError("the report does not have the fields of a report")
         outcome, integrity = Outcome(_text(raw["outcome"])), Outcome(_text(raw["integrity"]))
         if integrity is Outcome.BLANK:
@@ -216,7 +216,7 @@ def _duration(value: object) -> float:
 
 
 def _measures(value: object) -> Mapping[str, Measure]:
-    if not isinstance(value, Mapping) or len(value) > _MEASURES_MAX:
+    if not isinstance(value, dict) or len(value) > _MEASURES_MAX:
         raise ValueError("the report has measures that are no measures")
     for name, each in value.items():
         if not isinstance(name, str) or not _MEASURE_NAME.fullmatch(name):
@@ -229,7 +229,7 @@ def _measures(value: object) -> Mapping[str, Measure]:
 
 
 def _facts(value: object) -> Mapping[str, FactValue]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise ValueError("the report has facts that are no facts")  # noqa: TRY004  (callers expect one error type)
     return MappingProxyType({name: _fact(name, each) for name, each in value.items()})
 

@@ -16,7 +16,6 @@ from sluice.uploads.reasons import Reason
 ENGLISH: Final = catalogue_of(DEFAULT_LOCALE)
 TRANSLATIONS: Final = [locale for locale in LOCALES if locale != DEFAULT_LOCALE]
 KEYS: Final = sorted(ENGLISH.messages)
-# Reasons of policies, which the catalogue has before the service does.
 POLICIES: Final = (
     "content_type_not_allowed",
     "encrypted_file",

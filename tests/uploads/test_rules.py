@@ -26,7 +26,7 @@ from sluice.contexts.policies import (
     ProgramsInArchives,
 )
 from sluice.uploads.reasons import WORDS, Reason
-from sluice.uploads.rules import CHECKS, decide, judge_all, quarantine_by
+from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 
@@ -160,6 +160,25 @@ def test_facts_that_were_not_measured_do_not_reject(facts: Facts) -> None:
 
 def test_a_file_whose_bytes_are_still_coming_is_not_too_small() -> None:
     assert decide(replace(SOUND_FACTS, size_bytes=0, sha256=None), RULES) is None
+
+
+@pytest.mark.parametrize(
+    ("integrity", "blank", "encrypted", "mode"),
+    [
+        (Mode.REPORT, Mode.REPORT, None, Mode.REPORT),
+        (Mode.REPORT, Mode.QUARANTINE, None, Mode.QUARANTINE),
+        (Mode.ENFORCE, Mode.REPORT, None, Mode.ENFORCE),
+        (Mode.REPORT, Mode.REPORT, Mode.ENFORCE, Mode.ENFORCE),
+        (Mode.REPORT, Mode.REPORT, Mode.OFF, Mode.REPORT),
+    ],
+)
+def test_a_file_whose_check_crashed_fails_by_the_strictest_rule_that_needs_it(
+    integrity: Mode, blank: Mode, encrypted: Mode | None, mode: Mode
+) -> None:
+    policies = NO_POLICIES if encrypted is None else Policies(encrypted=Encrypted(mode=encrypted))
+    rules = replace(RULES, policies=policies, check_modes=CheckModes(integrity=integrity, blank=blank))
+    (failure,) = failures(replace(SOUND_FACTS, examined=examined(None, died=True)), rules)
+    assert (failure.reason, failure.mode) == (Reason.UNPROCESSABLE_FILE, mode)
 
 
 def test_disabled_rules_do_not_reject() -> None:

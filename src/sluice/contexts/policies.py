@@ -1,7 +1,7 @@
 """The policies of a context: rules on what is measured of a file anyway, each with a mode.
 
 They are the fields `policies` and `check_modes` of the interface, and stored as they are sent. How a file is judged by
-them is in `uploads.rules`.
+them is in `uploads.policies`.
 """
 
 from collections.abc import Mapping
@@ -211,10 +211,10 @@ class Policies(_Value):
     duplicates: Duplicates | None = _OMITTED
 
     @cached_property
-    def judge_content(self) -> bool:
-        """Whether a policy judges what the file check measures, and is not off."""
+    def content_modes(self) -> frozenset[Mode]:
+        """The modes of the policies that judge what the file check measures, without those that are off."""
         judging = (getattr(self, name) for name in CONTENT_POLICIES)
-        return any(policy is not None and policy.mode is not Mode.OFF for policy in judging)
+        return frozenset(policy.mode for policy in judging if policy is not None) - {Mode.OFF}
 
     @property
     def need_duplicates(self) -> bool:

@@ -76,7 +76,7 @@ class FileQuarantined(_StoredEvent):
     """An upload failed a check that its context has in quarantine mode: it was stored, and nobody can download it."""
 
     type = "file.quarantined"
-    example = {**FileStored.example, "outcome": "quarantined", "reason": "macros_present"}
+    example = {**FileStored.example, "outcome": "quarantined", "reason": "active_content"}
     outcome: Literal["quarantined"] = "quarantined"
     reason: str = Field(description="The reason code.")
 

@@ -65,7 +65,7 @@ def judge_size(facts: Facts, least: MinSize) -> Iterator[Rejection]:
 def judge_content(facts: Facts, policies: Policies) -> Iterator[Rejection]:
     """Yield the policies on content that the report of the file check fails."""
     report = facts.report
-    if report is None or not policies.judge_content:
+    if report is None or not policies.content_modes:
         return
     judged: list[tuple[Reason, Mode | None, _Finding | None]] = []
     if (types := policies.content_types) is not None:

@@ -213,9 +213,9 @@ def _gaps(
         why = Unknown.NOT_COMPARED if facts.duplicate_of is None else Unknown.DUPLICATE_CHANGED
         yield "policy.duplicates", duplicates.mode, why
     if facts.examined is None:
-        if rules.reject_corrupt or rules.reject_blank or rules.policies.judge_content:
+        if rules.reject_corrupt or rules.reject_blank or rules.policies.content_modes:
             yield "integrity.type", Mode.ENFORCE, Unknown.NOT_EXAMINED
-    elif rules.policies.judge_content:
+    elif rules.policies.content_modes:
         yield from _policy_gaps(facts, rules, {failure.check for failure in failed})
     if rules.scan and facts.scanned is None:
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
@@ -223,7 +223,7 @@ def _gaps(
 
 def _policy_gaps(facts: Facts, rules: Rules, failed: set[str]) -> Iterator[_Gap]:
     if facts.report is None:
-        return  # the check died or overran its limits, which rejects the file
+        return  # the check died or overran its limits: the file fails all of them by that
     complete = facts.report.facts.get("flags_complete")
     if complete is True:
         return

@@ -43,6 +43,7 @@ CHECKS: Final = (
 
 
 _PICTURE_FACTS: Final = ("width", "height", "frames")
+_STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
 _BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_pattern"})
 
 
@@ -83,7 +84,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from _judge_limits(facts, rules)
     if facts.examined is not None:
         yield from _judge_content(facts, rules)
-        if rules.policies.judge_content:
+        if rules.policies.content_modes:
             yield from policies.judge_content(facts, rules.policies)
     if facts.scanned is not None:
         yield from _judge_scan(facts, rules)
@@ -212,10 +213,13 @@ def _judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         return
     report = examined.report
     if report is None:
-        # A check that crashed or ran over its limits reports nothing: if a rule needs its report, the file is rejected.
-        if rules.reject_corrupt or rules.reject_blank or rules.policies.judge_content:
+        # A check that crashed or ran over its limits reports nothing: the file fails every rule that needs its report.
+        needing = set(rules.policies.content_modes)
+        needing |= ({integrity} if rules.reject_corrupt else set()) | ({blank} if rules.reject_blank else set())
+        strictest = next((mode for mode in _STRICTEST_FIRST if mode in needing), None)
+        if strictest is not None:
             reason = Reason.VALIDATION_LIMITS_EXCEEDED if examined.overran else Reason.UNPROCESSABLE_FILE
-            yield Rejection(reason, examined.detail)
+            yield Rejection(reason, examined.detail, mode=strictest)
         return
     # Nothing but zeros, for example, is judged before integrity: an empty .pdf is blank rather than corrupt.
     if rules.reject_blank and report.fill is not None:

@@ -15,7 +15,7 @@ from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.facts.texts import measure_mail, measure_markup, measure_table
 from sluice_inspect.programs import recognise
-from sluice_inspect.report import MEDIA, PICTURES, FactSheet, InspectionError, Outcome
+from sluice_inspect.report import FORMAT_NAMES, MEDIA, PICTURES, FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
 from sluice_inspect.sniff import FOREIGN, PAGE
 
@@ -40,6 +40,8 @@ _MEASURERS: Final[Mapping[str, _Measurer]] = MappingProxyType({
 _WITHOUT_FLAGS: Final = PICTURES | MEDIA | {
     "json", "md", "otf", "parquet", "sqlite", "text", "ttf", "woff", "woff2", "yaml",
 }  # fmt: skip
+if _MEASURERS.keys() | _WITHOUT_FLAGS != FORMAT_NAMES:
+    raise RuntimeError("a format is neither measured nor one without flags")
 _OFFICE_EXTENSIONS: Final = frozenset(
     """
     doc docm docx dot dotm dotx pot potm potx pps ppsm ppsx ppt pptm pptx xla xlam xls xlsb xlsm xlsx xlt xltm xltx
