@@ -223,7 +223,7 @@ class Sweep:
         for name in sorted(self.promises.resumable):
             self._finish_parts(client, name)
             stored = [
-                item for item in page(client.get("/files", page_size=100))[0] if item["original_filename"] == name
+                item for item in page(client.get("/files", filename=name))[0] if item["original_filename"] == name
             ]
             assert len(stored) == 1, name
 
