@@ -32,6 +32,7 @@ FROM_FILES: Final = (
     "storage_secret_access_key",
     "console_oidc_client_secret",
     "metrics_token",
+    "keyring",
 )
 # Variables that begin as settings do and are none: what commands read that talk to a service, `make audit`, tests, what
 # Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect.
@@ -147,6 +148,12 @@ class Settings(BaseSettings):
         gt=0,
         description="Longest wait for a connection to Redis and for one reply; an upload waits at most four times as "
         "long.",
+    )
+    keyring: SecretStr | None = Field(
+        None,
+        description="The [keyring](operations.md#the-keys-folder) that seals credentials of buckets and secrets of "
+        "webhooks, the same for all servers: what `sluice secrets keyring` prints. The file `buckets.json` is then "
+        "neither made nor read. Default: that file.",
     )
     worker_inside: bool = Field(
         True, description="Run the worker inside the server. Switch this off if `sluice work` runs."

@@ -103,6 +103,24 @@ def test_doctor_reports_a_damaged_secret_file_as_down_as_serve_does(name: str, s
     assert (secrets["state"], name in secrets["detail"]) == ("down", True)
 
 
+@pytest.mark.parametrize(
+    "value", ["", "damaged", '{"primary": "a", "keys": {}}', '{"primary": "a", "keys": {"a": "00"}}']
+)
+def test_serve_and_doctor_refuse_a_damaged_keyring_of_the_environment_with_one_sentence(
+    value: str, sluice: Sluice
+) -> None:
+    assert sluice("init").code == 0
+    damaged = sluice.with_settings(KEYRING=value)
+    sentence = "SLUICE_KEYRING is damaged: restore it from your copy."
+    result = damaged("doctor", "--json")
+    assert result.code == 1
+    secrets = by_kind(result.json)["secrets"]
+    assert (secrets["state"], secrets["detail"]) == ("down", sentence)
+    served = damaged.with_settings(PORT="0")("serve")
+    assert served.code == 3
+    assert served.error_line == sentence
+
+
 def test_doctor_reports_a_secret_file_that_others_can_read_as_down(sluice: Sluice) -> None:
     assert sluice("init").code == 0
     (sluice.data_dir / "keys" / "links.hex").chmod(0o644)

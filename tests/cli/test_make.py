@@ -189,14 +189,40 @@ def test_servers_script_installs_missing_packages_as_root_without_prompting(clon
     assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in install
 
 
-@pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("bench", 1), ("test", 1)])
-def test_ci_runs_check_bench_and_test_and_fails_when_any_fails(failing: str, code: int, clone: Path) -> None:
+@pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("bench", 1), ("pythons", 1), ("test", 1)])
+def test_ci_runs_check_bench_pythons_and_test_and_fails_when_any_fails(failing: str, code: int, clone: Path) -> None:
     script = (
-        'for word; do case "$word" in check|bench|test) echo "$word" >>ran; '
+        'for word; do case "$word" in check|bench|pythons|test) echo "$word" >>ran; '
         f'[ "$word" != "{failing}" ] || exit 2;; esac; done'
     )
     add_program(clone, "make", script)
     completed = run(clone, ".ci/run", CI="true")
-    assert (clone / "ran").read_text().split() == ["check", "bench", "test"]
+    assert (clone / "ran").read_text().split() == ["check", "bench", "pythons", "test"]
     assert completed.returncode == code
     assert (f"failed: make {failing}" in completed.stderr) is bool(failing)
+
+
+def run_on_pythons(clone: Path, make: str) -> subprocess.CompletedProcess[str]:
+    """Run `scripts/pythons.sh` with a Python 3.12 and the one of the tests, and `make` in place of make."""
+    add_program(clone, "python3.12", "echo Python 3.12.99")
+    add_program(clone, "make", make)
+    return run(clone, "bash", "scripts/pythons.sh", PYENV_ROOT=str(clone / "none"), PYTHON=sys.executable)
+
+
+def test_pythons_runs_the_fast_tests_on_each_python_and_names_those_that_are_missing(clone: Path) -> None:
+    completed = run_on_pythons(clone, f'echo "$*" >>{clone}/ran')
+    assert completed.returncode == 0, completed.stderr
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    ran = (clone / "ran").read_text().splitlines()
+    assert [line.rpartition(" ")[2] for line in ran] == ["venv-dev", "quick"] * (len(ran) // 2)
+    assert f"--no-print-directory PYTHON={sys.executable} VENV=.venv quick" in ran
+    assert f"--no-print-directory PYTHON={clone}/bin/python3.12 VENV=.venv-3.12 quick" in ran or own == "3.12"
+    tried = {line.partition("VENV=")[2] for line in ran if line.endswith("quick")}
+    assert completed.stdout.count(" is not installed: not tried.") == 4 - len(tried)
+
+
+def test_pythons_fails_clearly_where_the_libraries_cannot_be_installed(clone: Path) -> None:
+    completed = run_on_pythons(clone, 'case "$*" in *3.12*venv-dev) exit 2;; *3.12*) exit 9;; esac')
+    assert completed.returncode == 1
+    assert "Python 3.12: the pinned libraries cannot be installed.\n" in completed.stderr
+    assert completed.stderr.endswith("failed on Python 3.12 (libraries)\n")

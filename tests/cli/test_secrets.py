@@ -2,20 +2,27 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from standardwebhooks import Webhook
 
 from sluice.buckets import Bucket, repository
 from sluice.buckets.service import secret_binding
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.kit.cipher import CannotOpen
-from sluice.kit.keyring_file import KeyringFile, add_key
+from sluice.kit.keyring_file import KeyringFile, add_key, keyring_line, parse_keyring
 from sluice.tenants.service import Tenants
+from tests.api.responses import data
 from tests.cli.commands import Sluice
+from tests.deployments import Deployments
+from tests.events.receiver import running_receiver
+from tests.service import running_service
 
 
 @pytest.fixture
@@ -133,3 +140,64 @@ def test_secrets_commands_print_no_key(isolated: Sluice) -> None:
     results = [isolated("secrets", "rotate"), isolated("secrets", "retire")]
     keys = keyring_content(isolated)["keys"].values()
     assert not [key for key in keys if any(key in result.out + result.err for result in results)]
+
+
+@pytest.mark.asvs("13.3.4")
+def test_a_keyring_of_the_environment_replaces_the_file_and_is_rotated_by_its_owner(isolated: Sluice) -> None:
+    buckets = store_buckets(isolated, 2)
+    first = isolated.with_settings(KEYRING=isolated("secrets", "keyring").out)
+    (isolated.data_dir / "keys" / "buckets.json").unlink()
+    assert first("secrets", "retire").out == "There is no old key.\n"
+    second = isolated.with_settings(KEYRING=first("secrets", "keyring", "--new-key").out)
+    assert second("secrets", "retire").error_line.startswith("2 secret(s) are still sealed with an old key")
+    primary = json.loads(second.settings["KEYRING"])["primary"]
+    assert second("secrets", "rotate").out.startswith(f"Finished with the key {primary}: sealed 2 secret(s) with it.")
+    said, left = second("secrets", "retire").out.splitlines()
+    assert said == "Nothing is sealed with 1 old key(s). Start all servers with this SLUICE_KEYRING:"
+    assert set(json.loads(left)["keys"]) == {primary}
+    ring, sealed = parse_keyring("it", left), sealed_secrets(isolated)
+    opened = [ring.open(sealed[bucket.config_id], bound_to=secret_binding(bucket)) for bucket in buckets]
+    assert opened == ["secret 0", "secret 1"]
+    assert not (isolated.data_dir / "keys" / "buckets.json").exists()
+
+
+def test_the_keyring_command_prints_a_new_keyring_where_there_is_none_and_makes_nothing(sluice: Sluice) -> None:
+    ring = parse_keyring("it", sluice("secrets", "keyring").out)
+    assert ring.key_ids == {ring.primary}
+    assert not sluice.data_dir.exists()
+
+
+def test_init_makes_no_keyring_file_beside_one_of_the_environment(sluice: Sluice) -> None:
+    keys = sluice.data_dir / "keys"
+    assert sluice.with_settings(KEYRING=sluice("secrets", "keyring").out)("init").code == 0
+    assert sorted(path.name for path in keys.iterdir()) == ["jwt.pem", "links.hex", "receipts.json"]
+
+
+def test_servers_with_data_folders_of_their_own_share_a_keyring(deployments: Deployments, tmp_path: Path) -> None:
+    shared = {"KEYRING": keyring_line("it", None), "WEBHOOK_HOSTS": "127.0.0.1"}
+    first = deployments.fresh("postgres-local")
+    first = replace(first, settings=dict(first.settings) | shared)
+    second = replace(first, folder=tmp_path)
+    with (
+        running_receiver() as receiver,
+        running_service(first, WORKER_INSIDE="false") as seals,
+        running_service(second, WORKER_INSIDE="true"),
+    ):
+        client = seals.new_client()
+        body = {"url": receiver.url, "events": ["api_key.created"]}
+        endpoint = data(client.post("/webhook-endpoints", body), 201)
+        client.create_key("upload")
+        (got,) = receiver.wait_for(1)
+        assert Webhook(endpoint["secret"]).verify(got.body, got.headers)["type"] == "api_key.created"
+    for deployment in (first, second):
+        assert not (deployment.data_dir / "keys" / "buckets.json").exists()
+
+
+def test_a_keyring_is_read_from_the_file_that_a_variable_names(sluice: Sluice) -> None:
+    path = sluice.folder / "keyring"
+    path.write_text(sluice("secrets", "keyring").out)
+    path.chmod(0o400)
+    named = sluice.with_settings(KEYRING_FILE=str(path))
+    assert named("init").code == 0
+    assert named("secrets", "keyring").out == path.read_text()
+    assert not (sluice.data_dir / "keys" / "buckets.json").exists()

@@ -1,8 +1,10 @@
-"""The keyring as a file: created at the first start, rotated by a command. Encryption is in `cipher`.
+"""The keyring as a file, created at the first start and rotated by a command, or as a text. Encryption is in `cipher`.
 
     {"primary": "3f9c02aa", "keys": {"3f9c02aa": "<64 hex digits>"}}
 
 To rotate: `add_key` (it seals new secrets at once), seal again what is not `is_current`, then `retire_keys`.
+
+A text has the same content. Whoever keeps it rotates it: `keyring_line` makes the next one.
 """
 
 import json
@@ -26,13 +28,33 @@ class LoadedKeyring:
 def load_keyring(path: Path) -> LoadedKeyring:
     """Load the keyring at `path`; create one with a random key when there is none. Raise `SecretFileRefused`."""
     file = load_or_make(path, _new_keyring)
-    return LoadedKeyring(keyring=_parse(path, file.content)[0], made=file.made)
+    return LoadedKeyring(keyring=_parse_file(path, file.content)[0], made=file.made)
+
+
+def parse_keyring(name: str, text: str) -> Keyring:
+    """Return the keyring that `text` holds. Raise `SecretFileRefused`, whose sentence says `name` and not the text."""
+    return _parse(name, text.encode())[0]
+
+
+def keyring_line(name: str, text: str | None, *, new_key: bool = False, old_keys: bool = True) -> str:
+    """Return the keyring of `text` in one line, None for a new one; with a new primary key, or without the old ones.
+
+    Raise `SecretFileRefused` as `parse_keyring` does.
+    """
+    ring, keys = (None, dict[str, bytes]()) if text is None else _parse(name, text.encode())
+    primary = "" if ring is None else ring.primary
+    if not old_keys and ring is not None:
+        keys = {primary: keys[primary]}
+    if new_key or ring is None:
+        primary, key = _new_key()
+        keys = {**keys, primary: key}
+    return json.dumps(_content(keys, primary), separators=(",", ":"))
 
 
 def add_key(path: Path) -> Keyring:
     """Add a new random key as the primary one; the others stay. Raise `SecretFileRefused`."""
     with locked(path.parent):
-        _, keys = _parse(path, read_secret_file(path))
+        _, keys = _parse_file(path, read_secret_file(path))
         key_id, key = _new_key()
         return _replace(path, {**keys, key_id: key}, key_id)
 
@@ -43,7 +65,7 @@ def retire_keys(path: Path) -> Keyring:
     Raise `SecretFileRefused`.
     """
     with locked(path.parent):
-        ring, keys = _parse(path, read_secret_file(path))
+        ring, keys = _parse_file(path, read_secret_file(path))
         return _replace(path, {ring.primary: keys[ring.primary]}, ring.primary)
 
 
@@ -81,7 +103,7 @@ class KeyringFile:
         return self._read or self._reread()
 
     def _reread(self) -> Keyring:
-        self._read = _parse(self._path, read_secret_file(self._path))[0]
+        self._read = _parse_file(self._path, read_secret_file(self._path))[0]
         return self._read
 
 
@@ -95,8 +117,11 @@ def _new_keyring() -> bytes:
 
 
 def _serialize(keys: dict[str, bytes], primary: str) -> bytes:
-    content = {"primary": primary, "keys": {key_id: key.hex() for key_id, key in keys.items()}}
-    return f"{json.dumps(content, indent=2)}\n".encode()
+    return f"{json.dumps(_content(keys, primary), indent=2)}\n".encode()
+
+
+def _content(keys: dict[str, bytes], primary: str) -> dict[str, object]:
+    return {"primary": primary, "keys": {key_id: key.hex() for key_id, key in keys.items()}}
 
 
 def _replace(path: Path, keys: dict[str, bytes], primary: str) -> Keyring:
@@ -105,13 +130,17 @@ def _replace(path: Path, keys: dict[str, bytes], primary: str) -> Keyring:
     return ring
 
 
-def _parse(path: Path, content: bytes) -> tuple[Keyring, dict[str, bytes]]:
-    """Return the keyring and its keys. Errors never quote the file's content."""
+def _parse_file(path: Path, content: bytes) -> tuple[Keyring, dict[str, bytes]]:
+    return _parse(f"The keyring {path}", content)
+
+
+def _parse(name: str, content: bytes) -> tuple[Keyring, dict[str, bytes]]:
+    """Return the keyring and its keys. Errors say `name` and never quote the content."""
     try:
         match read_json(content):
             case {"primary": str(primary), "keys": dict(found)}:
                 keys = {str(key_id): bytes.fromhex(str(key)) for key_id, key in found.items()}
                 return Keyring(keys, primary), keys
     except (NotStrictJson, ValueError) as error:
-        raise SecretFileRefused(f"The keyring {path} is damaged: restore it from your copy.") from error
-    raise SecretFileRefused(f"The keyring {path} is not a keyring: restore it from your copy.")
+        raise SecretFileRefused(f"{name} is damaged: restore it from your copy.") from error
+    raise SecretFileRefused(f"{name} is not a keyring: restore it from your copy.")

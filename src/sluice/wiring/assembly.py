@@ -27,7 +27,6 @@ from sluice.kit.cipher import Sealer
 from sluice.kit.clock import utc_now
 from sluice.kit.failpoints import arm
 from sluice.kit.health import EngineHealth
-from sluice.kit.keyring_file import KeyringFile
 from sluice.limiter import Limiter
 from sluice.observe.log import log
 from sluice.receipts.service import Receipts
@@ -58,9 +57,9 @@ from sluice.wiring.engines import (
 )
 from sluice.wiring.prestart import LaunchedZygote
 from sluice.wiring.start import (
-    KEYRING,
     LINK_SECRET,
     StartRefused,
+    keyring,
     make_folder,
     receipt_keys_path,
     refusing,
@@ -170,7 +169,7 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
         limiter = make_limiter(settings, database)
         stack.push_async_callback(limiter.aclose)
         buckets = make_buckets(settings, database, stores)
-        yield WorkerServices(database, buckets, stores, limiter, KeyringFile(secret_file(settings, KEYRING)))
+        yield WorkerServices(database, buckets, stores, limiter, keyring(settings))
 
 
 @asynccontextmanager
@@ -313,7 +312,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     contexts = make_contexts(database, engines.scanner)
     buckets = make_buckets(settings, database, stores)
     uploads = _make_uploads(settings, engines)
-    keyring = KeyringFile(secret_file(settings, KEYRING))
+    sealer = keyring(settings)
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     files = Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days))
     jobs = Jobs(database, files, signer, stores.platform)
@@ -342,7 +341,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         events=EventFeed(database),
         quarantine=make_quarantine(settings, database),
         sessions=Sessions(database),
-        webhooks=Webhooks(database, keyring, settings.webhook_hosts),
+        webhooks=Webhooks(database, sealer, settings.webhook_hosts),
         usage=UsageReader(
             database,
             free_uploads_per_month=settings.free_uploads_per_month,
@@ -351,7 +350,7 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         ),
         receipts=receipts,
         erasures=Erasures(database, jobs, receipts),
-        keyring=keyring,
+        keyring=sealer,
     )
 
 

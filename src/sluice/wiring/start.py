@@ -9,12 +9,14 @@ from pathlib import Path
 from sluice.files.links import load_signing_secret
 from sluice.identity.local import LocalKey, load_local_key, make_local_key
 from sluice.identity.tokens import ClaimRules
-from sluice.kit.keyring_file import load_keyring
+from sluice.kit.cipher import Keyring, Sealer
+from sluice.kit.keyring_file import KeyringFile, load_keyring, parse_keyring
 from sluice.kit.secret_files import OTHERS, SecretFileRefused
 from sluice.receipts.signing import load_receipt_keys
 from sluice.settings import Settings
 
 KEYRING = "buckets.json"
+KEYRING_SETTING = "SLUICE_KEYRING"
 LINK_SECRET = "links.hex"  # noqa: S105  (the name of a file)
 SIGNING_KEY = "jwt.pem"
 RECEIPT_KEYS = "receipts.json"
@@ -79,9 +81,9 @@ def secret_file(settings: Settings, name: str) -> Path:
 def make_key_files(settings: Settings) -> Sequence[Path]:
     """Create the secret files that are missing and return those that were created. Raise `SecretFileRefused`."""
     make_folder(settings.keys_dir)
-    keyring, links, signing, receipts = (settings.keys_dir / name for name in SECRET_FILES)
+    ring, links, signing, receipts = (settings.keys_dir / name for name in SECRET_FILES)
     made = {
-        keyring: load_keyring(keyring).made,
+        ring: settings.keyring is None and load_keyring(ring).made,
         links: load_signing_secret(links).made,
         signing: make_local_key(signing).made,
         receipts: load_receipt_keys(receipts).made,
@@ -90,15 +92,15 @@ def make_key_files(settings: Settings) -> Sequence[Path]:
 
 
 def missing_secret_files(settings: Settings) -> Sequence[Path]:
-    """Return the secret files that are not there."""
-    paths = [settings.keys_dir / name for name in SECRET_FILES]
-    return [path for path in paths if not path.exists()]
+    """Return the secret files that are needed and not there."""
+    names = [name for name in SECRET_FILES if name != KEYRING or settings.keyring is None]
+    return [path for path in (settings.keys_dir / name for name in names) if not path.exists()]
 
 
 def refused_secret_files(settings: Settings) -> Sequence[str]:
-    """Return a sentence for each secret file that is there and cannot be used."""
+    """Return a sentence for each secret file, or keyring of the environment, that is there and cannot be used."""
     loaders: Mapping[str, Callable[[Path], object]] = {
-        KEYRING: load_keyring,
+        KEYRING: load_keyring if settings.keyring is None else lambda _: environment_keyring(settings),
         LINK_SECRET: load_signing_secret,
         SIGNING_KEY: load_local_key,
         RECEIPT_KEYS: load_receipt_keys,
@@ -112,6 +114,21 @@ def refused_secret_files(settings: Settings) -> Sequence[str]:
         except SecretFileRefused as fault:
             refused.append(str(fault))
     return refused
+
+
+def environment_keyring(settings: Settings) -> Keyring | None:
+    """Return the keyring of the environment, None if the one in the file is used. Raise `SecretFileRefused`."""
+    if settings.keyring is None:
+        return None
+    return parse_keyring(KEYRING_SETTING, settings.keyring.get_secret_value())
+
+
+def keyring(settings: Settings) -> Sealer:
+    """Return what seals secrets: the keyring of the environment, or the one in its file, read when it is first needed.
+
+    Raise `SecretFileRefused` if the environment's cannot be used.
+    """
+    return environment_keyring(settings) or KeyringFile(settings.keys_dir / KEYRING)
 
 
 def keyring_path(settings: Settings) -> Path:

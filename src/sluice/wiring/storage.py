@@ -10,7 +10,7 @@ from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, needs_relay
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
-from sluice.kit.keyring_file import KeyringFile, load_keyring
+from sluice.kit.keyring_file import load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.storage import EndpointNotAllowed, ListsObjects, ObjectStore
@@ -18,7 +18,7 @@ from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
 from sluice.storage.s3.store import S3Store
-from sluice.wiring.start import KEYRING, StartRefused, secret_file
+from sluice.wiring.start import KEYRING, StartRefused, keyring, secret_file
 
 _MB = 1024 * 1024
 
@@ -26,21 +26,22 @@ _MB = 1024 * 1024
 def make_stores(settings: Settings) -> Stores:
     """Return the platform's own store and how to connect to a tenant's bucket; make the keyring if it is missing.
 
-    Raise `StoreError` or `StartRefused`.
+    Raise `StoreError`, `StartRefused` or `SecretFileRefused`.
     """
-    keyring_path = secret_file(settings, KEYRING)
-    if load_keyring(keyring_path).made:
-        why = "keep a copy: without it no bucket's credentials can be read"
-        log.warning("keyring_made", path=str(keyring_path), why=why)
+    if settings.keyring is None:
+        path = secret_file(settings, KEYRING)
+        if load_keyring(path).made:
+            why = "keep a copy: without it no bucket's credentials can be read"
+            log.warning("keyring_made", path=str(path), why=why)
     return open_stores(settings)
 
 
 def open_stores(settings: Settings) -> Stores:
     """Return the stores as `make_stores` does, with the keyring that is there.
 
-    Without one, the credentials of no bucket can be opened: `SecretFileRefused` is raised when they are needed.
+    Without its file, the credentials of no bucket can be opened: `SecretFileRefused` is raised when they are needed.
     """
-    keyring = KeyringFile(settings.keys_dir / KEYRING)
+    sealer = keyring(settings)
     timeouts = S3Timeouts(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
     allowed = settings.bucket_endpoint_hosts
     relay = Relay(partial(_allowed_addresses, allowed), settings.s3_connect_seconds)
@@ -63,7 +64,7 @@ def open_stores(settings: Settings) -> Stores:
             bucket.default_bucket,
             bucket.region,
             bucket.access_key_id,
-            keyring.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
+            sealer.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
             endpoint_url=endpoint_url,
             timeouts=timeouts,
             part_bytes=settings.s3_multipart_mb * _MB,
@@ -116,7 +117,7 @@ def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buck
     return Buckets(
         database,
         stores,
-        KeyringFile(settings.keys_dir / KEYRING),
+        keyring(settings),
         allowed_endpoints=settings.bucket_endpoint_hosts,
         probe=settings.bucket_probe,
     )
