@@ -29,13 +29,21 @@ TABLE = [
     ("POST", "/files/delete", DELETE),
     ("GET", "/files/deleted", METADATA),
     ("POST", "/files/restore", DELETE),
+    ("GET", "/files/all", DELETE),
+    ("POST", "/files/all", DELETE),
+    ("POST", "/files/export", METADATA),
     ("GET", "/files/file_unknown", METADATA),
     ("POST", "/files/file_unknown/link", DOWNLOAD),
     ("POST", "/files/file_unknown/hold", ADMIN),
     ("POST", "/files/file_unknown/unhold", ADMIN),
     ("GET", "/rejections", REPORTS),
+    ("POST", "/rejections", REVIEW),
     ("GET", "/reports", REPORTS),
     ("GET", "/reports/rep_unknown", REPORTS),
+    ("GET", "/jobs", METADATA),
+    ("GET", "/jobs/job_unknown", METADATA),
+    ("POST", "/jobs/job_unknown/cancel", DELETE),
+    ("POST", "/jobs/job_unknown/link", METADATA),
     ("GET", "/quarantine", REVIEW),
     ("GET", "/quarantine/file_unknown", REVIEW),
     ("POST", "/quarantine/file_unknown/release", REVIEW),
@@ -112,7 +120,7 @@ def test_page_needs_its_scope(client: ApiClient) -> None:
 def test_navigation_shows_what_the_user_may_see(client: ApiClient) -> None:
     with signed_in(client, METADATA) as user:
         shown = set(re.findall(r'<li><a href="/console/([a-z]+)"', user.get("/overview").text))
-    assert shown == {"overview", "files", "rejections", "contexts", "integrate"}
+    assert shown == {"overview", "files", "jobs", "rejections", "contexts", "integrate"}
     with signed_in(client, REVIEW) as user:
         assert user.get("").headers["location"] == "/console/quarantine"
         shown = set(re.findall(r'<li><a href="/console/([a-z]+)"', user.get("/quarantine").text))
@@ -257,7 +265,7 @@ def test_rejections_are_grouped_with_what_was_expected(client: ApiClient, admin:
         client.upload(f"setup{number}.exe", b"MZ" + bytes(100), context=context)
     groups = admin.get("/rejections").text
     assert "Extension not allowed" in groups
-    assert "1 of 1 groups, 3 uploads" in groups
+    assert "1 of 1 groups, 3 rejections" in groups
     reports = admin.get(f"/reports?context={context}&reason=extension_not_allowed").text
     assert "3 of 3 reports" in reports
     report_id = re.search(r"/console/reports/(rep_\w+)", reports)
@@ -294,7 +302,7 @@ def test_context_is_made_changed_and_tried(client: ApiClient, admin: User) -> No
     )
     assert "two.txt</bdi> would be rejected" in tried.text
     assert "1 of 1 files" in admin.get("/files").text
-    assert "Changed by <bdi>Ada" in admin.get("/contexts/letters").text
+    assert "<strong>Changed</strong> by <bdi>Ada" in admin.get("/contexts/letters").text
 
 
 def test_every_rule_survives_the_editor(client: ApiClient, admin: User) -> None:

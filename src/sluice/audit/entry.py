@@ -1,8 +1,9 @@
 """The values of the audit log: who does what, and the entry about it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from sluice.access import Principal
 from sluice.kit.ids import new_id
@@ -57,7 +58,7 @@ class AuditEntry:
     """Somebody did something, or was not allowed to.
 
     It holds names and ids, never a value that was sent, so no secret can be in it; but for `reason`, which says why a
-    file was held, released or refused, in the words of the actor.
+    file was held, released or refused, in the words of the actor. Values of a context are beside it (`AuditChange`).
 
     `target` is the id that the action was about, None for a list of things; `error` the code of the refusal; `via` how
     the actor came in: `api_key`, `jwt`, `command`, `console`, or `worker` for what the service does by itself.
@@ -75,3 +76,19 @@ class AuditEntry:
     request_id: str | None
     created_at: datetime
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditChange:
+    """What was done to one thing: by whom, and the old and the new value of each field that it changed.
+
+    `fields` is empty for what changes none, and for entries of releases that kept no values.
+    """
+
+    event_id: str
+    actor_id: str
+    actor_name: str
+    action: str
+    created_at: datetime
+    reason: str | None
+    fields: Mapping[str, tuple[Any, Any]]

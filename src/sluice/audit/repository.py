@@ -1,13 +1,14 @@
 """All queries of the audit log. Entries are appended, read, and deleted by age; the database refuses to change one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, delete, insert, select
 
-from sluice.audit.entry import AuditAction, AuditEntry
+from sluice.audit.entry import AuditAction, AuditChange, AuditEntry
 from sluice.db import counts
-from sluice.db.schema import audit_events
+from sluice.db.schema import audit_changes, audit_events
 from sluice.db.sql import AnyRow, Connection, load_page, load_slice, rows_of
 from sluice.kit.failpoints import failpoint
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
@@ -18,12 +19,56 @@ async def add(connection: Connection, entry: AuditEntry) -> None:
     await connection.execute(insert(audit_events).values({name: getattr(entry, name) for name in AuditEntry.__slots__}))
 
 
-async def append(connection: Connection, by: AuditAction, target: str, at: datetime, reason: str | None = None) -> None:
+async def append(connection: Connection, by: AuditAction, target: str, at: datetime, reason: str | None = None) -> str:
     """Insert that `by` was done to `target`, in the transaction that does it: after a crash both are there, or
-    neither.
+    neither. Return the id of the entry.
     """
-    await add(connection, by.entry(target, at, reason=reason))
+    entry = by.entry(target, at, reason=reason)
+    await add(connection, entry)
     failpoint("audit.appended")
+    return entry.event_id
+
+
+async def add_change(
+    connection: Connection, tenant_id: str, event_id: str, target: str, fields: Mapping[str, tuple[Any, Any]]
+) -> None:
+    """Insert the old and the new value of each field that an appended entry is about. They must hold no secret."""
+    row = {"tenant_id": tenant_id, "event_id": event_id, "target": target}
+    await connection.execute(
+        insert(audit_changes).values(row | {"changes": {name: list(fields[name]) for name in fields}})
+    )
+
+
+async def list_changes(
+    connection: Connection, tenant_id: str, target: str, actions: Sequence[str], limit: int
+) -> Sequence[AuditChange]:
+    """Return what was done last to `target`, of these actions, newest first."""
+    changed, event = audit_changes.c, audit_events.c
+    query = (
+        select(
+            event.event_id,
+            event.actor_id,
+            event.actor_name,
+            event.action,
+            event.created_at,
+            event.reason,
+            changed.changes,
+        )
+        .join_from(audit_changes, audit_events, event.event_id == changed.event_id)
+        .where(
+            changed.tenant_id == tenant_id,
+            changed.target == target,
+            event.tenant_id == tenant_id,
+            event.action.in_(actions),
+        )
+        .order_by(changed.event_id.desc())
+        .limit(limit)
+    )
+    rows = (await connection.execute(query)).all()
+    return [
+        AuditChange(*row[:-1], fields={name: (before, after) for name, (before, after) in row.changes.items()})
+        for row in rows
+    ]
 
 
 async def append_all(connection: Connection, done: Iterable[tuple[AuditAction, str]], at: datetime) -> None:
@@ -70,6 +115,8 @@ async def forget(connection: Connection, before: datetime, most: int) -> int:
     """Delete the oldest entries made before `before`, at most `most`; return how many."""
     old = select(audit_events.c.tenant_id, audit_events.c.event_id).where(audit_events.c.created_at < before)
     owned = [(row.tenant_id, row.event_id) for row in (await connection.execute(old.limit(most))).all()]
+    if owned:
+        await connection.execute(delete(audit_changes).where(*rows_of(audit_changes, owned)))
     statement = delete(audit_events).where(*rows_of(audit_events, owned)).returning(audit_events.c.event_id)
     return len((await connection.execute(statement)).all()) if owned else 0
 

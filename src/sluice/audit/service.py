@@ -4,10 +4,11 @@ What was done is appended by who commits it.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 from sluice.audit import repository
-from sluice.audit.entry import AuditAction, AuditEntry
+from sluice.audit.entry import AuditAction, AuditChange, AuditEntry
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
@@ -70,3 +71,10 @@ class AuditLog:
             return 0
         async with self._database.reading(tenant_id) as connection:
             return await repository.count(connection, tenant_id, actor_id, action)
+
+    async def last_changes(
+        self, tenant_id: str, target: str, actions: Sequence[str], most: int
+    ) -> Sequence[AuditChange]:
+        """Return what was done last to a thing, of these actions, newest first, at most `most`."""
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.list_changes(connection, tenant_id, target, actions, most)

@@ -52,6 +52,7 @@ class NavigationEntry:
 NAVIGATION: Final[Sequence[NavigationEntry]] = (
     NavigationEntry("Overview", "/console/overview", (Scope.METADATA,)),
     NavigationEntry("Files", "/console/files", (Scope.METADATA,)),
+    NavigationEntry("Jobs", "/console/jobs", (Scope.METADATA,)),
     NavigationEntry("Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW)),
     NavigationEntry("Quarantine", "/console/quarantine", (Scope.REVIEW,)),
     NavigationEntry("Contexts", "/console/contexts", (Scope.METADATA,)),

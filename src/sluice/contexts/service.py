@@ -1,11 +1,12 @@
 """What may be done with contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sluice.audit import AuditAction
-from sluice.audit.repository import append
+from sluice.audit.repository import add_change, append
 from sluice.contexts import repository
 from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit, RetentionStart
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
@@ -76,7 +77,8 @@ class Contexts:
             async with self._database.transaction(by.tenant_id) as connection:
                 await _require_bucket(connection, by.tenant_id, context.storage_config_id)
                 await repository.add(connection, context)
-                await append(connection, by, context.context_key, context.created_at)
+                event_id = await append(connection, by, context.context_key, context.created_at)
+                await add_change(connection, by.tenant_id, event_id, context.context_key, {})
         except Conflict as fault:
             async with self._database.reading(by.tenant_id) as reading:
                 taken = await repository.find(reading, by.tenant_id, context.context_key)
@@ -109,7 +111,7 @@ class Contexts:
             return await self.get(tenant_id, context_key)
         try:
             async with self._database.transaction(tenant_id) as connection:
-                before = await repository.find(connection, tenant_id, context_key)
+                before = await repository.find(connection, tenant_id, context_key, to_change=True)
                 if before is None:
                     raise NotFound
                 if "storage_config_id" in changes:
@@ -121,7 +123,8 @@ class Contexts:
                 context = await repository.change(connection, tenant_id, context_key, values)
                 if context is None:
                     raise NotFound
-                await append(connection, by, context_key, now)
+                event_id = await append(connection, by, context_key, now)
+                await add_change(connection, tenant_id, event_id, context_key, changed_fields(before, context))
                 updated = ContextUpdated(
                     context_key=context_key, changed=tuple(sorted(changes)), rules_version=context.rules_version
                 )
@@ -157,6 +160,39 @@ class Contexts:
 
 
 _SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})
+_CHANGEABLE = (
+    *(each.name for each in fields(Draft) if each.name not in {"context_key", "check_modes", "policies"}),
+    "status",
+)
+_LONGEST_KEPT = 1000
+
+
+def changed_fields(before: Context, after: Context) -> dict[str, tuple[Any, Any]]:
+    """Return the old and the new value of each field that a change of rules changed, each policy and check by itself.
+
+    A long value is cut: the audit log keeps them for months.
+    """
+    old, new = _as_json(before), _as_json(after)
+    return {
+        name: (_cut(old.get(name)), _cut(new.get(name)))
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    }
+
+
+def _as_json(context: Context) -> dict[str, Any]:
+    rate = context.upload_rate_limit
+    values: dict[str, Any] = {name: getattr(context, name) for name in _CHANGEABLE}
+    values["allowed_extensions"] = list(context.allowed_extensions)
+    values["upload_rate_limit"] = None if rate is None else asdict(rate)
+    values["metadata"] = dict(context.metadata)
+    values |= {f"check_modes.{name}": mode for name, mode in context.check_modes.model_dump(mode="json").items()}
+    return values | {f"policies.{name}": policy for name, policy in context.policies.to_json().items()}
+
+
+def _cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _LONGEST_KEPT else f"{text[:_LONGEST_KEPT]}…"
 
 
 def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ RIGHTS: Final[Mapping[str, str]] = {
     "rate_takes": "SELECT, INSERT, DELETE",
     # Of entries and decisions an erasure replaces the names.
     "audit_events": "SELECT, INSERT, DELETE, UPDATE (actor_id, actor_name, target, reason)",
+    "audit_changes": "SELECT, INSERT, DELETE",
+    "rejection_marks": "SELECT, INSERT, UPDATE, DELETE",
     "decisions": "SELECT, INSERT, DELETE, UPDATE (actor, actor_id, facts, detail, original_filename, repeat_key)",
     "row_counts": "SELECT, INSERT, UPDATE, DELETE",
     "count_deltas": "SELECT, INSERT, UPDATE, DELETE",

@@ -442,6 +442,19 @@ audit_events = Table(
     Index("ix_audit_events_age", "created_at"),
 )
 
+# The old and the new value of what an entry of the audit log says was changed, by the name of the field. None of them is
+# a secret, and the row goes with its entry.
+audit_changes = Table(
+    "audit_changes",
+    metadata,
+    Column("event_id", _ID, primary_key=True),
+    # No foreign key, as in `count_deltas`.
+    Column("tenant_id", _ID, nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("changes", Document, nullable=False),
+    Index("ix_audit_changes_by_target", "tenant_id", "target", "event_id"),
+)
+
 decisions = Table(
     "decisions",
     metadata,
@@ -486,6 +499,14 @@ decisions = Table(
         postgresql_where=text("reason IS NOT NULL"),
     ),
     Index(
+        "ix_decisions_by_outcome",
+        "tenant_id",
+        "outcome",
+        "report_id",
+        sqlite_where=text("outcome <> 'accepted'"),
+        postgresql_where=text("outcome <> 'accepted'"),
+    ),
+    Index(
         "ix_decisions_repeated",
         "tenant_id",
         "repeat_key",
@@ -494,6 +515,20 @@ decisions = Table(
         postgresql_where=text("repeat_key IS NOT NULL"),
     ),
     Index("ix_decisions_age", "created_at"),
+)
+
+# Groups of rejections that somebody looked at, up to the report `report_id`: a later one opens a group that was reviewed
+# again, and leaves one that was muted as it is. Who it was is in the entry `event_id` of the audit log.
+rejection_marks = Table(
+    "rejection_marks",
+    metadata,
+    # No foreign key, as in `count_deltas`.
+    Column("tenant_id", _ID, primary_key=True),
+    Column("group_id", _ID, primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("report_id", _ID, nullable=False),
+    Column("event_id", _ID, nullable=False),
+    Column("marked_at", Moment, nullable=False),
 )
 
 # The count of each list of a tenant, in total and by each filter; an empty facet stands for all. See `db.counts` and
@@ -523,8 +558,8 @@ count_deltas = Table(
     Index("ix_count_deltas_listing", "tenant_id", "list"),
 )
 
-# What each context of a tenant had on each day: files stored, links handed out, rejections by reason. See
-# `usage.repository`.
+# What each context of a tenant had on each day: files stored, links handed out, rejections by reason, uploads put into
+# quarantine or left undecided. See `usage.repository`.
 usage_days = Table(
     "usage_days",
     metadata,

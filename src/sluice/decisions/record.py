@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+# The uploader of a group of rejections, for all upload tokens together
+LINK_UPLOADERS: Final = "upload tokens"
+MarkState = Literal["reviewed", "muted"]
 _DETAIL_CHARACTERS: Final = 1000  # the length of the column
 
 
@@ -53,22 +56,37 @@ class PastDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionSummary:
-    """What statistics need of a decision on an upload."""
+class FailedSum:
+    """Uploads with a reason that have the rest in common, on one day (`2026-01-31`, UTC): how many, and the newest."""
 
-    report_id: str
     context_key: str
-    outcome: str
-    reason: str | None
-    original_filename: str | None
+    reason: str
+    extension: str
     actor_id: str | None
-    duration_ms: int | None
-    created_at: datetime
+    day: str
+    number: int
+    first_seen: datetime
+    last_seen: datetime
+    newest_report_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What somebody made of a group of rejections: `reviewed` up to the report `report_id`, or `muted`.
+
+    `marked_by` is None once the audit log, which holds the name, forgot it.
+    """
+
+    state: MarkState
+    report_id: str
+    marked_at: datetime
+    marked_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """Which decisions on uploads are listed; None is any. Moments are inclusive, `filename` is a part of the name.
+    """Which decisions on uploads are listed; None is any. Moments are inclusive, `filename` is a part of the name,
+    which is looked for among the newest that meet the rest.
 
     `only_failed`: those with a reason, which are rejected or in quarantine.
     """

@@ -3,21 +3,46 @@
 The decision on an accepted upload is written by `uploads.repository`, in the statement that makes its file visible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, Text, cast, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from sluice.db.database import Database
-from sluice.db.schema import decisions
+from sluice.db.schema import audit_events, decisions, rejection_marks
 from sluice.db.sql import Connection, load_page, load_slice, rows_of
 from sluice.db.statement import Statement
-from sluice.decisions.record import DecisionFilter, DecisionRecord, DecisionSummary, PastDecision
+from sluice.decisions.record import (
+    LINK_UPLOADERS,
+    DecisionFilter,
+    DecisionRecord,
+    FailedSum,
+    Mark,
+    MarkState,
+    PastDecision,
+)
 from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 MOST_LISTED: Final = 10_000  # what a total counts to, so that a list costs the same however long the log is
+NAMES_SEARCHED: Final = 10_000  # among so many of the newest a part of a name is looked for
 
 # The same on both kinds of database. Rejections are as frequent as uploads, so it bypasses SQLAlchemy.
 _INSERT: Final = """
@@ -89,27 +114,118 @@ async def count(connection: Connection, tenant_id: str, wanted: DecisionFilter) 
     return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())
 
 
-async def load_summaries(
+async def load_durations(connection: Connection, tenant_id: str, since: datetime, limit: int) -> Sequence[int]:
+    """Return how many milliseconds the newest verdicts took, at most `limit` of them, in no order."""
+    newest = select(decisions.c.duration_ms).where(*_conditions(tenant_id, DecisionFilter(since=since)))
+    found = await connection.execute(newest.order_by(decisions.c.report_id.desc()).limit(limit))
+    return [milliseconds for milliseconds in found.scalars().all() if milliseconds is not None]
+
+
+async def sum_failed(
     connection: Connection, tenant_id: str, wanted: DecisionFilter, limit: int
-) -> Sequence[DecisionSummary]:
-    """Return the newest decisions on uploads in short, at most `limit`, newest first."""
+) -> tuple[Sequence[FailedSum], int]:
+    """Return the sums of the newest uploads with a reason, at most `limit` of them, and how many were looked at.
+
+    Of the newest of the tenant those of `wanted.context_key` are summed up; those of `wanted.reason` are looked for by
+    themselves.
+    """
     columns = decisions.c
-    query = (
-        select(
-            columns.report_id,
-            columns.context_key,
-            columns.outcome,
-            columns.reason,
-            columns.original_filename,
-            columns.actor_id,
-            columns.duration_ms,
-            columns.created_at,
-        )
-        .where(*_conditions(tenant_id, wanted))
-        .order_by(columns.report_id.desc())
-        .limit(limit)
+    ids = select(columns.report_id).order_by(columns.report_id.desc()).limit(limit)
+    # One query for each outcome reads an index that has no accepted upload in it.
+    parts = [
+        ids.where(*_conditions(tenant_id, replace(wanted, context_key=None, outcome=outcome, only_failed=True)))
+        for outcome in ("rejected", "quarantined")
+    ]
+    both = union_all(*(select(part.subquery().c.report_id) for part in parts)).subquery()
+    newest = select(both.c.report_id).order_by(both.c.report_id.desc()).limit(limit).subquery()
+    name = func.rtrim(func.coalesce(columns.original_filename, ""), ". ")
+    # As `uploads.names.extension_of`, but for the case: `rtrim` takes away what comes behind the last dot.
+    stem = func.rtrim(name, func.replace(name, ".", ""))
+    has_extension = and_(name.like("%.%"), func.ltrim(stem, ". ") != "")
+    is_postgres = connection.dialect.name == "postgresql"
+    day = (
+        func.to_char(func.timezone("UTC", columns.created_at), "YYYY-MM-DD", type_=String)
+        if is_postgres
+        else func.substr(cast(columns.created_at, Text), 1, 10, type_=String)
     )
-    return [DecisionSummary(*row) for row in (await connection.execute(query)).all()]
+    one = select(
+        columns.context_key,
+        columns.reason,
+        case((has_extension, func.substr(name, func.length(stem) + 1)), else_="").label("extension"),
+        # Each upload token is somebody else: as one group they are more telling than as thousands.
+        case((columns.actor_id.like(r"utk\_%", escape="\\"), LINK_UPLOADERS), else_=columns.actor_id).label("actor"),
+        day.label("day"),
+        columns.created_at,
+        columns.report_id,
+    ).join(newest, newest.c.report_id == columns.report_id)
+    each = one.where(columns.tenant_id == tenant_id).subquery()
+    group = (each.c.context_key, each.c.reason, each.c.extension, each.c.actor, each.c.day)
+    sums = (func.count(), func.min(each.c.created_at), func.max(each.c.created_at), func.max(each.c.report_id))
+    rows = (await connection.execute(select(*group, *sums).group_by(*group))).all()
+    looked_at = sum(row[5] for row in rows)
+    found = [FailedSum(*row) for row in rows]
+    return [one for one in found if wanted.context_key in (None, one.context_key)], looked_at
+
+
+async def load_names(connection: Connection, tenant_id: str, report_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the names of the files of some reports."""
+    columns = decisions.c
+    query = select(columns.report_id, columns.original_filename).where(
+        columns.tenant_id == tenant_id, columns.report_id.in_(report_ids)
+    )
+    return {row.report_id: row.original_filename or "" for row in (await connection.execute(query)).all()}
+
+
+async def load_marks(connection: Connection, tenant_id: str, group_ids: Collection[str]) -> Mapping[str, Mark]:
+    """Return what was made of some groups of rejections, by their ids."""
+    columns, event = rejection_marks.c, audit_events.c
+    query = (
+        select(columns.group_id, columns.state, columns.report_id, columns.marked_at, event.actor_name)
+        .join_from(
+            rejection_marks,
+            audit_events,
+            and_(event.event_id == columns.event_id, event.tenant_id == columns.tenant_id),
+            isouter=True,
+        )
+        .where(columns.tenant_id == tenant_id, columns.group_id.in_(group_ids))
+    )
+    return {row[0]: Mark(*row[1:]) for row in (await connection.execute(query)).all()}
+
+
+async def set_mark(
+    connection: Connection,
+    tenant_id: str,
+    group_id: str,
+    state: MarkState,
+    *,
+    report_id: str,
+    event_id: str,
+    at: datetime,
+) -> None:
+    """Mark a group of rejections, whatever it was before."""
+    values = {"state": state, "report_id": report_id, "event_id": event_id, "marked_at": at}
+    upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(rejection_marks)
+    statement = upsert.values(tenant_id=tenant_id, group_id=group_id, **values)
+    await connection.execute(statement.on_conflict_do_update(index_elements=["tenant_id", "group_id"], set_=values))
+
+
+async def delete_mark(connection: Connection, tenant_id: str, group_id: str) -> None:
+    """Delete the mark of a group of rejections, if it has one."""
+    own = (rejection_marks.c.tenant_id == tenant_id, rejection_marks.c.group_id == group_id)
+    await connection.execute(delete(rejection_marks).where(*own))
+
+
+async def delete_old_marks(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete marks of reviewed groups that were made before `before`, at most `limit`; return how many."""
+    columns = rejection_marks.c
+    is_old = (columns.state == "reviewed", columns.marked_at < before)
+    old = select(columns.tenant_id, columns.group_id).where(*is_old).limit(limit)
+    owned = [(row.tenant_id, row.group_id) for row in (await connection.execute(old)).all()]
+    statement = delete(rejection_marks).where(
+        columns.group_id.in_([group_id for _tenant_id, group_id in owned]),
+        tuple_(columns.tenant_id, columns.group_id).in_(owned),
+    )
+    return len((await connection.execute(statement.returning(columns.group_id))).all()) if owned else 0
 
 
 async def load_past(
@@ -160,13 +276,22 @@ def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bo
     ):
         if value is not None:
             conditions.append(column == value)
+    if wanted.outcome is not None and wanted.outcome != "accepted":
+        conditions.append(columns.outcome != "accepted")  # so that an index that has no accepted one can be used
     if wanted.only_failed:
         conditions.append(columns.reason.is_not(None))
-    if wanted.filename is not None:
-        conditions.append(func.lower(columns.original_filename).contains(wanted.filename.lower(), autoescape=True))
     # By the id, which begins with its moment: so the index that lists them also finds them.
     if wanted.since is not None:
         conditions.append(columns.report_id >= first_id("rep", wanted.since))
     if wanted.until is not None:
         conditions.append(columns.report_id < first_id("rep", wanted.until + timedelta(milliseconds=1)))
+    if wanted.filename is not None:
+        # Names are in no index: so many of the newest reports are read, however many there are.
+        ids = select(columns.report_id).where(*conditions).order_by(columns.report_id.desc())
+        newest = ids.offset(NAMES_SEARCHED).limit(1).scalar_subquery()
+        name = func.lower(columns.original_filename)
+        conditions += [
+            columns.report_id > func.coalesce(newest, ""),
+            name.contains(wanted.filename.lower(), autoescape=True),
+        ]
     return conditions

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 
 from sluice.access import worker
 from sluice.audit import AuditAction
-from sluice.audit.repository import append, append_all
+from sluice.audit.repository import add_change, append, append_all
 from sluice.db.sql import AnyRow, Connection
 from sluice.errors import FileHeld, NoRoomToRestore, SecondReviewerNeeded
 from sluice.events import outbox
@@ -386,7 +386,8 @@ async def hold_context(connection: Connection, by: AuditAction, context_key: str
     value = Hold("context", at, by.principal.actor_id, reason)
     if not await repository.set_context_hold(connection, by.tenant_id, context_key, value):
         return False
-    await append(connection, by, context_key, at, reason)
+    event_id = await append(connection, by, context_key, at, reason)
+    await add_change(connection, by.tenant_id, event_id, context_key, {})
     return True
 
 
@@ -394,7 +395,8 @@ async def unhold_context(connection: Connection, by: AuditAction, context_key: s
     """End the hold on a context, if it has one; return whether there is such a context."""
     was_held = await repository.clear_context_hold(connection, by.tenant_id, context_key)
     if was_held:
-        await append(connection, by, context_key, at)
+        event_id = await append(connection, by, context_key, at)
+        await add_change(connection, by.tenant_id, event_id, context_key, {})
     return was_held is not None
 
 

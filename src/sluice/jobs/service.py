@@ -56,17 +56,17 @@ class Jobs:
         """Create a job that changes the files that meet `wanted` now, at most `most`. Raise `TooManyJobs`."""
         wanted = self._until_now(wanted)
         # How many deleted files meet a filter is not known before.
-        total = await self._count(by.tenant_id, wanted) if kind == "bulk_delete" else None
+        total = await self.count(by.tenant_id, wanted) if kind == "bulk_delete" else None
         params = {"filter": filter_to_json(wanted), "max_files": most}
         return await self.create(by, kind, params, None if total is None else min(total, most))
 
     async def export(self, by: AuditAction, wanted: FileFilter, kind: ExportFormat) -> Job:
         """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`."""
         wanted = self._until_now(wanted)
-        total = await self._count(by.tenant_id, wanted)
+        total = await self.count(by.tenant_id, wanted)
         return await self.create(by, "export", {"filter": filter_to_json(wanted), "format": kind}, total)
 
-    async def _count(self, tenant_id: str, wanted: FileFilter) -> int | None:
+    async def count(self, tenant_id: str, wanted: FileFilter) -> int | None:
         """Return how many files meet `wanted`, None if there are too many to be counted."""
         found = await self._files.search(tenant_id, wanted, "-created_at", PageRequest(1, 1))
         return found.page.total if found.is_complete and found.page.total < MOST_SEARCHED else None

@@ -65,6 +65,7 @@ _THINGS: Final[tuple[Table, ...]] = (
     schema.events,
     schema.event_counters,
     schema.decisions,
+    schema.rejection_marks,
     schema.contexts,
     schema.bucket_outages,
     schema.default_buckets,

@@ -1,6 +1,7 @@
 """A past for a demo: copies of decisions on real uploads, at moments of the days before."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from sluice.db.database import Database
 from sluice.decisions import DecisionFilter, DecisionRecord, repository
 from sluice.kit.ids import first_id, new_id
 from sluice.kit.paging import SliceRequest
+from sluice.usage import repository as usage_rows
 
 _MOST_COPIED: Final = 500
 _ID_OF_MOMENT: Final = len("rep_") + 10  # as many characters of an id as stand for its moment
@@ -33,6 +35,13 @@ async def write_past(database: Database, tenant_id: str, now: datetime, *, days:
         async with database.transaction(tenant_id) as connection:
             for record in sorted(copies, key=lambda copy: copy.report_id):
                 await repository.add(connection, record)
+            stored = Counter(
+                (f"{copy.created_at:%Y-%m-%d}", copy.context_key)
+                for copy in copies
+                if copy.outcome in {"accepted", "quarantined"}
+            )
+            for (on, context_key), uploads in stored.items():
+                await usage_rows.add_uploads(connection, tenant_id, on, context_key, uploads)
         written += number
     return written
 

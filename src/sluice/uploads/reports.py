@@ -1,17 +1,21 @@
-"""What may be done with verdict reports: find one, list them, and judge earlier uploads by changed rules."""
+"""What may be done with verdict reports: find one, list and group them, and judge earlier uploads by changed rules."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from sluice.audit import AuditAction
+from sluice.audit.repository import append
 from sluice.db.database import Database
-from sluice.decisions import DecisionFilter, repository
+from sluice.decisions import DecisionFilter, MarkState, repository
 from sluice.errors import Invalid, NotFound, TooManyRequests
+from sluice.kit.clock import Clock, utc_now
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 from sluice.kit.text import is_plain
 from sluice.uploads.replay import Replay
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.statistics import MOST_COUNTED, Statistics
+from sluice.uploads.statistics import MOST_GROUPED, MOST_MEASURED, RejectionGroup, RejectionGroups, grouped
 from sluice.uploads.values import Rules
 
 MOST_LISTED: Final = repository.MOST_LISTED
@@ -23,8 +27,9 @@ _RETRY_SECONDS: Final = 10.0
 class Reports:
     """The reports of all tenants, one tenant at a time. They are kept as long as the decision log."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
+        self._clock = clock
         self._replaying: set[str] = set()
         self._turn = asyncio.Lock()
 
@@ -63,13 +68,47 @@ class Reports:
         async with self._database.reading(tenant_id) as connection:
             return await repository.count(connection, tenant_id, wanted)
 
-    async def statistics(self, tenant_id: str, wanted: DecisionFilter) -> Statistics:
-        """Return the sums of the newest uploads that meet `wanted`, at most `MOST_COUNTED`."""
-        if not _is_searchable(wanted):
-            return Statistics((), truncated=False)
+    async def durations(self, tenant_id: str, since: datetime) -> Sequence[int]:
+        """Return how many milliseconds the newest verdicts took, at most `MOST_MEASURED` of them."""
         async with self._database.reading(tenant_id) as connection:
-            rows = await repository.load_summaries(connection, tenant_id, wanted, MOST_COUNTED + 1)
-        return Statistics(tuple(rows[:MOST_COUNTED]), truncated=len(rows) > MOST_COUNTED)
+            return await repository.load_durations(connection, tenant_id, since, MOST_MEASURED)
+
+    async def groups(self, tenant_id: str, wanted: DecisionFilter) -> RejectionGroups:
+        """Return the newest rejections of a context and a reason in groups; at most `MOST_GROUPED` are looked at."""
+        if not _is_searchable(wanted):
+            return RejectionGroups((), 0, truncated=False)
+        async with self._database.reading(tenant_id) as connection:
+            sums, looked_at = await repository.sum_failed(connection, tenant_id, wanted, MOST_GROUPED + 1)
+            groups = grouped(sums)
+            marks = await repository.load_marks(connection, tenant_id, groups) if groups else {}
+        for group_id, mark in marks.items():
+            groups[group_id].mark = mark
+        largest = sorted(groups.values(), key=lambda group: (-group.count, group.newest_report_id))
+        return RejectionGroups(largest, sum(one.number for one in sums), truncated=looked_at > MOST_GROUPED)
+
+    async def name_newest(self, tenant_id: str, groups: Sequence[RejectionGroup]) -> None:
+        """Write the name of the newest file into each group."""
+        async with self._database.reading(tenant_id) as connection:
+            ids = [group.newest_report_id for group in groups]
+            names = await repository.load_names(connection, tenant_id, ids) if ids else {}
+        for group in groups:
+            group.newest_filename = names.get(group.newest_report_id, "")
+
+    async def mark(self, by: AuditAction, seen: Mapping[str, str], state: MarkState | None) -> None:
+        """Mark groups of rejections, each up to the report that the user has seen; None opens them again.
+
+        `seen` has the id of a report for each id of a group. The entry in the audit log is about that report.
+        """
+        now = self._clock()
+        async with self._database.transaction(by.tenant_id) as connection:
+            for group_id, report_id in sorted(seen.items()):
+                event_id = await append(connection, by, report_id, now)
+                if state is None:
+                    await repository.delete_mark(connection, by.tenant_id, group_id)
+                else:
+                    await repository.set_mark(
+                        connection, by.tenant_id, group_id, state, report_id=report_id, event_id=event_id, at=now
+                    )
 
     async def replay(
         self, tenant_id: str, context_key: str, rules: Rules, *, since: datetime, until: datetime

@@ -1,33 +1,74 @@
-"""Sums over uploads for people: per day, per reason, and groups of rejections. Pure functions of decisions in short."""
+"""Sums over uploads for people: per day, per context and reason, and groups of rejections. Pure functions."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import cached_property
 from typing import Final
 
-from sluice.decisions import DecisionSummary
-from sluice.uploads.names import extension_of
+from sluice.decisions import FailedSum, Mark, MarkState
+from sluice.usage import UsageRow
 
-# Sums are made of so many uploads, the newest, so that they cost the same however long the log is.
-MOST_COUNTED: Final = 10_000
+# Groups are made of so many rejections, the newest, so that they cost the same however long the log is.
+MOST_GROUPED: Final = 10_000
+# How long verdicts take is measured on so many uploads, the newest.
+MOST_MEASURED: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """What became of the uploads of one day (UTC)."""
+class Outcomes:
+    """How many uploads had which outcome."""
 
-    day: date
-    accepted: int
-    rejected: int
-    quarantined: int
-    undecided: int
+    accepted: int = 0
+    rejected: int = 0
+    quarantined: int = 0
+    undecided: int = 0
+
+    @classmethod
+    def of(cls, row: UsageRow) -> "Outcomes":
+        """Return the outcomes of a sum of usage, which counts files in quarantine as uploads too."""
+        rejected = sum(row.rejections.values())
+        return cls(max(0, row.uploads - row.quarantined), rejected, row.quarantined, row.undecided)
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All uploads."""
         return self.accepted + self.rejected + self.quarantined + self.undecided
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSums:
+    """The uploads of some days: in all, each day, oldest first, by reason, the most frequent first."""
+
+    outcomes: Outcomes
+    days: Sequence[tuple[date, Outcomes]]
+    reasons: Sequence[tuple[str, int]]
+    p50_ms: int | None
+    p95_ms: int | None
+    measured: int
+
+    @classmethod
+    def of(
+        cls, total: UsageRow, days: Iterable[UsageRow], last: date, number: int, measured: Sequence[int]
+    ) -> "UploadSums":
+        """Return the sums of `number` days up to `last`, and of the durations of the newest verdicts."""
+        by_day = {row.key: Outcomes.of(row) for row in days}
+        every = [last - timedelta(days=back) for back in reversed(range(number))]
+        return cls(
+            Outcomes.of(total),
+            [(day, by_day.get(day.isoformat(), Outcomes())) for day in every],
+            Counter(total.rejections).most_common(),
+            _share(measured, 0.5),
+            _share(measured, 0.95),
+            len(measured),
+        )
+
+
+def _share(measured: Sequence[int], share: float) -> int | None:
+    """Return the duration below which this share of the verdicts was given; None if none was measured."""
+    return sorted(measured)[min(len(measured) - 1, int(len(measured) * share))] if measured else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,85 +80,59 @@ class GroupKey:
     extension: str
     actor_id: str | None
 
+    @property
+    def group_id(self) -> str:
+        """The id of the group: without any name in it, so that an erasure has nothing to blank."""
+        words = json.dumps([self.context_key, self.reason, self.extension, self.actor_id])
+        return hashlib.sha256(words.encode()).hexdigest()
+
 
 @dataclass(slots=True)
 class RejectionGroup:
-    """Rejections that have the same key: how many, when, and the newest of them."""
+    """Rejections that have the same key: how many, when, the newest of them, and what somebody made of them."""
 
     key: GroupKey
     newest_report_id: str
-    newest_filename: str
-    last_seen: datetime
     first_seen: datetime
+    last_seen: datetime
+    newest_filename: str = ""
     count: int = 0
     by_day: Counter[date] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The sums of some uploads, newest first. `truncated`: there are more uploads than were counted."""
-
-    decisions: tuple[DecisionSummary, ...]
-    truncated: bool
+    mark: Mark | None = None
 
     @property
-    def total(self) -> int:
-        """How many uploads were counted."""
-        return len(self.decisions)
-
-    @cached_property
-    def outcomes(self) -> Mapping[str, int]:
-        """Uploads by outcome."""
-        return Counter(decision.outcome for decision in self.decisions)
-
-    @cached_property
-    def reasons(self) -> Sequence[tuple[str, int]]:
-        """Reason codes and how many uploads have each, the most frequent first."""
-        return Counter(decision.reason for decision in self.decisions if decision.reason is not None).most_common()
-
-    def rejection_rates(self) -> Mapping[str, tuple[int, int]]:
-        """Return for each context how many of its uploads have a reason, and how many there are."""
-        failed: Counter[str] = Counter()
-        every: Counter[str] = Counter()
-        for decision in self.decisions:
-            every[decision.context_key] += 1
-            failed[decision.context_key] += decision.reason is not None
-        return {context: (failed[context], every[context]) for context in every}
-
-    def days(self, last: date, number: int) -> Sequence[Day]:
-        """Return the sums of each of `number` days up to `last`, oldest first."""
-        counted = Counter((decision.created_at.date(), decision.outcome) for decision in self.decisions)
-        every = [last - timedelta(days=back) for back in reversed(range(number))]
-        return [
-            Day(day, *(counted[day, outcome] for outcome in ("accepted", "rejected", "quarantined", "undecided")))
-            for day in every
-        ]
-
-    def duration_ms(self, share: float) -> int | None:
-        """Return the duration below which this share of the verdicts was given; None if none was measured."""
-        measured = sorted(decision.duration_ms for decision in self.decisions if decision.duration_ms is not None)
-        return measured[min(len(measured) - 1, int(len(measured) * share))] if measured else None
-
-    def groups(self) -> Sequence[RejectionGroup]:
-        """Return the rejections by context, reason, extension and uploader, the largest group first."""
-        return sorted(_grouped(self.decisions), key=lambda group: -group.count)
+    def state(self) -> MarkState | None:
+        """What holds of the group now: None is open, as it is again after a rejection that nobody has seen."""
+        if self.mark is None or (self.mark.state == "reviewed" and self.mark.report_id < self.newest_report_id):
+            return None
+        return self.mark.state
 
 
-def _grouped(decisions: Iterable[DecisionSummary]) -> Iterable[RejectionGroup]:
-    groups: dict[GroupKey, RejectionGroup] = {}
-    for decision in decisions:
-        if decision.reason is None:
-            continue
-        name = decision.original_filename or ""
-        # Each upload token is somebody else: as one group they are more telling than as thousands.
-        actor = "upload tokens" if (decision.actor_id or "").startswith("utk_") else decision.actor_id
-        key = GroupKey(decision.context_key, decision.reason, extension_of(name), actor)
-        group = groups.get(key)
+@dataclass(frozen=True, slots=True)
+class RejectionGroups:
+    """The groups of the newest rejections, the largest first. `truncated`: there are more than were looked at."""
+
+    groups: Sequence[RejectionGroup]
+    rejections: int
+    truncated: bool
+
+    def in_state(self, state: MarkState | None) -> Sequence[RejectionGroup]:
+        """Return the groups that are open (None), reviewed or muted."""
+        return [group for group in self.groups if group.state == state]
+
+
+def grouped(sums: Iterable[FailedSum]) -> Mapping[str, RejectionGroup]:
+    """Return the groups of rejections by their ids."""
+    groups: dict[str, RejectionGroup] = {}
+    for one in sums:
+        key = GroupKey(one.context_key, one.reason, one.extension.lower(), one.actor_id)
+        group_id = key.group_id
+        group = groups.get(group_id)
         if group is None:
-            group = groups[key] = RejectionGroup(
-                key, decision.report_id, name, decision.created_at, decision.created_at
-            )
-        group.first_seen = decision.created_at
-        group.count += 1
-        group.by_day[decision.created_at.date()] += 1
-    return groups.values()
+            group = groups[group_id] = RejectionGroup(key, one.newest_report_id, one.first_seen, one.last_seen)
+        group.newest_report_id = max(group.newest_report_id, one.newest_report_id)
+        group.first_seen = min(group.first_seen, one.first_seen)
+        group.last_seen = max(group.last_seen, one.last_seen)
+        group.count += one.number
+        group.by_day[date.fromisoformat(one.day)] += one.number
+    return groups

@@ -16,6 +16,7 @@ from sqlalchemy import (
     cast,
     delete,
     func,
+    insert,
     literal_column,
     select,
     union_all,
@@ -55,6 +56,12 @@ async def load(
     if column is None:
         found.setdefault("", [])
     return tuple(_usage(key, found[key]) for key in sorted(found))
+
+
+async def add_uploads(connection: Connection, tenant_id: str, day: str, context_key: str, number: int) -> None:
+    """Add uploads of a day that no file stands for: those that a demo writes into the past."""
+    row = {"tenant_id": tenant_id, "day": day, "context_key": context_key, "kind": UPLOAD, "number": number, "bytes": 0}
+    await connection.execute(insert(usage_deltas).values(row))
 
 
 async def fold(connection: Connection, limit: int) -> int:
@@ -116,4 +123,12 @@ def _usage(key: str, rows: list[AnyRow]) -> UsageRow:
     numbers = {row.kind: int(row.number) for row in rows}
     rejections = {kind.removeprefix(_REJECTED): numbers[kind] for kind in sorted(numbers) if kind.startswith(_REJECTED)}
     stored = sum(int(row.bytes) for row in rows if row.kind == UPLOAD)
-    return UsageRow(key, numbers.get(UPLOAD, 0), stored, numbers.get(DOWNLOAD, 0), rejections)
+    return UsageRow(
+        key,
+        numbers.get(UPLOAD, 0),
+        stored,
+        numbers.get(DOWNLOAD, 0),
+        rejections,
+        numbers.get("quarantined", 0),
+        numbers.get("undecided", 0),
+    )

@@ -27,6 +27,7 @@ _COLUMNS: Final = (
 _MORE_ACTIONS: Final = (
     *("console.link_created", "console.signed_in", "console.signed_out"),
     *("file.release_asked", "file.refusal_asked", "file.expired", "file.purged"),
+    *("rejections.reviewed", "rejections.muted", "rejections.reopened"),
 )
 ACTIONS: Final = sorted({audited.action for audited in AUDITED_ROUTES.values()} | set(_MORE_ACTIONS))
 

@@ -15,21 +15,21 @@ from sluice.api.routes.upload import validate_for
 from sluice.api.schemas.contexts import CreateContext, UpdateContext
 from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
-from sluice.audit import AuditEntry
+from sluice.audit import AuditChange
+from sluice.console.templating import show_value, show_words
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
 from sluice.contexts.policies import ACTIVE_CONTENT_BY_DEFAULT
-from sluice.decisions import DecisionFilter
 from sluice.errors import NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
-from sluice.kit.paging import PageRequest, SliceRequest
+from sluice.kit.paging import PageRequest
 from sluice.kit.read_through_cache import Cached
+from sluice.uploads.statistics import Outcomes
 from sluice.uploads.values import Rules
 
 _DAYS: Final = 14
 _REPLAYED: Final = timedelta(days=7)
-_CHANGES_READ: Final = 200
 _CHANGES_SHOWN: Final = 8
 _CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context.created")
 
@@ -42,6 +42,15 @@ class PolicyField:
     label: str
     kind: str
     choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedField:
+    """A field that somebody changed, as it is shown; of a list, what went and what came. None is nothing."""
+
+    label: str
+    before: str | None
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +143,32 @@ _CHECKS: Final = (
 )
 
 
+# Where the name of a field does not say what people call it.
+_LABELS: Final = {
+    "max_file_size_mb": "Largest file, MB",
+    "storage_path_template": "Path",
+    "reject_blank_files": "Check for blank files",
+    "reject_corrupt_files": "Check for damage",
+    "scan_for_viruses": "Scan for malware",
+    "upload_rate_limit": "Rate limit",
+    "storage_quota_mb": "Quota, MB",
+    "storage_config_id": "Bucket",
+    "retention_days": "Days kept",
+    "retention_starts": "Days count from",
+    "check_modes.integrity": "Mode of the check for damage",
+    "check_modes.blank": "Mode of the check for blank files",
+    "check_modes.malware": "Mode of the malware scan",
+}
+
+
 async def show_list(visit: Visit) -> Response:
     """Show all contexts with their use and how much of their uploads was refused."""
     number = int(asked) if (asked := visit.asked("page") or "1").isdecimal() and len(asked) < 6 else 1  # noqa: PLR2004
     page = await visit.services.contexts.list_page(visit.tenant_id, None, PageRequest(max(1, number), 50))
-    rates: Mapping[str, tuple[int, int]] = {}
-    if visit.allows(Scope.METADATA):
-        since = utc_now() - timedelta(days=_DAYS)
-        statistics = await visit.services.reports.statistics(visit.tenant_id, DecisionFilter(since=since))
-        rates = statistics.rejection_rates()
+    now = utc_now()
+    first = (now - timedelta(days=_DAYS - 1)).date()
+    _total, by_context = await visit.services.usage.load(visit.tenant_id, first, now.date(), "context")
+    rates = {row.key: Outcomes.of(row) for row in by_context}
     return visit.page("contexts/list.html", page=page, rates=rates)
 
 
@@ -188,12 +214,23 @@ async def try_file(visit: Visit) -> Response:
     return await _show(visit, trial=full_report(report, visit.request.headers.get("accept-language")))
 
 
-async def _changes(visit: Visit, context: Context) -> Sequence[AuditEntry]:
-    found: list[AuditEntry] = []
-    for action in _CHANGES:
-        entries = await visit.services.audit.list_slice(visit.tenant_id, None, action, SliceRequest(_CHANGES_READ))
-        found += [entry for entry in entries.items if entry.target == context.context_key and entry.outcome == "done"]
-    return sorted(found, key=lambda entry: entry.event_id, reverse=True)[:_CHANGES_SHOWN]
+async def _changes(visit: Visit, context: Context) -> Sequence[tuple[AuditChange, Sequence[ChangedField]]]:
+    found = await visit.services.audit.last_changes(visit.tenant_id, context.context_key, _CHANGES, _CHANGES_SHOWN)
+    return [(change, [_changed(name, *values) for name, values in change.fields.items()]) for change in found]
+
+
+def _changed(name: str, before: Any, after: Any) -> ChangedField:
+    label = _LABELS.get(name) or show_words(name.removeprefix("policies."))
+    if isinstance(before, list) and isinstance(after, list):  # of a list only what went and what came
+        gone, came = [each for each in before if each not in after], [each for each in after if each not in before]
+        if gone or came:
+            return ChangedField(label, show_value(gone) if gone else None, show_value(came) if came else None)
+    return ChangedField(label, _shown(before), _shown(after))
+
+
+def _shown(value: Any) -> str | None:
+    """Return a value as people read it; None for nothing."""
+    return None if value in (None, "", [], {}) else show_value(value)
 
 
 async def _context(visit: Visit) -> Context:

@@ -5,6 +5,8 @@ import io
 import re
 import unicodedata
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -101,6 +103,17 @@ def _filter(visit: Visit) -> FileFilter:
         sha256=None if by_hash is None else by_hash[1].lower(),
         filename=search if by_hash is None else None,
     )
+
+
+def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileFilter:
+    """Return the filter of the address for a job on all files that match it and were stored before `until`.
+
+    Raise `Invalid` without a filter: nobody means all files of a tenant.
+    """
+    wanted = _filter(visit)
+    if required and wanted == FileFilter():
+        raise Invalid("context: choose which files, by context, uploader or name")
+    return replace(wanted, created_before=until)
 
 
 async def show(visit: Visit) -> Response:

@@ -10,9 +10,9 @@ from sluice.access import Scope
 from sluice.api_keys.api_key import ApiKey
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
-from sluice.decisions import DecisionFilter
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
+from sluice.uploads.statistics import UploadSums
 
 RANGES: Final = (1, 7, 14, 30)
 _DEFAULT_RANGE: Final = 14
@@ -50,7 +50,8 @@ async def show(visit: Visit) -> Response:
     days = int(asked) if asked is not None and asked in map(str, RANGES) else _DEFAULT_RANGE
     today = utc_now().date()
     since = utc_now().replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
-    statistics = await visit.services.reports.statistics(visit.tenant_id, DecisionFilter(since=since))
+    total, by_day = await visit.services.usage.load(visit.tenant_id, since.date(), today, "day")
+    measured = await visit.services.reports.durations(visit.tenant_id, since)
     contexts = (await visit.services.contexts.list_page(visit.tenant_id, None, _FIRST_HUNDRED)).items
     quotas = [
         Quota(context, context.storage_used_bytes, context.quota_bytes)
@@ -69,8 +70,7 @@ async def show(visit: Visit) -> Response:
         days=days,
         ranges=RANGES,
         since=since,
-        statistics=statistics,
-        columns=statistics.days(today, days),
+        sums=UploadSums.of(total, by_day, today, days, measured),
         quotas=sorted(quotas, key=lambda quota: -quota.percent)[:6],
         contexts=contexts,
         healths=healths if is_admin else [],

@@ -1,49 +1,93 @@
 """Rejected uploads: groups of them, the list of reports, and one report with what was expected and found."""
 
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
 from starlette.responses import Response
 
 from sluice.api.schemas.reports import full_report
-from sluice.console.visit import Visit
-from sluice.decisions import DecisionFilter
+from sluice.console.templating import query
+from sluice.console.visit import Visit, redirect
+from sluice.decisions import LINK_UPLOADERS, DecisionFilter, MarkState
+from sluice.errors import Invalid
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.uploads.reasons import Reason
 from sluice.uploads.reports import MOST_LISTED
+from sluice.uploads.statistics import RejectionGroup, RejectionGroups
 
 _DAYS: Final = 14
 _GROUPS_SHOWN: Final = 50
 _KEYS_NAMED: Final = PageRequest(1, 100)
 _CONTEXTS_SHOWN: Final = PageRequest(1, 100)
+_REPORT_ID: Final = re.compile(r"rep_[0-9a-z]{26}")
+# What a form asks for: the action for the audit log, and the state of the group.
+_MARKS: Final[Mapping[str, tuple[str, MarkState | None]]] = {
+    "reviewed": ("rejections.reviewed", "reviewed"),
+    "muted": ("rejections.muted", "muted"),
+    "open": ("rejections.reopened", None),
+}
 _OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
 
 
 async def show_groups(visit: Visit) -> Response:
     """Show the rejections of the last days by context, reason, extension and uploader."""
-    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    wanted = DecisionFilter(
-        context_key=visit.asked("context"),
-        reason=_reason(visit),
-        since=today - timedelta(days=_DAYS - 1),
-        only_failed=True,
-    )
-    statistics = await visit.services.reports.statistics(visit.tenant_id, wanted)
-    groups = statistics.groups()
-    days = [today.date() - timedelta(days=back) for back in reversed(range(_DAYS))]
+    found = await _groups(visit)
+    asked = visit.asked("state")
+    states: dict[str, Sequence[RejectionGroup]] = {
+        "open": found.in_state(None),
+        "reviewed": found.in_state("reviewed"),
+        "muted": found.in_state("muted"),
+    }
+    shown = asked if asked is not None and asked in states else "open"
+    groups = states[shown][:_GROUPS_SHOWN]
+    await visit.services.reports.name_newest(visit.tenant_id, groups)
+    today = utc_now().date()
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
     keys = await visit.services.api_keys.list_page(visit.tenant_id, None, _KEYS_NAMED)
     return visit.page(
         "rejections/groups.html",
-        statistics=statistics,
+        found=found,
         names={key.api_key_id: key.name for key in keys.items},
-        groups=groups[:_GROUPS_SHOWN],
-        more=max(0, len(groups) - _GROUPS_SHOWN),
-        days=days,
+        state=shown,
+        numbers={name: len(each) for name, each in states.items()},
+        groups=groups,
+        days=[today - timedelta(days=back) for back in reversed(range(_DAYS))],
         contexts=contexts.items,
         reasons=list(Reason),
+        link_uploaders=LINK_UPLOADERS,
     )
+
+
+async def _groups(visit: Visit) -> RejectionGroups:
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    since = today - timedelta(days=_DAYS - 1)
+    wanted = DecisionFilter(visit.asked("context"), reason=_reason(visit), since=since)
+    return await visit.services.reports.groups(visit.tenant_id, wanted)
+
+
+async def mark(visit: Visit) -> Response:
+    """Mark the chosen groups as reviewed or muted, or open them again.
+
+    A field `group` names a group and the newest report that the user has seen of it.
+    """
+    state = visit.sent("state")
+    if state not in _MARKS:
+        raise Invalid(f"state: expected one of {', '.join(_MARKS)}")
+    known = {group.key.group_id for group in (await _groups(visit)).groups}
+    seen = {}
+    for name, value in visit.fields:
+        group_id, _, report_id = value.partition(" ")
+        if name == "group" and group_id in known and _REPORT_ID.fullmatch(report_id):
+            seen[group_id] = report_id
+    if not seen:
+        raise Invalid("group: choose the groups that are listed")
+    action, to_state = _MARKS[state]
+    await visit.services.reports.mark(visit.by(action), seen, to_state)
+    kept = [(name, visit.asked(name)) for name in ("context", "reason", "state")]
+    return redirect(f"/console/rejections{query(kept, notice=state, marked=len(seen))}")
 
 
 async def show_list(visit: Visit) -> Response:

@@ -1,4 +1,4 @@
-// What forms and links cannot do: copy a text, choose all rows, filter while typing, drop a file. Every page works
+// What forms and links cannot do: copy a text, choose all rows, filter while typing, follow a job, drop a file. Every page works
 // without it, but for the drop zone, which then is a file field.
 "use strict";
 
@@ -59,6 +59,26 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
   });
   form.addEventListener("input", later(ask, 300));
 }
+
+// A job shows its progress as long as it works and somebody looks.
+const seconds = 2;
+
+async function refresh() {
+  const shown = document.querySelector("[data-refresh]");
+  if (!shown) return;
+  if (document.visibilityState === "visible" && !shown.contains(document.activeElement)) {
+    try {
+      const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
+      const page = response.ok ? new DOMParser().parseFromString(await response.text(), "text/html") : null;
+      const newer = page?.getElementById(shown.id);
+      if (newer && !shown.contains(document.activeElement)) shown.replaceWith(document.adoptNode(newer));
+    } catch {
+      // The server is unavailable for a moment: the next try may reach it.
+    }
+  }
+  setTimeout(refresh, seconds * 1000);
+}
+setTimeout(refresh, seconds * 1000);
 
 for (const zone of document.querySelectorAll("[data-drop]")) {
   const field = zone.querySelector("input[type=file]");

@@ -22,9 +22,10 @@ _KEEP_EVENTS: Final = timedelta(days=30)
 
 
 async def delete_old_decisions(context: JobContext) -> int:
-    """Delete decisions that are older than the log is kept."""
+    """Delete decisions that are older than the log is kept, and reviews of groups of them."""
     async with context.database.transaction(ALL_TENANTS) as connection:
         before = await load_now(connection) - context.keep_decisions
+        await decision_rows.delete_old_marks(connection, before, _BATCH)
         return await decision_rows.delete_expired(connection, before, _BATCH)
 
 

@@ -1,0 +1,150 @@
+"""Jobs in the console: on all files that match, followed, cancelled, downloaded."""
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.responses import data
+from tests.api.responses import page as listed
+from tests.api.samples import TEXT
+from tests.console.test_pages import shown_fields
+from tests.console.users import User, signed_in
+from tests.service import ApiClient
+
+
+@pytest.fixture
+def admin(client: ApiClient) -> Iterator[User]:
+    with signed_in(client) as user:
+        yield user
+
+
+def finished(user: User, path: str) -> str:
+    """Return the page of a job once it has ended."""
+    for _ in range(600):
+        page = user.get(path).text
+        if "data-refresh" not in page:
+            return page
+    raise AssertionError(page)
+
+
+def begun(user: User, path: str, **typed: str) -> str:
+    """Ask for a job as the page does; return the path of its page."""
+    page = user.get(path).text
+    response = user.post(path, **shown_fields(page) | typed)
+    assert response.status_code == 303, response.text
+    return response.headers["location"].removeprefix("/console")
+
+
+def test_all_files_that_match_are_deleted_and_restored_by_jobs(client: ApiClient, admin: User) -> None:
+    context, other = client.create_context(), client.create_context()
+    for number in range(60):
+        client.store(f"page-{number:02}.txt", TEXT + str(number).encode(), context=context)
+    kept = client.store("kept.txt", context=other)
+    assert f"/console/files/all?context={context}&amp;action=delete" in admin.get(f"/files?context={context}").text
+    path = f"/files/all?context={context}&action=delete"
+    asked = admin.get(path).text
+    assert "60 files" in asked
+    assert "Type 60 to go on" in asked
+    page = finished(admin, begun(admin, path, typed="60"))
+    assert "60</strong> of 60 files deleted" in page
+    assert context in page
+    assert "No file matches" in admin.get(f"/files?context={context}").text
+    assert admin.get(f"/files/{kept}").status_code == 200
+    path = f"/files/all?context={context}&action=restore"
+    assert "Type restore to go on" in admin.get(path).text
+    page = finished(admin, begun(admin, path, typed="restore"))
+    assert "60</strong> files restored" in page
+    assert "50 of 60 files" in admin.get(f"/files?context={context}").text
+    assert [entry["action"] for entry in listed(client.get("/audit", action="job.created"))[0]] == ["job.created"] * 2
+
+
+def test_job_deletes_no_file_that_came_after_the_question(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    client.store("old.txt", context=context)
+    path = f"/files/all?context={context}&action=delete"
+    fields = shown_fields(admin.get(path).text)
+    client.store("new.txt", TEXT + b"new", context=context)
+    response = admin.post(path, **fields | {"typed": "1"})
+    finished(admin, response.headers["location"].removeprefix("/console"))
+    assert [file["original_filename"] for file in listed(client.get("/files"))[0]] == ["new.txt"]
+
+
+@pytest.mark.parametrize("typed", ["", "2", "yes", "delete"])
+def test_nothing_is_deleted_until_the_number_is_typed(client: ApiClient, admin: User, typed: str) -> None:
+    context = client.create_context()
+    client.store("a.txt", context=context)
+    path = f"/files/all?context={context}&action=delete"
+    response = admin.post(path, **shown_fields(admin.get(path).text) | {"typed": typed})
+    assert response.status_code == 422
+    assert "Nothing was changed" in response.text
+    assert listed(client.get("/jobs"))[0] == []
+
+
+@pytest.mark.parametrize("path", ["/files/all?action=delete", "/files/all?context=x&action=burn", "/files/all"])
+def test_job_on_all_files_of_a_tenant_is_refused(admin: User, path: str) -> None:
+    assert admin.get(path).status_code == 422
+    assert admin.post(path, typed="delete", until="2026-01-02T03:04:05+00:00").status_code == 422
+
+
+@pytest.mark.parametrize("until", ["", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"])
+def test_job_needs_the_moment_of_its_question(admin: User, until: str) -> None:
+    assert admin.post("/files/all?context=x&action=delete", typed="delete", until=until).status_code == 422
+
+
+def test_file_under_a_hold_is_left_and_named(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    file_id = client.store("a.txt", context=context)
+    admin.post(f"/files/{file_id}/hold", reason="case 7")
+    page = finished(admin, begun(admin, f"/files/all?context={context}&action=delete", typed="1"))
+    assert "1 left as they were" in page
+    assert "A legal hold forbids it" in page
+    assert file_id in page
+
+
+def test_export_is_downloaded_by_a_link(client: ApiClient) -> None:
+    file_id = client.store("note.txt", context=client.create_context())
+    with signed_in(client, "metadata") as reader:
+        assert "Export all as a job" in reader.get("/files").text
+        path = reader.post("/files/export").headers["location"].removeprefix("/console")
+        page = finished(reader, path)
+        assert "1</strong> of 1 files exported" in page
+        linked = reader.post(f"{path}/link").text
+        url = re.search(r'<pre id="link"[^>]*>([^<]+)<', linked)
+        assert url is not None
+        assert file_id in reader.http.get(html.unescape(url[1])).text
+
+
+def test_jobs_are_listed_by_state_and_kind(client: ApiClient, admin: User) -> None:
+    path = admin.post("/files/export").headers["location"].removeprefix("/console")
+    finished(admin, path)
+    job_id = path.rpartition("/")[2]
+    for query in ("", "?state=done", "?kind=export", "?state=nonsense"):
+        assert job_id in admin.get(f"/jobs{query}").text
+    assert "No job matches" in admin.get("/jobs?kind=erasure").text
+
+
+def test_job_that_has_ended_is_not_cancelled(client: ApiClient, admin: User) -> None:
+    path = admin.post("/files/export").headers["location"].removeprefix("/console")
+    assert "Cancel the job" not in finished(admin, path)
+    assert admin.post(f"{path}/cancel").status_code == 409
+    assert data(client.get(path))["status"] == "done"
+
+
+def test_erasure_is_cancelled_by_an_admin_only(client: ApiClient) -> None:
+    job_id = data(client.post("/erasures", {"uploaded_by": "nobody"}))["job_id"]
+    with signed_in(client, "delete", "metadata") as user:
+        assert user.post(f"/jobs/{job_id}/cancel").status_code == 403
+
+
+def test_job_of_another_tenant_is_unknown(client: ApiClient, admin: User) -> None:
+    theirs = client.other_tenant_client()
+    job_id = data(theirs.post("/files/export", {}))["job_id"]
+    assert admin.get(f"/jobs/{job_id}").status_code == 404
+    assert admin.post(f"/jobs/{job_id}/cancel").status_code == 404
+    assert job_id not in admin.get("/jobs").text
+
+
+def test_empty_list_of_jobs_says_what_to_do(admin: User) -> None:
+    assert "No jobs yet" in admin.get("/jobs").text

@@ -1,0 +1,148 @@
+"""Rejections that somebody looked at, and what was changed of a context."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.responses import page as listed
+from tests.console.users import User, signed_in
+from tests.service import ApiClient
+
+
+@pytest.fixture
+def admin(client: ApiClient) -> Iterator[User]:
+    with signed_in(client) as user:
+        yield user
+
+
+def refused(client: ApiClient, name: str, context: str) -> None:
+    assert client.upload(name, b"MZ" + name.encode(), context=context).status_code == 400
+
+
+def groups_of(page: str) -> list[str]:
+    """Return what the boxes of the page choose."""
+    return re.findall(r'name="group" value="([^"]+)"', page)
+
+
+def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    refused(client, "one.exe", context)
+    (group,) = groups_of(admin.get("/rejections").text)
+    assert admin.post("/rejections", group=group, state="reviewed").status_code == 303
+    page = admin.get("/rejections").text
+    assert groups_of(page) == []
+    assert "Somebody looked at every group" in page
+    reviewed = admin.get("/rejections?state=reviewed").text
+    assert "Reviewed by <bdi>Ada</bdi>" in reviewed
+    assert len(groups_of(reviewed)) == 1
+    refused(client, "two.EXE", context)
+    page = admin.get("/rejections").text
+    assert "New since it was reviewed by <bdi>Ada</bdi>" in page
+    assert len(groups_of(page)) == 1
+    assert "two.EXE" in page
+    assert "1 of 1 groups, 2 rejections" in page
+    (entry,) = listed(client.get("/audit", action="rejections.reviewed"))[0]
+    assert (entry["via"], entry["target"]) == ("console", group.partition(" ")[2])
+
+
+def test_rejection_that_came_after_the_page_was_loaded_is_not_reviewed(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    refused(client, "one.exe", context)
+    (group,) = groups_of(admin.get("/rejections").text)
+    refused(client, "two.exe", context)
+    assert admin.post("/rejections", group=group, state="reviewed").status_code == 303
+    assert len(groups_of(admin.get("/rejections").text)) == 1
+
+
+def test_muted_group_stays_muted_until_it_is_opened(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    refused(client, "one.exe", context)
+    (group,) = groups_of(admin.get("/rejections").text)
+    assert admin.post("/rejections", group=group, state="muted").status_code == 303
+    refused(client, "two.exe", context)
+    assert groups_of(admin.get("/rejections").text) == []
+    (muted,) = groups_of(admin.get("/rejections?state=muted").text)
+    assert admin.post("/rejections", group=muted, state="open").status_code == 303
+    assert len(groups_of(admin.get("/rejections").text)) == 1
+    assert [entry["action"] for entry in listed(client.get("/audit"))[0][:2]] == [
+        "rejections.reopened",
+        "rejections.muted",
+    ]
+
+
+def test_groups_are_told_apart_by_extension_and_uploader(client: ApiClient, admin: User) -> None:
+    context, other = (client.create_context(allowed_extensions=["pdf"]) for _ in range(2))
+    for name in ("a.exe", "b.tar.EXE. ", "c", ".hidden", "d.zip"):
+        refused(client, name, context)
+    refused(client, "a.exe", other)
+    page = admin.get("/rejections").text
+    assert "4 of 4 groups, 6 rejections" in page
+    assert "1 of 1 groups, 1 rejections" in admin.get(f"/rejections?context={other}").text
+    assert "4 of 4 groups" in admin.get("/rejections?reason=extension_not_allowed").text
+    assert "Nothing matches" in admin.get("/rejections?reason=virus_detected").text
+
+
+@pytest.mark.parametrize("fields", [{}, {"group": "x rep_y"}, {"group": "0" * 64}, {"state": "gone"}])
+def test_group_that_is_not_listed_is_refused(client: ApiClient, admin: User, fields: dict[str, str]) -> None:
+    refused(client, "one.exe", client.create_context(allowed_extensions=["pdf"]))
+    assert admin.post("/rejections", **{"state": "reviewed"} | fields).status_code == 422
+    assert len(groups_of(admin.get("/rejections").text)) == 1
+
+
+def test_group_of_another_tenant_is_not_marked(client: ApiClient, admin: User) -> None:
+    theirs = client.other_tenant_client()
+    refused(theirs, "one.exe", theirs.create_context(allowed_extensions=["pdf"]))
+    with signed_in(theirs) as other:
+        (group,) = groups_of(other.get("/rejections").text)
+        assert admin.post("/rejections", group=group, state="muted").status_code == 422
+        assert len(groups_of(other.get("/rejections").text)) == 1
+
+
+def test_reader_sees_groups_and_marks_none(client: ApiClient) -> None:
+    refused(client, "one.exe", client.create_context(allowed_extensions=["pdf"]))
+    with signed_in(client, "metadata") as reader:
+        page = reader.get("/rejections").text
+        assert "Extension not allowed" in page
+        assert groups_of(page) == []
+
+
+def test_change_of_a_context_is_shown_with_old_and_new_values(client: ApiClient, admin: User) -> None:
+    key = client.create_context(allowed_extensions=["pdf", "txt"], max_file_size_mb=10)
+    client.patch(
+        f"/contexts/{key}",
+        {
+            "allowed_extensions": ["pdf", "png"],
+            "max_file_size_mb": 20,
+            "upload_rate_limit": {"max_uploads": 5, "window_seconds": 60},
+            "check_modes": {"malware": "quarantine"},
+            "policies": {"encrypted": {"mode": "report"}},
+            "description": "<b>new</b>",
+        },
+    )
+    page = admin.get(f"/contexts/{key}").text
+    assert re.findall(r"<dt>([^<]+)</dt><dd>(?:<del>([^<]*)</del>)?(?:<ins>([^<]*)</ins>)?</dd>", page) == [
+        ("Description", "", "&lt;b&gt;new&lt;/b&gt;"),
+        ("Allowed extensions", "txt", "png"),
+        ("Largest file, MB", "10", "20"),
+        ("Rate limit", "", "max uploads: 5, window seconds: 60"),
+        ("Mode of the malware scan", "enforce", "quarantine"),
+        ("Encrypted", "", "mode: report"),
+    ]
+
+
+def test_change_that_changes_nothing_shows_no_field(client: ApiClient, admin: User) -> None:
+    key = client.create_context(max_file_size_mb=10)
+    client.patch(f"/contexts/{key}", {"max_file_size_mb": 10})
+    page = admin.get(f"/contexts/{key}").text
+    assert "<strong>Changed</strong>" in page
+    assert "<del>" not in page
+
+
+def test_hold_of_a_context_is_among_its_changes(client: ApiClient, admin: User) -> None:
+    key = client.create_context()
+    admin.post(f"/contexts/{key}/hold", reason="case 7")
+    admin.post(f"/contexts/{key}/unhold")
+    page = admin.get(f"/contexts/{key}").text
+    assert re.findall(r"<strong>(Unheld|Held|Created)</strong>", page) == ["Unheld", "Held", "Created"]
+    assert "case 7" in page
