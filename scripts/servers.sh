@@ -22,14 +22,16 @@ have() {
     esac
 }
 
-# The OIDC issuer of the tests, the clients in their pages, a verifier of webhooks, and the compiler of the TypeScript client are npm packages.
+# The OIDC issuer of the tests, the clients in their pages, a verifier of webhooks, the compiler of the TypeScript client and
+# the types of Next.js are npm packages.
 # Without npm or its registry, their tests are skipped.
 install_packages() {
     local folder
-    for folder in "${0%/*}/../tests/servers/oidc" "${0%/*}/../tests/browser" "${0%/*}/../clients/typescript"; do
+    for folder in "${0%/*}/../tests/servers/oidc" "${0%/*}/../tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
         # Anew, too, if a package was added since they were installed.
         if command -v npm >/dev/null && [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
-            npm ci --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$folder/node_modules"
+            # Optional packages are binaries of Next.js that no test needs.
+            npm ci --omit=optional --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent </dev/null >/dev/null 2>&1 || rm -rf "$folder/node_modules"
         fi
     done
 }

@@ -29,7 +29,7 @@ def test_app_registers_the_documented_commands() -> None:
         " files.list files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
     )
     names += " quarantine.download quarantine.refuse quarantine.rescan files.restore files.hold files.unhold"
-    names += " usage plan apply import receipts.get receipts.verify receipts.rotate"
+    names += " mcp usage plan apply import receipts.get receipts.verify receipts.rotate"
     names += " erasures.create erasures.show"
     names += " reports.list reports.show console.login demo events.tail events.forward"
     names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"

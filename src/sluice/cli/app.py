@@ -31,6 +31,7 @@ from sluice.cli.doctor import doctor
 from sluice.cli.health import health
 from sluice.cli.init import init, migrate
 from sluice.cli.maintenance import audit, backup, migrate_bucket, restore
+from sluice.cli.mcp import mcp
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.serve import serve, work
 from sluice.cli.take_in import import_files
@@ -56,6 +57,7 @@ app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
 app.add_typer(erasures.group, name="erasures", rich_help_panel="Files")
 app.add_typer(receipts.group, name="receipts", rich_help_panel="Files")
 app.add_typer(events.group, name="events", rich_help_panel="Files")
+app.command(rich_help_panel="Files")(mcp)
 for usage_command in (usage, plan, apply):
     app.command(rich_help_panel="Access")(usage_command)
 app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")

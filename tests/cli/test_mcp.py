@@ -1,0 +1,143 @@
+"""`sluice mcp` as an agent uses it: the official client on its standard input and output, and a running service."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.types import TextContent
+
+from sluice.cli.app import run
+from sluice.cli.output import Exit
+from tests.api.samples import TEXT, picture
+from tests.deployments import Deployments
+from tests.service import ApiClient, running_service
+
+TOOLS = {"validate_file", "list_reports", "explain_rejection", "replay_change"}
+
+
+@pytest.fixture(scope="module")
+def tenant(deployments: Deployments) -> Iterator[ApiClient]:
+    with running_service(deployments.fresh("sqlite-local")) as service:
+        client = service.new_client()
+        client.create_context(context_key="claims", allowed_extensions=["png", "txt"])
+        yield client
+
+
+@asynccontextmanager
+async def agent(tenant: ApiClient, folder: Path, **environment: str) -> AsyncIterator[Client]:
+    """An agent with a server of its own, which may read files of the folder."""
+    assert tenant.authorization is not None
+    own = {
+        "PATH": os.environ["PATH"],
+        "SLUICE_URL": tenant.service.url,
+        "SLUICE_API_KEY": tenant.authorization.removeprefix("Bearer "),
+    }
+    words = ["-m", "sluice.cli", "mcp", "--folder", str(folder)]
+    async with Client(StdioServerParameters(command=sys.executable, args=words, env=own | environment)) as client:
+        yield client
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed, and return its result."""
+    result = await client.call_tool(tool, arguments)
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert not result.is_error, content.text
+    assert json.loads(content.text) == result.structured_content
+    found: dict[str, Any] = json.loads(content.text)
+    return found
+
+
+async def error(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool that must fail, and return what it says."""
+    result = await client.call_tool(tool, arguments)
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert result.is_error, content.text
+    return content.text
+
+
+async def test_every_tool_is_described_and_changes_nothing(tenant: ApiClient, tmp_path: Path) -> None:
+    async with agent(tenant, tmp_path) as client:
+        listed = (await client.list_tools()).tools
+    assert {tool.name for tool in listed} == TOOLS
+    for tool in listed:
+        assert tool.description
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint is True
+
+
+async def test_validates_a_file_without_storing_it(tenant: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "dent.png").write_bytes(picture())
+    (tmp_path / "broken.png").write_bytes(picture()[:100])
+    before = tenant.get("/files").json()["pagination"]["total"]
+    async with agent(tenant, tmp_path) as client:
+        good = await call(client, "validate_file", path="dent.png", context="claims")
+        broken = await call(client, "validate_file", path="broken.png", context="claims")
+    assert (good["outcome"], good["reason"]) == ("accepted", None)
+    assert (broken["outcome"], broken["reason"]) == ("rejected", "corrupt_file")
+    assert tenant.get("/files").json()["pagination"]["total"] == before
+
+
+async def test_lists_reports_and_explains_a_rejection(tenant: ApiClient, tmp_path: Path) -> None:
+    tenant.store("note.txt", TEXT, context="claims")
+    rejected = tenant.upload("setup.exe", b"MZ" + b"\1" * 500, context="claims").json()["report"]
+    async with agent(tenant, tmp_path) as client:
+        newest = await call(client, "list_reports", context="claims", outcome="rejected", limit=1)
+        explained = await call(client, "explain_rejection", report_id=rejected["report_id"])
+    assert [report["report_id"] for report in newest["reports"]] == [rejected["report_id"]]
+    assert newest["total"] >= 1
+    assert (explained["reason"], explained["message"]) == ("extension_not_allowed", rejected["message"])
+    assert explained["advice"] == rejected["advice"]
+    assert [check["code"] for check in explained["failed_checks"] if check["outcome"] == "fail"] == [
+        "extension_not_allowed"
+    ]
+
+
+async def test_replays_a_change_of_rules_and_leaves_the_context(tenant: ApiClient, tmp_path: Path) -> None:
+    tenant.store("replayed.txt", TEXT, context="claims")
+    before = tenant.get("/contexts/claims").json()["data"]
+    async with agent(tenant, tmp_path) as client:
+        replay = await call(client, "replay_change", context="claims", changes={"allowed_extensions": ["png"]})
+    assert [group["reason"] for group in replay["would_reject"]] == ["extension_not_allowed"]
+    after = tenant.get("/contexts/claims").json()["data"]
+    assert after["allowed_extensions"] == before["allowed_extensions"]
+
+
+async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "secret.txt").write_text("not to be sent")
+    (tmp_path / "open" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "open" / "note.txt").write_bytes(TEXT)
+    async with agent(tenant, tmp_path / "open") as client:
+        below = f"is not below {tmp_path / 'open'}, the folder of this server."
+        for path in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt"):
+            assert await error(client, "validate_file", path=path, context="claims") == f"{path} {below}"
+        assert await error(client, "validate_file", path="none.txt", context="claims") == "none.txt is no file."
+        unknown = await error(client, "validate_file", path="note.txt", context="nowhere")
+        assert unknown == "Resource not found (Not found)."
+        assert await error(client, "list_reports", limit=1000) == "The limit must be 1 to 100."
+        assert "Resource not found" in await error(client, "explain_rejection", report_id="rep_none")
+        wrong = await error(client, "replay_change", context="claims", changes={"max_file_size_mb": 0})
+        assert wrong.startswith("Validation error (changes.max_file_size_mb: ")
+        assert await error(client, "explain_rejection") == "The arguments are wrong: report_id: Field required."
+    async with agent(tenant, tmp_path, SLUICE_API_KEY="sl_live_wrong") as client:
+        assert await error(client, "list_reports") == "The service does not accept this API key."
+    async with agent(tenant, tmp_path, SLUICE_API_KEY="") as client:
+        assert (await error(client, "list_reports")).startswith("An API key is needed: ")
+    async with agent(tenant, tmp_path, SLUICE_URL="http://127.0.0.1:9") as client:
+        assert (await error(client, "list_reports")).startswith("No service answers at http://127.0.0.1:9: ")
+
+
+def test_without_the_extra_the_command_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    assert run(["mcp"]) == Exit.FAILED
+    assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice[mcp]'.\n"
