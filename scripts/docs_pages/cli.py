@@ -8,6 +8,8 @@ import typer
 
 from docs_pages.markdown import anchor, fenced, made_from, page, table
 from sluice.cli.app import app
+from sluice.cli.output import EXIT_CODES
+from sluice.cli.shell import ENVIRONMENT, FILES, leaves
 
 _INTRO = """
 # The command `sluice`
@@ -19,22 +21,13 @@ does, and work on the same data folder. `upload` is the exception: it sends requ
 
 def cli_page() -> str:
     """Return the page."""
-    root = typer.main.get_command(app)
-    commands = list(_leaves(root, typer.Context(root), "sluice"))
+    root: Any = typer.main.get_command(app)
+    commands = list(leaves(root, typer.Context(root), "sluice"))
     rows = [(f"[`{name}`](#{anchor(name)})", _first_sentence(command)) for name, command, _ in commands]
     sections = [block for name, command, context in commands for block in _section(name, command, context)]
     return page(
         made_from("src/sluice/cli"), _INTRO, root.help or "", table(("Command", "What it does"), rows), *sections
     )
-
-
-def _leaves(command: Any, context: typer.Context, name: str) -> Iterator[tuple[str, Any, typer.Context]]:
-    """Yield every command with its full name; groups only hold others."""
-    if not hasattr(command, "list_commands"):
-        yield name, command, context
-        return
-    for inner in command.list_commands(context):
-        yield from _leaves(command.get_command(context, inner), context, f"{name} {inner}")
 
 
 def _section(name: str, command: Any, context: typer.Context) -> Iterator[str]:

@@ -34,7 +34,7 @@ def check(tmp_path: Path) -> Sluice:
 
 def test_check_prints_one_json_line_per_file_in_order(check: Sluice, folder: Path) -> None:
     result = check("check", "--json", folder)
-    assert result.code == 1
+    assert result.code == 3
     assert [list(row) for row in result.rows] == [FIELDS] * 5
     verdicts = {
         Path(row["path"]).relative_to(folder).as_posix(): (row["accepted"], row["reason"]) for row in result.rows
@@ -80,7 +80,7 @@ def test_check_does_not_scan_for_malware(check: Sluice, tmp_path: Path) -> None:
 
 def test_check_prints_a_table_and_a_summary(check: Sluice, folder: Path) -> None:
     result = check("check", folder)
-    assert result.code == 1
+    assert result.code == 3
     lines = result.out.splitlines()
     assert lines[0].split() == ["verdict", "reason", "kind", "file", "detail"]
     assert f"{folder}/below/cut.png" in result.out
@@ -101,7 +101,7 @@ def test_check_reports_an_unreadable_file_with_exit_code_3(check: Sluice, tmp_pa
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "good.txt").write_bytes(TEXT)
     result = check("check", "--json", tmp_path / "pipe", tmp_path / "good.txt")
-    assert result.code == 3
+    assert result.code == 1
     pipe, good = result.rows
     assert (pipe["accepted"], pipe["reason"], pipe["outcome"]) == (False, None, None)
     assert pipe["detail"] == "cannot be read: not a regular file"
@@ -141,6 +141,6 @@ def test_check_prints_no_error_when_the_reader_closes_the_pipe(check: Sluice, fo
 
 def test_check_prints_no_verdict_when_the_sandbox_cannot_be_trusted(check: Sluice, folder: Path) -> None:
     result = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")("check", folder)
-    assert result.code == 3
+    assert result.code == 1
     assert result.out == ""
     assert result.error_line.startswith("The sandbox cannot be trusted on this machine: ")

@@ -70,12 +70,12 @@ def test_an_export_is_downloaded_and_deleted_files_are_restored(
 
     export = ended("export", "--context", context, "--metadata", "claim=one", "--format", "csv")
     target = tmp_path / "files.csv"
-    assert sluice("jobs", "download", export, "--to", str(target)).out.strip() == f"Wrote {target}."
+    assert sluice("jobs", "download", export, "--to", str(target)).err.strip() == f"Wrote {target}."
     assert [line.split(",")[3] for line in target.read_text().splitlines()] == ["original_filename", "one.txt"]
     assert "file_id,status" in sluice("jobs", "download", export).out
     deletion = ended("bulk-delete", "--context", context, "--max-files", "5", "--yes")
     missing = sluice("jobs", "download", deletion)
-    assert (missing.code, "not found" in missing.err) == (1, True)
+    assert (missing.code, "not found" in missing.err) == (5, True)
     assert page(client.get("/files"))[0] == []
     ended("bulk-restore", "--context", context, "--filename", "TWO", "--max-files", "5")
     assert [item["original_filename"] for item in page(client.get("/files"))[0]] == ["two.txt"]

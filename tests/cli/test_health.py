@@ -15,7 +15,7 @@ def test_health_prints_the_state_of_a_running_server(sluice: Sluice) -> None:
 def test_health_fails_when_nothing_answers(sluice: Sluice) -> None:
     port = free_port()
     result = sluice.with_settings(PORT=str(port))("health")
-    assert result.code == 3
+    assert result.code == 6
     assert result.error_line == f"No service answers at 127.0.0.1:{port}."
     assert not sluice.data_dir.exists()
 

@@ -1,6 +1,5 @@
 """Help output: every command and option has a description."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,32 +7,28 @@ import typer.main
 
 from sluice import __version__
 from sluice.cli.app import app, run
+from sluice.cli.shell import leaves
 
-
-def commands(group: Any, path: str = "sluice") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{path} {name}")
-        else:
-            yield f"{path} {name}", command
-
-
-COMMANDS = dict(commands(typer.main.get_command(app)))
+ROOT: Any = typer.main.get_command(app)
+COMMANDS = {name: command for name, command, _ in leaves(ROOT, typer.Context(ROOT), "sluice")}
 
 
 def test_app_registers_the_documented_commands() -> None:
-    names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token"
-    names += " tenants.update tenants.delete tenants.create tenants.list tenants.suspend tenants.resume"
-    names += " keys.create keys.list keys.limit keys.rotate keys.revoke secrets.rotate secrets.retire quarantine.list quarantine.release"
-    names += (
-        " files.list files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
-    )
-    names += " quarantine.download quarantine.refuse quarantine.rescan files.restore files.hold files.unhold"
-    names += " mcp usage plan apply import receipts.get receipts.verify receipts.rotate"
-    names += " erasures.create erasures.show"
-    names += " reports.list reports.show console.login demo events.tail events.forward"
-    names += " webhooks.add webhooks.list webhooks.test webhooks.rotate-secret webhooks.deliveries webhooks.remove"
-    names += " webhooks.update webhooks.recover webhooks.redeliver"
+    names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token import demo"
+    names += " usage plan apply login logout profiles.list completion man console.login"
+    names += " contexts.list contexts.show contexts.create contexts.update contexts.replay"
+    names += " files.list files.show files.download files.delete files.restore files.hold files.unhold"
+    names += " files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
+    names += " reports.list reports.show events.list events.tail events.forward"
+    names += " buckets.list buckets.show buckets.create buckets.update buckets.set-default buckets.delete"
+    names += " keys.create keys.list keys.show keys.update keys.limit keys.rotate keys.revoke"
+    names += " upload-tokens.create upload-tokens.list upload-tokens.show upload-tokens.revoke"
+    names += " webhooks.create webhooks.list webhooks.show webhooks.update webhooks.delete webhooks.test"
+    names += " webhooks.rotate-secret webhooks.deliveries webhooks.recover webhooks.redeliver"
+    names += " quarantine.list quarantine.download quarantine.release quarantine.refuse quarantine.rescan"
+    names += " tenants.create tenants.list tenants.show tenants.update tenants.delete tenants.suspend tenants.resume"
+    names += " secrets.rotate secrets.retire receipts.get receipts.verify receipts.rotate"
+    names += " mcp erasures.create erasures.show cors.show cors.set audit-log.list"
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
 

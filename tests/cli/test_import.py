@@ -33,7 +33,7 @@ def test_a_folder_is_imported_once(sluice: Sluice, client: ApiClient, folder: Pa
     context, state = client.create_context(), tmp_path / "state.jsonl"
     words = ("import", str(folder), "--context", context, "--state", str(state), "--json")
     first = sluice(*words)
-    assert first.code == 1
+    assert first.code == 3
     assert {(row["name"], row["outcome"]) for row in first.rows} == {
         ("a.txt", "accepted"),
         ("below/b.txt", "accepted"),

@@ -139,5 +139,5 @@ def test_without_the_extra_the_command_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    assert run(["mcp"]) == Exit.FAILED
+    assert run(["mcp"]) == Exit.ERROR
     assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice[mcp]'.\n"

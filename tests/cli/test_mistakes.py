@@ -46,7 +46,7 @@ INVALID_COMMAND_LINES = [
     (("token", "--tenant", "t", "--subject", "s", "--scope", "admin", "--expires-in", "soon"), "valid integer"),
     (("check", "/nowhere/at/all"), "'/nowhere/at/all' does not exist"),
     (("check",), "Missing argument"),
-    (("upload", "/", "--context", "c"), "is a directory"),
+    (("token", "--tenant", "t", "--subject", "s"), "Missing option '--scope'"),
 ]
 
 
@@ -145,7 +145,7 @@ def test_a_secret_setting_is_read_from_the_file_that_a_variable_names(
     assert token is not None
     assert token.get_secret_value() == "0123456789abcdef"
     path.chmod(0o644)
-    assert run(["tenants", "list"]) == 3
+    assert run(["tenants", "list"]) == 1
     assert "can be used by others" in capsys.readouterr().err
 
 
@@ -157,14 +157,14 @@ def test_production_needs_a_public_url(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_invalid_setting_error_omits_the_secret_value(sluice: Sluice) -> None:
     result = sluice.with_settings(DATABASE_URL="mysql://admin:hunter2@db/sluice")("tenants", "list")
-    assert result.code == 3
+    assert result.code == 1
     assert "SLUICE_DATABASE_URL" in result.error_line
     assert "hunter2" not in result.err
 
 
 def test_tenants_list_does_not_create_a_missing_database(sluice: Sluice) -> None:
     result = sluice("tenants", "list")
-    assert result.code == 3
+    assert result.code == 1
     assert "run `sluice init` first" in result.error_line
     assert not sluice.data_dir.exists()
 
@@ -173,20 +173,20 @@ def test_tenants_list_refuses_a_database_with_another_schema_version(sluice: Slu
     sluice.data_dir.mkdir()
     (sluice.data_dir / "sluice.db").touch()
     result = sluice("tenants", "list")
-    assert result.code == 3
+    assert result.code == 1
     assert f"is at schema none and this release needs {newest()}: run `sluice migrate`." in result.error_line
 
 
 def test_tenants_list_reports_an_unreachable_database(sluice: Sluice) -> None:
     result = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("tenants", "list")
-    assert result.code == 3
+    assert result.code == 6
     assert result.error_line.startswith("The database is unavailable: ")
 
 
 def test_init_names_a_data_folder_that_cannot_be_created(sluice: Sluice) -> None:
     (sluice.folder / "data").write_text("a file")
     result = sluice("init")
-    assert result.code == 3
+    assert result.code == 1
     assert str(sluice.data_dir) in result.error_line
 
 
@@ -194,7 +194,7 @@ def test_init_refuses_a_key_file_readable_by_others(sluice: Sluice) -> None:
     sluice("init", "--json")
     (sluice.data_dir / "keys" / "jwt.pem").chmod(0o644)
     result = sluice("init")
-    assert result.code == 3
+    assert result.code == 1
     assert "chmod 600" in result.error_line
 
 
@@ -202,15 +202,15 @@ def test_init_refuses_a_key_file_readable_by_others(sluice: Sluice) -> None:
     ("exception", "sentence", "code"),
     [
         (CommandRefused("No.", Exit.USAGE), "No.", Exit.USAGE),
-        (StartRefused("Start clamd."), "Start clamd.", Exit.FAILED),
-        (SecretFileRefused("It is open."), "It is open.", Exit.FAILED),
-        (SandboxBroken("no seccomp"), "The sandbox cannot be trusted on this machine: no seccomp.", Exit.FAILED),
-        (StoreError("the disk fails"), "The store fails: the disk fails.", Exit.FAILED),
-        (DatabaseUnavailable("gone"), "The database is unavailable: gone.", Exit.FAILED),
-        (NotFound(), "Resource not found: Not found.", Exit.REFUSED),
-        (ServiceUnavailable("file checker"), "The file checker is unavailable", Exit.FAILED),
-        (PermissionError(13, "Permission denied", "/x"), "/x: Permission denied.", Exit.FAILED),
-        (ExceptionGroup("several", [ValueError("?"), StartRefused("Start clamd.")]), "Start clamd.", Exit.FAILED),
+        (StartRefused("Start clamd."), "Start clamd.", Exit.ERROR),
+        (SecretFileRefused("It is open."), "It is open.", Exit.ERROR),
+        (SandboxBroken("no seccomp"), "The sandbox cannot be trusted on this machine: no seccomp.", Exit.ERROR),
+        (StoreError("the disk fails"), "The store fails: the disk fails.", Exit.UNAVAILABLE),
+        (DatabaseUnavailable("gone"), "The database is unavailable: gone.", Exit.UNAVAILABLE),
+        (NotFound(), "Resource not found: Not found.", Exit.NOT_FOUND),
+        (ServiceUnavailable("file checker"), "The file checker is unavailable", Exit.UNAVAILABLE),
+        (PermissionError(13, "Permission denied", "/x"), "/x: Permission denied.", Exit.ERROR),
+        (ExceptionGroup("several", [ValueError("?"), StartRefused("Start clamd.")]), "Start clamd.", Exit.ERROR),
     ],
 )
 def test_known_exception_has_its_sentence_and_exit_code(exception: Exception, sentence: str, code: Exit) -> None:
@@ -224,7 +224,7 @@ def test_unexpected_exception_prints_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sluice.cli.environment.read_settings", lambda: 1 // 0)
-    assert run(["doctor"]) == 3
+    assert run(["doctor"]) == 1
     captured = capsys.readouterr().err
     assert captured.startswith("sluice: Something unexpected happened: ZeroDivisionError")
     assert captured.count("\n") == 1
@@ -233,7 +233,7 @@ def test_unexpected_exception_prints_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("tenants", "list", "--json"), 3, "There is no database at"),
+        (("tenants", "list", "--json"), 1, "There is no database at"),
         (("tenants", "create", "--json"), 2, "Missing option '--name'"),
     ],
 )

@@ -93,7 +93,7 @@ def test_show_prints_json(reports: Sluice, uploaded: tuple[str, str, str]) -> No
 
 def test_unknown_report_is_named(reports: Sluice) -> None:
     result = reports("reports", "show", "rep_1/../x")
-    assert (result.code, result.out, result.error_line) == (1, "", "The service has no report rep_1/../x.")
+    assert (result.code, result.out, result.error_line) == (5, "", "The service has no report rep_1/../x.")
 
 
 def test_time_that_cannot_be_read_is_a_usage_error(reports: Sluice) -> None:
@@ -110,12 +110,12 @@ def test_reason_that_does_not_exist_is_a_usage_error(reports: Sluice) -> None:
 
 def test_key_that_may_only_upload_sees_no_reports(reports: Sluice, client: ApiClient) -> None:
     result = reports.with_settings(API_KEY=client.create_key("upload").text)("reports", "list")
-    assert (result.code, result.out) == (1, "")
+    assert (result.code, result.out) == (4, "")
     assert result.error_line == "Metadata scope required (Insufficient permissions)."
 
 
 def test_unreachable_service_is_named(reports: Sluice) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     result = reports("reports", "list", "--url", url)
-    assert result.code == 3
+    assert result.code == 6
     assert result.error_line.startswith(f"No service answers at {url}")

@@ -87,7 +87,7 @@ def test_production_start_creates_no_tenant(sluice: Sluice) -> None:
 
 def test_production_start_refuses_missing_key_files(sluice: Sluice) -> None:
     result = sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example", PORT=str(free_port()))("serve")
-    assert result.code == 3
+    assert result.code == 1
     assert result.err.splitlines()[-1].startswith(f"sluice: The secret file {sluice.data_dir}/keys/")
 
 
@@ -152,20 +152,20 @@ def test_serve_reports_a_port_in_use_before_creating_data(sluice: Sluice) -> Non
         occupied.listen()
         port = occupied.getsockname()[1]
         result = sluice.with_settings(PORT=str(port))("serve")
-    assert result.code == 3
+    assert result.code == 1
     assert result.error_line.startswith(f"Sluice cannot listen on 127.0.0.1:{port}: Address already in use.")
     assert not sluice.data_dir.exists()
 
 
 def test_serve_reports_an_address_that_is_not_local(sluice: Sluice) -> None:
     result = sluice.with_settings(HOST="192.0.2.1")("serve")
-    assert result.code == 3
+    assert result.code == 1
     assert result.error_line.startswith("Sluice cannot listen on 192.0.2.1:8000: ")
 
 
 def test_serve_exits_with_the_error_of_an_engine_that_refuses_to_start(sluice: Sluice) -> None:
     result = sluice.with_settings(PORT=str(free_port()), SCANNER="clamd", CLAMD="nowhere")("serve")
-    assert result.code == 3
+    assert result.code == 1
     assert result.err.splitlines()[-1].startswith("sluice: SLUICE_CLAMD: ")
     assert "sl_live_" not in result.out
 

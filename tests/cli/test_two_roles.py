@@ -24,7 +24,7 @@ def service(tmp_path: Path, urls: tuple[str, str]) -> Sluice:
 
 def test_init_in_the_service_role_names_the_migration_setting(service: Sluice) -> None:
     result = service("init")
-    assert result.code == 3
+    assert result.code == 1
     assert "SLUICE_MIGRATION_DATABASE_URL" in result.error_line
     assert str(newest()) in result.error_line
 

@@ -38,13 +38,13 @@ def test_upload_stores_an_accepted_file_with_its_metadata(upload: Sluice, client
     )
 
 
-def test_upload_prints_one_line_per_file_and_exits_1_on_a_rejection(
+def test_upload_prints_one_line_per_file_and_exits_3_on_a_rejection(
     upload: Sluice, client: ApiClient, tmp_path: Path
 ) -> None:
     (tmp_path / "good.txt").write_bytes(TEXT)
     (tmp_path / "empty.txt").touch()
     result = upload("upload", tmp_path / "empty.txt", tmp_path / "good.txt", "--context", client.create_context())
-    assert result.code == 1
+    assert result.code == 3
     rejected, accepted = result.out.splitlines()
     sentence = render("blank_document.empty", {}, "en")
     assert rejected == f"rejected  {tmp_path}/empty.txt  {sentence} (blank_document)"
@@ -66,11 +66,11 @@ def test_upload_prints_the_id_of_the_report_as_json(upload: Sluice, client: ApiC
 def test_upload_reports_when_to_retry_after_a_rate_limit(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(TEXT)
     context = client.create_context(upload_rate_limit={"max_uploads": 1, "window_seconds": 3600})
-    result = upload("upload", tmp_path / "a.txt", tmp_path / "a.txt", "--context", context, "--json")
+    result = upload("upload", *[tmp_path / "a.txt"] * 2, "--jobs", "1", "--context", context, "--json")
     first, second = result.rows
     assert (first["accepted"], second["accepted"], second["reason"]) == (True, False, "rate_limit_exceeded")
     assert "try again in 3" in second["message"]
-    assert result.code == 1
+    assert result.code == 6
 
 
 def test_upload_of_a_large_file_uses_constant_memory(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_upload_reports_an_unreachable_service(upload: Sluice, tmp_path: Path) -
     (tmp_path / "a.txt").write_bytes(TEXT)
     url = f"http://127.0.0.1:{free_port()}"
     result = upload("upload", tmp_path / "a.txt", "--context", "c", "--url", url)
-    assert result.code == 3
+    assert result.code == 6
     assert (
         result.error_line
         == f"No service answers at {url}: start one with `sluice serve`, or give its address with --url."
@@ -120,19 +120,19 @@ def note(tmp_path: Path) -> Path:
 
 def test_upload_reports_an_invalid_api_key_once(upload: Sluice, client: ApiClient, note: Path) -> None:
     result = upload.with_settings(API_KEY="sl_live_wrong")("upload", note, note, "--context", client.create_context())
-    assert (result.code, result.out, result.error_line) == (1, "", "The service does not accept this API key.")
+    assert (result.code, result.out, result.error_line) == (4, "", "The service does not accept this API key.")
 
 
 def test_upload_reports_an_unknown_context_once(upload: Sluice, note: Path) -> None:
     result = upload("upload", note, note, "--context", "no/such?context")
-    assert (result.code, result.out, result.error_line) == (1, "", "The service has no context no/such?context.")
+    assert (result.code, result.out, result.error_line) == (5, "", "The service has no context no/such?context.")
 
 
 def test_upload_reports_a_missing_scope_for_the_file(upload: Sluice, client: ApiClient, note: Path) -> None:
     result = upload(
         "upload", note, "--context", client.create_context(), "--api-key", client.create_key("download").text, "--json"
     )
-    assert result.code == 1
+    assert result.code == 4
     assert (result.json["reason"], result.json["message"]) == (
         "scope_missing",
         "Upload scope required (Insufficient permissions)",
@@ -141,13 +141,13 @@ def test_upload_reports_a_missing_scope_for_the_file(upload: Sluice, client: Api
 
 def test_upload_reports_metadata_that_is_not_an_object(upload: Sluice, client: ApiClient, note: Path) -> None:
     result = upload("upload", note, "--context", client.create_context(), "--metadata", "[1]")
-    assert result.code == 1
+    assert result.code == 2
     assert "metadata: expected a JSON object" in result.out
 
 
 def test_upload_requires_an_api_key(upload: Sluice, note: Path) -> None:
     result = upload.with_settings(API_KEY="")("upload", note, "--context", "c")
-    assert result.code == 2
+    assert result.code == 4
     assert "SLUICE_API_KEY" in result.error_line
 
 
@@ -160,18 +160,18 @@ def test_upload_refuses_an_invalid_url(upload: Sluice, note: Path) -> None:
 async def test_upload_refuses_a_service_that_is_not_sluice(upload: Sluice, note: Path) -> None:
     async with answering("404 Not Found", "<h1>nginx</h1>") as other:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", other.url)
-    assert result.code == 3
+    assert result.code == 5
     assert result.error_line == f"What answers at {other.url} is no Sluice service (status 404)."
 
 
 async def test_upload_reports_a_broken_connection(upload: Sluice, note: Path) -> None:
     async with answering("200 OK", "{", held_back=10) as broken:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", broken.url)
-    assert result.code == 3
+    assert result.code == 6
     assert result.error_line.startswith(f"The connection to {broken.url} broke: ")
 
 
 def test_upload_names_the_file_that_cannot_be_read(upload: Sluice, client: ApiClient) -> None:
     result = upload("upload", "/proc/self/mem", "--context", client.create_context())
-    assert result.code == 3
-    assert result.error_line == "/proc/self/mem: Input/output error."
+    assert result.code == 1
+    assert result.out == "failed  /proc/self/mem  cannot be read: Input/output error\n"

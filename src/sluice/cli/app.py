@@ -1,71 +1,113 @@
 """The `sluice` command as a whole: all its commands, and the exit code and one sentence for everything that fails."""
 
+# ruff: noqa: PLC0415  (a command loads what it needs when it runs)
+
 import os
 import sys
-import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from sluice import __version__
-from sluice.cli import (
-    console,
-    erasures,
-    events,
-    files,
-    jobs,
-    keys,
-    output,
-    quarantine,
-    receipts,
-    reports,
-    secrets,
-    tenants,
-    webhooks,
-)
-from sluice.cli.apply import apply
-from sluice.cli.check import check
-from sluice.cli.demo import demo
-from sluice.cli.doctor import doctor
-from sluice.cli.health import health
-from sluice.cli.init import init, migrate
-from sluice.cli.maintenance import audit, backup, migrate_bucket, restore
-from sluice.cli.mcp import mcp
+from sluice.cli import output
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.serve import serve, work
-from sluice.cli.take_in import import_files
-from sluice.cli.upload import upload
-from sluice.cli.usage import plan, usage
 
 if TYPE_CHECKING:
     from sluice.wiring.prestart import Launch
 
+
+# Where the commands and groups are, as `module:name` below `sluice.cli`, by the panels of the help.
+PANELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Service": {
+        "serve": "serve:serve",
+        "work": "serve:work",
+        "init": "init:init",
+        "migrate": "init:migrate",
+        "health": "health:health",
+        "doctor": "doctor:doctor",
+        "audit": "maintenance:audit",
+        "backup": "maintenance:backup",
+        "restore": "maintenance:restore",
+        "migrate-bucket": "maintenance:migrate_bucket",
+        "demo": "demo:demo",
+    },
+    "Files": {
+        "check": "check:check",
+        "upload": "upload:upload",
+        "import": "take_in:import_files",
+        "files": "files:group",
+        "jobs": "jobs:group",
+        "reports": "reports:group",
+        "quarantine": "quarantine:group",
+        "erasures": "erasures:group",
+        "receipts": "receipts:group",
+        "events": "events:group",
+        "mcp": "mcp:mcp",
+    },
+    "Tenant": {
+        "apply": "apply:apply",
+        "contexts": "contexts:group",
+        "buckets": "buckets:group",
+        "webhooks": "webhooks:group",
+        "cors": "audit_log:cors_group",
+        "usage": "usage:usage",
+        "plan": "usage:plan",
+        "audit-log": "audit_log:log_group",
+    },
+    "Access": {
+        "login": "profiles:login",
+        "logout": "profiles:logout",
+        "profiles": "profiles:group",
+        "keys": "keys:group",
+        "upload-tokens": "upload_tokens:group",
+        "tenants": "tenants:group",
+        "console": "console:group",
+        "token": "token:token",
+        "secrets": "secrets:group",
+    },
+    "This command": {
+        "completion": "shell:completion",
+        "man": "shell:man",
+    },
+}
+
+
+class _LazyGroup(TyperGroup):
+    """A group that loads the module of a command when the command is asked for: a start costs one module, not all."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the name of the library)
+        return [name for places in PANELS.values() for name in places]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        found = next(((panel, places[cmd_name]) for panel, places in PANELS.items() if cmd_name in places), None)
+        if found is not None and cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(cmd_name, *found)
+        return self.commands.get(cmd_name)
+
+
+def _loaded(name: str, panel: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"sluice.cli.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_command(found)
+    else:
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        alone.command(name)(found)
+        command = typer.main.get_command(alone)
+    command.name = name
+    vars(command)["rich_help_panel"] = panel
+    return command
+
+
 app = typer.Typer(
-    add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["--help", "-h"]}
+    cls=_LazyGroup,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
-for service_command in (serve, work, init, migrate, health, doctor, audit, backup, restore, migrate_bucket, demo):
-    app.command(rich_help_panel="Service")(service_command)
-for file_command in (check, upload):
-    app.command(rich_help_panel="Files")(file_command)
-app.command("import", rich_help_panel="Files")(import_files)
-app.add_typer(files.group, name="files", rich_help_panel="Files")
-app.add_typer(jobs.group, name="jobs", rich_help_panel="Files")
-app.add_typer(reports.group, name="reports", rich_help_panel="Files")
-app.add_typer(files.group, name="files", rich_help_panel="Files")
-app.add_typer(quarantine.group, name="quarantine", rich_help_panel="Files")
-app.add_typer(erasures.group, name="erasures", rich_help_panel="Files")
-app.add_typer(receipts.group, name="receipts", rich_help_panel="Files")
-app.add_typer(events.group, name="events", rich_help_panel="Files")
-app.command(rich_help_panel="Files")(mcp)
-for usage_command in (usage, plan, apply):
-    app.command(rich_help_panel="Access")(usage_command)
-app.add_typer(webhooks.group, name="webhooks", rich_help_panel="Access")
-app.add_typer(tenants.group, name="tenants", rich_help_panel="Access")
-app.add_typer(keys.group, name="keys", rich_help_panel="Access")
-app.add_typer(console.group, name="console", rich_help_panel="Access")
-app.command(rich_help_panel="Access")(keys.token)
-app.add_typer(secrets.group, name="secrets", rich_help_panel="Access")
 
 
 @app.callback(invoke_without_command=True)
@@ -77,10 +119,16 @@ def sluice(
     """Check every file against the rules of its context before anything is stored: an upload gate.
 
     Start with **sluice serve**: it sets itself up, shows a first key, and serves. Settings are environment variables,
-    SLUICE_*.
+    SLUICE_*. Commands that reach a running service find it by **--url** and **--api-key**, by SLUICE_URL and
+    SLUICE_API_KEY, or by what **sluice login** keeps.
 
-    Every command exits with 0 when done, 1 when the answer is no, 2 for a wrong command line or setting, 3 when it
-    could not work here.
+    Data go to standard output, what is said about them to standard error. With **--json** both are JSON: a list is one
+    object on each line, an error is {"error", "code", "exit_code"}. Nothing is asked without a terminal: what destroys
+    needs **--yes** there.
+
+    Every command exits with 0 when done, 1 for an error, 2 for a wrong command line, setting or value, 3 when a file
+    was rejected, 4 for a credential or scope that is missing, 5 when something was not found, 6 when the service is
+    unavailable: try again.
     """
     if version:
         output.line(f"sluice {__version__}")
@@ -109,13 +157,13 @@ def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
         sentence = " ".join(fault.format_message().replace("Value error, ", "").split()).rstrip(".")
         return output.fail(f"{sentence}. See `{command} --help`.", fault.exit_code, json_lines=json_lines)
     except CommandRefused as fault:
-        return output.fail(str(fault), fault.code, json_lines=json_lines)
-    except typer.Abort:
+        return output.fail(str(fault), fault.code, json_lines=json_lines, error_code=fault.error_code)
+    except (typer.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader has closed the pipe (`sluice check … | head`). Python's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.REFUSED
+        return Exit.ERROR
     except Exception as fault:  # noqa: BLE001  (the last handler before the user, who must not see a traceback)
         sentence, exit_code = _explain(fault)
         return output.fail(sentence, exit_code, json_lines=json_lines)
@@ -127,14 +175,16 @@ def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
 def _explain(fault: Exception) -> tuple[str, int]:
     """Return a sentence for what went wrong, and the exit code."""
     if isinstance(fault, ImportError):
-        return f"This installation is broken: {fault}. Install it again as README.md describes.", Exit.FAILED
+        return f"This installation is broken: {fault}. Install it again as README.md describes.", Exit.ERROR
     known = output.describe_fault(fault)
     if known is not None:
         return known
     if os.environ.get("SLUICE_LOG_LEVEL") == "debug":
+        import traceback
+
         traceback.print_exception(fault)
     happened = f"{type(fault).__name__}: {fault}"
     return (
         f"Something unexpected happened: {happened}. SLUICE_LOG_LEVEL=debug shows where; please report it.",
-        Exit.FAILED,
+        Exit.ERROR,
     )

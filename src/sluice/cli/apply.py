@@ -12,16 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from sluice.cli import output
+from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import Service, on_service, segment
 
 if TYPE_CHECKING:
-    import httpx
     from pydantic import BaseModel
     from yaml import Node
 
@@ -30,7 +29,6 @@ _CONTEXTS: Final = "/api/v1/contexts"
 _WEBHOOKS: Final = "/api/v1/webhook-endpoints"
 _CORS: Final = "/api/v1/cors"
 _SECTIONS: Final = ("contexts", "webhooks", "cors")
-_PAGE: Final = 100
 
 Fields = Mapping[str, Any]
 
@@ -50,6 +48,7 @@ class PlannedChange:
     fields: tuple[tuple[str, Any, Any], ...] = ()
 
 
+@on_service
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The YAML file.")],
     *,
@@ -63,27 +62,45 @@ def apply(
             "--prune", help="Make contexts inactive and remove webhooks that are missing in a section of the file."
         ),
     ] = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
+    json: Json = False,
 ) -> int:
     """Bring contexts, webhooks and CORS of a tenant to what a file says. The API key needs the scope `admin`.
 
     Applied twice, it changes nothing the second time. What the file does not name stays as it is, without **--prune**.
+    With --json: one line per resource.
     """
     wanted = _read(file)
     counts: Counter[str] = Counter()
-    with service_client(url, api_key) as client:
-        changes = [*_plan(client, url, wanted, prune=prune)]
-        for change in changes:
+    changes = [*_plan(service, wanted, prune=prune)]
+    for change in changes:
+        if not json:
             _show(change)
-            if not dry_run:
-                counts[_send(client, url, change)] += 1
+        outcome, secret = ("planned", None) if dry_run else _send(service, change)
+        counts[outcome] += 1
+        if json:
+            fields = {name: {"before": before, "after": after} for name, before, after in change.fields}
+            output.as_json(
+                {
+                    "resource": change.what,
+                    "action": change.kind,
+                    "outcome": outcome,
+                    "fields": fields or dict(change.body or {}),
+                    **({"secret": secret} if secret else {}),
+                }
+            )
+        elif secret:
+            output.line("    Its secret, shown now and never again:", f"      {secret}")
     if dry_run:
-        output.line(f"{len(changes)} resources would change." if changes else "Nothing would change.")
-        return Exit.REFUSED if changes and exit_code else Exit.DONE
-    words = [f"{counts[kind]} {kind}" for kind in ("created", "changed", "removed", "refused") if counts[kind]]
-    output.line(", ".join(words) + "." if words else "Nothing to change.")
-    return Exit.REFUSED if counts["refused"] else Exit.DONE
+        sums = f"{len(changes)} resources would change." if changes else "Nothing would change."
+        code = Exit.ERROR if changes and exit_code else Exit.DONE
+    else:
+        words = [f"{counts[kind]} {kind}" for kind in ("created", "changed", "removed", "refused") if counts[kind]]
+        sums = ", ".join(words) + "." if words else "Nothing to change."
+        code = Exit.ERROR if counts["refused"] else Exit.DONE
+    if not json:
+        output.line(sums)
+    return code
 
 
 # --- The file
@@ -204,26 +221,26 @@ def _repeated(node: "Node") -> Iterator[tuple[str, int]]:
 # --- What differs
 
 
-def _plan(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
+def _plan(service: Service, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
     if "contexts" in wanted:
-        yield from _plan_contexts(client, url, wanted["contexts"], prune=prune)
+        yield from _plan_contexts(service, wanted["contexts"], prune=prune)
     if "webhooks" in wanted:
-        yield from _plan_webhooks(client, url, wanted["webhooks"], prune=prune)
+        yield from _plan_webhooks(service, wanted["webhooks"], prune=prune)
     if "cors" in wanted:
         from sluice.api.schemas.cors import ReplaceCors
 
-        before = read_answer(client.get(_CORS), url)["data"]["allowed_origins"]
+        before = service.data("GET", _CORS)["allowed_origins"]
         after = ReplaceCors.model_validate_json(json_format.dumps(wanted["cors"])).allowed_origins
         if set(before) != set(after):
             yield PlannedChange("cors", "changed", "PUT", _CORS, wanted["cors"], (("allowed_origins", before, after),))
 
 
-def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
+def _plan_contexts(service: Service, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
     from sluice.api.schemas.contexts import CreateContext
 
-    current = {one["context_key"]: one for one in _all(client, url, _CONTEXTS)}
+    current = {one["context_key"]: one for one in service.pages(_CONTEXTS, {})}
     for key, fields in wanted.items():
-        what, path = f"context {key}", f"{_CONTEXTS}/{quote(key, safe='')}"
+        what, path = f"context {key}", f"{_CONTEXTS}/{segment(key)}"
         if key not in current:
             rest = {name: value for name, value in fields.items() if name != "status"}
             yield PlannedChange(what, "created", "POST", _CONTEXTS, {"context_key": key, **rest})
@@ -231,24 +248,22 @@ def _plan_contexts(client: "httpx.Client", url: str, wanted: Fields, *, prune: b
                 change = (("status", "active", "inactive"),)
                 yield PlannedChange(what, "changed", "PATCH", path, {"status": "inactive"}, change)
             continue
-        shown = read_answer(client.get(path), url)["data"]
+        shown = service.data("GET", path)
         same = CreateContext.model_fields.keys() & shown.keys()
         before = _draft(CreateContext, {name: shown[name] for name in same})
         after = _draft(CreateContext, {"context_key": key, **fields})
         yield from _difference(what, path, fields, shown=shown, before=before, after=after)
     for key in sorted(current.keys() - wanted.keys()) if prune else ():
         if current[key]["status"] == "active":
-            path, change = f"{_CONTEXTS}/{quote(key, safe='')}", (("status", "active", "inactive"),)
+            path, change = f"{_CONTEXTS}/{segment(key)}", (("status", "active", "inactive"),)
             yield PlannedChange(f"context {key}", "changed", "PATCH", path, {"status": "inactive"}, change)
 
 
-def _plan_webhooks(
-    client: "httpx.Client", url: str, wanted: Sequence[Fields], *, prune: bool
-) -> Iterator[PlannedChange]:
+def _plan_webhooks(service: Service, wanted: Sequence[Fields], *, prune: bool) -> Iterator[PlannedChange]:
     from sluice.api.schemas.webhooks import CreateEndpoint
 
     current: dict[str, Any] = {}
-    for one in read_answer(client.get(_WEBHOOKS), url)["data"]:
+    for one in service.data("GET", _WEBHOOKS):
         if one["url"] in current and one["url"] in {fields["url"] for fields in wanted}:
             raise CommandRefused(f"The tenant has several webhooks with the URL {one['url']}: remove all but one.")
         current[one["url"]] = one
@@ -257,11 +272,11 @@ def _plan_webhooks(
         if shown is None:
             yield PlannedChange(what, "created", "POST", _WEBHOOKS, fields)
             continue
-        path = f"{_WEBHOOKS}/{quote(shown['endpoint_id'], safe='')}"
+        path = f"{_WEBHOOKS}/{segment(shown['endpoint_id'])}"
         before = _draft(CreateEndpoint, {name: shown[name] for name in CreateEndpoint.model_fields})
         yield from _difference(what, path, fields, shown=shown, before=before, after=_draft(CreateEndpoint, fields))
     for address in sorted(current.keys() - {fields["url"] for fields in wanted}) if prune else ():
-        path = f"{_WEBHOOKS}/{quote(current[address]['endpoint_id'], safe='')}"
+        path = f"{_WEBHOOKS}/{segment(current[address]['endpoint_id'])}"
         yield PlannedChange(f"webhook {address}", "removed", "DELETE", path, None)
 
 
@@ -288,14 +303,6 @@ def _draft(model: "type[BaseModel]", fields: Fields) -> Fields:
     return {name: frozenset(one) if name in renamed else one for name, one in found.items()}
 
 
-def _all(client: "httpx.Client", url: str, path: str) -> Iterator[Fields]:
-    page = pages = 1
-    while page <= pages:
-        envelope = read_answer(client.get(path, params={"page": page, "page_size": _PAGE}), url)
-        yield from envelope["data"]
-        pages, page = envelope["pagination"]["total_pages"], page + 1
-
-
 # --- Showing and sending
 
 
@@ -310,15 +317,13 @@ def _show(change: PlannedChange) -> None:
         output.line(f"    {name}: {old}{json_format.dumps(after)}")
 
 
-def _send(client: "httpx.Client", url: str, change: PlannedChange) -> str:
-    """Send a change; return what became of the resource."""
+def _send(service: Service, change: PlannedChange) -> tuple[str, str | None]:
+    """Send a change; return what became of the resource, and its secret if it has one that is shown now."""
     try:
-        answer = read_answer(client.request(change.method, change.path, json=change.body), url)
+        answer = service.data(change.method, change.path, body=change.body)
     except CommandRefused as fault:
-        if fault.code is Exit.FAILED:
+        if fault.code in {Exit.CREDENTIALS, Exit.UNAVAILABLE}:
             raise
         output.complain(f"{change.what}: {fault}")
-        return "refused"
-    if change.kind == "created" and change.path == _WEBHOOKS:
-        output.line("    Its secret, shown now and never again:", f"      {answer['data']['secret']}")
-    return change.kind
+        return "refused", None
+    return change.kind, answer["secret"] if change.kind == "created" and change.path == _WEBHOOKS else None

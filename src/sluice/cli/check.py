@@ -19,8 +19,10 @@ import typer
 from sluice.cli import output
 from sluice.cli.dry_run import Printer, Reported, check_by_service, notes_on, read_rules, report_by_rules
 from sluice.cli.environment import start_zygote, task_settings
+from sluice.cli.form import files_in
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url
+from sluice.cli.profiles import target_of
+from sluice.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
     from sluice.kit.sealed import Sealed
@@ -86,8 +88,9 @@ def check(
             help="Judge by the rules in this YAML file: the fields of a context, such as allowed_extensions, policies.",
         ),
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    url: Url = None,
+    api_key: ApiKey = None,
+    profile: ProfileOption = None,
 ) -> int:
     """Check files as an upload would be, without a server: is each sound, of the type its name says, and not blank?
 
@@ -98,16 +101,16 @@ def check(
     --context, a service makes all checks of one of its contexts on the files, and stores nothing. Both print each check
     that fails, with what was found and expected, and the sentence for the sender.
 
-    Exits with 1 when a file is rejected, 3 when one could not be read. JSON: path, accepted, reason (a reason code or
+    Exits with 3 when a file is rejected, 1 when one could not be read. JSON: path, accepted, reason (a reason code or
     null), outcome (ok, corrupt, blank, encrypted, unsupported, too_complex), format, content_type, detail, ms. With
     --rules or --context: path, report (as in the API), error (why there is no report).
     """
     if [key is not None, rules_file is not None, not (integrity and blank)].count(True) > 1:
         raise CommandRefused("Give only one of --context, --rules, and --no-integrity or --no-blank.", Exit.USAGE)
     if key is not None:
-        return check_by_service(_files_in(paths), key, url, api_key, json=json)
+        return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
     if rules_file is not None:
-        return _check_by_rules(context, _files_in(paths), rules_file, json=json)
+        return _check_by_rules(context, files_in(paths), rules_file, json=json)
     settings = task_settings()
     launched = start_zygote(context)
 
@@ -128,13 +131,13 @@ def check(
     )
     started_at = time.monotonic()
     sandbox = make_sandbox(settings, launched)
-    counts = asyncio.run(_print_verdicts(sandbox, _files_in(paths), rules, json=json))
+    counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), rules, json=json))
     if not json:
         sums = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
         output.line(f"{counts.total()} files in {time.monotonic() - started_at:.1f} s: {sums}")
     if counts["failed"]:
-        return Exit.FAILED
-    return Exit.REFUSED if counts["rejected"] else Exit.DONE
+        return Exit.ERROR
+    return Exit.REJECTED if counts["rejected"] else Exit.DONE
 
 
 async def _print_verdicts(opened: "Sandbox", files: Sequence[Path], rules: "Rules", *, json: bool) -> Counter[str]:
@@ -255,26 +258,6 @@ async def _verdict(rules: "Rules", path: Path, sandbox: "Sandbox") -> FileVerdic
         detail=rejection.detail if rejection is not None else "" if examined is None else examined.detail,
         ms=round(0 if examined is None else examined.ms, 3),
     )
-
-
-def _files_in(paths: Sequence[Path]) -> list[Path]:
-    """Return each path that is no folder, and every file below those that are, sorted by name.
-
-    A folder that cannot be entered is returned itself, so that it is reported as unreadable and not skipped.
-    """
-    found: list[Path] = []
-    for path in paths:
-        found.extend(_below(path) if path.is_dir() else [path])
-    return found
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    closed: list[Path] = []
-    # Links to files are followed; links to folders are not, since they may form a cycle.
-    for parent, folders, names in os.walk(folder, onerror=lambda fault: closed.append(Path(fault.filename))):
-        folders.sort()
-        yield from (path for name in sorted(names) if (path := Path(parent) / name).is_file())
-    yield from closed
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
 
+import io
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sluice.access import Scope
 from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action, read_settings
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, Url, service_client
+from sluice.cli.form import FormFile
+from sluice.cli.profiles import DEFAULT_URL, Target
+from sluice.cli.service import Service, Url, opened
 
 if TYPE_CHECKING:
-    import httpx
-
     from sluice.db.database import Database
 
 _DAYS: Final = 13
@@ -64,31 +65,31 @@ _NAMES: Final = (
 )
 
 
-def demo(*, url: Url = DEFAULT_URL) -> None:
+def demo(*, url: Url = None) -> None:
     """Fill a new tenant with contexts, files, rejections and two weeks of reports, and print a link to its console.
 
     The service must run on this machine. The files of today are uploaded and checked like any others; the reports of
     the days before are copies of theirs.
     """
     tenant_id, key = on_database(_make_tenant)
-    with service_client(url, key) as client:
+    with opened(Target(url or os.environ.get("SLUICE_URL") or DEFAULT_URL, key)) as service:
         for context in _CONTEXTS:
-            _created(client.post("/api/v1/contexts", json=dict(context)))
-        sent = [_send(client, *one) for one in _uploads()]
-        _created(client.patch("/api/v1/contexts/archive_2019", json={"status": "inactive"}), HTTPStatus.OK)
+            service.data("POST", "/api/v1/contexts", body=dict(context))
+        sent = [_send(service, *one) for one in _uploads()]
+        service.data("PATCH", "/api/v1/contexts/archive_2019", body={"status": "inactive"})
         for body in (
             {"name": "Intake form of the website", "scopes": ["upload"], "expires_in_days": 9},
             {"name": "Claims desk", "scopes": ["metadata", "download"]},
             {"name": "Nightly export", "scopes": ["metadata"], "mode": "test"},
         ):
-            _created(client.post("/api/v1/api-keys", json=body))
+            service.data("POST", "/api/v1/api-keys", body=body)
         token = {"context": "claims", "expires_in": 86_400, "max_files": 3, "end_user": "Policyholder 88-1204"}
-        _created(client.post("/api/v1/upload-tokens", json=token))
+        service.data("POST", "/api/v1/upload-tokens", body=token)
         webhook = {"url": "https://intake.meridian.example/sluice", "events": ["file.quarantined"]}
-        _created(client.post("/api/v1/webhook-endpoints", json=webhook))
-        newest = client.get("/api/v1/files", params={"context": "claims"}).json()["data"]
+        service.data("POST", "/api/v1/webhook-endpoints", body=webhook)
+        newest = service.data("GET", "/api/v1/files", query={"context": "claims"})
         for file in newest[:3]:
-            _created(client.delete(f"/api/v1/files/{file['file_id']}"), HTTPStatus.OK)
+            service.data("DELETE", f"/api/v1/files/{file['file_id']}")
     past, link = on_database(lambda database: _write_past(database, tenant_id))
     accepted = sum(sent)
     output.line(
@@ -120,14 +121,9 @@ async def _write_past(database: "Database", tenant_id: str) -> tuple[int, str]:
     return past, link.text
 
 
-def _created(response: "httpx.Response", expected: HTTPStatus = HTTPStatus.CREATED) -> None:
-    if response.status_code != expected:
-        raise CommandRefused(f"The service answered {response.status_code}: {response.text[:200]}", Exit.FAILED)
-
-
-def _send(client: "httpx.Client", context: str, name: str, content: bytes) -> bool:
-    response = client.post("/api/v1/files/upload", data={"context": context}, files={"file": (name, content)})
-    return response.status_code == HTTPStatus.CREATED
+def _send(service: Service, context: str, name: str, content: bytes) -> bool:
+    answer = FormFile(name, io.BytesIO(content)).send(service.http, "/api/v1/files/upload", {"context": context})
+    return answer.status == HTTPStatus.CREATED
 
 
 def _uploads() -> Iterator[tuple[str, str, bytes]]:

@@ -54,7 +54,7 @@ def doctor(context: typer.Context, *, json: Json = False) -> int:
     else:
         output.table(("kind", "engine", "state", "version", "detail", "limits"), [_row(health) for health in healths])
         output.line(f"Python {platform.python_version()} on {sys.platform} {platform.release()}: {worst.value}")
-    return Exit.REFUSED if worst is EngineState.DOWN else Exit.DONE
+    return Exit.ERROR if worst is EngineState.DOWN else Exit.DONE
 
 
 def _row(health: "EngineHealth") -> Sequence[str]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.cli import output
+from sluice.cli.form import FormFile, opened_file
+from sluice.cli.http import Answer
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import envelope_of, message_of, require_context, service_client
+from sluice.cli.profiles import Target
+from sluice.cli.service import Service, envelope_of, message_of, opened
 
 if TYPE_CHECKING:
-    import httpx
-
     from sluice.uploads.values import Facts, Rules
 
 _RULES_BYTES: Final = 1_048_576
@@ -75,8 +76,8 @@ class Printer:
             if note:
                 output.line(note)
         if self._counts["failed"]:
-            return Exit.FAILED
-        return Exit.REFUSED if self._counts["rejected"] else Exit.DONE
+            return Exit.ERROR
+        return Exit.REJECTED if self._counts["rejected"] else Exit.DONE
 
 
 def _explained(check: Mapping[str, Any]) -> str:
@@ -93,43 +94,40 @@ def _plain(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def check_by_service(files: Sequence[Path], context: str, url: str, api_key: str, *, json: bool) -> int:
+def check_by_service(files: Sequence[Path], context: str, target: Target, *, json: bool) -> int:
     """Ask a service what it would do with the files, print its reports, and return the exit code."""
     printer = Printer(json=json)
-    with service_client(url, api_key) as client:
-        require_context(client, url, context)
+    with opened(target) as service:
+        service.require_context(context)
         for path in files:
-            printer.show(ask_service(client, path, context))
+            printer.show(ask_service(service, path, context))
     return printer.end()
 
 
-def ask_service(client: "httpx.Client", path: Path, context: str) -> Reported:
+def ask_service(service: Service, path: Path, context: str, stdin_name: str = "stdin") -> Reported:
     """Return the report of a service on one file; wait if it takes no more dry runs at the moment."""
-    name = os.fsencode(path.name).decode("utf-8", "replace")
-    for attempt in range(_TRIES):
-        try:
-            if not path.is_file():
-                return Reported(str(path), None, "cannot be read: not a regular file")
-            with path.open("rb") as file:
-                response = client.post(
-                    "/api/v1/files/validate", data={"context": context}, files={"file": (name, file)}
-                )
-        except OSError as fault:
-            return Reported(str(path), None, f"cannot be read: {fault.strerror or fault}")
-        wait = _retry_after(response)
-        if response.status_code != HTTPStatus.TOO_MANY_REQUESTS or not 0 < wait <= _LONGEST_WAIT_SECONDS:
-            break
-        if attempt < _TRIES - 1:
-            time.sleep(wait)
+    name = stdin_name if str(path) == "-" else os.fsencode(path.name).decode("utf-8", "replace")
+    try:
+        with opened_file(path) as (file, _size):
+            for attempt in range(_TRIES):
+                file.seek(0)
+                response = FormFile(name, file).send(service.http, "/api/v1/files/validate", {"context": context})
+                wait = _retry_after(response)
+                if response.status != HTTPStatus.TOO_MANY_REQUESTS or not 0 < wait <= _LONGEST_WAIT_SECONDS:
+                    break
+                if attempt < _TRIES - 1:
+                    time.sleep(wait)
+    except OSError as fault:
+        return Reported(str(path), None, f"cannot be read: {fault.strerror or fault}")
     envelope = envelope_of(response)
     if envelope is None:
-        return Reported(str(path), None, f"answered with status {response.status_code} and no envelope")
-    if response.status_code != HTTPStatus.OK:
+        return Reported(str(path), None, f"answered with status {response.status} and no envelope")
+    if response.status != HTTPStatus.OK:
         return Reported(str(path), envelope.get("report"), message_of(envelope, response.headers.get("Retry-After")))
     return Reported(str(path), envelope["data"]["report"])
 
 
-def _retry_after(response: "httpx.Response") -> float:
+def _retry_after(response: Answer) -> float:
     """Return the seconds after which to try again; 0 if the response names none (a proxy's may name a date)."""
     try:
         return float(response.headers.get("Retry-After", "0"))

@@ -107,7 +107,7 @@ async def opened_database(settings: "Settings") -> "AsyncIterator[Database]":
             raise CommandRefused(
                 f"The database is at schema {schema or 'none'} and this release needs {migrate.newest()}: run `sluice "
                 "migrate`.",
-                Exit.FAILED,
+                Exit.ERROR,
             )
         yield database
     finally:
@@ -123,7 +123,7 @@ def require_file(settings: "Settings") -> None:
         raise CommandRefused(
             f"There is no database at {path}: run `sluice init` first, or set SLUICE_DATA_DIR to the folder of the "
             "service.",
-            Exit.FAILED,
+            Exit.ERROR,
         )
 
 
@@ -148,7 +148,7 @@ async def migrate_database(settings: "Settings") -> tuple[str | None, str | None
                     f"The database is at schema {before or 'none'}, this release needs {migrate.newest()}, and "
                     "SLUICE_DATABASE_URL names a role that may not change it: run `sluice migrate` with "
                     "SLUICE_MIGRATION_DATABASE_URL, the same database as its owner.",
-                    Exit.FAILED,
+                    Exit.ERROR,
                 ) from fault
         if settings.migration_database_url is not None:
             database = make_database(settings)

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from sluice.cli import output
-from sluice.cli.options import Json, group_of
+from sluice.cli.options import Json, group_of, pairs_in
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import Service, on_service, segment
 
 group = group_of("Erase a person: all files at once, and its names in reports, events and the audit log.")
 
@@ -18,6 +17,7 @@ _PATH: Final = "/api/v1/erasures"
 
 
 @group.command()
+@on_service
 def create(
     *,
     uploaded_by: Annotated[
@@ -31,58 +31,49 @@ def create(
         typer.Option("--metadata", metavar="NAME=VALUE", help="Files with this metadata; give it again for more."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Erase; nothing is done without it.")] = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Begin to erase a person, named by one of the options. Nothing of it can be undone.
 
     The API key needs the scope `admin`. Legal holds keep what they protect.
     """
-    pairs = [text.partition("=") for text in metadata or ()]
-    if not all(equals for _, equals, _ in pairs):
-        raise typer.BadParameter("expected NAME=VALUE", param_hint="--metadata")
-    body = {"uploaded_by": uploaded_by, "end_user": end_user, "metadata": {name: value for name, _, value in pairs}}
+    body = {"uploaded_by": uploaded_by, "end_user": end_user, "metadata": pairs_in(metadata, "--metadata")}
     given = {name: value for name, value in body.items() if value}
     if len(given) != 1:
         raise CommandRefused("Expected one of --uploaded-by, --end-user and --metadata.", Exit.USAGE)
     if not yes:
         raise CommandRefused("Nothing was erased: say --yes if all files and names of this person should go for ever.")
-    with service_client(url, api_key) as client:
-        job = read_answer(client.post(_PATH, json=given), url)["data"]
-    if json:
-        output.as_json(job)
-    else:
-        output.line(f"Begun as {job['job_id']}: sluice erasures show {job['job_id']}")
+    job = service.data("POST", _PATH, body=given)
+    output.done(job, f"Begun as {job['job_id']}: sluice erasures show {job['job_id']}", json=json)
 
 
 @group.command()
+@on_service
 def show(
     erasure: Annotated[str, typer.Argument(metavar="ERASURE", help="Id of the erasure: job_…")],
     *,
     receipt: Annotated[
         Path | None, typer.Option("--receipt", metavar="FILE", help="Write the signed list to this file, when done.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Show how far an erasure is, or how it ended, and write its receipt. The API key needs the scope `admin`.
 
     A list of more than 1,000 files has several pages: the second is written to FILE.2, and so on.
     """
-    path = f"{_PATH}/{quote(erasure, safe='')}"
-    with service_client(url, api_key) as client:
-        found: Mapping[str, Any] = read_answer(client.get(path), url)["data"]
-        page = pages = 1
-        while receipt is not None and page <= pages:
-            answer = read_answer(client.get(f"{path}/receipt", params={"page": str(page)}), url)["data"]
-            target = receipt if page == 1 else receipt.with_name(f"{receipt.name}.{page}")
-            try:
-                target.write_text(f"{answer['receipt']}\n")
-            except OSError as fault:
-                raise CommandRefused(f"The file {target} cannot be written: {fault.strerror}.", Exit.FAILED) from fault
-            page, pages = page + 1, answer["pages"]
+    path = f"{_PATH}/{segment(erasure)}"
+    found: Mapping[str, Any] = service.data("GET", path)
+    page = pages = 1
+    while receipt is not None and page <= pages:
+        answer = service.data("GET", f"{path}/receipt", query={"page": page})
+        target = receipt if page == 1 else receipt.with_name(f"{receipt.name}.{page}")
+        try:
+            target.write_text(f"{answer['receipt']}\n")
+        except OSError as fault:
+            raise CommandRefused(f"The file {target} cannot be written: {fault.strerror}.") from fault
+        page, pages = page + 1, answer["pages"]
     if json:
         output.as_json(found)
         return

@@ -1,20 +1,19 @@
 """`sluice events`: follow the events of a running service, or forward them to a receiver that is being written."""
 
-# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
+# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for it)
 
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
 from sluice.cli import output
+from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, UnusableAddress
 from sluice.cli.options import Json, group_of
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
-
-if TYPE_CHECKING:
-    import httpx
+from sluice.cli.service import Service, on_service
 
 group = group_of("Follow the events of a running service. The API key needs the scope `admin`.")
 
@@ -31,26 +30,45 @@ After = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="End after so many events. Default: never.")]
 
 
+@group.command("list")
+@on_service
+def list_events(
+    *,
+    type: Types = None,  # noqa: A002  (the option's name)
+    after: Annotated[str | None, typer.Option("--after", metavar="ID", help="Only events behind this one.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Most events to print.")] = 100,
+    service: Service,
+    json: Json = False,
+) -> None:
+    """List events, oldest first. With --json: one line of JSON each, as webhooks send it."""
+    output.listing(
+        _kept(service, type or [], after, limit),
+        ("WHEN", "SEQUENCE", "TYPE", "ABOUT", "EVENT"),
+        lambda one: (one["timestamp"], str(one["sequence"]), one["type"], _subject(one), one["id"]),
+        json=json,
+    )
+
+
 @group.command()
+@on_service
 def tail(
     *,
     type: Types = None,  # noqa: A002  (the option's name)
     after: After = None,
     limit: Limit = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Print events as they happen, until Ctrl-C. With --json: one line of JSON each, as webhooks send it."""
-    with service_client(url, api_key) as client:
-        for event in _follow(client, url, type or [], after, limit):
-            if json:
-                output.as_json(event)
-            else:
-                output.line(f"{event['timestamp']}  {event['sequence']:>8}  {event['type']:<24}{_subject(event)}")
+    for event in _follow(service, type or [], after, limit):
+        if json:
+            output.as_json(event)
+        else:
+            output.line(f"{event['timestamp']}  {event['sequence']:>8}  {event['type']:<24}{_subject(event)}")
 
 
 @group.command()
+@on_service
 def forward(
     *,
     to: Annotated[str, typer.Option("--to", metavar="URL", help="The receiver, such as http://localhost:3000/hook.")],
@@ -61,16 +79,13 @@ def forward(
     type: Types = None,  # noqa: A002  (the option's name)
     after: After = None,
     limit: Limit = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
 ) -> None:
     """Send events to a receiver on this machine as they happen, signed as webhooks are, until Ctrl-C.
 
     For those who write a receiver: nothing is registered, and nothing is sent again.
     """
     import binascii
-
-    import httpx
 
     from sluice.webhooks.signature import new_secret, signed_headers
 
@@ -81,31 +96,38 @@ def forward(
         raise typer.BadParameter("expected whsec_ and base64", param_hint="--secret") from fault
     if secret is None:
         output.line(f"Signing with {key}")
-    with service_client(url, api_key) as client, httpx.Client(timeout=15.0, trust_env=False) as receiver:
-        for event in _follow(client, url, type or [], after, limit):
-            body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
-            headers = signed_headers([key], event["id"], int(time.time()), body)
-            try:
-                response = receiver.post(to, content=body, headers={**headers, "Content-Type": "application/json"})
-                answer = str(response.status_code)
-            except (httpx.HTTPError, httpx.InvalidURL) as fault:
-                answer = f"{fault.__class__.__name__}: {fault}"
-            output.line(f"{event['id']}  {event['type']:<24}{answer}")
+    place = urlsplit(to)
+    target = urlunsplit(("", "", place.path or "/", place.query, ""))
+    try:
+        receiver = HttpClient(f"{place.scheme}://{place.netloc}", {})
+    except UnusableAddress as fault:
+        raise typer.BadParameter(str(fault), param_hint="--to") from fault
+    for event in _follow(service, type or [], after, limit):
+        body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
+        headers = signed_headers([key], event["id"], int(time.time()), body)
+        try:
+            answer = receiver.request(
+                "POST",
+                target,
+                content=(body,),
+                length=len(body),
+                headers={**headers, "Content-Type": "application/json"},
+            )
+            result = str(answer.status)
+        except (ConnectionRefused, ConnectionBroken, UnusableAddress) as fault:
+            result = str(fault)
+        output.line(f"{event['id']}  {event['type']:<24}{result}")
 
 
-def _follow(
-    client: "httpx.Client", url: str, types: list[str], after: str | None, limit: int | None
-) -> Iterator[dict[str, Any]]:
+def _follow(service: Service, types: list[str], after: str | None, limit: int | None) -> Iterator[dict[str, Any]]:
     """Yield events behind `after` (None: from now on), and wait for more."""
     if after is None:
-        after = _last(client, url)
+        after = _last(service)
     position = None if after == "oldest" else after
     seen = 0
     while True:
-        query: dict[str, Any] = {"limit": _PAGE, "wait": _WAIT_SECONDS, "type": types}
-        if position is not None:
-            query["after"] = position
-        events = read_answer(client.get(_PATH, params=query), url)["data"]
+        query = {"limit": _PAGE, "wait": _WAIT_SECONDS, "type": types, "after": position}
+        events = service.data("GET", _PATH, query=query)
         for event in events:
             yield event
             seen += 1
@@ -115,15 +137,24 @@ def _follow(
             position = events[-1]["id"]
 
 
-def _last(client: "httpx.Client", url: str) -> str:
-    """Return the id of the newest event, `oldest` if there is none."""
-    last = "oldest"
-    while True:
-        query: dict[str, Any] = {"limit": _PAGE} | ({} if last == "oldest" else {"after": last})
-        events = read_answer(client.get(_PATH, params=query), url)["data"]
+def _kept(service: Service, types: list[str], after: str | None, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield the events that the service has, at most `limit`."""
+    position, left = after, limit
+    while left:
+        query = {"limit": min(left, _PAGE), "type": types, "after": position}
+        events = service.data("GET", _PATH, query=query)
         if not events:
-            return last
+            return
+        yield from events
+        position, left = events[-1]["id"], left - len(events)
+
+
+def _last(service: Service) -> str:
+    """Return the id of the newest event, `oldest` if there is none."""
+    last = None
+    while events := service.data("GET", _PATH, query={"limit": _PAGE, "after": last}):
         last = events[-1]["id"]
+    return last or "oldest"
 
 
 def _subject(event: dict[str, Any]) -> str:

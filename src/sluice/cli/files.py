@@ -5,25 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from inspect import Signature, signature
-from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import quote
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from sluice.cli import output
-from sluice.cli.options import MOMENT, Json, comment_text, group_of, past_moment
+from sluice.cli.options import MOMENT, Json, Yes, comment_text, group_of, pairs_in, past_moment
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import Service, download_link, on_service, segment
 
-if TYPE_CHECKING:
-    import httpx
-
-group = group_of("Search files, delete, restore or export many of them, and put legal holds on files and contexts.")
+group = group_of("List, show, download, delete, restore and export files, and put legal holds on files and contexts.")
 
 _PATH: Final = "/api/v1/files"
 _CONTEXTS: Final = "/api/v1/contexts"
-_PAGE: Final = 100
 File = Annotated[str, typer.Argument(metavar="FILE", help="Id of the file: file_…")]
 FileOrNone = Annotated[str | None, typer.Argument(metavar="[FILE]", help="Id of the file: file_…")]
 HeldContext = Annotated[str | None, typer.Option("--context", metavar="KEY", help="All files of this context instead.")]
@@ -117,10 +112,8 @@ def _wanted(
         "min_size": min_size,
         "status": status,
     }
-    pairs = [(name, value) for name, equals, value in (text.partition("=") for text in metadata or ()) if equals]
-    if len(pairs) != len(metadata or ()):
-        raise typer.BadParameter("expected NAME=VALUE", param_hint="--metadata")
-    return Wanted({name: value for name, value in asked.items() if value is not None}, dict(pairs))
+    pairs = pairs_in(metadata, "--metadata")
+    return Wanted({name: value for name, value in asked.items() if value is not None}, pairs)
 
 
 def _choosing_files(command: Callable[..., None]) -> Callable[..., None]:
@@ -140,34 +133,79 @@ def _choosing_files(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @group.command("list")
+@on_service
 @_choosing_files
 def list_files(
     *,
     wanted: Wanted,
     sort: Annotated[_Order, typer.Option("--sort", help="Newest, oldest, largest or smallest first.")] = _Order.NEWEST,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most files to print.")] = 100,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """List files, newest first. The API key needs the scope `metadata`. With --json: one line per file."""
-    query = wanted.query | {"sort": sort.value, "page_size": _PAGE}
-    found: list[dict[str, Any]] = []
-    warnings: list[str] = []
-    with service_client(url, api_key) as client:
-        for page in count(1):
-            response = client.get(_PATH, params={**query, "page": page})
-            envelope = read_answer(response, url)
-            warnings = response.headers.get_list("Warning")
-            found += envelope["data"]
-            if len(found) >= limit or page >= envelope["pagination"]["total_pages"]:
-                break
-    for file in found[:limit] if json else ():
-        output.as_json(file)
-    if not json:
-        output.table(("WHEN", "SIZE", "TYPE", "CONTEXT", "FILE", "BY", "ID"), [_row(file) for file in found[:limit]])
-    for warning in warnings:
-        output.complain(warning.partition('"')[2].rstrip('"') + ".")
+    output.listing(
+        service.pages(_PATH, wanted.query | {"sort": sort.value}, limit),
+        ("WHEN", "SIZE", "TYPE", "CONTEXT", "FILE", "BY", "ID"),
+        _row,
+        json=json,
+    )
+
+
+@group.command()
+@on_service
+def show(file: File, *, service: Service, json: Json = False) -> None:
+    """Show what is known of a stored file. The API key needs the scope `metadata`."""
+    output.fields(service.data("GET", f"{_PATH}/{segment(file)}/metadata"), json=json)
+
+
+@group.command()
+@on_service
+def download(
+    file: File,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", help="Where to write it; - is standard output. Default: its own name."),
+    ] = None,
+    *,
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a link for everybody instead, and download nothing.")
+    ] = False,
+    expires_in: Annotated[
+        int | None, typer.Option("--expires-in", min=60, max=3600, help="Seconds until the link expires.")
+    ] = None,
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Download a stored file, or print a link to it. The API key needs the scope `download`.
+
+    Nothing is overwritten unless **--to** names it.
+    """
+    found = service.data("GET", f"{_PATH}/{segment(file)}", query={"expires_in": expires_in})
+    if link:
+        if json:
+            output.as_json(found)
+        else:
+            output.line(found["download_url"])
+        return
+    # The name is the uploader's: no path, and no option or hidden file.
+    own = Path(found["original_filename"]).name.lstrip(".-")
+    if to is None and not own:
+        raise CommandRefused("The file has no name to write it under: give one with --to.", Exit.USAGE)
+    target = Path(own) if to is None else to
+    if to is None and target.exists():
+        raise CommandRefused(f"{target} is there already: --to names another file, or this one to overwrite it.")
+    download_link(found["download_url"], None if str(target) == "-" else target)
+    if json:
+        output.as_json(found | {"path": None if str(target) == "-" else str(target)})
+
+
+@group.command()
+@on_service
+def delete(file: File, *, yes: Yes = False, service: Service, json: Json = False) -> None:
+    """Delete a stored file. The API key needs the scope `delete`. `sluice files restore` undoes it until it is purged."""
+    output.confirm(f"Delete the file {file}", yes=yes)
+    output.done(service.data("DELETE", f"{_PATH}/{segment(file)}"), f"The file {file} is deleted.", json=json)
 
 
 FileIds = Annotated[
@@ -177,6 +215,7 @@ MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a
 
 
 @group.command("bulk-delete")
+@on_service
 @_choosing_files
 def bulk_delete(
     *,
@@ -184,8 +223,7 @@ def bulk_delete(
     file_id: FileIds = None,
     max_files: MaxFiles = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say how many files there are.")] = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Delete the files that meet a filter, or those named, as a job. The API key needs the scope `delete`.
@@ -193,36 +231,34 @@ def bulk_delete(
     Without **--yes** the files are counted, which needs the scope `metadata`.
     """
     body = _chosen(wanted, file_id, max_files)
-    with service_client(url, api_key) as client:
-        if not yes:
-            if file_id:
-                chosen = str(len(set(file_id)))
-            else:
-                response = client.get(_PATH, params=wanted.query | {"page_size": 1})
-                total = read_answer(response, url)["pagination"]["total"]
-                chosen = f"At least {total}" if "Warning" in response.headers else str(total)
-            raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
-        _begin(client, url, "bulk-delete", body, json=json)
+    if not yes:
+        if file_id:
+            chosen = str(len(set(file_id)))
+        else:
+            answer = service.http.request("GET", _PATH, query=wanted.query | {"page_size": 1})
+            total = service.success(answer)["pagination"]["total"]
+            chosen = f"At least {total}" if "Warning" in answer.headers else str(total)
+        raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
+    _begin(service, "bulk-delete", body, json=json)
 
 
 @group.command("bulk-restore")
+@on_service
 @_choosing_files
 def bulk_restore(
     *,
     wanted: Wanted,
     file_id: FileIds = None,
     max_files: MaxFiles = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Restore the deleted files that meet a filter, or those named, as a job. The API key needs the scope `delete`."""
-    body = _chosen(wanted, file_id, max_files)
-    with service_client(url, api_key) as client:
-        _begin(client, url, "bulk-restore", body, json=json)
+    _begin(service, "bulk-restore", _chosen(wanted, file_id, max_files), json=json)
 
 
 @group.command()
+@on_service
 @_choosing_files
 def export(
     *,
@@ -230,8 +266,7 @@ def export(
     format_: Annotated[
         _Format, typer.Option("--format", help="A JSON object on each line, or a table.")
     ] = _Format.NDJSON,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Write the metadata of the files that meet a filter, or of all, as a job. The API key needs the scope `metadata`.
@@ -239,8 +274,7 @@ def export(
     `sluice jobs download` gets what it wrote, for 24 hours after the end of the job.
     """
     body = {"format": format_.value} | ({"filter": wanted.body} if wanted else {})
-    with service_client(url, api_key) as client:
-        _begin(client, url, "export", body, json=json)
+    _begin(service, "export", body, json=json)
 
 
 def _chosen(wanted: Wanted, file_id: Sequence[str] | None, max_files: int | None) -> dict[str, Any]:
@@ -254,12 +288,9 @@ def _chosen(wanted: Wanted, file_id: Sequence[str] | None, max_files: int | None
     return {"filter": wanted.body, "max_files": max_files}
 
 
-def _begin(client: "httpx.Client", url: str, action: str, body: dict[str, Any], *, json: bool) -> None:
-    job = read_answer(client.post(f"{_PATH}/{action}", json=body), url)["data"]
-    if json:
-        output.as_json(job)
-        return
-    output.line(f"Began {job['job_id']}. How far it is: sluice jobs show {job['job_id']}")
+def _begin(service: Service, action: str, body: dict[str, Any], *, json: bool) -> None:
+    job = service.data("POST", f"{_PATH}/{action}", body=body)
+    output.done(job, f"Began {job['job_id']}. How far it is: sluice jobs show {job['job_id']}", json=json)
 
 
 def _row(file: dict[str, Any]) -> tuple[str, ...]:
@@ -275,13 +306,14 @@ def _row(file: dict[str, Any]) -> tuple[str, ...]:
 
 
 @group.command()
-def restore(file: File, *, url: Url = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@on_service
+def restore(file: File, *, service: Service, json: Json = False) -> None:
     """Restore a deleted file, until its object is purged. The API key needs the scope `delete`."""
-    _ask("POST", f"{_PATH}/{quote(file, safe='')}/restore", url, api_key)
-    output.line(f"The file {file} is restored.")
+    output.done(service.data("POST", f"{_PATH}/{segment(file)}/restore"), f"The file {file} is restored.", json=json)
 
 
 @group.command()
+@on_service
 def hold(
     file: FileOrNone = None,
     *,
@@ -289,29 +321,26 @@ def hold(
         str, typer.Option(callback=comment_text, metavar="TEXT", help="Why; the audit log and the metadata show it.")
     ],
     context: HeldContext = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
+    json: Json = False,
 ) -> None:
     """Put a legal hold on a file, or on all files of a context, those to come too: nothing deletes or purges them.
 
     The API key needs the scope `admin`.
     """
     path, named = _target(file, context)
-    _ask("PUT", path, url, api_key, {"reason": reason})
-    output.line(f"{named} is held.")
+    output.done(service.data("PUT", path, body={"reason": reason}), f"{named} is held.", json=json)
 
 
 @group.command()
-def unhold(
-    file: FileOrNone = None, *, context: HeldContext = None, url: Url = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@on_service
+def unhold(file: FileOrNone = None, *, context: HeldContext = None, service: Service, json: Json = False) -> None:
     """End the legal hold on a file or on a context. Each has its own: ending one leaves the other.
 
     The API key needs the scope `admin`.
     """
     path, named = _target(file, context)
-    _ask("DELETE", path, url, api_key)
-    output.line(f"{named} is not held any more.")
+    output.done(service.data("DELETE", path), f"{named} is not held any more.", json=json)
 
 
 def _target(file: str | None, context: str | None) -> tuple[str, str]:
@@ -319,10 +348,5 @@ def _target(file: str | None, context: str | None) -> tuple[str, str]:
     if (file is None) == (context is None):
         raise CommandRefused("Name either a file or, with --context, a context.", Exit.USAGE)
     if file is not None:
-        return f"{_PATH}/{quote(file, safe='')}/hold", f"The file {file}"
-    return f"{_CONTEXTS}/{quote(context or '', safe='')}/hold", f"The context {context}"
-
-
-def _ask(method: str, path: str, url: str, api_key: str, body: dict[str, Any] | None = None) -> None:
-    with service_client(url, api_key) as client:
-        read_answer(client.request(method, path, json=body), url)
+        return f"{_PATH}/{segment(file)}/hold", f"The file {file}"
+    return f"{_CONTEXTS}/{segment(context or '')}/hold", f"The context {context}"

@@ -1,17 +1,14 @@
 """`sluice jobs`: the jobs of a tenant on a running service, over HTTP."""
 
-# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
-
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from sluice.cli import output
 from sluice.cli.options import Json, group_of
-from sluice.cli.service import DEFAULT_URL, ApiKey, SaveTo, Url, read_answer, save, service_client
+from sluice.cli.service import SaveTo, Service, download_link, given, on_service, segment
 
 group = group_of("List, show and cancel jobs: work on many files that a request began. Download what exports wrote.")
 
@@ -28,32 +25,28 @@ class _JobState(StrEnum):
 
 
 @group.command("list")
+@on_service
 def list_jobs(
     *,
     status: Annotated[_JobState | None, typer.Option("--status", help="Only jobs in this state.")] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most jobs to print.")] = 100,
+    service: Service,
     json: Json = False,
 ) -> None:
-    """List the newest 100 jobs. The API key needs the scope `metadata`. With --json: one line per job."""
-    query = {"page_size": "100"} | ({} if status is None else {"status": status.value})
-    with service_client(url, api_key) as client:
-        found = read_answer(client.get(_PATH, params=query), url)["data"]
-    if json:
-        for job in found:
-            output.as_json(job)
-        return
-    output.table(
+    """List jobs, newest first. The API key needs the scope `metadata`. With --json: one line per job."""
+    output.listing(
+        service.pages(_PATH, given(status=status), limit),
         ("WHEN", "KIND", "STATUS", "DONE", "SKIPPED", "OF", "JOB"),
-        [(_when(job), job["kind"], job["status"], *_counts(job), job["job_id"]) for job in found],
+        lambda job: (_when(job), job["kind"], job["status"], *_counts(job), job["job_id"]),
+        json=json,
     )
 
 
 @group.command()
-def show(job: JobArgument, *, url: Url = DEFAULT_URL, api_key: ApiKey = "", json: Json = False) -> None:
+@on_service
+def show(job: JobArgument, *, service: Service, json: Json = False) -> None:
     """Show one job: how far it is, or how it ended. The API key needs the scope `metadata`."""
-    with service_client(url, api_key) as client:
-        found = read_answer(client.get(f"{_PATH}/{quote(job, safe='')}"), url)["data"]
+    found = service.data("GET", f"{_PATH}/{segment(job)}")
     if json:
         output.as_json(found)
         return
@@ -69,23 +62,18 @@ def show(job: JobArgument, *, url: Url = DEFAULT_URL, api_key: ApiKey = "", json
 
 
 @group.command()
-def download(job: JobArgument, to: SaveTo = None, *, url: Url = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@on_service
+def download(job: JobArgument, to: SaveTo = None, *, service: Service) -> None:
     """Download what an export wrote, for 24 hours after its end. The API key needs the scope `metadata`."""
-    import httpx
-
-    with service_client(url, api_key) as client:
-        link = read_answer(client.get(f"{_PATH}/{quote(job, safe='')}/download"), url)["data"]["download_url"]
-        # Without the API key: the link is a credential of its own.
-        with httpx.stream("GET", link, timeout=600.0) as response:
-            save(response, url, to)
+    download_link(service.data("GET", f"{_PATH}/{segment(job)}/download")["download_url"], to)
 
 
 @group.command()
-def cancel(job: JobArgument, *, url: Url = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@on_service
+def cancel(job: JobArgument, *, service: Service, json: Json = False) -> None:
     """Cancel a job that has not ended; what it has done stays done. The API key needs the scope `delete`."""
-    with service_client(url, api_key) as client:
-        found = read_answer(client.post(f"{_PATH}/{quote(job, safe='')}/cancel"), url)["data"]
-    output.line(f"Cancelled {found['job_id']} after {found['done']} files.")
+    found = service.data("POST", f"{_PATH}/{segment(job)}/cancel")
+    output.done(found, f"Cancelled {found['job_id']} after {found['done']} files.", json=json)
 
 
 def _when(job: dict[str, Any]) -> str:

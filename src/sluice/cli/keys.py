@@ -1,37 +1,31 @@
-"""`sluice keys` and `sluice token`: create, list, limit, rotate and revoke API keys; sign tokens with the local key."""
+"""`sluice keys`: API keys, on a running service over HTTP, or with `--tenant` in the database of this machine."""
 
-# ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
+# ruff: noqa: PLC0415  (a command on a running service loads nothing of the database)
 
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from sluice.access import KeyLimits, Scope
+from sluice.access import Scope
 from sluice.cli import output
-from sluice.cli.environment import on_database, operator_action, task_settings
-from sluice.cli.options import Json, Name, Tenant, group_of, printable
+from sluice.cli.options import Json, Name, Yes, group_of, printable, tenant_id
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.tenants import require_tenant
+from sluice.cli.service import Service, given, on_service_unless, segment
 
-if TYPE_CHECKING:
-    from sluice.api_keys.api_key import ApiKey
-    from sluice.api_keys.service import ApiKeys, Issued
-    from sluice.db.database import Database
+group = group_of(
+    "Create, list, show, change, rotate and revoke API keys, on a running service, or with --tenant in the database of "
+    "this machine, as its operator."
+)
 
-_PAGE: Final = 100
-_T = TypeVar("_T")
-
-group = group_of("Make, list, limit, rotate and revoke API keys.")
+_PATH: Final = "/api/v1/api-keys"
 
 
-def _networks(values: list[str]) -> list[str]:
-    from sluice.api_keys.limits import parse_network
+def _networks(values: list[str] | None) -> list[str] | None:
+    from ipaddress import ip_network
 
     try:
-        return [str(parse_network(value)) for value in values]
+        return None if values is None else [str(ip_network(value)) for value in values]
     except ValueError as fault:
         raise typer.BadParameter(f"expected a network such as 192.0.2.0/24: {fault}") from fault
 
@@ -39,12 +33,12 @@ def _networks(values: list[str]) -> list[str]:
 Scopes = Annotated[
     list[Scope], typer.Option("--scope", help="What the credential may do; give it again for more. `admin` is all.")
 ]
-
 Contexts = Annotated[
-    list[str], typer.Option("--context", metavar="KEY", help="A context that it may use; give it again for more.")
+    list[str] | None,
+    typer.Option("--context", metavar="KEY", help="A context that it may use; give it again for more."),
 ]
 Networks = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--network",
         metavar="CIDR",
@@ -52,15 +46,28 @@ Networks = Annotated[
         help="A network from which it may be used; give it again for more.",
     ),
 ]
-Rate = Annotated[int | None, typer.Option(min=1, max=100_000, help="Requests that it may make in a minute.")]
+Rate = Annotated[
+    int | None,
+    typer.Option("--rate-per-minute", min=1, max=100_000, help="Requests that it may make in a minute."),
+]
 ExpiresInDays = Annotated[int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: never.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key: key_…, not its text.")]
+Operated = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        callback=tenant_id,
+        metavar="TENANT",
+        help="Work on the database of this machine, as its operator, on the keys of this tenant: ten_…",
+    ),
+]
 
 
 @group.command()
+@on_service_unless("tenant")
 def create(
     *,
-    tenant: Tenant,
+    tenant: Operated = None,
     name: Name,
     scope: Scopes,
     test: Annotated[
@@ -68,202 +75,220 @@ def create(
         typer.Option("--test", help="Make a test key: its files count against no plan and are removed after a day."),
     ] = False,
     expires_in_days: ExpiresInDays = None,
-    context: Contexts = [],  # noqa: B006  (typer copies it)
-    network: Networks = [],  # noqa: B006
+    context: Contexts = None,
+    network: Networks = None,
     rate_per_minute: Rate = None,
+    service: Service | None,
     json: Json = False,
 ) -> None:
-    """Make an API key. Its text is shown once and stored nowhere.
+    """Make an API key, and print its text, which is shown once and stored nowhere.
 
     Without **--context**, **--network** and **--rate-per-minute** it is limited by its scopes only.
     """
-    from sluice.api_keys.service import ApiKeys
-    from sluice.errors import Invalid
+    scopes = [one.value for one in scope]
+    mode: Literal["live", "test"] = "test" if test else "live"
+    if service is None:
+        from sluice.cli import local_keys
 
-    async def act(database: "Database") -> "Issued":
-        await require_tenant(database, tenant)
-        try:
-            return await ApiKeys(database).create(
-                operator_action("api_key.created", tenant),
-                name,
-                [one.value for one in scope],
-                mode="test" if test else "live",
-                expires_in_days=expires_in_days,
-                limits=KeyLimits(_unique(context), _unique(network), rate_per_minute),
-            )
-        except Invalid as fault:
-            raise CommandRefused(f"{fault.errors[0]}.", Exit.USAGE) from fault
-
-    issued = on_database(act)
+        made = local_keys.create(
+            str(tenant),
+            name,
+            scopes,
+            mode=mode,
+            expires_in_days=expires_in_days,
+            contexts=_unique(context),
+            networks=_unique(network),
+            rate_per_minute=rate_per_minute,
+        )
+    else:
+        limits = given(
+            expires_in_days=expires_in_days,
+            contexts=_unique(context) or None,
+            allowed_networks=_unique(network) or None,
+            rate_per_minute=rate_per_minute,
+        )
+        made = service.data("POST", _PATH, body={"name": name, "scopes": scopes, "mode": mode, **limits})
     if json:
-        output.as_json(asdict(issued.key) | {"api_key": issued.text})
+        output.as_json(made)
         return
-    output.line(f"Made the key {issued.key.api_key_id} of {tenant}, shown now and never again:")
-    output.line(f"  {issued.text}")
+    output.say(f"Made the key {made['api_key_id']}{_of(tenant)}, shown now and never again:")
+    output.line(made["api_key"])
 
 
 @group.command("list")
+@on_service_unless("tenant")
 def list_keys(
     *,
-    tenant: Tenant,
+    tenant: Operated = None,
     status: Annotated[
         Literal["active", "disabled", "revoked"] | None, typer.Option(help="Only keys in this state.")
     ] = None,
+    service: Service | None,
     json: Json = False,
 ) -> None:
-    """List the keys of a tenant, the newest first, each by the part that is safe to show.
+    """List the keys, the newest first, each by the part that is safe to show. With --json: one line per key."""
+    if service is None:
+        from sluice.cli import local_keys
 
-    With --json: one line per key.
-    """
-    from sluice.api_keys.service import ApiKeys
-    from sluice.kit.paging import PageRequest
-
-    async def act(database: "Database") -> "list[ApiKey]":
-        await require_tenant(database, tenant)
-        found: list[ApiKey] = []
-        page = await ApiKeys(database).list_page(tenant, status, PageRequest(1, _PAGE))
-        while page.items:
-            found.extend(page.items)
-            page = await ApiKeys(database).list_page(tenant, status, PageRequest(page.request.page + 1, _PAGE))
-        return found
-
-    found = on_database(act)
-    if json:
-        for one in found:
-            output.as_json(asdict(one))
-        return
-    rows = [
-        (
-            one.api_key_id,
-            one.key_prefix,
-            one.name,
-            " ".join(one.scopes),
-            one.status,
-            output.moment(one.created_at),
-            output.moment(one.expires_at),
-            output.moment(one.last_used_at),
-        )
-        for one in found
-    ]
-    output.table(("key", "begins with", "name", "scopes", "status", "created", "expires", "last used"), rows)
+        found: Any = local_keys.list_all(str(tenant), status)
+    else:
+        found = service.pages(_PATH, given(status=status))
+    output.listing(
+        found,
+        ("key", "begins with", "name", "scopes", "status", "created", "last used"),
+        lambda one: (
+            one["api_key_id"],
+            one["key_prefix"],
+            one["name"],
+            " ".join(one["scopes"]),
+            one["status"],
+            _moment(one["created_at"]),
+            _moment(one["last_used_at"]),
+        ),
+        json=json,
+    )
 
 
 @group.command()
+@on_service_unless("tenant")
+def show(key: KeyId, *, tenant: Operated = None, service: Service | None, json: Json = False) -> None:
+    """Show one key: its scopes, its limits, and when it expires. Its text is stored nowhere."""
+    _require_id(key, tenant)
+    if service is None:
+        from sluice.cli import local_keys
+
+        found = local_keys.show(str(tenant), key)
+    else:
+        found = service.data("GET", f"{_PATH}/{segment(key)}")
+    if not json:
+        found = {name: _moment(value) if isinstance(value, datetime) else value for name, value in found.items()}
+    output.fields(found, json=json)
+
+
+@group.command()
+@on_service_unless("tenant")
+def update(
+    key: KeyId,
+    *,
+    tenant: Operated = None,
+    name: Annotated[
+        str | None, typer.Option("--name", callback=printable, metavar="NAME", help="Its new name for people.")
+    ] = None,
+    scope: Annotated[
+        list[Scope] | None, typer.Option("--scope", help="Its scopes from now on; give it again for more.")
+    ] = None,
+    status: Annotated[
+        Literal["active", "disabled"] | None, typer.Option(help="Whether it is accepted. `revoke` is for ever.")
+    ] = None,
+    service: Service | None,
+    json: Json = False,
+) -> None:
+    """Change a key. What is not named stays as it is; `sluice keys limit` sets its limits."""
+    changes = given(name=name, scopes=[one.value for one in scope] if scope else None, status=status)
+    if not changes:
+        raise CommandRefused("Nothing to change: name --name, --scope or --status.", Exit.USAGE)
+    output.done(_changed(key, tenant, changes, service), f"Changed the key {key}.", json=json)
+
+
+@group.command()
+@on_service_unless("tenant")
 def limit(
     key: KeyId,
     *,
-    tenant: Tenant,
-    context: Contexts = [],  # noqa: B006  (as above)
-    network: Networks = [],  # noqa: B006
+    tenant: Operated = None,
+    context: Contexts = None,
+    network: Networks = None,
     rate_per_minute: Rate = None,
+    service: Service | None,
+    json: Json = False,
 ) -> None:
     """Set what a key is limited to, instead of what it was limited to before; without options: to its scopes only."""
     changes = {
-        "contexts": list(_unique(context)) or None,
-        "allowed_networks": list(_unique(network)) or None,
+        "contexts": _unique(context) or None,
+        "allowed_networks": _unique(network) or None,
         "rate_per_minute": rate_per_minute,
     }
-    _on_key(key, tenant, lambda keys: keys.change(operator_action("api_key.changed", tenant), key, changes))
-    output.line(f"The key {key} is limited as given: servers that are running see it within seconds.")
+    changed = _changed(key, tenant, changes, service)
+    output.done(
+        changed, f"The key {key} is limited as given: servers that are running see it within seconds.", json=json
+    )
 
 
 @group.command()
+@on_service_unless("tenant")
 def rotate(
     key: KeyId,
     *,
-    tenant: Tenant,
+    tenant: Operated = None,
     overlap_seconds: Annotated[
         int, typer.Option(min=0, max=604_800, help="For so long its present text is good too.")
     ] = 86_400,
     expires_in_days: Annotated[
         int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: as before.")
     ] = None,
+    service: Service | None,
     json: Json = False,
 ) -> None:
-    """Give a key a new text, shown once and stored nowhere. Its id, scopes and limits stay."""
-    action, overlap = operator_action("api_key.rotated", tenant), timedelta(seconds=overlap_seconds)
-    issued = _on_key(key, tenant, lambda keys: keys.rotate(action, key, overlap, expires_in_days=expires_in_days))
+    """Give a key a new text, and print it; it is shown once and stored nowhere. Its id, scopes and limits stay."""
+    _require_id(key, tenant)
+    if service is None:
+        from sluice.cli import local_keys
+
+        made = local_keys.rotate(str(tenant), key, overlap_seconds, expires_in_days)
+    else:
+        body = {"overlap_seconds": overlap_seconds, **given(expires_in_days=expires_in_days)}
+        made = service.data("POST", f"{_PATH}/{segment(key)}/rotate", body=body)
     if json:
-        output.as_json(asdict(issued.key) | {"api_key": issued.text})
+        output.as_json(made)
         return
-    output.line(f"The new text of the key {key}, shown now and never again:")
-    output.line(f"  {issued.text}")
-    until = issued.key.previous_expires_at
-    output.line(
-        "Its text before is refused." if until is None else f"Its text before is good until {output.moment(until)}."
-    )
+    until = made["previous_expires_at"]
+    before = "is refused." if until is None else f"is good until {_moment(until)}."
+    output.say(f"Its text before {before} The new text of the key {key}, shown now and never again:")
+    output.line(made["api_key"])
 
 
 @group.command()
-def revoke(key: KeyId, *, tenant: Tenant) -> None:
-    """Revoke a key permanently: every process refuses it from now on. A second time changes nothing."""
-    _on_key(key, tenant, lambda keys: keys.revoke(operator_action("api_key.revoked", tenant), key))
-    output.line(f"The key {key} is revoked.")
-
-
-def _on_key(key: str, tenant: str, act: "Callable[[ApiKeys], Awaitable[_T]]") -> _T:
-    """Return what `act` returns; refuse the command for the text of a key, and for a key of no such tenant."""
-    from sluice.api_keys.service import ApiKeys
-    from sluice.errors import Invalid, KeyRevoked, NotFound
-
-    if not key.startswith("key_"):  # it may be the key's text, which must not be shown again
-        raise CommandRefused(
-            f"Expected the id of a key, key_…: `sluice keys list --tenant {tenant}` names them all.", Exit.USAGE
-        )
-
-    async def acted(database: "Database") -> _T:
-        await require_tenant(database, tenant)
-        try:
-            return await act(ApiKeys(database))
-        except NotFound as fault:
-            raise CommandRefused(
-                f"The tenant {tenant} has no key {key}: `sluice keys list --tenant {tenant}` names them all."
-            ) from fault
-        except KeyRevoked as fault:
-            raise CommandRefused(f"The key {key} is revoked: make a new one.") from fault
-        except Invalid as fault:
-            raise CommandRefused(f"{fault.errors[0]}.", Exit.USAGE) from fault
-
-    return on_database(acted)
-
-
-def _unique(names: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
-
-
-def token(
-    *,
-    tenant: Tenant,
-    subject: Annotated[
-        str,
-        typer.Option(callback=printable, help="Id of the user that the token stands for; recorded as the uploader."),
-    ],
-    name: Annotated[
-        str | None,
-        typer.Option(callback=printable, help="The user's name, shown beside the files. Default: the subject."),
-    ] = None,
-    scope: Scopes,
-    expires_in: Annotated[int, typer.Option(min=1, max=31_536_000, help="Seconds until it expires.")] = 3600,
+@on_service_unless("tenant")
+def revoke(
+    key: KeyId, *, tenant: Operated = None, yes: Yes = False, service: Service | None, json: Json = False
 ) -> None:
-    """Print a JWT signed by this machine's own key (made by **sluice init** or the first start), and nothing else.
+    """Revoke a key permanently: every process refuses it from now on. A second time changes nothing."""
+    _require_id(key, tenant)
+    output.confirm(f"Revoke the key {key} for ever", yes=yes)
+    if service is None:
+        from sluice.cli import local_keys
 
-    It cannot be revoked: it works until it expires, or the tenant is suspended.
-    """
-    from sluice.kit.clock import utc_now
-    from sluice.wiring.start import load_signing_key, local_rules
+        revoked = local_keys.revoke(str(tenant), key)
+    else:
+        revoked = service.data("DELETE", f"{_PATH}/{segment(key)}")
+    output.done(revoked, f"The key {key} is revoked.", json=json)
 
-    on_database(lambda database: require_tenant(database, tenant))
-    settings = task_settings()
-    try:
-        text = load_signing_key(settings).sign(
-            local_rules(settings),
-            tenant_id=tenant,
-            subject=subject,
-            name=name or subject,
-            scopes=[one.value for one in scope],
-            lifetime_seconds=expires_in,
-            now=utc_now(),
+
+def _changed(key: str, tenant: str | None, changes: dict[str, Any], service: Service | None) -> dict[str, Any]:
+    _require_id(key, tenant)
+    if service is None:
+        from sluice.cli import local_keys
+
+        return local_keys.change(str(tenant), key, changes)
+    changed: dict[str, Any] = service.data("PATCH", f"{_PATH}/{segment(key)}", body=changes)
+    return changed
+
+
+def _require_id(key: str, tenant: str | None) -> None:
+    if not key.startswith("key_"):  # it may be the key's text, which must not be shown again
+        of_tenant = f" --tenant {tenant}" if tenant else ""
+        raise CommandRefused(
+            f"Expected the id of a key, key_…: `sluice keys list{of_tenant}` names them all.", Exit.USAGE
         )
-    except ValueError as fault:
-        raise CommandRefused(f"This token cannot be signed: {fault}.", Exit.USAGE) from fault
-    output.line(text)
+
+
+def _of(tenant: str | None) -> str:
+    return f" of {tenant}" if tenant else ""
+
+
+def _moment(value: datetime | str | None) -> str:
+    return output.moment(datetime.fromisoformat(value) if isinstance(value, str) else value)
+
+
+def _unique(names: list[str] | None) -> list[str]:
+    return list(dict.fromkeys(names or ()))

@@ -93,7 +93,7 @@ def audit(
     else:
         sums = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items())) or "no difference"
         output.line(f"{end.rows} files and {end.objects} objects compared: {sums}.")
-    return Exit.REFUSED if found.total() - found["mended"] else Exit.DONE
+    return Exit.ERROR if found.total() - found["mended"] else Exit.DONE
 
 
 @asynccontextmanager
@@ -128,7 +128,7 @@ def _load_bookmark(bookmark: Path) -> "Position":
         raise CommandRefused("No audit was interrupted here: run it without --resume.", Exit.USAGE) from None
     except (ValueError, TypeError):
         raise CommandRefused(
-            f"The bookmark {bookmark} cannot be read: run the audit without --resume.", Exit.FAILED
+            f"The bookmark {bookmark} cannot be read: run the audit without --resume.", Exit.ERROR
         ) from None
 
 
@@ -147,13 +147,13 @@ def backup(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where 
     settings, folder = task_settings(), folder.absolute()
     database = _embedded_database(settings)
     if not database.exists():
-        raise CommandRefused(f"There is no database at {database}: nothing to back up.", Exit.FAILED)
+        raise CommandRefused(f"There is no database at {database}: nothing to back up.", Exit.ERROR)
     make_folder(folder)
     # The database first: every object that the copy names exists in the store by then.
     try:
         take_snapshot(database, folder / _DATABASE)
     except sqlite3.Error as fault:
-        raise CommandRefused(f"The database cannot be copied: {fault}.", Exit.FAILED) from fault
+        raise CommandRefused(f"The database cannot be copied: {fault}.", Exit.ERROR) from fault
     source, target = make_local_store(settings.resolved_storage_dir), make_local_store(folder / "objects")
     return _copy_objects(folder / _DATABASE, source, target, f"Backed up to {folder}")
 
@@ -177,7 +177,7 @@ def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where
     if database.exists():
         raise CommandRefused(f"There is a database at {database} already: restore into an empty SLUICE_DATA_DIR.")
     if not is_sound(source):
-        raise CommandRefused(f"The backup's database {source} is damaged.", Exit.FAILED)
+        raise CommandRefused(f"The backup's database {source} is damaged.", Exit.ERROR)
     make_folder(database.parent)
     # The objects first: a server would serve a database whose objects are not there yet.
     kept, store = make_local_store(folder / "objects"), make_local_store(settings.resolved_storage_dir)
@@ -236,7 +236,7 @@ def _copy_objects(database: Path, source: "ObjectStore", target: "ObjectStore", 
     counts = asyncio.run(copy_all())
     sums = ", ".join(f"{count} objects {kind}" for kind, count in counts.items()) or "no objects"
     output.line(f"{done_sentence}: {sums}.")
-    return Exit.REFUSED if counts["damaged"] else Exit.DONE
+    return Exit.ERROR if counts["damaged"] else Exit.DONE
 
 
 def migrate_bucket(
@@ -259,7 +259,7 @@ def migrate_bucket(
         raise CommandRefused("FROM and TO are the same bucket.", Exit.USAGE)
     counts = asyncio.run(_move_files(task_settings(), tenant, source, target))
     output.line(f"{counts['moved']} files moved, {counts['gone']} deleted meanwhile, {counts['failed']} failed.")
-    return Exit.REFUSED if counts["failed"] else Exit.DONE
+    return Exit.ERROR if counts["failed"] else Exit.DONE
 
 
 async def _move_files(settings: "Settings", tenant_id: str, source: str, target: str) -> Counter[str]:

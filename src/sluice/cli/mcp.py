@@ -11,15 +11,17 @@ import typer
 
 from sluice import __version__
 from sluice.cli import output
+from sluice.cli.form import FormFile
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import ApiKey, ProfileOption, Url, opened, segment
 
 if TYPE_CHECKING:
-    import httpx
     from mcp.server import MCPServer
 
+    from sluice.cli.profiles import Target
+
 P = ParamSpec("P")
-_PASSED: Final = frozenset({"pass", "skip"})
+_FAILED: Final = frozenset({"fail", "would_fail", "error"})
 _MOST_REPORTS: Final = 100
 _INSTRUCTIONS: Final = (
     "Sluice is an upload gate: each file is judged by the rules of a context before it is stored. These tools change "
@@ -32,8 +34,9 @@ def mcp(
         Path, typer.Option("--folder", exists=True, file_okay=False, help="Only files below this can be validated.")
     ] = Path(),
     *,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    url: Url = None,
+    api_key: ApiKey = None,
+    profile: ProfileOption = None,
 ) -> None:
     """Serve tools for agents by the Model Context Protocol, on standard input and output.
 
@@ -41,19 +44,20 @@ def mcp(
     rules, all without changing anything. The key needs the scopes `upload` and `metadata`, and `admin` for replays. Needs
     the extra `sluice[mcp]`.
     """
+    from sluice.cli.profiles import target_of
+
     try:
-        server = tools(Tools(url, api_key, folder.resolve()))
+        server = tools(Tools(target_of(url, api_key, profile), folder.resolve()))
     except ImportError as fault:
-        raise CommandRefused("The library for agents is missing: pip install 'sluice[mcp]'.", Exit.FAILED) from fault
+        raise CommandRefused("The library for agents is missing: pip install 'sluice[mcp]'.", Exit.ERROR) from fault
     server.run()
 
 
 class Tools:
     """The tools, each a method whose docstring and arguments an agent reads."""
 
-    def __init__(self, url: str, api_key: str, folder: Path) -> None:
-        self._url = url
-        self._api_key = api_key
+    def __init__(self, target: "Target", folder: Path) -> None:
+        self._target = target
         self._folder = folder
 
     def validate_file(self, path: str, context: str) -> dict[str, Any]:
@@ -63,9 +67,9 @@ class Tools:
             raise CommandRefused(f"{path} is not below {self._folder}, the folder of this server.")
         if not file.is_file():
             raise CommandRefused(f"{path} is no file.")
-        with file.open("rb") as content:
-            form = {"data": {"context": context}, "files": {"file": (file.name, content)}}
-            return _dict(self._asked("POST", "/files/validate", **form)["data"]["report"])
+        with file.open("rb") as content, opened(self._target) as service:
+            answer = FormFile(file.name, content).send(service.http, "/api/v1/files/validate", {"context": context})
+            return _dict(service.success(answer)["data"]["report"])
 
     def list_reports(
         self,
@@ -85,8 +89,8 @@ class Tools:
         if not 1 <= limit <= _MOST_REPORTS:
             raise CommandRefused(f"The limit must be 1 to {_MOST_REPORTS}.")
         asked = {"context": context, "outcome": outcome, "reason": reason, "filename": filename, "since": since}
-        query = {name: value for name, value in asked.items() if value is not None}
-        answer = self._asked("GET", "/reports", params={**query, "page_size": limit})
+        with opened(self._target) as service:
+            answer = service.envelope("GET", "/api/v1/reports", query={**asked, "page_size": limit})
         return {"total": answer["pagination"]["total"], "reports": [_short(report) for report in answer["data"]]}
 
     def explain_rejection(self, report_id: str) -> dict[str, Any]:
@@ -95,10 +99,9 @@ class Tools:
         Returns the reason code, the sentence for the sender, the advice, and each check that failed with what was found and
         expected.
         """
-        from urllib.parse import quote
-
-        report = self._asked("GET", f"/reports/{quote(report_id, safe='')}")["data"]
-        failed = [check for check in report["checks"] if check["outcome"] not in _PASSED]
+        with opened(self._target) as service:
+            report = service.data("GET", f"/api/v1/reports/{segment(report_id)}")
+        failed = [check for check in report["checks"] if check["outcome"] in _FAILED]
         more = {name: report[name] for name in ("retryable", "flags", "rules_version", "file")}
         return _short(report) | {"advice": report["advice"], "failed_checks": failed} | more
 
@@ -108,16 +111,9 @@ class Tools:
         `changes` has fields of a context, such as {"max_file_size_mb": 5} or {"allowed_extensions": ["pdf"]}; `since` is how
         far to look back, such as 7d or 12h.
         """
-        from urllib.parse import quote
-
-        path = f"/contexts/{quote(context, safe='')}/replay"
-        return _dict(self._asked("POST", path, json={"changes": changes, "since": since})["data"])
-
-    def _asked(self, method: str, path: str, **more: Any) -> Mapping[str, Any]:
-        """Return the envelope of the service's answer; raise `CommandRefused` for every failure."""
-        client: httpx.Client
-        with service_client(self._url, self._api_key) as client:
-            return read_answer(client.request(method, f"/api/v1{path}", **more), self._url)
+        path = f"/api/v1/contexts/{segment(context)}/replay"
+        with opened(self._target) as service:
+            return _dict(service.data("POST", path, body={"changes": changes, "since": since}))
 
 
 def tools(of: Tools) -> "MCPServer":

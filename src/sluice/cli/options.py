@@ -1,6 +1,7 @@
 """Options, arguments and the kind of group that several commands share."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -45,6 +46,14 @@ def past_moment(text: str | None) -> str | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
+def pairs_in(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Return what NAME=VALUE options say; raise a usage error."""
+    pairs = [text.partition("=") for text in texts or ()]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise typer.BadParameter("expected NAME=VALUE", param_hint=option)
+    return {name: value for name, _, value in pairs}
+
+
 def comment_text(value: str) -> str:
     """Return a comment unchanged. Raise a usage error for one that the audit log does not take."""
     if not value.strip() or len(value) > _COMMENT_MAX or not is_plain(value, lines=True):
@@ -53,6 +62,7 @@ def comment_text(value: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without a question. Scripts need it.")]
 Name = Annotated[str, typer.Option(callback=printable, metavar="NAME", help="Name for people; need not be unique.")]
 NameOrNone = Annotated[str | None, typer.Option(callback=printable, metavar="NAME", help="Name of the tenant.")]
 Tenant = Annotated[str, typer.Option("--tenant", callback=tenant_id, metavar="TENANT", help="Id of the tenant: ten_…")]

@@ -5,17 +5,17 @@
 import hashlib
 import json
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from sluice.cli import output
-from sluice.cli.environment import task_settings
 from sluice.cli.options import Json, group_of
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.output import CommandRefused, Exit, exit_of
+from sluice.cli.profiles import Target, target_of
+from sluice.cli.service import ProfileOption, Service, Url, on_service, opened, segment
 
 group = group_of("Get and verify signed receipts of files and erasures, and change the key that signs them.")
 
@@ -24,16 +24,19 @@ _CHUNK: Final = 1024 * 1024
 
 
 @group.command()
+@on_service
 def get(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Id of the file: file_…")],
     *,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
+    json_lines: Json = False,
 ) -> None:
     """Print the signed receipt of a stored file. The API key needs the scope `metadata`."""
-    with service_client(url, api_key) as client:
-        answer = read_answer(client.get(f"/api/v1/files/{quote(file, safe='')}/receipt"), url)
-    output.line(answer["data"]["receipt"])
+    found = service.data("GET", f"/api/v1/files/{segment(file)}/receipt")
+    if json_lines:
+        output.as_json(found)
+    else:
+        output.line(found["receipt"])
 
 
 @group.command()
@@ -47,7 +50,8 @@ def verify(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Verify too that the receipt is about these bytes.")
     ] = None,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
+    profile: ProfileOption = None,
     json_lines: Json = False,
 ) -> int:
     """Verify the signature of a receipt, and print what it states. Exits with 1 if it does not match.
@@ -58,7 +62,7 @@ def verify(
     from sluice.receipts.signing import InvalidReceipt, verify_receipt
 
     text = _receipt_in(sys.stdin.read(_MOST_BYTES) if str(receipt) == "-" else _read(receipt))
-    keys = _keys_of(url) if key is None else _parsed(_read(key), key)
+    keys = _keys_of(target_of(url, "none is needed", profile)) if key is None else _parsed(_read(key), key)
     try:
         stated = verify_receipt(text, keys)
     except InvalidReceipt as fault:
@@ -78,6 +82,7 @@ def rotate() -> None:
 
     Running servers need no restart. If several machines have copies of the file, copy it to all of them.
     """
+    from sluice.cli.environment import task_settings
     from sluice.receipts.signing import load_receipt_keys, rotate_receipt_keys
     from sluice.wiring.start import RECEIPT_KEYS, secret_file
 
@@ -113,15 +118,15 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     return found
 
 
-def _keys_of(url: str) -> dict[str, Any]:
-    from sluice.receipts.service import PUBLIC_KEYS
-
-    with service_client(url, "none is needed") as client:
-        answer = client.get(PUBLIC_KEYS, headers={"Authorization": ""})
+def _keys_of(target: Target) -> dict[str, Any]:
+    with opened(target, needs_key=False) as service:
+        answer = service.http.request("GET", "/.well-known/sluice-receipts.json")
     try:
-        found: dict[str, Any] = answer.raise_for_status().json()
-    except Exception as fault:
-        raise CommandRefused(f"What answers at {url} has no public keys of receipts.", Exit.FAILED) from fault
+        found = answer.json()
+    except ValueError:
+        found = None
+    if answer.status != HTTPStatus.OK or not isinstance(found, dict):
+        raise CommandRefused(f"What answers at {target.url} has no public keys of receipts.", exit_of(answer.status))
     return found
 
 

@@ -2,20 +2,16 @@
 
 from datetime import datetime
 from enum import StrEnum
-from http import HTTPStatus
-from itertools import count
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from sluice.cli import output
 from sluice.cli.options import MOMENT, Json, group_of, past_moment
-from sluice.cli.output import CommandRefused
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, envelope_of, read_answer, service_client
+from sluice.cli.output import CommandRefused, Exit
+from sluice.cli.service import Service, given, on_service, segment
 
 group = group_of("Read the reports of uploads from a running service: what was checked, and what was found.")
-
-_PAGE: Final = 100
 
 
 class _Outcome(StrEnum):
@@ -26,6 +22,7 @@ class _Outcome(StrEnum):
 
 
 @group.command("list")
+@on_service
 def list_reports(
     *,
     context: Annotated[str | None, typer.Option("--context", metavar="KEY", help="Only uploads into this.")] = None,
@@ -44,56 +41,44 @@ def list_reports(
         str | None, typer.Option("--until", callback=past_moment, metavar="WHEN", help="Only earlier uploads.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most reports to print.")] = 100,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """List reports, newest first. The API key needs the scope `metadata`."""
-    asked = {
-        "context": context,
-        "outcome": outcome,
-        "reason": reason,
-        "uploaded_by": uploaded_by,
-        "filename": filename,
-        "since": since,
-        "until": until,
-    }
-    query: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    found: list[dict[str, Any]] = []
-    with service_client(url, api_key) as client:
-        for page in count(1):
-            envelope = read_answer(
-                client.get("/api/v1/reports", params={**query, "page": page, "page_size": _PAGE}), url
-            )
-            found += envelope["data"]
-            if len(found) >= limit or page >= envelope["pagination"]["total_pages"]:
-                break
-    shown = found[:limit]
-    if json:
-        for report in shown:
-            output.as_json(report)
-        return
-    heads = ("WHEN", "OUTCOME", "REASON", "CONTEXT", "FILE", "BY", "REPORT")
-    output.table(heads, [_row(report) for report in shown])
+    query = given(
+        context=context,
+        outcome=outcome,
+        reason=reason,
+        uploaded_by=uploaded_by,
+        filename=filename,
+        since=since,
+        until=until,
+    )
+    output.listing(
+        service.pages("/api/v1/reports", query, limit),
+        ("WHEN", "OUTCOME", "REASON", "CONTEXT", "FILE", "BY", "REPORT"),
+        _row,
+        json=json,
+    )
 
 
 @group.command()
+@on_service
 def show(
     report: Annotated[str, typer.Argument(metavar="ID", help="Id of the report: rep_…")],
     *,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Show one report with its checks. The API key needs the scope `metadata`."""
-    from urllib.parse import quote  # noqa: PLC0415
-
-    with service_client(url, api_key) as client:
-        response = client.get(f"/api/v1/reports/{quote(report, safe='')}")
-        envelope = envelope_of(response)
-        if response.status_code == HTTPStatus.NOT_FOUND and envelope is not None:
-            raise CommandRefused(f"The service has no report {report}.")
-        found = read_answer(response, url)["data"]
+    try:
+        found = service.data("GET", f"/api/v1/reports/{segment(report)}")
+    except CommandRefused as fault:
+        if fault.code is Exit.NOT_FOUND:
+            raise CommandRefused(
+                f"The service has no report {report}.", fault.code, error_code=fault.error_code
+            ) from fault
+        raise
     if json:
         output.as_json(found)
         return

@@ -26,6 +26,6 @@ def bound(host: str, port: int, setting: str) -> contextlib.closing[socket.socke
     except OSError as fault:
         raise CommandRefused(
             f"Sluice cannot listen on {host}:{port}: {fault.strerror}. Choose another SLUICE_HOST or {setting}.",
-            Exit.FAILED,
+            Exit.ERROR,
         ) from fault
     return contextlib.closing(listener)

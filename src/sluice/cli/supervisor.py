@@ -110,7 +110,7 @@ class ProcessSupervisor:
         # A supervisor that is killed leaves nothing behind that holds the port.
         die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
-            os._exit(Exit.FAILED)
+            os._exit(Exit.ERROR)
         for other in (ready, *(each.ready_fd for each in self._places if each.ready_fd >= 0)):
             os.close(other)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor decides
@@ -189,11 +189,11 @@ class ProcessSupervisor:
         self._close_pipe(place)
         if self._deadline is not None:
             if has_served and code not in {0, -signal.SIGTERM}:
-                self._exit_code = max(self._exit_code, code if code > 0 else Exit.FAILED)
+                self._exit_code = max(self._exit_code, code if code > 0 else Exit.ERROR)
             return
         if not self._has_served:
             # It has said why.
-            self._exit_code = code if code > 0 else Exit.FAILED if code not in {0, -signal.SIGTERM} else 0
+            self._exit_code = code if code > 0 else Exit.ERROR if code not in {0, -signal.SIGTERM} else 0
             self._drain()
             return
         place.start_at = time.monotonic()

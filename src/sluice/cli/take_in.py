@@ -23,14 +23,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Protocol, Self
 import typer
 
 from sluice.cli import output
+from sluice.cli.form import FormFile
+from sluice.cli.http import Answer, HttpClient
 from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, envelope_of, message_of, require_context, service_client
+from sluice.cli.service import Service, envelope_of, message_of, on_service
 
 if TYPE_CHECKING:
     import asyncio
-
-    import httpx
 
     from sluice.storage import ListedObject
     from sluice.wiring.storage import SourceBucket
@@ -74,6 +74,7 @@ class ImportSource(Protocol):
         ...
 
 
+@on_service
 def import_files(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, or s3://bucket/folder.")],
     *,
@@ -101,13 +102,12 @@ def import_files(
             help="S3: its secret. Better in the variable: other users see options.",
         ),
     ] = "",
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> int:
     """Send each file of a folder or a bucket through the checks of a running service, which stores what passes.
 
-    Started again after a kill or a failure, it goes on where it was. Exits with 1 when files were rejected, 3 when some
+    Started again after a kill or a failure, it goes on where it was. Exits with 3 when files were rejected, 1 when some
     failed.
     """
     place = source.rstrip("/") if source.startswith(_S3) else str(Path(source).resolve())
@@ -115,16 +115,15 @@ def import_files(
     digest = hashlib.sha256(json_format.dumps(task, sort_keys=True).encode()).hexdigest()
     counts: Counter[str] = Counter()
     with (
-        service_client(url, api_key) as client,
         _opened(place, _Address(endpoint, region, access_key_id, secret_access_key)) as found,
         _State(state or Path(f"sluice-import-{digest[:12]}.jsonl"), task) as progress,
     ):
-        require_context(client, url, context)
+        service.require_context(context)
         earlier = len(progress.done)
         for item in found.items():
             if item.name in progress.done:
                 continue
-            taken = _take_in(client, found, item, task, digest)
+            taken = _take_in(service.http, found, item, task, digest)
             counts[taken.outcome] += 1
             if taken.outcome != "failed":
                 progress.note(taken)
@@ -136,8 +135,8 @@ def import_files(
     before = f", {earlier} done before" if earlier else ""
     output.complain(f"{', '.join(words) or 'No new files'}{before}.")
     if counts["failed"]:
-        return Exit.FAILED
-    return Exit.REFUSED if counts["rejected"] else Exit.DONE
+        return Exit.ERROR
+    return Exit.REJECTED if counts["rejected"] else Exit.DONE
 
 
 # --- Sources
@@ -177,7 +176,7 @@ def _opened(place: str, address: _Address) -> Iterator[ImportSource]:
             finally:
                 runner.run(store.aclose())
         except StoreError as fault:
-            raise CommandRefused(f"{place} cannot be read: {fault}", Exit.FAILED) from fault
+            raise CommandRefused(f"{place} cannot be read: {fault}", Exit.UNAVAILABLE) from fault
 
 
 class _Folder:
@@ -235,7 +234,7 @@ class _Bucket:
 # --- One item
 
 
-def _take_in(client: "httpx.Client", source: ImportSource, item: Item, task: dict[str, object], digest: str) -> TakenIn:
+def _take_in(http: HttpClient, source: ImportSource, item: Item, task: dict[str, object], digest: str) -> TakenIn:
     """Send one item, again after a pause if the service is busy."""
     path = "/api/v1/files/validate" if task["report_only"] else "/api/v1/files/upload"
     origin = json_format.dumps({"imported_from": f"{task['source']}/{item.name}"})
@@ -250,31 +249,31 @@ def _take_in(client: "httpx.Client", source: ImportSource, item: Item, task: dic
         name = os.fsencode(Path(item.name).name).decode("utf-8", "replace")
         for attempt in range(1, _TRIES + 1):
             file.seek(0)
-            response = client.post(path, data=fields, files={"file": (name, file)}, headers=headers)
-            if response.status_code not in _BUSY or attempt == _TRIES:
+            response = FormFile(name, file).send(http, path, fields, headers)
+            if response.status not in _BUSY or attempt == _TRIES:
                 break
             asked = response.headers.get("Retry-After", "")
             time.sleep(min(float(asked) if asked.isdecimal() else 2.0**attempt, _LONGEST_WAIT_SECONDS))
     return _outcome(item, response)
 
 
-def _outcome(item: Item, response: "httpx.Response") -> TakenIn:
+def _outcome(item: Item, response: Answer) -> TakenIn:
     envelope = envelope_of(response)
     if envelope is None:
-        return TakenIn(item.name, item.size, "failed", reason=f"status {response.status_code} and no envelope")
-    if response.status_code == HTTPStatus.CREATED:
+        return TakenIn(item.name, item.size, "failed", reason=f"status {response.status} and no envelope")
+    if response.status == HTTPStatus.CREATED:
         stored = envelope["data"]
         outcome = stored.get("outcome") or "accepted"
         return TakenIn(item.name, item.size, outcome, stored["file_id"], stored.get("report_id"))
     report = envelope.get("report") or (envelope.get("data") or {}).get("report") or {}
-    if response.status_code == HTTPStatus.OK and report.get("outcome") in {"accepted", "quarantined", "rejected"}:
+    if response.status == HTTPStatus.OK and report.get("outcome") in {"accepted", "quarantined", "rejected"}:
         return TakenIn(item.name, item.size, report["outcome"], reason=report.get("reason"))
     if response.headers.get("Sluice-Error-Code") == "file_rejected":
         return TakenIn(
             item.name, item.size, "rejected", report_id=report.get("report_id"), reason=envelope["errors"][0]
         )
-    if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        raise CommandRefused(f"{message_of(envelope)}.")
+    if response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise CommandRefused(f"{message_of(envelope)}.", Exit.CREDENTIALS)
     return TakenIn(item.name, item.size, "failed", reason=message_of(envelope))
 
 

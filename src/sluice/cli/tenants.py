@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
 from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +12,7 @@ import typer
 from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action
 from sluice.cli.options import Json, Name, NameOrNone, TenantArgument, group_of
-from sluice.cli.output import CommandRefused
+from sluice.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.db.database import Database
@@ -49,12 +50,21 @@ def list_tenants(*, json: Json = False) -> None:
     from sluice.tenants.service import Tenants
 
     found = on_database(lambda database: Tenants(database).list_all())
-    if json:
-        for tenant in found:
-            output.as_json(asdict(tenant))
-        return
-    rows = [(one.tenant_id, one.name, one.plan, one.status, output.moment(one.created_at)) for one in found]
-    output.table(("tenant", "name", "plan", "status", "created"), rows)
+    output.listing(
+        map(asdict, found),
+        ("tenant", "name", "plan", "status", "created"),
+        lambda one: (one["tenant_id"], one["name"], one["plan"], one["status"], output.moment(one["created_at"])),
+        json=json,
+    )
+
+
+@group.command()
+def show(tenant: TenantArgument, *, json: Json = False) -> None:
+    """Show one tenant."""
+    found = asdict(on_database(lambda database: require_tenant(database, tenant)))
+    if not json:
+        found = {name: output.moment(value) if isinstance(value, datetime) else value for name, value in found.items()}
+    output.fields(found, json=json)
 
 
 @group.command()
@@ -121,17 +131,17 @@ def delete(
 
 
 @group.command()
-def suspend(tenant: TenantArgument) -> None:
+def suspend(tenant: TenantArgument, *, json: Json = False) -> None:
     """Refuse all credentials of a tenant from now on. Nothing of it is deleted."""
     _set_status(tenant, "suspended")
-    output.line(f"The tenant {tenant} is suspended.")
+    output.done({"tenant_id": tenant, "status": "suspended"}, f"The tenant {tenant} is suspended.", json=json)
 
 
 @group.command()
-def resume(tenant: TenantArgument) -> None:
+def resume(tenant: TenantArgument, *, json: Json = False) -> None:
     """Let a suspended tenant in again, with the credentials that it had."""
     _set_status(tenant, "active")
-    output.line(f"The tenant {tenant} is active.")
+    output.done({"tenant_id": tenant, "status": "active"}, f"The tenant {tenant} is active.", json=json)
 
 
 def _set_status(tenant_id: str, status: "TenantStatus") -> None:
@@ -154,4 +164,6 @@ async def require_tenant(database: "Database", tenant_id: str) -> "Tenant":
     try:
         return await Tenants(database).get(tenant_id)
     except NotFound as fault:
-        raise CommandRefused(f"There is no tenant {tenant_id}: `sluice tenants list` names them all.") from fault
+        raise CommandRefused(
+            f"There is no tenant {tenant_id}: `sluice tenants list` names them all.", Exit.NOT_FOUND
+        ) from fault

@@ -7,7 +7,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.options import Json
-from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
+from sluice.cli.service import Service, on_service
 
 
 class _Grouping(StrEnum):
@@ -15,6 +15,7 @@ class _Grouping(StrEnum):
     CONTEXT = "context"
 
 
+@on_service
 def usage(
     *,
     first: Annotated[
@@ -22,15 +23,12 @@ def usage(
     ] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC. Default: today.")] = None,
     by: Annotated[_Grouping | None, typer.Option("--by", help="A line for each, besides the total.")] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKey = "",
+    service: Service,
     json: Json = False,
 ) -> None:
     """Show uploads, rejections, bytes stored and downloads. The API key needs the scope `metadata`."""
     asked = {"from": first, "to": last, "by": None if by is None else by.value}
-    query = {name: value for name, value in asked.items() if value is not None}
-    with service_client(url, api_key) as client:
-        found = read_answer(client.get("/api/v1/usage", params=query), url)["data"]
+    found = service.data("GET", "/api/v1/usage", query=asked)
     if json:
         output.as_json(found)
         return
@@ -39,10 +37,10 @@ def usage(
     output.table(("OF", "UPLOADS", "BYTES", "DOWNLOADS", "REJECTED"), [*rows, total])
 
 
-def plan(*, url: Url = DEFAULT_URL, api_key: ApiKey = "", json: Json = False) -> None:
+@on_service
+def plan(*, service: Service, json: Json = False) -> None:
     """Show the plan, its limits, and what is used of them. The API key needs the scope `metadata`."""
-    with service_client(url, api_key) as client:
-        found = read_answer(client.get("/api/v1/plan"), url)["data"]
+    found = service.data("GET", "/api/v1/plan")
     if json:
         output.as_json(found)
         return
