@@ -27,7 +27,7 @@ def test_app_registers_the_documented_commands() -> None:
     names += " webhooks.rotate-secret webhooks.deliveries webhooks.recover webhooks.redeliver"
     names += " quarantine.list quarantine.download quarantine.release quarantine.refuse quarantine.rescan"
     names += " tenants.create tenants.list tenants.show tenants.update tenants.delete tenants.suspend tenants.resume"
-    names += " secrets.rotate secrets.retire receipts.get receipts.verify receipts.rotate"
+    names += " secrets.rotate secrets.retire secrets.keyring receipts.get receipts.verify receipts.rotate"
     names += " mcp erasures.create erasures.show cors.show cors.set audit-log.list"
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
