@@ -24,7 +24,8 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 def test_app_registers_the_documented_commands() -> None:
     names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token"
     names += " tenants.update tenants.delete tenants.create tenants.list tenants.suspend tenants.resume"
-    names += " keys.create keys.list keys.limit keys.rotate keys.revoke secrets.keyring secrets.rotate secrets.retire quarantine.list quarantine.release"
+    names += " keys.create keys.list keys.limit keys.rotate keys.revoke secrets.keyring secrets.rotate secrets.retire"
+    names += " quarantine.list quarantine.release"
     names += (
         " files.list files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
     )
