@@ -26,7 +26,7 @@ QUICK := \
   tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit wheel release sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,10 +88,13 @@ security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh
 
+image: venv-dev ## Build the container image, full and slim, and use it read-only (Debian: buildah podman runc mmdebstrap)
+	@$(BIN)/python scripts/image.py
+
 wheel: venv-dev ## Build wheel and source archive into dist/, and install each into an empty environment that serves a first upload
 	@bash scripts/release.sh wheel
 
-release: venv-dev ## The same, with the bill of materials and the section of the changelog beside them
+release: venv-dev ## The same, with both clients, the bill of materials and the section of the changelog beside them
 	@bash scripts/release.sh
 
 sbom: venv-dev ## Write the bill of materials as CycloneDX (build/sbom.json)

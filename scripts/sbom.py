@@ -1,8 +1,12 @@
-"""Write an SBOM of `requirements.lock` as CycloneDX 1.6 JSON: `python scripts/sbom.py build/sbom.json`."""
+"""Write an SBOM of `requirements.lock` as CycloneDX 1.6 JSON: `python scripts/sbom.py build/sbom.json [--installed]`.
+
+With `--installed` it has only the libraries that are installed beside this interpreter, as in an image.
+"""
 
 import json
 import re
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +52,10 @@ def main() -> None:
     target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
     bill = bill_of_materials(_LOCK.read_text(encoding="utf-8"))
+    if "--installed" in sys.argv[2:]:
+        installed = {re.sub(r"[-_.]+", "-", found.name).lower() for found in distributions()}
+        bill["components"] = [component for component in bill["components"] if component["name"] in installed]
+        bill["dependencies"][0]["dependsOn"] = [component["bom-ref"] for component in bill["components"]]
     target.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
     print(f"{target}: {len(bill['components'])} libraries")
 

@@ -1,18 +1,28 @@
-"""What one upload costs in one process and in two, in turns: processor time of the whole server, and uploads per second."""
+"""What one upload costs in one process and in two, in turns: processor time of the whole server, and uploads per second.
+
+Then one of two processes is killed, some times, and the time is taken until both answer again (goal: 2 s).
+"""
 
 import asyncio
+import os
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
+from tests.observe.metrics_page import read_metrics
 from tests.servers.postgres import running_postgres
 
 from bench import payloads
 from bench.cpu import cpu_seconds
 from bench.load import load
-from bench.sluice import running_sluice
+from bench.sluice import Sluice, running_sluice
 
 _UPLOADS, _CONNECTIONS, _ROUNDS = 400, 16, 3
+_KILLS, _BACK_SECONDS, _LONGEST = 3, 2.0, 60.0
+_TOKEN = "the-token-of-the-benchmark"  # noqa: S105  (of a server on loopback that lives for this run)
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -22,7 +32,7 @@ def measure(folder: Path) -> dict[str, Any]:
     with (
         running_postgres(folder / "postgres") as postgres,
         running_sluice(folder / "one", postgres.createdb(), PROCESSES="1") as one,
-        running_sluice(folder / "two", postgres.createdb(), PROCESSES="2") as two,
+        running_sluice(folder / "two", postgres.createdb(), PROCESSES="2", METRICS_TOKEN=_TOKEN) as two,
     ):
         targets = {"1": one.context("png"), "2": two.context("png")}
         for _ in range(_ROUNDS):
@@ -35,5 +45,38 @@ def measure(folder: Path) -> dict[str, Any]:
                 row = found[name]
                 row["cpu_ms"] = min(row["cpu_ms"], 1000 * spent / _UPLOADS)
                 row["per_second"] = max(row["per_second"], _UPLOADS / took)
+        _until(two, lambda: _answering(two) == len(_children(two)))
+        back = [_seconds_until_back(two) for _ in range(_KILLS)]
     print(found)
-    return {"processes": found}
+    print(f"back after kill -9: {', '.join(f'{seconds:.2f} s' for seconds in back)} (goal {_BACK_SECONDS:.0f} s)")
+    return {"processes": found, "back_seconds": back}
+
+
+def _seconds_until_back(server: Sluice) -> float:
+    """Kill one process of a server; return the seconds until another one answers in its place."""
+    victim, others = _children(server)[0], set(_children(server))
+    began = time.perf_counter()
+    os.kill(victim, signal.SIGKILL)
+    # A new process has started, and the supervisor counts all of them as answering.
+    _until(server, lambda: bool(set(_children(server)) - others) and _answering(server) == len(others))
+    return time.perf_counter() - began
+
+
+def _until(server: Sluice, holds: Callable[[], bool]) -> None:
+    deadline = time.perf_counter() + _LONGEST
+    while not holds():
+        if time.perf_counter() > deadline:
+            raise SystemExit(f"the processes of {server.pid} are not back after {_LONGEST:.0f} s")
+        time.sleep(0.02)
+
+
+def _children(server: Sluice) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
+
+
+def _answering(server: Sluice) -> int:
+    try:
+        page = read_metrics(f"http://127.0.0.1:{server.port}", _TOKEN)
+    except httpx.TransportError:  # the connection that the killed process had accepted
+        return 0
+    return int(page("sluice_processes", state="answering"))

@@ -55,6 +55,7 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
         "differential-readings",
         "security",
         "audit",
+        "image",
         "wheel",
         "release",
         "sbom",
