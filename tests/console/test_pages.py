@@ -457,6 +457,12 @@ def test_overview_counts_what_became_of_uploads(client: ApiClient, admin: User) 
     assert "2 uploads, 1 rejected" in page
     assert "Extension not allowed" in page
     assert "of 1.0 MB" in page
+    quarantine = client.create_context(check_modes={"malware": "quarantine"})
+    client.store("tool.txt", eicar(), context=quarantine)
+    page = admin.get("/overview").text
+    assert "3 uploads, 1 rejected" in page
+    assert "<dt>Uploads</dt><dd>3</dd>" in page
+    assert "<dt>Quarantined</dt><dd>1</dd>" in page
     assert admin.get("/overview?days=nonsense").status_code == 200
 
 
