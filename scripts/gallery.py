@@ -17,10 +17,14 @@ SCREENS = {
     "overview": "/console/overview",
     "files": "/console/files",
     "deleted": "/console/files/deleted",
+    "delete-all": "/console/files/all?context=claims&action=delete",
+    "jobs": "/console/jobs",
     "rejections": "/console/rejections",
+    "reviewed": "/console/rejections?state=reviewed",
     "quarantine": "/console/quarantine",
     "context": "/console/contexts/partner_exchange/edit",
     "contexts": "/console/contexts",
+    "changes": "/console/contexts/claims",
     "keys": "/console/keys",
     "webhooks": "/console/webhooks",
     "audit": "/console/audit",
@@ -76,13 +80,18 @@ def take(browser: Browser, environment: dict[str, str], url: str, tenant: str) -
         page.locator("td.name > a").first.click()
         page.get_by_text("Tell the sender").wait_for()
         picture(page, f"report-{scheme}")
+        page.goto("/console/jobs?kind=bulk_delete")
+        page.locator("td.name > a").first.click()
+        page.get_by_text("A legal hold forbids it").wait_for()
+        picture(page, f"job-{scheme}")
         page.goto("/console/quarantine")
         page.locator("td.name > a").first.click()
         page.get_by_text("First bytes").wait_for()
         picture(page, f"quarantined-{scheme}")
         page.set_viewport_size({"width": 360, "height": 740})
-        page.goto("/console/overview")
-        picture(page, f"narrow-{scheme}")
+        for name in ("overview", "rejections", "jobs", "changes", "delete-all"):
+            page.goto(SCREENS[name])
+            picture(page, f"{'narrow' if name == 'overview' else f'{name}-narrow'}-{scheme}")
 
 
 def picture(page: Page, name: str) -> None:

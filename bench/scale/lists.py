@@ -1,4 +1,4 @@
-"""The time of pages of files, searches, quarantine, jobs and the console over HTTP with ten thousand and millions of rows."""
+"""The time of pages of files, reports, searches, quarantine, jobs and the console over HTTP with ten thousand and millions of rows."""
 
 import asyncio
 import http.client
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,8 @@ from sluice.db import counts
 from sluice.db.database import Database
 from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
+from sluice.db.schema import decisions
+from sluice.kit.ids import first_id
 
 _SMALL = 10_000
 _ROUNDS, _EACH = 6, 8
@@ -33,12 +36,16 @@ _COLUMNS = (
     "file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes, sha256, object_key, "
     "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at, quarantined_at"
 )
+_AUDITED = 10  # an entry of the audit log for so many files
 _IN_QUARANTINE = 50  # one of so many files is in quarantine
 _JOBS = 10  # a job for so many files
 _JOB_COLUMNS = (
     "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via, "
     "created_at"
 )
+_REJECTED = 10  # one of so many uploads is rejected
+_YESTERDAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+_AUDIT_COLUMNS = "event_id, tenant_id, actor_id, actor_name, via, action, target, outcome, created_at"
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,20 @@ _REQUESTS = (
     _Request("console: name not found", lambda _rows: "q=nothing", screen="files"),
     _Request("console: deleted files", lambda _rows: "", screen="files/deleted"),
     _Request("console: quarantine", lambda _rows: "", screen="quarantine"),
+    _Request("console: rejections", lambda _rows: "", screen="rejections"),
+    _Request("console: rejections of a context", lambda _rows: "context=c1", screen="rejections"),
+    _Request("console: reports", lambda _rows: "", screen="reports"),
+    _Request("console: rejected reports", lambda _rows: "outcome=rejected", screen="reports"),
+    _Request("console: rejected reports of a context", lambda _rows: "outcome=rejected&context=c2", screen="reports"),
+    _Request("console: undecided reports", lambda _rows: "outcome=undecided", screen="reports"),
+    _Request("console: name searched in reports", lambda _rows: "q=report-77", screen="reports"),
+    _Request("console: name not found in reports", lambda _rows: "q=nothing", screen="reports"),
+    _Request("console: contexts", lambda _rows: "", screen="contexts"),
+    _Request("console: one context", lambda _rows: "", screen="contexts/c1"),
+    _Request("console: jobs", lambda _rows: "", screen="jobs"),
+    _Request("console: delete all of a context?", lambda _rows: "action=delete&context=c1", screen="files/all"),
+    _Request("console: audit", lambda _rows: "", screen="audit"),
+    _Request("console: audit of an action", lambda _rows: "action=file.deleted", screen="audit"),
 )
 _LARGE_ONLY = (
     _Request("100 a page, page 1", lambda _rows: "page=1&page_size=100"),
@@ -114,8 +135,9 @@ def _compared(folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[
         for sluice, store, number in ((few, small, _SMALL), (many, large, rows)):
             for context in range(_CONTEXTS):
                 sluice.context(f"c{context}")
+            models = (_upload(sluice, b"Good day. " * 20, 201), _upload(sluice, b"", 400))
             began = time.perf_counter()
-            store.fill(sluice.tenant_id, number)
+            store.fill(sluice.tenant_id, number, models)
             between = time.perf_counter()
             asyncio.run(recount(store.url, sluice.tenant_id))
             filled = {"fill": between - began, "count_anew": time.perf_counter() - between}
@@ -202,11 +224,27 @@ def _signed_in(port: int, tenant_id: str, environment: tuple[tuple[str, str], ..
     return next(cookie for cookie in cookies if cookie.startswith("sluice_session="))
 
 
+def _upload(sluice: Sluice, content: bytes, status: int) -> str:
+    """Upload a text; return the id of its report."""
+    head = '--b\r\nContent-Disposition: form-data; name="context"\r\n\r\nc0\r\n'
+    part = '--b\r\nContent-Disposition: form-data; name="file"; filename="note.txt"\r\n\r\n'
+    connection = http.client.HTTPConnection("127.0.0.1", sluice.port)
+    headers = {"Authorization": f"Bearer {sluice.key}", "Content-Type": "multipart/form-data; boundary=b"}
+    body = f"{head}{part}".encode() + content + b"\r\n--b--\r\n"
+    connection.request("POST", "/api/v1/files/upload", body, headers)
+    response = connection.getresponse()
+    answer = response.read()
+    if response.status != status:
+        raise RuntimeError(answer.decode())
+    return str(response.getheader("Sluice-Report-Id"))
+
+
 async def recount(url: str, tenant_id: str) -> None:
-    """Count the files of a tenant anew, which were inserted without triggers."""
+    """Count the files and audit entries of a tenant anew, which were inserted without triggers."""
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.transaction(ALL_TENANTS) as connection:
-        await counts.recount(connection, tenant_id, "files")
+        for name in ("files", "audit_events"):
+            await counts.recount(connection, tenant_id, name)
     await database.aclose()
 
 
@@ -224,13 +262,53 @@ def _job_row(text: str, now: str, tenant: str) -> str:
     return f"'job_' || {text}, {tenant}, 'bulk_delete', 'done', '{{}}', 1, 0, '', 1, 0, 'a', 'a', 'api_key', {now}"
 
 
+def _decisions(number: str, text: str, models: tuple[str, str], moment: str, numbers: str) -> str:
+    """Return the statement that copies the decisions on two real uploads, with a reason of one in ten, of yesterday."""
+    accepted, rejected = models
+    failed = f"({number} % {_REJECTED} = 0 OR {number} % {_IN_QUARANTINE} = 1)"
+    outcome = f"CASE WHEN {number} % {_REJECTED} = 0 THEN 'rejected' ELSE 'quarantined' END"
+    changed = {
+        "report_id": f"'{first_id('rep', _YESTERDAY)[: len('rep_') + 10]}' || {text}",
+        "file_id": "NULL",
+        "context_key": f"'c' || ({number} % {_CONTEXTS})",
+        "outcome": f"CASE WHEN {failed} THEN {outcome} ELSE 'accepted' END",
+        "created_at": moment,
+        "original_filename": f"'report-' || {number} || '.pdf'",
+        "actor_id": f"'u' || ({number} / {_CONTEXTS} % {_UPLOADERS})",
+        "duration_ms": f"{number} % 200",
+        "repeat_key": "NULL",
+    }
+    names = [column.name for column in decisions.c]
+    values = ", ".join(changed.get(name, f"d.{name}") for name in names)
+    return (
+        f"INSERT INTO decisions ({', '.join(names)}) SELECT {values} FROM {numbers} "  # noqa: S608  (constants)
+        f"JOIN decisions d ON d.report_id = CASE WHEN {failed} THEN '{rejected}' ELSE '{accepted}' END"
+    )
+
+
+def _usage(tenant_id: str, rows: int) -> str:
+    """Return the statement with the sums of these decisions, as triggers would have written them."""
+    each = rows // _CONTEXTS
+    numbers = {"upload": each * 9 // 10, "rejected:blank_document": each // 10, "quarantined": each // 50}
+    values = ", ".join(
+        f"('{tenant_id}', '{_YESTERDAY:%Y-%m-%d}', 'c{context}', '{kind}', {number}, 0)"
+        for context in range(_CONTEXTS)
+        for kind, number in numbers.items()
+    )
+    return f"INSERT INTO usage_days (tenant_id, day, context_key, kind, number, bytes) VALUES {values}"  # noqa: S608
+
+
+def _audit_row(text: str, now: str, tenant: str) -> str:
+    return f"'aud_' || {text}, {tenant}, 'a', 'Ada', 'api_key', 'file.deleted', 'file_' || {text}, 'done', {now}"
+
+
 class Filled(Protocol):
     """A database that can be filled with the rows of stored files."""
 
     url: str
 
-    def fill(self, tenant_id: str, rows: int) -> None:
-        """Insert so many files into the contexts `c0` to `c3` of a tenant."""
+    def fill(self, tenant_id: str, rows: int, models: tuple[str, str] | None = None) -> None:
+        """Insert so many files into the contexts `c0` to `c3` of a tenant, and decisions like those of `models`."""
         ...
 
 
@@ -242,10 +320,11 @@ class PostgresRows:
         self._server = server
         self._database = url.rpartition("/")[2]
 
-    def fill(self, tenant_id: str, rows: int) -> None:
+    def fill(self, tenant_id: str, rows: int, models: tuple[str, str] | None = None) -> None:
         """Insert the files in bulk."""
         indexes = self._psql(
-            "SELECT indexname || '=' || indexdef FROM pg_indexes WHERE tablename = 'files' AND indexname NOT LIKE 'pk%'"
+            "SELECT indexname || '=' || indexdef FROM pg_indexes "
+            "WHERE tablename IN ('files', 'decisions') AND indexname NOT LIKE 'pk%'"
         ).splitlines()
         for line in indexes:
             self._psql(f"DROP INDEX {line.partition('=')[0]}")
@@ -258,13 +337,23 @@ class PostgresRows:
                 "SET session_replication_role = replica; "  # disables triggers and foreign keys
                 f"INSERT INTO files ({_COLUMNS}) SELECT {values.replace('{}, {}', f'{first}, {last}', 1)} AND c.tenant_id = '{tenant_id}'"
             )
+            if models is not None:
+                some = f"generate_series({first}, {last}) n (n)"
+                copied = _decisions("n.n", "lpad(n.n::text, 16, '0')", models, f"'{_YESTERDAY.isoformat()}'", some)
+                self._psql(f"SET session_replication_role = replica; {copied}")
             print(f"\r{last:,} rows ", end="", flush=True)
+        self._psql(_usage(tenant_id, rows))
+        entry = _audit_row("lpad(n::text, 26, '0')", "now()", f"'{tenant_id}'")
+        self._psql(
+            "SET session_replication_role = replica; "  # noqa: S608  (constants)
+            f"INSERT INTO audit_events ({_AUDIT_COLUMNS}) SELECT {entry} FROM generate_series(1, {rows // _AUDITED}) n"
+        )
         job = _job_row("lpad(n::text, 26, '0')", "now()", f"'{tenant_id}'")
         self._psql(f"INSERT INTO jobs ({_JOB_COLUMNS}) SELECT {job} FROM generate_series(1, {rows // _JOBS}) n")  # noqa: S608  (constants)
         for line in indexes:
             self._execute_long(line.partition("=")[2])
-        self._execute_long("VACUUM ANALYZE files")
-        self._execute_long("VACUUM ANALYZE jobs")
+        for table in ("files", "jobs", "decisions", "audit_events"):
+            self._execute_long(f"VACUUM ANALYZE {table}")
 
     def _psql(self, statement: str) -> str:
         return self._server.psql(statement, database=self._database)
@@ -288,13 +377,14 @@ class SqliteRows:
         self.url = f"sqlite:///{path}"
         self._path = path
 
-    def fill(self, tenant_id: str, rows: int) -> None:
+    def fill(self, tenant_id: str, rows: int, models: tuple[str, str] | None = None) -> None:
         """Insert the files by one statement."""
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             connection.execute("PRAGMA busy_timeout = 60000")
             connection.execute("BEGIN IMMEDIATE")
             triggers = connection.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'files'"
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' "
+                "AND tbl_name IN ('files', 'decisions', 'audit_events')"
             ).fetchall()
             for name, _sql in triggers:
                 connection.execute(f"DROP TRIGGER {name}")
@@ -308,6 +398,17 @@ class SqliteRows:
             job = _job_row("printf('%026d', n)", "'2026-01-02 03:04:05.000000'", "?")
             connection.execute(
                 f"INSERT INTO jobs ({_JOB_COLUMNS}) {numbers} SELECT {job} FROM numbers WHERE n % {_JOBS} = 0",  # noqa: S608  (constants)
+                (tenant_id,),
+            )
+            moment = f"'{_YESTERDAY:%Y-%m-%d %H:%M:%S.%f}'"
+            if models is not None:
+                copied = _decisions("n", "printf('%016d', n)", models, moment, "numbers")
+                begin, _, copy = copied.partition(" SELECT ")
+                connection.execute(f"{begin} {numbers} SELECT {copy}")
+            connection.execute(_usage(tenant_id, rows))
+            entry = _audit_row("printf('%026d', n)", "'2026-01-02 03:04:05.000000'", "?")
+            connection.execute(
+                f"INSERT INTO audit_events ({_AUDIT_COLUMNS}) {numbers} SELECT {entry} FROM numbers WHERE n % {_AUDITED} = 0",  # noqa: S608  (constants)
                 (tenant_id,),
             )
             for _name, sql in triggers:

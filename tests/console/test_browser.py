@@ -1,5 +1,6 @@
 """The console in a real browser: by mouse, by keyboard alone, without JavaScript, in both colour schemes."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -15,7 +16,12 @@ SCREENS = (
     "/files",
     "/files/deleted",
     "/files/{file_id}",
+    "/files/all?context=claims&action=delete",
+    "/files/all?context=claims&action=restore",
+    "/jobs",
+    "/jobs/{job_id}",
     "/rejections",
+    "/rejections?state=reviewed",
     "/reports",
     "/reports/{report_id}",
     "/quarantine",
@@ -67,6 +73,7 @@ def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
         ("report_id", "/console/reports?outcome=rejected", "td.name a"),
         ("quarantined_id", "/console/quarantine", "td.name a"),
         ("endpoint_id", "/console/webhooks", "td.name a"),
+        ("job_id", "/console/jobs", "td.name a"),
     ):
         page.goto(path)
         found[name] = str(page.locator(selector).first.get_attribute("href")).rpartition("/")[2]
@@ -151,6 +158,55 @@ def test_deleted_file_is_restored(page: Page, way: str) -> None:
     page.get_by_text("Restored, with everything it had.").wait_for()
 
 
+def test_job_on_all_that_match_begins_when_its_word_is_typed_and_shows_its_end(page: Page, way: str) -> None:
+    page.goto("/console/files?context=claims")
+    use(page, way, page.get_by_role("link", name="Delete all that match…"))
+    page.get_by_role("heading", name="Delete all files that match?").wait_for()
+    write(page, way, page.get_by_label(re.compile("^Type ")), "all of them")
+    use(page, way, page.get_by_role("button", name="Delete them"))
+    page.get_by_text("Nothing was changed.").wait_for()
+    page.goto("/console/files/deleted?context=claims")
+    page.goto("/console/files/all?context=claims&action=restore")
+    write(page, way, page.get_by_label("Type restore to go on"), "restore")
+    use(page, way, page.get_by_role("button", name="Restore them"))
+    page.wait_for_url("**/console/jobs/job_*")
+    await_end(page, way)
+    assert "restored" in page.get_by_role("status").first.inner_text()
+
+
+def test_export_is_begun_and_downloaded(page: Page, way: str) -> None:
+    page.goto("/console/files?context=claims")
+    use(page, way, page.get_by_role("button", name="Export all that match as a job"))
+    page.wait_for_url("**/console/jobs/job_*")
+    await_end(page, way)
+    use(page, way, page.get_by_role("button", name="Make a download link"))
+    page.get_by_text("A link that works for 15 minutes").wait_for()
+
+
+def await_end(page: Page, way: str) -> None:
+    """Wait until the page of a job shows its end, which without a script it does when it is loaded again."""
+    done = page.locator(".badge.good", has_text="Done")
+    for _ in range(200):
+        if way != "no script" or done.count():
+            break
+        page.get_by_role("link", name="Refresh").click()
+    done.wait_for()
+
+
+def test_group_of_rejections_is_reviewed_and_opened_again(page: Page, way: str) -> None:
+    page.goto("/console/rejections")
+    before = page.locator("tbody tr").count()
+    use(page, way, page.locator("tbody input[type=checkbox]").last)
+    use(page, way, page.get_by_role("button", name="Mark as reviewed"))
+    page.get_by_text("1 group is marked as reviewed.").wait_for()
+    assert page.locator("tbody tr").count() == before - 1
+    use(page, way, page.get_by_role("link", name="Reviewed"))
+    page.wait_for_url("**/console/rejections?state=reviewed")
+    use(page, way, page.locator("tbody input[type=checkbox]").first)
+    use(page, way, page.get_by_role("button", name="Open again"))
+    page.get_by_text("1 group is open again.").wait_for()
+
+
 def test_endpoint_of_a_webhook_is_added_and_its_secret_shown_once(page: Page, way: str) -> None:
     page.goto("/console/webhooks")
     use(page, way, page.get_by_role("link", name="Add an endpoint"))
@@ -194,6 +250,8 @@ def test_context_is_made_and_edited(page: Page, way: str) -> None:
     choose(page, way, page.get_by_label("Malware"), "quarantine")
     use(page, way, page.get_by_role("button", name="Save"))
     page.wait_for_url(f"**/console/contexts/{key}")
+    assert page.locator(".diff del").inner_text() == "enforce"
+    assert page.locator(".diff ins").inner_text() == "quarantine"
     assert "quarantine" in page.locator("dl.facts").first.inner_text()
 
 

@@ -33,6 +33,7 @@ TABLE = [
     ("POST", "/files/all", DELETE),
     ("POST", "/files/export", METADATA),
     ("GET", "/files/file_unknown", METADATA),
+    ("GET", "/files/file_unknown/receipt", METADATA),
     ("POST", "/files/file_unknown/link", DOWNLOAD),
     ("POST", "/files/file_unknown/hold", ADMIN),
     ("POST", "/files/file_unknown/unhold", ADMIN),
@@ -259,6 +260,15 @@ def test_file_is_linked_and_deleted(client: ApiClient, admin: User) -> None:
     assert {"file.linked", "file.deleted"} <= set(actions)
 
 
+def test_receipt_of_a_file_is_downloaded(client: ApiClient, admin: User) -> None:
+    file_id = client.store("note.txt", context=client.create_context())
+    assert f'href="/console/files/{file_id}/receipt"' in admin.get(f"/files/{file_id}").text
+    response = admin.get(f"/files/{file_id}/receipt")
+    assert response.headers["content-disposition"] == f'attachment; filename="{file_id}.jws"'
+    assert len(response.text.split(".")) == 3
+    assert response.text.split(".")[0] == data(client.get(f"/files/{file_id}/receipt"))["receipt"].split(".")[0]
+
+
 def test_rejections_are_grouped_with_what_was_expected(client: ApiClient, admin: User) -> None:
     context = client.create_context(allowed_extensions=["pdf"])
     for number in range(3):
@@ -447,6 +457,12 @@ def test_overview_counts_what_became_of_uploads(client: ApiClient, admin: User) 
     assert "2 uploads, 1 rejected" in page
     assert "Extension not allowed" in page
     assert "of 1.0 MB" in page
+    quarantine = client.create_context(check_modes={"malware": "quarantine"})
+    client.store("tool.txt", eicar(), context=quarantine)
+    page = admin.get("/overview").text
+    assert "3 uploads, 1 rejected" in page
+    assert "<dt>Uploads</dt><dd>3</dd>" in page
+    assert "<dt>Quarantined</dt><dd>1</dd>" in page
     assert admin.get("/overview?days=nonsense").status_code == 200
 
 
@@ -463,5 +479,7 @@ def test_code_has_the_address_of_the_service(client: ApiClient, admin: User) -> 
     context = client.create_context()
     page = admin.get(f"/integrate?context={context}").text
     assert f"{client.service.url}/api/v1/files/upload" in page
+    for shown in ("/static/sluice-upload.js", "/u/ut_live_…", "/api/v1/uploads&#34;"):
+        assert f"{client.service.url}{shown}" in page
     assert context in page
     assert admin.get("/integrate?context=unknown").status_code == 404

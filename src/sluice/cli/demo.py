@@ -50,6 +50,12 @@ _CONTEXTS: Final[tuple[Mapping[str, Any], ...]] = (
     },
     {"context_key": "archive_2019", "display_name": "Archive 2019", "scan_for_viruses": True},
 )
+# What somebody changed of them later.
+_CHANGES: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
+    ("claims", {"allowed_extensions": ["pdf", "png", "jpg", "txt", "heic"], "max_file_size_mb": 25}),
+    ("claims", {"policies": {"encrypted": {"mode": "report"}}, "retention_days": 3650}),
+    ("partner_exchange", {"check_modes": {"malware": "quarantine", "blank": "report"}, "storage_quota_mb": 3}),
+)
 _NAMES: Final = (
     "Schadenmeldung Kfz 4711.pdf",
     "invoice-2026-0117.pdf",
@@ -90,6 +96,13 @@ def demo(*, url: Url = None) -> None:
         newest = service.data("GET", "/api/v1/files", query={"context": "claims"})
         for file in newest[:3]:
             service.data("DELETE", f"/api/v1/files/{file['file_id']}")
+        for key, change in _CHANGES:
+            service.data("PATCH", f"/api/v1/contexts/{key}", body=dict(change))
+        held = f"/api/v1/files/{newest[4]['file_id']}/hold"
+        service.data("PUT", held, body={"reason": "Lawsuit 12 O 88/26"})
+        chosen = [file["file_id"] for file in newest[3:5]]
+        service.data("POST", "/api/v1/files/bulk-delete", body={"file_ids": chosen})
+        service.data("POST", "/api/v1/files/export", body={"filter": {"context": "claims"}, "format": "csv"})
     past, link = on_database(lambda database: _write_past(database, tenant_id))
     accepted = sum(sent)
     output.line(
@@ -111,11 +124,19 @@ async def _make_tenant(database: "Database") -> tuple[str, str]:
 
 
 async def _write_past(database: "Database", tenant_id: str) -> tuple[int, str]:
+    from sluice.decisions import DecisionFilter, MarkState
     from sluice.kit.clock import utc_now
     from sluice.sessions.service import Sessions
     from sluice.uploads.demo import write_past
+    from sluice.uploads.reports import Reports
 
     past = await write_past(database, tenant_id, utc_now(), days=_DAYS, per_day=90)
+    reports = Reports(database)
+    groups = (await reports.groups(tenant_id, DecisionFilter())).groups
+    states: tuple[MarkState, ...] = ("reviewed", "muted")
+    for group, state in zip(groups[-2:], states, strict=False):
+        seen = {group.key.group_id: group.newest_report_id}
+        await reports.mark(operator_action(f"rejections.{state}", tenant_id), seen, state)
     by = operator_action("console.link_created", tenant_id)
     link = await Sessions(database).create_link(by, by.principal.actor_id, by.principal.actor_name, [Scope.ADMIN.value])
     return past, link.text

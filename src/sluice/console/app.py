@@ -89,6 +89,7 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created"),
     Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created"),
     Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
+    Screen("GET", "/console/files/{file_id}/receipt", Scope.METADATA, files.receipt),
     Screen("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
     Screen("POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held"),
     Screen("POST", "/console/files/{file_id}/unhold", Scope.ADMIN, files.unhold, "file.unheld"),

@@ -130,14 +130,6 @@ async def sum_failed(
     themselves.
     """
     columns = decisions.c
-    ids = select(columns.report_id).order_by(columns.report_id.desc()).limit(limit)
-    # One query for each outcome reads an index that has no accepted upload in it.
-    parts = [
-        ids.where(*_conditions(tenant_id, replace(wanted, context_key=None, outcome=outcome, only_failed=True)))
-        for outcome in ("rejected", "quarantined")
-    ]
-    both = union_all(*(select(part.subquery().c.report_id) for part in parts)).subquery()
-    newest = select(both.c.report_id).order_by(both.c.report_id.desc()).limit(limit).subquery()
     name = func.rtrim(func.coalesce(columns.original_filename, ""), ". ")
     # As `uploads.names.extension_of`, but for the case: `rtrim` takes away what comes behind the last dot.
     stem = func.rtrim(name, func.replace(name, ".", ""))
@@ -148,7 +140,7 @@ async def sum_failed(
         if is_postgres
         else func.substr(cast(columns.created_at, Text), 1, 10, type_=String)
     )
-    one = select(
+    newest = select(
         columns.context_key,
         columns.reason,
         case((has_extension, func.substr(name, func.length(stem) + 1)), else_="").label("extension"),
@@ -157,8 +149,15 @@ async def sum_failed(
         day.label("day"),
         columns.created_at,
         columns.report_id,
-    ).join(newest, newest.c.report_id == columns.report_id)
-    each = one.where(columns.tenant_id == tenant_id).subquery()
+    )
+    newest = newest.order_by(columns.report_id.desc()).limit(limit)
+    # One query for each outcome reads an index that has no accepted upload in it.
+    parts = [
+        newest.where(*_conditions(tenant_id, replace(wanted, context_key=None, outcome=outcome, only_failed=True)))
+        for outcome in ("rejected", "quarantined")
+    ]
+    both = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    each = select(both).order_by(both.c.report_id.desc()).limit(limit).subquery()
     group = (each.c.context_key, each.c.reason, each.c.extension, each.c.actor, each.c.day)
     sums = (func.count(), func.min(each.c.created_at), func.max(each.c.created_at), func.max(each.c.report_id))
     rows = (await connection.execute(select(*group, *sums).group_by(*group))).all()

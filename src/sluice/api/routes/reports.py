@@ -31,7 +31,12 @@ async def list_reports(
     reason: Annotated[Reason | None, Query(description="Only uploads with this reason code.")] = None,
     uploaded_by: Annotated[str | None, Query(description="Only uploads of this API key ID or user ID.")] = None,
     filename: Annotated[
-        str | None, Query(min_length=1, max_length=255, description="Only files whose name contains this.")
+        str | None,
+        Query(
+            min_length=1,
+            max_length=255,
+            description="Only files whose name contains this, among the newest 10,000 reports that meet the rest.",
+        ),
     ] = None,
     since: Annotated[Moment | None, Query(description="Only uploads at this moment or later.")] = None,
     until: Annotated[Moment | None, Query(description="Only uploads at this moment or earlier.")] = None,

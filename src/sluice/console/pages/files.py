@@ -164,6 +164,14 @@ async def _show(visit: Visit, download: object = None) -> Response:
     )
 
 
+async def receipt(visit: Visit) -> Response:
+    """Send the signed receipt of a file, which states what was checked and stored."""
+    file_id = visit.request.path_params["file_id"]
+    signed = await visit.services.receipts.of_file(visit.tenant_id, file_id)
+    headers = dict(HEADERS) | {"Content-Disposition": f'attachment; filename="{file_id}.jws"'}
+    return Response(signed, media_type="application/jose", headers=headers)
+
+
 async def delete(visit: Visit) -> Response:
     """Delete the chosen files; before that, ask."""
     chosen = [value for name, value in visit.fields if name == "file_id"][:_MOST_DELETED]

@@ -78,4 +78,5 @@ async def show(visit: Visit) -> Response:
         used_bytes=sum(context.storage_used_bytes for context in contexts),
         buckets=await visit.services.buckets.list_all(visit.tenant_id) if is_admin else (),
         expiring=expiring,
+        limits=(await visit.services.usage.plan(visit.tenant_id)).limits,
     )
