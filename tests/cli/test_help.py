@@ -9,7 +9,6 @@ from sluice import __version__
 from sluice.cli.app import app, run
 from sluice.cli.shell import leaves
 
-
 ROOT: Any = typer.main.get_command(app)
 COMMANDS = {name: command for name, command, _ in leaves(ROOT, typer.Context(ROOT), "sluice")}
 
