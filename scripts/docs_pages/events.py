@@ -53,7 +53,7 @@ event `endpoint.disabled` tells of it.
 `…/deliveries?status=failed` lists what was given up, with the last answer (status, names of headers, 2 KB of body).
 `POST /api/v1/webhook-deliveries/{id}/redeliver` sends one again, `…/recover` with `since` and `until` all of a time that
 the endpoint never took. `…/test` sends an `endpoint.test`.
-`sluice webhooks` does all of it: `add`, `list`, `update`, `test`, `deliveries`, `redeliver`, `recover`, `rotate-secret`
+`sluice webhooks` does all of it: `create`, `list`, `update`, `test`, `deliveries`, `redeliver`, `recover`, `rotate-secret`
 and `remove`.
 
 ### Where webhooks go

@@ -71,7 +71,7 @@ async def test_keys_create_grants_the_given_scopes(ready: Sluice, tenant_id: str
 
 async def test_revoked_key_fails_authentication(ready: Sluice, tenant_id: str) -> None:
     created = ready("keys", "create", "--tenant", tenant_id, "--name", "old", "--scope", "admin", "--json").json
-    assert ready("keys", "revoke", created["api_key_id"], "--tenant", tenant_id).code == 0
+    assert ready("keys", "revoke", created["api_key_id"], "--tenant", tenant_id, "--yes").code == 0
     with pytest.raises(Unauthenticated):
         await principal_of(ready, created["api_key"])
     assert [row["status"] for row in ready("keys", "list", "--tenant", tenant_id, "--json").rows] == ["revoked"]
@@ -114,14 +114,14 @@ async def test_rotated_key_works_with_both_texts(ready: Sluice, tenant_id: str) 
     for text in (created["api_key"], rotated["api_key"]):
         assert await principal_of(ready, text) == (tenant_id, {"upload"})
     shown = ready("keys", "rotate", created["api_key_id"], "--tenant", tenant_id, "--overlap-seconds", "0")
-    assert "Its text before is refused." in shown.out
+    assert "Its text before is refused." in shown.err
     with pytest.raises(Unauthenticated):
         await principal_of(ready, rotated["api_key"])
 
 
 def test_revoked_key_is_not_rotated(ready: Sluice, tenant_id: str) -> None:
     created = ready("keys", "create", "--tenant", tenant_id, "--name", "x", "--scope", "upload", "--json").json
-    ready("keys", "revoke", created["api_key_id"], "--tenant", tenant_id)
+    ready("keys", "revoke", created["api_key_id"], "--tenant", tenant_id, "--yes")
     result = ready("keys", "rotate", created["api_key_id"], "--tenant", tenant_id)
     assert (result.code, result.error_line) == (1, f"The key {created['api_key_id']} is revoked: make a new one.")
 
@@ -164,7 +164,7 @@ def test_token_contains_the_requested_claims_and_is_signed_with_the_local_key(re
 )
 def test_command_reports_an_unknown_tenant(arguments: tuple[str, ...], ready: Sluice) -> None:
     result = ready(*arguments)
-    assert result.code == 1
+    assert result.code == 5
     assert result.error_line == "There is no tenant ten_nobody: `sluice tenants list` names them all."
 
 
@@ -172,14 +172,14 @@ def test_keys_revoke_refuses_a_key_of_another_tenant(
     initialized: tuple[Sluice, dict[str, Any]], tenant_id: str
 ) -> None:
     sluice, created = initialized
-    result = sluice("keys", "revoke", created["api_key_id"], "--tenant", tenant_id)
-    assert result.code == 1
+    result = sluice("keys", "revoke", created["api_key_id"], "--tenant", tenant_id, "--yes")
+    assert result.code == 5
     assert "has no key" in result.error_line
 
 
 def test_keys_revoke_refuses_the_text_of_a_key_without_showing_it(ready: Sluice, tenant_id: str) -> None:
     text = ready("keys", "create", "--tenant", tenant_id, "--name", "x", "--scope", "upload", "--json").json["api_key"]
-    result = ready("keys", "revoke", text, "--tenant", tenant_id)
+    result = ready("keys", "revoke", text, "--tenant", tenant_id, "--yes")
     assert result.code == 2
     assert text not in result.err + result.out
     assert "Expected the id of a key, key_…" in result.error_line

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sluice.cli.dry_run import ask_service
@@ -55,7 +54,7 @@ def asking(client: ApiClient, tmp_path: Path) -> Sluice:
 
 def test_files_are_judged_by_the_rules_in_a_file(check: Sluice, folder: Path, rules: Path) -> None:
     result = check("check", folder, "--rules", rules, "--json")
-    assert (result.code, result.err) == (1, "")
+    assert (result.code, result.err) == (3, "")
     verdicts = {Path(row["path"]).name: (row["report"]["outcome"], row["report"]["reason"]) for row in result.rows}
     assert verdicts == {
         "a.pdf": ("accepted", None),
@@ -144,7 +143,7 @@ def test_a_service_judges_files_by_a_context_and_stores_nothing(
     (folder / "virus.txt").write_bytes(eicar())
     context = client.create_context(allowed_extensions=["pdf", "txt"])
     result = asking("check", folder, "--context", context, "--json")
-    assert (result.code, result.err) == (1, "")
+    assert (result.code, result.err) == (3, "")
     reasons = {Path(row["path"]).name: row["report"]["reason"] for row in result.rows}
     assert reasons == {
         "a.pdf": None,
@@ -164,7 +163,7 @@ def test_a_key_that_may_only_upload_gets_the_sentence_for_the_sender(
     context = client.create_context(allowed_extensions=["pdf"])
     sender = asking.with_settings(API_KEY=client.create_key("upload").text)
     result = sender("check", folder / "e.exe", "--context", context)
-    assert result.code == 1
+    assert result.code == 3
     first, second, last = result.out.splitlines()
     assert first == f"rejected  {folder}/e.exe  extension_not_allowed"
     assert "PDF" in second
@@ -187,15 +186,19 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     (tmp_path / "a.txt").write_bytes(TEXT)
     seen = []
 
-    def respond(request: httpx.Request) -> httpx.Response:
-        seen.append(request)
-        if len(seen) <= refusals:
-            body: dict[str, object] = {"status": "ERROR", "message": "too many", "errors": ["again"]}
-            return httpx.Response(429, json=body, headers={"Retry-After": retry_after})
-        return httpx.Response(200, json={"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}})
+    class Busy:
+        def request(self, method: str, path: str, **_others: object) -> Answer:
+            seen.append((method, path))
+            headers = HTTPMessage()
+            headers["Retry-After"] = retry_after
+            if len(seen) <= refusals:
+                body = {"status": "ERROR", "message": "too many", "errors": ["again"]}
+                return Answer(429, headers, json.dumps(body).encode())
+            answer = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
+            return Answer(200, HTTPMessage(), json.dumps(answer).encode())
 
-    with httpx.Client(base_url="http://service", transport=httpx.MockTransport(respond)) as client:
-        reported = ask_service(client, tmp_path / "a.txt", "claims")
+    service = Service(Target("http://service", "key"), cast(HttpClient, Busy()))
+    reported = ask_service(service, tmp_path / "a.txt", "claims")
     assert len(seen) == requests
     assert reported.word == ("failed" if error else "accepted")
     assert reported.error is None if error is None else str(reported.error).startswith(error)
@@ -204,13 +207,13 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
 def test_a_service_that_does_not_answer_is_named(asking: Sluice, folder: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     result = asking.with_settings(URL=url)("check", folder / "a.pdf", "--context", "claims")
-    assert result.code == 3
+    assert result.code == 6
     assert url in result.error_line
 
 
 def test_an_unknown_context_is_refused(asking: Sluice, folder: Path) -> None:
     result = asking("check", folder / "a.pdf", "--context", "nosuch")
-    assert result.code == 1
+    assert result.code == 5
     assert "nosuch" in result.error_line
 
 

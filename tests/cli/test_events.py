@@ -43,21 +43,21 @@ def test_forward_signs_as_webhooks_are_signed(client: ApiClient, sluice: Sluice,
 
 
 def test_endpoints_are_added_listed_and_removed(client: ApiClient, sluice: Sluice, receiver: Receiver) -> None:
-    made = sluice("webhooks", "add", receiver.url, "--event", "endpoint.test", "--json").json
+    made = sluice("webhooks", "create", receiver.url, "--event", "endpoint.test", "--json").json
     assert made["secret"].startswith("whsec_")
     assert sluice("webhooks", "test", made["endpoint_id"]).code == 0
     assert receiver.wait_for(1)[0].event["type"] == "endpoint.test"
     assert [one["url"] for one in sluice("webhooks", "list", "--json").rows] == [receiver.url]
     assert sluice("webhooks", "rotate-secret", made["endpoint_id"]).code == 0
     assert sluice("webhooks", "deliveries", made["endpoint_id"]).code == 0
-    assert sluice("webhooks", "remove", made["endpoint_id"]).code == 0
+    assert sluice("webhooks", "delete", made["endpoint_id"], "--yes").code == 0
     assert sluice("webhooks", "list", "--json").rows == []
 
 
 def test_endpoint_is_changed_and_its_events_are_delivered_again(
     client: ApiClient, sluice: Sluice, receiver: Receiver
 ) -> None:
-    made = sluice("webhooks", "add", receiver.url, "--event", "file.purged", "--json").json["endpoint_id"]
+    made = sluice("webhooks", "create", receiver.url, "--event", "file.purged", "--json").json["endpoint_id"]
     assert sluice("webhooks", "update", made, "--event", "file.stored", "--status", "disabled").code == 0
     client.store(context=client.create_context())
     assert sluice("webhooks", "update", made).code == 2

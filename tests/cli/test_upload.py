@@ -1,19 +1,28 @@
 """`sluice upload`: send files to a running service."""
 
 import asyncio
+import base64
+import hashlib
+import json
 import subprocess
 import sys
+from http.client import HTTPMessage
 from pathlib import Path
+from typing import cast
 
+import httpx
 import pytest
 
+from sluice.cli.http import Answer
+from sluice.cli.service import Service
+from sluice.cli.upload import _Sender
 from sluice.messages import render
 from tests.api.responses import page
 from tests.api.samples import TEXT, noise, picture
 from tests.cli.commands import Sluice, sluice_in
 from tests.servers import free_port
 from tests.servers.canned import answering
-from tests.service import ApiClient
+from tests.service import ApiClient, cli_command
 
 
 @pytest.fixture
@@ -54,9 +63,8 @@ def test_upload_prints_one_line_per_file_and_exits_3_on_a_rejection(
 def test_upload_prints_the_id_of_the_report_as_json(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_bytes(TEXT)
     (tmp_path / "empty.txt").touch()
-    result = upload(
-        "upload", tmp_path / "empty.txt", tmp_path / "good.txt", "--context", client.create_context(), "--json"
-    )
+    files = (tmp_path / "empty.txt", tmp_path / "good.txt")
+    result = upload("upload", *files, "--jobs", "1", "--context", client.create_context(), "--json")
     rejected, accepted = result.rows
     reports = page(client.get("/reports"))[0]
     assert [accepted["report_id"], rejected["report_id"]] == [report["report_id"] for report in reports]
@@ -175,3 +183,96 @@ def test_upload_names_the_file_that_cannot_be_read(upload: Sluice, client: ApiCl
     result = upload("upload", "/proc/self/mem", "--context", client.create_context())
     assert result.code == 1
     assert result.out == "failed  /proc/self/mem  cannot be read: Input/output error\n"
+
+
+def test_upload_sends_folders_in_order_and_prints_the_sums(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    names = [f"{number:02}.txt" for number in range(9)]
+    for name in names:
+        (tmp_path / "folder" / name).write_bytes(TEXT)
+    (tmp_path / "folder" / "inner" / "empty.txt").touch()
+    result = upload("upload", tmp_path / "folder", "--jobs", "4", "--context", client.create_context())
+    assert result.code == 3
+    shown = [Path(line.split("  ")[1]).name for line in result.out.splitlines()]
+    assert shown == [*names, "empty.txt"]
+    assert result.err.startswith("9 accepted, 1 rejected: ")
+    assert page(client.get("/files"))[1]["total"] == 9
+
+
+def test_upload_takes_standard_input_under_a_name(upload: Sluice, client: ApiClient) -> None:
+    command = cli_command("upload", "-", "--name", "note.txt", "--context", client.create_context(), "--json")
+    done = subprocess.run(
+        command, env=upload.environment, cwd=upload.folder, input=TEXT, capture_output=True, timeout=60, check=True
+    )
+    assert b'"accepted": true' in done.stdout
+    assert page(client.get("/files"))[0][0]["original_filename"] == "note.txt"
+
+
+def test_upload_with_dry_run_prints_the_verdicts_and_stores_nothing(
+    upload: Sluice, client: ApiClient, tmp_path: Path
+) -> None:
+    (tmp_path / "good.txt").write_bytes(TEXT)
+    (tmp_path / "empty.txt").touch()
+    files = (tmp_path / "good.txt", tmp_path / "empty.txt")
+    result = upload("upload", *files, "--dry-run", "--context", client.create_context(), "--json")
+    assert result.code == 3
+    assert [row["report"]["outcome"] for row in result.rows] == ["accepted", "rejected"]
+    assert page(client.get("/files"))[0] == []
+
+
+def test_upload_of_a_path_that_does_not_exist_sends_nothing(upload: Sluice, client: ApiClient, note: Path) -> None:
+    result = upload("upload", note, note.with_name("nosuch"), "--context", client.create_context())
+    assert (result.code, result.out) == (2, "")
+    assert "nosuch does not exist" in result.error_line
+    assert page(client.get("/files"))[0] == []
+
+
+def test_upload_with_resume_goes_on_where_it_was_cut(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
+    content = noise(3_000_000)
+    path, done = tmp_path / "large.bin", tmp_path / "done.txt"
+    path.write_bytes(content)
+    done.write_bytes(TEXT)
+    context = client.create_context()
+    # As a command leaves it that is killed: both were begun, the small one is stored, half of the large one is sent.
+    tus = {"Authorization": f"Bearer {upload.settings['API_KEY']}", "Tus-Resumable": "1.0.0"}
+    entries = []
+    with httpx.Client(base_url=client.service.url, headers=tus) as http:
+        for one, sent in ((path, 1_500_000), (done, len(TEXT))):
+            pairs = {"context": context, "filename": one.name}
+            metadata = ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in pairs.items())
+            size = one.stat().st_size
+            begun = http.post("/api/v1/uploads", headers={"Upload-Length": str(size), "Upload-Metadata": metadata})
+            location = begun.headers["Location"]
+            offset = {"Upload-Offset": "0", "Content-Type": "application/offset+octet-stream"}
+            http.patch(location, content=one.read_bytes()[:sent], headers=offset).raise_for_status()
+            known = json.dumps([str(one.absolute()), size, one.stat().st_mtime_ns])
+            entries.append(json.dumps({"file": known, "upload": location.rpartition("/")[2]}))
+    name = hashlib.sha256(json.dumps([client.service.url, context, None]).encode()).hexdigest()[:32]
+    journal = upload.folder / "state" / "sluice" / f"uploads-{name}.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("\n".join([*entries, '{"file": "cut']))
+    result = upload("upload", path, done, "--resume", "--context", context, "--json")
+    assert (result.code, [row["outcome"] for row in result.rows]) == (0, ["accepted", "accepted"]), result.err
+    stored = {file["original_filename"]: file["size_bytes"] for file in page(client.get("/files"))[0]}
+    assert stored == {"large.bin": len(content), "done.txt": len(TEXT)}
+    assert page(client.get("/files"))[1]["total"] == 2
+    assert journal.read_text() == ""
+    again = upload("upload", done, "--resume", "--context", context, "--json")
+    assert again.rows[0]["file_id"] != result.rows[1]["file_id"]  # what ended well is forgotten
+
+
+def test_upload_tries_again_with_retry_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr("sluice.cli.upload.time.sleep", lambda _seconds: None)
+
+    def attempt() -> Answer:
+        sent.append(1)
+        headers = HTTPMessage()
+        headers["Retry-After"] = "1"
+        return Answer(503 if len(sent) < 3 else 201, headers, b"{}")
+
+    for retry, statuses in ((True, 201), (False, 503)):
+        sent.clear()
+        sender = _Sender(cast("Service", None), {}, None, lambda _amount: None, stdin_name="", retry=retry)
+        assert sender._tried(attempt).status == statuses
+    assert len(sent) == 1

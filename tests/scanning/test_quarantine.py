@@ -45,7 +45,7 @@ class Scene:
         deployment = self.client.service.deployment
         return Sluice(
             deployment.folder, {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
-        )("quarantine", *words)
+        )("quarantine", *words, "--local")
 
     def log(self) -> str:
         return self.client.service.log.read_text()

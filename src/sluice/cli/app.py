@@ -4,7 +4,8 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -78,6 +79,9 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
 class _LazyGroup(TyperGroup):
     """A group that loads the module of a command when the command is asked for: a start costs one module, not all."""
 
+    def get_params(self, ctx: Any) -> Any:
+        return _params(super().get_params, ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the name of the library)
         return [name for places in PANELS.values() for name in places]
 
@@ -99,7 +103,27 @@ def _loaded(name: str, panel: str, place: str) -> Any:
         command = typer.main.get_command(alone)
     command.name = name
     vars(command)["rich_help_panel"] = panel
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.get_params = partial(_params, one.get_params)
     return command
+
+
+def _params(get_params: Callable[..., Any], ctx: Any) -> Any:
+    """Return the parameters of a command, each with `_process_value`."""
+    found = get_params(ctx)
+    for parameter in found:
+        if not isinstance(parameter.process_value, partial):
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+    return found
+
+
+def _process_value(parameter: Any, process_value: Callable[..., Any], ctx: Any, value: Any) -> Any:
+    """Take texts and defaults as they are: Typer would load pydantic to look at them, a third of a command's start."""
+    is_text = isinstance(value, str) and parameter.type_descriptor.annotation in {str, str | None}
+    is_default = value is None or value is parameter.default
+    if (parameter.required and parameter.value_is_missing(value)) or not (is_text or is_default):
+        return process_value(ctx, value)
+    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
 
 app = typer.Typer(

@@ -1,7 +1,6 @@
 """Files of the command line: which ones are meant, and how one is sent, streamed from disk and counted."""
 
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -29,7 +28,7 @@ class FormFile:
         self, http: HttpClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send the rest of the file with the fields in front of it, and return the answer."""
-        boundary = secrets.token_hex(16)
+        boundary = os.urandom(16).hex()
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
             for name, value in fields.items()

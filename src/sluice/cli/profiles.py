@@ -9,7 +9,6 @@ only its owner can read.
 import json as json_format
 import os
 import re
-import secrets
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -191,7 +190,7 @@ def _wrong(path: Path, text: str, key: str, sentence: str, section: str = "") ->
 
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, from its first byte on, and put it in its place at once."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY)
