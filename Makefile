@@ -26,7 +26,7 @@ QUICK := \
   tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,9 @@ gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Deb
 
 docs: venv-dev ## Write the pages of docs/ that come from the code
 	@$(BIN)/python scripts/docs.py
+
+site: venv-dev ## Build the site of the documentation into build/site: pages, each as Markdown too, and llms.txt
+	@$(BIN)/python scripts/site.py
 
 clean: ## Remove what the other targets made, but never the data in .data
 	rm -rf .venv .venv-* .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
