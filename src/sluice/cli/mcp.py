@@ -15,7 +15,6 @@ from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import DEFAULT_URL, ApiKey, Url, read_answer, service_client
 
 if TYPE_CHECKING:
-    import httpx
     from mcp.server import MCPServer
 
 P = ParamSpec("P")
@@ -115,7 +114,6 @@ class Tools:
 
     def _asked(self, method: str, path: str, **more: Any) -> Mapping[str, Any]:
         """Return the envelope of the service's answer; raise `CommandRefused` for every failure."""
-        client: httpx.Client
         with service_client(self._url, self._api_key) as client:
             return read_answer(client.request(method, f"/api/v1{path}", **more), self._url)
 
