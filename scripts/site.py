@@ -93,7 +93,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "security/inventory.md",
         "security/figures.md",
         "open.md",
-        "project/README.md",
+        "project/overview.md",
         "project/ARCHITECTURE.md",
         "project/SECURITY.md",
         "project/CONTRIBUTING.md",
@@ -110,7 +110,10 @@ _HOSTS: Final = re.compile(r"https://(?:unpkg\.com|cdn\.jsdelivr\.net|api\.githu
 def sources() -> dict[str, Path]:
     """Return the files of the site by their paths in it."""
     found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*")) if path.is_file()}
-    return found | {f"project/{name}": ROOT / name for name in BESIDE_README}
+    # A page called README would be the index of its folder.
+    return (
+        found | {"project/overview.md": ROOT / "README.md"} | {f"project/{name}": ROOT / name for name in BESIDE_README}
+    )
 
 
 def pages() -> list[str]:
@@ -202,7 +205,7 @@ def _first_sentence(text: str) -> str:
     )
     paragraph = " ".join(next(blocks, "").split())
     plain = re.sub(r"<[^>]+>", "", _LINK.sub(r"\2", paragraph))
-    return re.split(r"(?<=[.:!?]) ", plain)[0].rstrip(":")
+    return re.split(r"(?<=[.!?]) ", plain)[0].rstrip(":")
 
 
 def built_files(folder: Path) -> Iterator[Path]:

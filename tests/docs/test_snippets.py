@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,5 +214,6 @@ def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[st
         try:
             code = shell.wait(SECONDS)
         finally:
-            os.killpg(shell.pid, signal.SIGKILL)  # the group is the shell's own, and the servers that it started
+            with suppress(ProcessLookupError):  # it left nothing running
+                os.killpg(shell.pid, signal.SIGKILL)  # the group is the shell's own, and the servers that it started
     return log.read_text(encoding="utf-8", errors="replace"), code
