@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from sluice_inspect.images.scanned_page import may_be_page, without_traces
 from sluice_inspect.images.views import (
     BAND_PIXELS,
     DIM_SPAN,
@@ -75,18 +76,27 @@ class _Background:
     centres_y: NDArray[np.float32]
 
 
-def picture_is_blank(image: Image.Image, *, is_page: bool = False) -> bool:
+def picture_is_blank(image: Image.Image, *, is_page: bool = False, is_scan: bool = True) -> bool:
     """Return whether a reader would see nothing on one frame. In doubt return False. Needs some 30 MB of memory.
 
-    `is_page`: the picture is a page as rendered, whose scan may have been smoothed.
+    `is_page`: the picture is a page as rendered, whose scan may have been smoothed. `is_scan`: it may be a scanned page.
     """
-    return is_one_colour(image) or shows_nothing(image, is_page=is_page)
+    return is_one_colour(image) or shows_nothing(image, is_page=is_page, is_scan=is_scan)
 
 
-def shows_nothing(image: Image.Image, *, is_page: bool = False) -> bool:
+def shows_nothing(image: Image.Image, *, is_page: bool = False, is_scan: bool = True) -> bool:
     """Return the same for a picture that is known to have more than one colour."""
     # A transparent picture is judged over white and over black, and is blank only if both are.
-    return not any(_has_content(view, is_page=is_page) for view in views(image))
+    return not any(_has_content(view, is_page=is_page) for view in views(image)) or (is_scan and is_empty_scan(image))
+
+
+def is_empty_scan(image: Image.Image) -> bool:
+    """Return whether a picture is an empty page with nothing but what scanning and handling leave on it."""
+    if not may_be_page(image.size) or image.mode not in {"L", "RGB"} or image.has_transparency_data:
+        return False
+    (view,) = views(image)
+    rest = without_traces(image, view)
+    return rest is not None and not _has_content(rest, is_page=True)
 
 
 def _has_content(view: PictureView, *, is_page: bool) -> bool:

@@ -21,6 +21,7 @@ _PATCH: Final = 64
 # Pixels of several frames that are judged, some 50 ns each; an animation that still shows nothing counts as shown.
 _JUDGED_PIXELS_MOST: Final = 64_000_000
 _ONE_COLOUR_SHARE: Final = 16  # what judging a frame costs beside one of a single colour
+_SCANS_MOST: Final = 8  # pages of a file that are modelled as scans, some 0.2 s each
 _NOTHING_SHOWN: Final = "no pixel of the picture differs from its background by more than noise"
 
 
@@ -62,7 +63,7 @@ class FrameSummary:
             self.all_blank = False
             return
         try:
-            self.all_blank = is_even or shows_nothing(frame)
+            self.all_blank = is_even or shows_nothing(frame, is_scan=self.frames <= _SCANS_MOST)
         except MemoryError:  # the frame was decoded, which is all that integrity asks for
             self.all_blank = False
         if self.all_blank:

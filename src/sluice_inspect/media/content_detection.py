@@ -146,4 +146,4 @@ class PictureDetector:
         self._full_checks += 1
         self._next_full_check = self._frames + self._full_checks
         pixels = self._reformatter.reformat(frame, format="rgb24", threads=1).to_ndarray()
-        return not picture_is_blank(Image.fromarray(pixels))
+        return not picture_is_blank(Image.fromarray(pixels), is_scan=False)

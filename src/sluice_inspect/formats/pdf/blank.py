@@ -13,7 +13,7 @@ import pypdfium2.raw as pdfium_c
 from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.images.blank import picture_is_blank
+from sluice_inspect.images.blank import is_empty_scan, picture_is_blank
 from sluice_inspect.text.plaintext import INVISIBLE
 
 codecs.lookup("utf-16-le")  # load it now: the sandbox that runs this later has no file system
@@ -27,6 +27,10 @@ _HUGE_PAGE: Final = 4000.0  # points from which small objects may fall between t
 _CONTRAST: Final = 60  # levels off the background that are not the noise of a scan
 _CONTRAST_PIXELS: Final = 24
 _FAINT: Final = 3  # levels off the background that are content on a page without pictures, which has no noise
+_SCANS_MOST: Final = 8  # pages of a document that are modelled as scans, some 0.2 s each
+_SCANNED_TYPES: Final = frozenset(
+    {pdfium_c.FPDF_PAGEOBJ_IMAGE, pdfium_c.FPDF_PAGEOBJ_TEXT, pdfium_c.FPDF_PAGEOBJ_FORM}
+)  # a scan and what was read from it
 _WHITE: Final = 250
 _OBJECTS_MOST: Final = 2000
 _LEVELS: Final = 5  # of drawings within each other in which objects are counted
@@ -80,7 +84,8 @@ def _has_content(page: pdfium.PdfPage, number: int, object_seconds: float) -> bo
         return True
     if not has_notes and types == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False
-    if _is_drawn(page, has_pictures=pdfium_c.FPDF_PAGEOBJ_IMAGE in types):
+    is_scan = number <= _SCANS_MOST and pdfium_c.FPDF_PAGEOBJ_IMAGE in types and types <= _SCANNED_TYPES
+    if _is_drawn(page, has_pictures=pdfium_c.FPDF_PAGEOBJ_IMAGE in types, is_scan=is_scan and not has_notes):
         return True
     if max(page.get_size()) > _HUGE_PAGE and objects:
         return True
@@ -100,10 +105,10 @@ def _is_page_number(page: pdfium.PdfPage, number: int) -> bool:
         text_page.close()
 
 
-def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool) -> bool:
+def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool, is_scan: bool) -> bool:
     longer = max(*page.get_size(), 1.0)
     if _has_contrast(_render(page, _SMALL_SIDE / longer, grayscale=True)):
-        return True
+        return not (is_scan and _is_empty_scan(page, _SIDE / longer))
     scale = (2 if longer > _LARGE_PAGE else 1) * _SIDE / longer
     if not has_pictures:
         # Without noise, any pixel that differs from the first is ink.
@@ -112,7 +117,15 @@ def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool) -> bool:
         return int(off.max(initial=0)) > _FAINT
     bitmap = page.render(scale=scale)
     try:
-        return not picture_is_blank(bitmap.to_pil(), is_page=True)
+        return not picture_is_blank(bitmap.to_pil(), is_page=True, is_scan=is_scan)
+    finally:
+        bitmap.close()
+
+
+def _is_empty_scan(page: pdfium.PdfPage, scale: float) -> bool:
+    bitmap = page.render(scale=scale)
+    try:
+        return is_empty_scan(bitmap.to_pil())
     finally:
         bitmap.close()
 

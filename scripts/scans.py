@@ -1,0 +1,70 @@
+"""Score the blank rule on drawn scans: empty pages as scanners and phones make them, and pages with little on them.
+
+    python scripts/scans.py [--count 20] [--first 0] [--judging] [--format JPEG] [--list]
+
+Each kind is drawn `--count` times. `--judging` draws from other ranges than those that the rules were developed with.
+The pictures are drawn by tests/inspection/formats/scan_samples.py from their kind and seed, so that any can be had again.
+"""
+
+import argparse
+import io
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' generators
+
+from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
+
+from sluice_inspect import inspect
+from sluice_inspect.inspection import preload
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the figures of each kind and return 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20, help="pictures of each kind")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first picture")
+    parser.add_argument("--judging", action="store_true", help="draw from the other ranges")
+    parser.add_argument("--format", default="", help="JPEG, PNG, PDF, TIFF, WEBP; by default they take turns")
+    parser.add_argument("--kind", action="append", help="only this kind; may be repeated")
+    parser.add_argument("--list", action="store_true", help="list the misjudged pictures")
+    options = parser.parse_args(arguments)
+    preload()
+    for kinds, expected in ((BLANK_KINDS, True), (CONTENT_KINDS, False)):
+        right = total = 0
+        for kind in kinds:
+            if options.kind and kind not in options.kind:
+                continue
+            wrong, slowest = _score(kind, options, expected=expected)
+            right, total = right + options.count - len(wrong), total + options.count
+            figure = options.count - len(wrong) if expected else len(wrong)
+            print(
+                f"{kind:16} {'found' if expected else 'called blank'} {figure}/{options.count}  slowest {slowest:.2f} s"
+            )
+            if options.list and wrong:
+                print("   ", ", ".join(wrong))
+        if total:
+            shown = right if expected else total - right
+            print(
+                f"{'blank' if expected else 'content':16} {'found' if expected else 'called blank'} {shown}/{total} = {shown / total:.2%}\n"
+            )
+    return 0
+
+
+def _score(kind: str, options: argparse.Namespace, *, expected: bool) -> tuple[list[str], float]:
+    wrong, slowest = [], 0.0
+    for seed in range(options.first, options.first + options.count):
+        plugin = options.format or ("JPEG", "PDF", "JPEG", "PNG")[seed % 4]
+        data = draw_scan(kind, seed, judging=options.judging).encoded(plugin)
+        began = time.process_time()
+        report = inspect(io.BytesIO(data), filename=f"scan.{plugin.lower()}")
+        slowest = max(slowest, time.process_time() - began)
+        if (report.outcome == "blank") is not expected:
+            wrong.append(f"{seed} {plugin}{'' if report.outcome in {'blank', 'ok'} else f' {report.outcome}'}")
+    return wrong, slowest
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,119 @@
+"""The blank rule for scans: what scanners, phones and hands leave on an empty page is blank, and any mark on it is not."""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from sluice_inspect import inspect
+from sluice_inspect.images.blank import picture_is_blank
+from tests.inspection.formats.image_samples import animated, grey_picture, noise_field
+from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
+
+_Levels = NDArray[np.float32]
+
+
+def empty_page() -> _Levels:
+    return noise_field(827, 1170, 235, 1.2)
+
+
+def with_edge_shadow(page: _Levels) -> _Levels:
+    across = np.arange(page.shape[1], dtype=np.float32)
+    shaded: _Levels = page * (1 - 0.7 / (1 + np.exp(np.clip((across - 40) / 5, -30, 30)))).astype(np.float32)
+    return shaded
+
+
+def with_lamp(page: _Levels) -> _Levels:
+    return page - np.linspace(0, 80, page.shape[0], dtype=np.float32)[:, None]
+
+
+def with_fold(page: _Levels) -> _Levels:
+    distance = np.arange(page.shape[0], dtype=np.float32) - page.shape[0] / 2
+    folded: _Levels = page * (1 - 0.12 * np.exp(-((distance / 3) ** 2))).astype(np.float32)[:, None]
+    return folded
+
+
+def with_holes(page: _Levels, *places: tuple[int, int]) -> _Levels:
+    y, x = np.mgrid[0 : page.shape[0], 0 : page.shape[1]]
+    for left, top in places:
+        page = np.where(np.hypot(x - left, y - top) < 12, 60, page).astype(np.float32)
+    return page
+
+
+def with_word(page: _Levels, left: int, top: int, *, contrast: float = 90) -> _Levels:
+    mask = Image.new("L", (page.shape[1], page.shape[0]), 0)
+    ImageDraw.Draw(mask).text((left, top), "see 7", fill=255, font_size=18)
+    return page - np.asarray(mask, dtype=np.float32) * np.float32(contrast / 255)
+
+
+@pytest.mark.parametrize("kind", BLANK_KINDS)
+def test_empty_page_with_traces_of_scanning_is_blank(kind: str) -> None:
+    data = draw_scan(kind, 4 if kind == "mixed" else 1).encoded("JPEG")
+    assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "blank"
+
+
+@pytest.mark.parametrize("kind", ["edge_shadow", "uneven_lamp", "punch_holes", "folds"])
+def test_empty_scan_in_a_pdf_is_blank(kind: str) -> None:
+    assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "blank"
+
+
+@pytest.mark.parametrize("kind", CONTENT_KINDS)
+def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
+    data = draw_scan(kind, 1).encoded("JPEG")
+    assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "ok"
+
+
+@pytest.mark.parametrize("kind", ["pencil", "word", "page_number"])
+def test_mark_on_a_scan_in_a_pdf_is_not_blank(kind: str) -> None:
+    assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "ok"
+
+
+@pytest.mark.parametrize("trace", [with_edge_shadow, with_lamp, with_fold])
+def test_trace_alone_is_blank(trace: Callable[[_Levels], _Levels]) -> None:
+    assert picture_is_blank(grey_picture(trace(empty_page())))
+
+
+@pytest.mark.parametrize(
+    ("trace", "place"), [(with_edge_shadow, (22, 500)), (with_lamp, (300, 900)), (with_fold, (300, 576))]
+)
+def test_word_within_a_trace_is_not_blank(trace: Callable[[_Levels], _Levels], place: tuple[int, int]) -> None:
+    assert not picture_is_blank(grey_picture(with_word(trace(empty_page()), *place)))
+
+
+def test_holes_where_a_punch_makes_them_are_blank() -> None:
+    assert picture_is_blank(grey_picture(with_holes(empty_page(), (47, 427), (47, 743))))
+
+
+@pytest.mark.parametrize(
+    "places", [[(47, 427)], [(47, 427), (47, 600)], [(400, 427), (400, 743)], [(47, 427), (90, 743)]]
+)
+def test_spots_where_no_punch_makes_them_are_not_blank(places: list[tuple[int, int]]) -> None:
+    assert not picture_is_blank(grey_picture(with_holes(empty_page(), *places)))
+
+
+def test_line_at_the_middle_that_ends_at_the_margins_is_not_blank() -> None:
+    page = empty_page()
+    page[584:587, 60:-60] -= 25
+    assert not picture_is_blank(grey_picture(page))
+
+
+def test_stroke_across_a_fold_is_not_blank() -> None:
+    page = Image.fromarray(with_fold(empty_page()))
+    ImageDraw.Draw(page).line((400, 560, 430, 610), fill=190, width=3)
+    assert not picture_is_blank(grey_picture(np.asarray(page)))
+
+
+def test_smooth_gradient_of_colours_is_not_blank() -> None:
+    down = np.linspace(0, 1, 600, dtype=np.float32)[:, None, None]
+    sky = np.array([80, 130, 215], dtype=np.float32) * (1 - down) + np.array([200, 220, 240], dtype=np.float32) * down
+    pixels = np.clip(np.broadcast_to(sky, (600, 800, 3)), 0, 255).astype(np.uint8)
+    assert not picture_is_blank(Image.fromarray(pixels))
+
+
+def test_frames_beyond_those_that_are_modelled_as_scans_are_not_blank() -> None:
+    pages = [grey_picture(with_lamp(noise_field(420, 420, 235, 1.2, seed))) for seed in range(9)]
+    few, many = (inspect(io.BytesIO(animated(pages[:count], "TIFF")), filename="scans.tif") for count in (8, 9))
+    assert (few.outcome, many.outcome) == ("blank", "ok")
