@@ -426,14 +426,14 @@ def command(client: ApiClient, *words: str) -> CommandResult:
 def test_commands_restore_and_hold_files(client: ApiClient) -> None:
     context = client.create_context()
     file_id = client.store(context=context)
-    assert command(client, "files", "hold", file_id, "--reason", "Case 7").out == f"The file {file_id} is held.\n"
+    assert command(client, "files", "hold", file_id, "--reason", "Case 7").err == f"The file {file_id} is held.\n"
     assert_error(client.delete(f"/files/{file_id}"), 409, *HELD)
     assert command(client, "files", "unhold", file_id).code == 0
     assert command(client, "files", "hold", "--context", context, "--reason", "Case 7").code == 0
     assert_error(client.delete(f"/files/{file_id}"), 409, *HELD)
     assert command(client, "files", "unhold", "--context", context).code == 0
     data(client.delete(f"/files/{file_id}"))
-    assert command(client, "files", "restore", file_id).out == f"The file {file_id} is restored.\n"
+    assert command(client, "files", "restore", file_id).err == f"The file {file_id} is restored.\n"
     assert is_there(client, file_id)
     assert command(client, "files", "unhold").code == 2
 

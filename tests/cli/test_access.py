@@ -37,7 +37,7 @@ def test_tenants_delete_needs_yes_and_is_for_ever(ready: Sluice) -> None:
     assert status_of(ready, tenant_id) == "active"
     assert ready("tenants", "delete", tenant_id, "--yes").code == 0
     assert status_of(ready, tenant_id) == "deleted"
-    assert ready("tenants", "resume", tenant_id).code == 1
+    assert ready("tenants", "resume", tenant_id).code == 5
     assert "is deleted already" in ready("tenants", "delete", tenant_id, "--yes").error_line
     assert status_of(ready, tenant_id) == "deleted"
 

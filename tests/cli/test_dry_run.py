@@ -1,11 +1,17 @@
 """`sluice check` by the rules of a context: those of a service, or those in a file."""
 
+import json
 import os
+from http.client import HTTPMessage
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sluice.cli.dry_run import ask_service
+from sluice.cli.http import Answer, HttpClient
+from sluice.cli.profiles import Target
+from sluice.cli.service import Service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
 from tests.cli.commands import Sluice, sluice_in
 from tests.servers import free_port
@@ -197,7 +203,7 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
             answer = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
             return Answer(200, HTTPMessage(), json.dumps(answer).encode())
 
-    service = Service(Target("http://service", "key"), cast(HttpClient, Busy()))
+    service = Service(Target("http://service", "key"), cast("HttpClient", Busy()))
     reported = ask_service(service, tmp_path / "a.txt", "claims")
     assert len(seen) == requests
     assert reported.word == ("failed" if error else "accepted")

@@ -40,7 +40,9 @@ def test_results_and_the_progress_bar_never_share_a_line_of_the_terminal(sqlite_
     assert process.wait(60) == 0
     assert b"uploading" in shown
     lines = [line for line in screen_of(shown.decode()) if line.strip()]
-    assert [line.split()[:2] for line in lines] == [["accepted", str(path)] for path in paths]
+    *results, sums = lines
+    assert [line.split()[:2] for line in results] == [["accepted", str(path)] for path in paths]
+    assert sums.startswith("3 accepted: ")
 
 
 def screen_of(output: str) -> list[str]:

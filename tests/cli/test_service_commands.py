@@ -134,10 +134,10 @@ def recording() -> Iterator[Recorder]:
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            recorder.seen.append((self.command, self.path.partition("?")[0]))
+            found.seen.append((self.command, self.path.partition("?")[0]))
             body = json.dumps({"status": "ERROR", "message": "No", "errors": ["why"], "timestamp": ""}).encode()
-            self.send_response(recorder.status)
-            self.send_header("Sluice-Error-Code", recorder.code)
+            self.send_response(found.status)
+            self.send_header("Sluice-Error-Code", found.code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -149,11 +149,11 @@ def recording() -> Iterator[Recorder]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    recorder = Recorder(f"http://127.0.0.1:{server.server_address[1]}")
+    found = Recorder(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield recorder
+        yield found
     finally:
         server.shutdown()
         server.server_close()

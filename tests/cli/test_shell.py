@@ -47,7 +47,7 @@ def shell(name: str, script: str) -> list[str]:
         ("sluice conte", ["contexts"]),
         ("sluice contexts u", ["update"]),
         ("sluice files list --uploaded", ["--uploaded-by"]),
-        ("sluice completion f", []),
+        ("sluice completion f", ["fish"]),
     ],
 )
 def test_bash_completes_commands_and_options(words: str, found: list[str]) -> None:

@@ -161,7 +161,11 @@ def sluice(
 
 
 def main() -> None:
-    """Run the command line of this process and exit."""
+    """Run the command line of this process, or complete it for a shell, and exit."""
+    if "_SLUICE_COMPLETE" in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # used there, not exported
+
+        completion_init()
     sys.exit(run(sys.argv[1:]))
 
 
