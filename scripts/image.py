@@ -205,7 +205,7 @@ def _show(tag: str, environment: Mapping[str, str]) -> None:
             raise SystemExit(f"EICAR was answered with {status}: {refused}")
         doctor = json.loads(inside("sluice", "doctor", "--json", is_required=False))
         (sandbox,) = (engine for engine in doctor["engines"] if engine["kind"] == "sandbox")
-        if sandbox["state"] != "up" or sandbox["name"] != "strict":
+        if sandbox["state"] != "up" or sandbox["limits"]["level"] != "strict":
             raise SystemExit(f"the sandbox is not strict: {sandbox}")
         if inside("id", "-u").strip() != "10001" or "sluice" in inside("ls", "/opt/sluice/src", is_required=False):
             raise SystemExit("the container runs as another user")
@@ -219,7 +219,7 @@ def _show(tag: str, environment: Mapping[str, str]) -> None:
         if status != HTTPStatus.OK:
             raise SystemExit(f"after a restart the file is not there: {status} {kept}")
         print(
-            f"{tag}: read-only, user 10001, sandbox {sandbox['name']}: healthy after {seconds:.1f} s, first upload "
+            f"{tag}: read-only, user 10001, sandbox {sandbox['limits']['level']}: healthy after {seconds:.1f} s, first upload "
             f"accepted, EICAR refused, {libraries} libraries in its SBOM, kept over a restart of {again:.1f} s"
         )
 
