@@ -26,7 +26,7 @@ QUICK := \
   tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bou
 
 state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
 	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/api/test_state_machine.py $(ARGS)
+
+stock-clamd: venv-dev servers ## Scan good files, EICAR in all wrappings and oversized archives with Debian's clamd.conf (red: docs/open.md)
+	@$(BIN)/python -m pytest -n 0 tests/long/stock_clamd.py $(ARGS)
 
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)
 	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py $(ARGS)

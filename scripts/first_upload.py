@@ -1,6 +1,6 @@
 """Start an installed `sluice`, upload a first file, and look at its pages: `python scripts/first_upload.py PROGRAM`.
 
-Exits with 1 and says what is missing. Uses nothing of this repository, so that it shows what an installation holds.
+Words behind the program are a command that is run then, with the server's SLUICE_URL and SLUICE_API_KEY. Exits with 1 and says what is missing. Uses nothing of this repository, so that it shows what an installation holds.
 """
 
 import json
@@ -75,7 +75,10 @@ def main() -> None:
         with log.open("wb") as file:
             process = subprocess.Popen([program, "serve"], cwd=folder, env=environment, stdout=file, stderr=file)
         try:
-            _try(*_started(process, log))
+            url, key = _started(process, log)
+            _try(url, key)
+            if sys.argv[2:]:
+                subprocess.run(sys.argv[2:], env={**os.environ, "SLUICE_URL": url, "SLUICE_API_KEY": key}, check=True)
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(60)

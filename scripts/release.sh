@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Build wheel and source archive into dist/, install each into an empty environment, and upload a first file there.
-# Without an argument also: the bill of materials and the section of the changelog. Needs a package index, or a folder
-# of wheels: PIP_FIND_LINKS=folder PIP_NO_INDEX=1.
+# Then the same in an empty Debian, where the tools for it are. Without an argument also: both clients, each type-checked and run by
+# a user's program where nothing else of this repository is, the bill of materials and the section of the changelog.
+# Needs a package index, or a folder of wheels: PIP_FIND_LINKS=folder PIP_NO_INDEX=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bin="${VENV:-.venv}/bin"
+bin=$(cd "${VENV:-.venv}/bin" && pwd)
 version=$("$bin/python" -c 'import sluice; print(sluice.__version__)')
 rm -rf dist
 "$bin/python" -m hatchling build
@@ -20,8 +21,33 @@ for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.g
   "$bin/python" scripts/first_upload.py "$work/env/bin/sluice"
   echo "$built: installed, served, accepted a first upload"
 done
+"$bin/python" scripts/image.py "dist/sluice-$version-py3-none-any.whl"
 [ "${1:-}" = wheel ] && exit 0
+
+(cd clients/python && "$bin/python" -m hatchling build -d "$OLDPWD/dist")
+for built in dist/sluice_client-*.whl dist/sluice_client-*.tar.gz; do
+  rm -rf "$work/client"
+  "$bin/python" -m venv "$work/client"
+  "$work/client/bin/pip" install --quiet --disable-pip-version-check "$built" mypy
+  (cd "$work" && client/bin/mypy --strict --no-incremental --cache-dir /dev/null "$OLDPWD/scripts/release/client.py")
+  "$bin/python" scripts/first_upload.py "$work/env/bin/sluice" "$work/client/bin/python" scripts/release/client.py
+  echo "$built: installed, type-checked, uploaded, read a rejection"
+done
+if command -v npm >/dev/null; then
+  npm ci --prefix clients/typescript --no-audit --no-fund --ignore-scripts --silent
+  (cd clients/typescript && npm pack --silent --pack-destination ../../dist)
+  mkdir "$work/node"
+  cp scripts/release/client.mts "$work/node"
+  echo '{"private": true, "type": "module"}' > "$work/node/package.json"
+  (cd "$work/node" && npm install --no-audit --no-fund --ignore-scripts --silent "$OLDPWD"/dist/sluice-client-*.tgz typescript@5.9.3 @types/node@20 &&
+    npx --no-install tsc --strict --target es2022 --module nodenext --lib es2023,dom client.mts)
+  "$bin/python" scripts/first_upload.py "$work/env/bin/sluice" node "$work/node/client.mjs"
+  echo "dist/$(cd dist && ls sluice-client-*.tgz): installed, type-checked, uploaded, read a rejection"
+else
+  echo "skipped: the client for TypeScript needs npm" >&2
+fi
+
 "$bin/python" scripts/sbom.py "dist/sluice-$version.sbom.json"
 awk -v head="## $version" 'index($0, head) == 1 {on = 1} on && /^## / && index($0, head) != 1 {exit} on' CHANGELOG.md > "dist/CHANGES-$version.md"
 [ -s "dist/CHANGES-$version.md" ] || { echo "CHANGELOG.md has no section for $version" >&2; exit 1; }
-(cd dist && sha256sum sluice-* CHANGES-* > SHA256SUMS && cat SHA256SUMS)
+(cd dist && sha256sum sluice[-_]* CHANGES-* > SHA256SUMS && cat SHA256SUMS)

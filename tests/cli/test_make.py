@@ -69,6 +69,7 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
         "contract-matrix",
         "races",
         "state-machine",
+        "stock-clamd",
         "matrix",
         "bench",
         "bench-profile",
