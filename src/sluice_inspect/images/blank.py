@@ -87,16 +87,18 @@ def picture_is_blank(image: Image.Image, *, is_page: bool = False, is_scan: bool
 def shows_nothing(image: Image.Image, *, is_page: bool = False, is_scan: bool = True) -> bool:
     """Return the same for a picture that is known to have more than one colour."""
     # A transparent picture is judged over white and over black, and is blank only if both are.
-    return not any(_has_content(view, is_page=is_page) for view in views(image)) or (is_scan and is_empty_scan(image))
+    return not any(_has_content(view, is_page=is_page) for view in views(image)) or (
+        is_scan and is_empty_scan(image, is_page=is_page)
+    )
 
 
-def is_empty_scan(image: Image.Image) -> bool:
+def is_empty_scan(image: Image.Image, *, is_page: bool = False) -> bool:
     """Return whether a picture is an empty page with nothing but what scanning and handling leave on it."""
     if not may_be_page(image.size) or image.mode not in {"L", "RGB"} or image.has_transparency_data:
         return False
     (view,) = views(image)
     rest = without_traces(image, view)
-    return rest is not None and not _has_content(rest, is_page=True)
+    return rest is not None and not _has_content(rest, is_page=is_page)
 
 
 def _has_content(view: PictureView, *, is_page: bool) -> bool:

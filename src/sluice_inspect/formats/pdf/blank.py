@@ -125,7 +125,7 @@ def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool, is_scan: bool) -> boo
 def _is_empty_scan(page: pdfium.PdfPage, scale: float) -> bool:
     bitmap = page.render(scale=scale)
     try:
-        return is_empty_scan(bitmap.to_pil())
+        return is_empty_scan(bitmap.to_pil(), is_page=True)
     finally:
         bitmap.close()
 
