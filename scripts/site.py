@@ -21,7 +21,6 @@ BESIDE_README: Final = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
-    "README.md",
     "SECURITY.md",
     "UPGRADING.md",
 )
