@@ -133,14 +133,14 @@ def test_job_that_has_ended_is_not_cancelled(client: ApiClient, admin: User) -> 
 
 
 def test_erasure_is_cancelled_by_an_admin_only(client: ApiClient) -> None:
-    job_id = data(client.post("/erasures", {"uploaded_by": "nobody"}))["job_id"]
+    job_id = data(client.post("/erasures", {"uploaded_by": "nobody"}), 202)["job_id"]
     with signed_in(client, "delete", "metadata") as user:
         assert user.post(f"/jobs/{job_id}/cancel").status_code == 403
 
 
 def test_job_of_another_tenant_is_unknown(client: ApiClient, admin: User) -> None:
     theirs = client.other_tenant_client()
-    job_id = data(theirs.post("/files/export", {}))["job_id"]
+    job_id = data(theirs.post("/files/export", {}), 201)["job_id"]
     assert admin.get(f"/jobs/{job_id}").status_code == 404
     assert admin.post(f"/jobs/{job_id}/cancel").status_code == 404
     assert job_id not in admin.get("/jobs").text

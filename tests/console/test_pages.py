@@ -158,6 +158,7 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
         "api_key_id": key.api_key_id,
         "token_id": token,
         "endpoint_id": "whk_unknown",
+        "job_id": data(theirs.post("/files/export", {}), 201)["job_id"],
     }
     tried, hidden = 0, re.compile(r"hidden[_ ](context|note|key)", re.IGNORECASE)
     for each in PAGES:
