@@ -129,7 +129,7 @@ class Service:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
-        output.complain(f"Wrote {to}.")
+        output.say(f"Wrote {to}.")
 
 
 def download_link(link: str, to: Path | None) -> None:
