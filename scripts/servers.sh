@@ -14,6 +14,7 @@ have() {
     etcd-server) command -v etcd >/dev/null ;;
     python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
     golang-go) command -v go >/dev/null ;;
+    groff-base) command -v groff >/dev/null ;;
     libarchive-tools) command -v bsdtar >/dev/null ;;
     p7zip-full) command -v 7z >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
@@ -50,7 +51,7 @@ install_missing() {
 }
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox chromium golang-go "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox chromium golang-go zsh fish groff-base "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

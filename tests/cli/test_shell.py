@@ -1,7 +1,6 @@
 """What shells and `man` know of the command: completion, the manual page, and how fast it starts."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from sluice.cli.app import run
 from tests.cli.test_help import COMMANDS
-from tests.servers import free_port
+from tests.servers import free_port, require
 from tests.service import cli_command
 
 _BASH = """
@@ -32,8 +31,7 @@ complete -C "sluice conte"
 
 def shell(name: str, script: str) -> list[str]:
     """Run a script in a shell that finds the command, and return the lines that it prints."""
-    if shutil.which(name) is None:
-        pytest.skip(f"needs {name}")
+    require(name, name, apt=name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [name, "-c", script], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120, check=True
@@ -77,11 +75,11 @@ def test_the_manual_page_has_every_command_and_is_well_formed(capsys: pytest.Cap
         assert f".SS {command}\n".replace("-", r"\-") in page
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES"):
         assert f".SH {section}\n" in page
-    if shutil.which("groff") is not None:
-        done = subprocess.run(
-            ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=60, check=True
-        )
-        assert done.stderr == ""
+    require("groff", "groff", apt="groff-base")
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
 
 
 def test_a_command_on_a_service_starts_about_as_fast_as_the_http_library_alone() -> None:

@@ -59,9 +59,9 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "audit-log": "audit_log:log_group",
     },
     "Access": {
-        "login": "profiles:login",
-        "logout": "profiles:logout",
-        "profiles": "profiles:group",
+        "login": "login:login",
+        "logout": "login:logout",
+        "profiles": "login:group",
         "keys": "keys:group",
         "upload-tokens": "upload_tokens:group",
         "tenants": "tenants:group",

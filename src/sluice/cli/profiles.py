@@ -1,32 +1,29 @@
-"""Profiles: the address of a service and its credential, kept between commands; and `login`, `logout`, `profiles`.
+"""Profiles: the address of a service and its credential, kept between commands. The commands are in `login`.
 
 `config.toml` has no secrets. A key is kept in the system's keyring (`sluice[keyring]`) or in `credentials.toml`, which
 only its owner can read.
 """
 
-# ruff: noqa: PLC0415  (the keyring, TOML and prompts are loaded by the commands that need them)
+# ruff: noqa: PLC0415  (the keyring and TOML are loaded by the commands that need them)
 
 import json as json_format
 import os
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of
 from sluice.cli.output import CommandRefused, Exit
-
-group = group_of("List the services that `sluice login` keeps.")
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 DEFAULT_PROFILE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HEADING: Final = re.compile(r"""\s*\[\s*profiles\s*\.\s*["']?([A-Za-z0-9_-]{1,64})["']?\s*\]\s*(?:#.*)?""")
+_WORD: Final = re.compile(r"[\w-]+")
 _FIELDS: Final = frozenset({"url", "key"})
 _PLACES: Final = ("keyring", "file")
 _KEYRING_SERVICE: Final = "sluice"
@@ -179,10 +176,10 @@ def _wrong(path: Path, text: str, key: str, sentence: str, section: str = "") ->
     inside = not section
     for number, words in enumerate(text.splitlines(), 1):
         if words.lstrip().startswith("["):
-            inside = not section or re.search(rf"\.\s*[\"']?{re.escape(section)}[\"']?\s*\]", words) is not None
+            inside = not section or _section_of(words) == section
             beginning = number if inside else beginning
             line = beginning
-        if inside and re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", words):
+        if inside and key in _WORD.findall(words):
             line = number
             break
     return CommandRefused(f"{path}:{line}: {sentence}.", Exit.USAGE)
@@ -209,16 +206,21 @@ def _write(path: Path, text: str) -> None:
 
 def _section_replaced(text: str, name: str, section: str) -> str:
     """Return a configuration with the section of one profile replaced, or added. All else stays as it was written."""
-    heading = re.compile(rf"\s*\[\s*profiles\s*\.\s*[\"']?{re.escape(name)}[\"']?\s*\]\s*(#.*)?")
     kept: list[str] = []
     inside = False
     for line in text.splitlines():
         if line.lstrip().startswith("["):
-            inside = heading.fullmatch(line) is not None
+            inside = _section_of(line) == name
         if not inside:
             kept.append(line)
     before = "\n".join(kept).strip()
     return "\n\n".join(part for part in (before, section) if part) + "\n" if before or section else ""
+
+
+def _section_of(heading: str) -> str | None:
+    """Return the name of the profile that a heading begins, None for any other heading."""
+    found = _HEADING.fullmatch(heading)
+    return None if found is None else found[1]
 
 
 # --- The keys
@@ -292,81 +294,23 @@ def _quoted(text: str) -> str:
     return json_format.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# --- The commands
-
-ProfileName = Annotated[
-    str, typer.Option("--profile", callback=profile_name, metavar="NAME", help="The name under which it is kept.")
-]
-
-
-def login(
-    *,
-    profile: ProfileName = DEFAULT_PROFILE,
-    url: Annotated[
-        str | None, typer.Option("--url", help="Address of the service. Without it and SLUICE_URL it is asked for.")
-    ] = None,
-    with_key: Annotated[
-        bool, typer.Option("--with-key", help="Read the API key from standard input, for scripts.")
-    ] = False,
-) -> None:
-    """Keep the address of a service and an API key, so that other commands need neither options nor variables.
-
-    The key is asked for, hidden, and kept once the service accepts it: in the system's keyring, if sluice[keyring] is
-    installed and a keyring works, else in a file that only you can read.
-    """
-    from sluice.cli.service import opened
-
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    address = url or os.environ.get("SLUICE_URL")
-    if address is None:
-        if not is_terminal or with_key:
-            raise CommandRefused("Nobody can be asked for the address here: give it with --url.", Exit.USAGE)
-        sys.stderr.write(f"Address of the service [{DEFAULT_URL}]: ")
-        sys.stderr.flush()
-        address = sys.stdin.readline().strip() or DEFAULT_URL
-    if with_key:
-        key = sys.stdin.readline().strip()
-    elif is_terminal:
-        from getpass import getpass
-
-        key = getpass("API key (not shown): ", stream=sys.stderr).strip()
-    else:
-        raise CommandRefused(
-            "Nobody can be asked for the API key here: give it to standard input with --with-key.", Exit.USAGE
-        )
-    if not key:
-        raise CommandRefused("No API key was given.", Exit.USAGE)
-    read_profiles()  # a broken file is reported before anything is sent
-    with opened(Target(address, key)) as service:
-        service.data("GET", "/api/v1/contexts", query={"page_size": 1})
-    in_keyring = _keep_in_keyring(profile, key)
-    _change_key_file(profile, None if in_keyring else key)
+def keep(name: str, url: str, key: str) -> str:
+    """Keep a profile and its key, and return where the key is now."""
+    in_keyring = _keep_in_keyring(name, key)
+    _change_key_file(name, None if in_keyring else key)
     place = "keyring" if in_keyring else "file"
     path = config_folder() / "config.toml"
-    section = f'[profiles.{profile}]\nurl = {_quoted(address)}\nkey = "{place}"'
-    _write(path, _section_replaced(_read(path), profile, section))
-    where = "the keyring of this system" if in_keyring else config_folder() / "credentials.toml"
-    output.complain(f"Logged in to {address} as the profile {profile}. The key is in {where}.")
+    section = f'[profiles.{name}]\nurl = {_quoted(url)}\nkey = "{place}"'
+    _write(path, _section_replaced(_read(path), name, section))
+    return "the keyring of this system" if in_keyring else str(config_folder() / "credentials.toml")
 
 
-def logout(*, profile: ProfileName = DEFAULT_PROFILE) -> None:
-    """Forget a profile and its key. The key itself stays valid: `sluice keys revoke` ends it."""
-    found = _required(profile)
+def forget(name: str) -> Profile:
+    """Remove a profile and its key, and return what it was. Raise `CommandRefused` if there is none."""
+    found = _required(name)
     if found.key_place == "keyring":
-        _forget_in_keyring(profile)
-    _change_key_file(profile, None)
+        _forget_in_keyring(name)
+    _change_key_file(name, None)
     path = config_folder() / "config.toml"
-    _write(path, _section_replaced(_read(path), profile, ""))
-    output.complain(f"Forgot the profile {profile} of {found.url}.")
-
-
-@group.command("list")
-def list_profiles(*, json: Json = False) -> None:
-    """List the profiles, and where the key of each is. With --json: one line per profile."""
-    current = os.environ.get("SLUICE_PROFILE") or DEFAULT_PROFILE
-    output.listing(
-        ({"name": one.name, "url": one.url, "key": one.key_place} for one in read_profiles().values()),
-        ("PROFILE", "URL", "KEY", "USED"),
-        lambda one: (one["name"], one["url"], one["key"], "yes" if one["name"] == current else ""),
-        json=json,
-    )
+    _write(path, _section_replaced(_read(path), name, ""))
+    return found

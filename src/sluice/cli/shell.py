@@ -31,9 +31,8 @@ def completion(
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # it is used there, and not exported
 
-    output.line(
-        *get_completion_script(prog_name="sluice", complete_var="_SLUICE_COMPLETE", shell=shell.value).splitlines()
-    )
+    names = {"prog_name": "sluice", "complete_var": "_SLUICE_COMPLETE", "shell": shell.value}
+    output.line(*get_completion_script(**names).splitlines())
 
 
 def man() -> None:
