@@ -97,14 +97,14 @@ def test_check_escapes_control_characters_and_invalid_bytes_in_file_names(check:
     assert "raw\\udcff.txt" in result.out
 
 
-def test_check_reports_an_unreadable_file_with_exit_code_3(check: Sluice, tmp_path: Path) -> None:
+def test_check_reports_an_unreadable_file_with_exit_code_1(check: Sluice, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "good.txt").write_bytes(TEXT)
     result = check("check", "--json", tmp_path / "pipe", tmp_path / "good.txt")
     assert result.code == 1
     pipe, good = result.rows
     assert (pipe["accepted"], pipe["reason"], pipe["outcome"]) == (False, None, None)
-    assert pipe["detail"] == "cannot be read: not a regular file"
+    assert pipe["detail"] == "cannot be read: it is no file"
     assert good["accepted"] is True
 
 

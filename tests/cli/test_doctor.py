@@ -117,7 +117,7 @@ def test_serve_and_doctor_refuse_a_damaged_keyring_of_the_environment_with_one_s
     secrets = by_kind(result.json)["secrets"]
     assert (secrets["state"], secrets["detail"]) == ("down", sentence)
     served = damaged.with_settings(PORT="0")("serve")
-    assert served.code == 3
+    assert served.code == 1
     assert served.error_line == sentence
 
 

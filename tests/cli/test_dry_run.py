@@ -223,7 +223,7 @@ def test_an_unknown_context_is_refused(asking: Sluice, folder: Path) -> None:
     assert "nosuch" in result.error_line
 
 
-def test_a_file_that_cannot_be_read_is_reported_with_exit_code_3(
+def test_a_file_that_cannot_be_read_is_reported_with_exit_code_1(
     asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path
 ) -> None:
     closed = tmp_path / "pipe"
@@ -232,4 +232,4 @@ def test_a_file_that_cannot_be_read_is_reported_with_exit_code_3(
     for options in (("--context", client.create_context()), ("--rules", str(rules))):
         (row,) = asking("check", closed, *options, "--json").rows
         assert row["report"] is None
-        assert row["error"] == "cannot be read: not a regular file"
+        assert row["error"] == "cannot be read: it is no file"

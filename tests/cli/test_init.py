@@ -63,7 +63,7 @@ def test_second_init_creates_no_key_and_says_how_to_get_one(initialized: tuple[S
 
 def test_init_creates_a_key_for_a_tenant_whose_admin_keys_were_revoked(sluice: Sluice) -> None:
     first = sluice("init", "--json").json
-    assert sluice("keys", "revoke", "--tenant", first["tenant_id"], first["api_key_id"]).code == 0
+    assert sluice("keys", "revoke", "--tenant", first["tenant_id"], first["api_key_id"], "--yes").code == 0
     assert sluice("init", "--json").json["api_key"].startswith("sl_live_")
 
 

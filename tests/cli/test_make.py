@@ -60,6 +60,7 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
         "release",
         "sbom",
         "verdicts",
+        "scans",
         "kill-sweep",
         "faults",
     ]
@@ -91,6 +92,7 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
         "lock",
         *long,
         "docs",
+        "site",
         "clean",
     ]
 

@@ -252,8 +252,15 @@ def test_each_command_but_those_that_print_a_file_or_run_prints_json() -> None:
     assert without == {
         *STREAMS,
         *("serve", "work", "migrate", "health", "backup", "restore", "migrate-bucket", "demo"),  # run, or one word
-        *("token", "console login", "secrets rotate", "secrets retire", "receipts rotate"),  # print one text
-        *("login", "logout", "completion", "man", "events forward"),
+        *(
+            "token",
+            "console login",
+            "secrets rotate",
+            "secrets retire",
+            "secrets keyring",
+            "receipts rotate",
+        ),  # print one text
+        *("login", "logout", "completion", "man", "mcp", "events forward"),
     }
 
 

@@ -37,5 +37,5 @@ def deleted_file(sluice: Sluice) -> Path:
 
 def test_worker_reports_an_unreachable_database(sluice: Sluice) -> None:
     result = sluice.with_settings(DATABASE_URL="postgresql://postgres@127.0.0.1:1/sluice")("work")
-    assert result.code == 1
+    assert result.code == 6
     assert result.err.splitlines()[-1].startswith("sluice: The database is unavailable: ")

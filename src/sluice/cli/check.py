@@ -275,7 +275,7 @@ def _sealed_file(path: Path) -> "Iterator[Sealed]":
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise _Unreadable("not a regular file")
+            raise _Unreadable("it is no file")
         try:
             with os.fdopen(fd, "rb", closefd=False) as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
