@@ -105,7 +105,7 @@ def test_context_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> N
     assert admin.post(f"/contexts/{context}/hold", reason="Case 7").status_code == 303
     page = admin.get(f"/contexts/{context}").text
     assert "All its files are under a legal hold" in page
-    assert "Held by <bdi>Ada" in page
+    assert "<strong>Held</strong> by <bdi>Ada" in page
     assert "Under a legal hold on its context" in admin.get(f"/files/{file_id}").text
     assert client.delete(f"/files/{file_id}").status_code == 409
     assert admin.post(f"/contexts/{context}/unhold").status_code == 303

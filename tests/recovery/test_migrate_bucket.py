@@ -63,4 +63,4 @@ def test_a_file_without_its_object_is_reported_and_not_moved(s3: RadosGateway, b
 def test_migrate_bucket_refuses_an_unknown_or_the_same_bucket(s3: RadosGateway, bare_client: ApiClient) -> None:
     bucket = bare_client.add_bucket()["config_id"]
     assert migrate(bare_client, bucket, bucket).code == 2
-    assert migrate(bare_client, bucket, "bkt_nothing").code == 1
+    assert migrate(bare_client, bucket, "bkt_nothing").code == 5
