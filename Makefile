@@ -128,7 +128,7 @@ races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bou
 state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
 	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/api/test_state_machine.py $(ARGS)
 
-stock-clamd: venv-dev servers ## Scan good files, EICAR in all wrappings and oversized archives with Debian's clamd.conf (red: docs/open.md)
+stock-clamd: venv-dev servers ## Scan good files, EICAR in all wrappings and oversized archives with Debian's clamd.conf (red for two files: docs/open.md)
 	@$(BIN)/python -m pytest -n 0 tests/long/stock_clamd.py $(ARGS)
 
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)

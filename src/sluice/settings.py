@@ -212,7 +212,7 @@ class Settings(BaseSettings):
     scanner: Literal["auto", "clamd", "builtin", "off"] = Field(
         "auto",
         description="`clamd` requires one, `builtin` uses Sluice's own rules, `off` refuses uploads to contexts that "
-        "ask for a scan. `auto` uses a clamd that answers and reports what it skips (AlertExceedsMax yes), else "
+        "ask for a scan. `auto` uses a clamd that answers and finds the test virus, else "
         "`builtin`.",
     )
     clamd: Names = Field(

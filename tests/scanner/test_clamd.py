@@ -127,15 +127,32 @@ async def test_encrypted_member_does_not_hide_exceeded_limit(clamd: Clamd, seal:
     assert {type(result) for result in results} == {Incomplete}, results
 
 
-async def test_clamd_without_limit_alerts_makes_scan_incomplete(clamd_without_alerts: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([clamd_without_alerts.address], InProcessSandbox())
-    result = await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1")
+async def test_clamd_without_limit_alerts_is_believed_up_to_its_scan_limit(
+    clamd_without_alerts: Clamd, seal: Seal
+) -> None:
+    scanner = ClamdScanner([clamd_without_alerts.address], InProcessSandbox(), largest_bytes=64 * 2**20)
+    assert isinstance(await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1"), Clean)
+    await scanner.find_scan_limit(60)
+    assert isinstance(await scanner.scan(seal(bytes(25 * 2**20)), tenant_id="ten_1"), Clean)
+    result = await scanner.scan(seal(bytes(25 * 2**20 + 1)), tenant_id="ten_1")
     assert isinstance(result, Incomplete)
     assert "AlertExceedsMax" in result.why
-    health = await scanner.health()
-    assert health.state is EngineState.DEGRADED
-    assert "AlertExceedsMax" in health.detail
     assert not scanner.reports_limits
+    health = await scanner.health()
+    assert (health.state, health.detail) == (EngineState.UP, "")
+
+
+async def test_clamd_that_scans_less_than_a_megabyte_is_unavailable(tmp_path: Path, seal: Seal) -> None:
+    for name in ("MaxFileSize", "MaxScanSize"):
+        with running_clamd(tmp_path / name, {name: "500K"}) as daemon:
+            scanner = ClamdScanner([daemon.address], InProcessSandbox())
+            result = await scanner.scan(seal(b"x"), tenant_id="ten_1")
+            assert isinstance(result, ScannerUnavailable)
+            assert "does not scan a file of 1 MB to its end" in result.why
+            health = await scanner.health()
+            assert health.state is EngineState.DOWN
+            assert "see MaxFileSize" in health.detail
+            await scanner.aclose()
 
 
 async def test_clamd_without_archive_scanning_is_unavailable(tmp_path: Path, seal: Seal) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -10,6 +11,8 @@ import pytest
 from sluice.sandbox import Crashed, NoWorker, OverLimit, RunResult
 from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner.clamd.connection import ClamdAddress, ClamdClient, ClamdTimeouts
+from sluice.scanner.clamd.replies import ClamdVerdict
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS, pdf_with, seven_zipped
@@ -19,6 +22,8 @@ from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers.clamd import Clamd, running_clamd
 
 MIB = 2**20
+SILENT_DEPTH = 15
+"""Levels that a clamd with `MaxRecursion 16` opens below a file."""
 MARKED = random.Random(7).randbytes(40)
 """Bytes that only the signature of clamd finds: no builtin rule matches them."""
 CLEAN = random.Random(8).randbytes(3000)
@@ -37,7 +42,7 @@ def tight_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
 @pytest.fixture(scope="module")
 def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
     """A clamd with its own signature that reports OK when a limit is exceeded."""
-    limits = {"MaxFileSize": "8M", "AlertExceedsMax": "no"}
+    limits = {"MaxFileSize": "8M", "MaxScanSize": "32M", "AlertExceedsMax": "no"}
     with running_clamd(tmp_path_factory.mktemp("no-alerts"), limits, signatures={"own.ndb": SIGNATURE}) as server:
         yield server
 
@@ -298,14 +303,73 @@ async def test_encrypted_document_follows_the_policy(tight_clamd: Clamd, seal: S
 
 
 @pytest.mark.parametrize(
-    "data", [CLEAN, zipped({"a": CLEAN}), CLEAN + bytes(9 * MIB) + MARKED, zipped({"a": bytes(9 * MIB) + MARKED})]
+    "data",
+    [
+        pytest.param(lambda: CLEAN, id="plain"),
+        pytest.param(lambda: zipped({"a": CLEAN}), id="zip"),
+        pytest.param(lambda: gzipped(SILENT_DEPTH, CLEAN), id="as deep as it scans"),
+        pytest.param(lambda: pdf_with(CLEAN), id="PDF attachment"),
+        pytest.param(lambda: many_megabytes(7, CLEAN), id="nearly as much as it scans"),
+    ],
 )
-async def test_clamd_without_limit_alerts_is_never_clean(
-    scanner_without_alerts: ClamdScanner, seal: Seal, data: bytes
+async def test_clamd_without_limit_alerts_is_believed_within_its_limits(
+    scanner_without_alerts: ClamdScanner, seal: Seal, data: Callable[[], bytes]
 ) -> None:
-    result = await scanner_without_alerts.scan(seal(data), tenant_id="ten_1")
-    assert isinstance(result, Incomplete)
-    assert "set AlertExceedsMax yes" in result.why
+    assert isinstance(await scanner_without_alerts.scan(seal(data()), tenant_id="ten_1"), Clean)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda: CLEAN + bytes(9 * MIB) + MARKED, id="file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), id="zip member"),
+        pytest.param(lambda: gzipped(SILENT_DEPTH + 1, CLEAN), id="deeper than it scans"),
+        pytest.param(lambda: many_members(4001, CLEAN), id="more members than were tried"),
+        pytest.param(lambda: many_megabytes(9, CLEAN), id="more in all than it scans"),
+        pytest.param(lambda: cpio(CLEAN), id="packed in a way that only clamd opens"),
+        pytest.param(lambda: zipped({"a": cpio(CLEAN)}), id="packed so within an archive"),
+    ],
+)
+async def test_clamd_without_limit_alerts_is_never_clean_beyond_its_limits(
+    scanner_without_alerts: ClamdScanner, seal: Seal, data: Callable[[], bytes]
+) -> None:
+    assert isinstance(await scanner_without_alerts.scan(seal(data()), tenant_id="ten_1"), Incomplete)
+
+
+async def test_part_is_found_that_clamd_skips_silently_behind_what_it_counts_twice(
+    scanner_without_alerts: ClamdScanner, clamd_without_alerts: Clamd, seal: Seal
+) -> None:
+    # clamd counts the text of a message once more, and then has nothing left for the last member.
+    mail = b"From: a@example.com\nSubject: x\n\n" + b"words words\n" * (7 * MIB // 12)
+    archive = seal(
+        zipped({**{f"{number}.eml": mail + b"%d" % number for number in range(3)}, "b": bytes(7 * MIB) + MARKED})
+    )
+    alone = ClamdClient(ClamdAddress.parse(clamd_without_alerts.address), ClamdTimeouts(2, 10))
+    assert (await alone.scan_once(archive, by_descriptor=True)).verdict is ClamdVerdict.CLEAN
+    assert isinstance(await scanner_without_alerts.scan(archive, tenant_id="ten_1"), Infected)
+
+
+async def test_pictures_of_pdf_count_for_clamd_without_limit_alerts(
+    scanner_without_alerts: ClamdScanner, seal: Seal
+) -> None:
+    assert isinstance(await scanner_without_alerts.scan(seal(pdf_of_pictures(2)), tenant_id="ten_1"), Clean)
+    assert isinstance(await scanner_without_alerts.scan(seal(pdf_of_pictures(9)), tenant_id="ten_1"), Incomplete)
+
+
+def pdf_of_pictures(count: int) -> bytes:
+    """Return a PDF with pictures of 4 MiB each."""
+    import pikepdf  # noqa: PLC0415  (only for its writer)
+
+    out = io.BytesIO()
+    with pikepdf.new() as document:
+        for number in range(count):
+            picture = pikepdf.Stream(document, random.Random(number).randbytes(1000) * (4 * MIB // 1000))
+            picture.Type, picture.Subtype = pikepdf.Name.XObject, pikepdf.Name.Image
+            picture.Width, picture.Height, picture.BitsPerComponent = 2048, 2048, 8
+            picture.ColorSpace = pikepdf.Name.DeviceGray
+            document.add_blank_page().Resources = pikepdf.Dictionary(XObject=pikepdf.Dictionary(I=picture))
+        document.save(out, compress_streams=True)
+    return out.getvalue()
 
 
 @pytest.mark.parametrize("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])

@@ -42,13 +42,21 @@ def auto_service(alerts: str, deployments: Deployments, tmp_path: Path) -> Itera
         yield service
 
 
-def test_auto_chooses_clamd_only_when_it_reports_limits(auto_service: Service, alerts: str) -> None:
-    chosen = "clamd" if alerts == "yes" else "builtin"
+def test_auto_chooses_clamd_with_and_without_limit_alerts(auto_service: Service) -> None:
     log = auto_service.log.read_text()
-    assert scanner_of(auto_service)["name"] == chosen
-    assert recorded_engine(auto_service).split()[0] == chosen
-    assert f"scanner={chosen}" in log or f'"scanner": "{chosen}"' in log
-    assert ("set AlertExceedsMax yes" in log) == (alerts == "no")
+    scanner = scanner_of(auto_service)
+    assert (scanner["name"], scanner["state"], scanner["detail"]) == ("clamd", "up", "")
+    assert recorded_engine(auto_service).split()[0] == "clamd"
+    assert "scanner=clamd" in log or '"scanner": "clamd"' in log
+
+
+def test_auto_does_not_choose_a_clamd_that_opens_no_archives(deployments: Deployments, tmp_path: Path) -> None:
+    with (
+        running_clamd(tmp_path, {"ScanArchive": "no"}) as clamd,
+        running_service(deployments.fresh("sqlite-local"), SCANNER="auto", CLAMD=clamd.address) as service,
+    ):
+        assert scanner_of(service)["name"] == "builtin"
+        assert "does not find the EICAR test virus inside a zip" in service.log.read_text()
 
 
 def test_auto_without_clamd_chooses_builtin_rules(deployments: Deployments, tmp_path: Path) -> None:

@@ -184,8 +184,7 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
         )
     await clamd.start()
     health = await clamd.health()
-    # `auto` takes a clamd only if it reports what it skips. Without that, clamd answers OK for files it did not scan.
-    if settings.scanner == "clamd" or (health.state is not EngineState.DOWN and clamd.reports_limits):
+    if settings.scanner == "clamd" or health.state is not EngineState.DOWN:
         return clamd
     await clamd.aclose()
     if settings.production:

@@ -150,6 +150,7 @@ class ThreatWalk:
         try:
             for part in parts:
                 if part.is_picture and not self._everything:
+                    self._meter.count_member()
                     continue
                 self._scan_member(
                     part.content,

@@ -147,9 +147,14 @@ class ClamdMember:
         if before is not None and before.is_scan_limit_final:
             # The session held, so it is the same process with the same limits: only its signatures are new.
             reports_limits = found.reports_limits and before.reports_limits
-            found = replace(
-                found, scan_limit=before.scan_limit, is_scan_limit_final=True, reports_limits=reports_limits
-            )
+            if reports_limits or not before.reports_limits:
+                found = replace(
+                    found,
+                    scan_limit=before.scan_limit,
+                    is_scan_limit_final=True,
+                    reports_limits=reports_limits,
+                    packed=before.packed,
+                )
         self.capabilities = found
         if not found.is_scan_limit_final and self._limit_search is None:
             # In the background: it may take seconds, and small files need not wait for it.

@@ -20,6 +20,11 @@ from sluice_inspect.threats import EICAR
 
 MIB: Final = 1024**2
 _DEEPER_THAN_ANY_LIMIT: Final = 110  # clamd accepts no MaxRecursion above 100
+# What is tried of a clamd that does not report limits. No more parts of one file than the first are extracted for it.
+_MEMBERS_TRIED: Final = (4_000, 1_000, 100, 10)
+_TIMES_TRIED: Final = (4, 2)  # multiples of the largest file that is scanned; MaxScanSize is 4 by default
+_MOST_PACKED_BYTES: Final = 1024 * MIB
+_NONCE_BYTES: Final = 16
 # APPNOTE.TXT 4.3.7, 4.3.12 and 4.3.16.
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
@@ -36,6 +41,15 @@ class ClamdUnfit(ClamdUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
+class PackedLimits:
+    """How much is scanned of what is packed in one file: bytes, the file's own included, members, levels below it."""
+
+    size: int = 0
+    members: int = 0
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a clamd in service was found to do.
 
@@ -43,7 +57,8 @@ class Capabilities:
     it may not read, it says OK (measured, 1.4.6). `reports_limits`: it is set to `AlertExceedsMax yes`, so that it does
     not say OK of most of what it did not scan (see `sluice.scanner.unpack`). `scan_limit`: bytes of the largest file
     that it was seen to scan to its end; `is_scan_limit_final`: that is the largest file it scans, or the largest that
-    is needed.
+    is needed. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
+    virus among what is packed in a file.
     """
 
     version: ClamdVersion
@@ -51,6 +66,7 @@ class Capabilities:
     reports_limits: bool
     scan_limit: int = 0
     is_scan_limit_final: bool = False
+    packed: PackedLimits = PackedLimits()
 
 
 class Probe:
@@ -67,7 +83,7 @@ class Probe:
     async def probe(self, version: ClamdVersion) -> Capabilities:
         """Find the capabilities by a few small scans.
 
-        Raise `ClamdUnfit` if the test virus is not found, plain or inside a zip.
+        Raise `ClamdUnfit` if the test virus is not found: plain, inside a zip, or at the end of 1 MB.
         """
         by_descriptor = self._client.address.is_local and await self._finds_behind_descriptors()
         for what, data in (("the EICAR test virus", EICAR), ("the EICAR test virus inside a zip", _zip(EICAR))):
@@ -75,14 +91,17 @@ class Probe:
                 raise ClamdUnfit(f"it does not find {what}: its signatures are not of use")
         deep = await self._scan(_deeply_packed(), by_descriptor=by_descriptor)
         found = Capabilities(version, takes_descriptors=by_descriptor, reports_limits=deep is ClamdVerdict.INCOMPLETE)
-        finds = await self._scan_behind(MIB, await self._choose_layout(found), found) is ClamdVerdict.INFECTED
-        return replace(found, scan_limit=MIB if finds else 0)
+        if await self._scan_behind(MIB, await self._choose_layout(found), found) is not ClamdVerdict.INFECTED:
+            raise ClamdUnfit(
+                "it does not scan a file of 1 MB to its end: see MaxFileSize, MaxScanSize and StreamMaxLength"
+            )
+        return replace(found, scan_limit=MIB)
 
     async def find_scan_limit(self, found: Capabilities) -> Capabilities:
         """Find by bisection how large a file is scanned to its end, with the test virus behind padding.
 
         Exact to the megabyte. Takes up to some seconds of clamd's time. A clamd that calls a file clean that it did not
-        scan to the end does not report limits.
+        scan to the end does not report limits; of such a one, the limits on what is packed in a file are found as well.
         """
         layout = await self._choose_layout(found)
         enough, too_much = found.scan_limit // MIB, max(self._largest, MIB) // MIB + 1
@@ -96,7 +115,32 @@ class Probe:
             else:
                 too_much = middle
             middle = (enough + too_much) // 2
-        return replace(found, scan_limit=enough * MIB, is_scan_limit_final=True, reports_limits=reports_limits)
+        found = replace(found, scan_limit=enough * MIB, is_scan_limit_final=True, reports_limits=reports_limits)
+        return found if reports_limits else replace(found, packed=await self._find_packed_limits(found))
+
+    async def _find_packed_limits(self, found: Capabilities) -> PackedLimits:
+        """Find how much of what is packed in one file is scanned. Each is a lower bound of the limit that is set."""
+
+        async def finds(packed: bytes) -> bool:
+            return await self._scan(packed, by_descriptor=found.takes_descriptors) is ClamdVerdict.INFECTED
+
+        depth, too_deep = 0, _DEEPER_THAN_ANY_LIMIT
+        while too_deep - depth > 1:
+            middle = (depth + too_deep) // 2
+            depth, too_deep = (middle, too_deep) if await finds(_packed(EICAR, middle)) else (depth, middle)
+        members = 0
+        for count in _MEMBERS_TRIED:
+            if await finds(await asyncio.to_thread(_crowded_zip, count)):
+                members = count
+                break
+        size = found.scan_limit
+        for times in _TIMES_TRIED:
+            # The archive's own bytes, and the test virus, count as well.
+            sizes = [found.scan_limit] * (times - 1) + [found.scan_limit - MIB // 2]
+            if sum(sizes) <= _MOST_PACKED_BYTES and await finds(await asyncio.to_thread(_large_zip, sizes)):
+                size = sum(sizes)
+                break
+        return PackedLimits(size, members, depth)
 
     async def _choose_layout(self, found: Capabilities) -> Layout:
         """Return padding behind which this clamd finds the test virus: its signature may match whole files only."""
@@ -147,20 +191,59 @@ def _in_memory(data: bytes) -> Iterator[Sealed]:
 
 @cache
 def _deeply_packed() -> bytes:
-    data = b"deep"
-    for _ in range(_DEEPER_THAN_ANY_LIMIT):
+    return _packed(b"deep", _DEEPER_THAN_ANY_LIMIT)
+
+
+def _packed(data: bytes, levels: int) -> bytes:
+    for _ in range(levels):
         data = gzip.compress(data, mtime=0)
     return data
 
 
-def _zip(data: bytes) -> bytes:
-    """Return a zip archive of one deflated member: stored bytes would be found by a clamd that opens no archive."""
+def _zip(*contents: bytes) -> bytes:
+    """Return a zip archive of deflated members: stored bytes would be found by a clamd that opens no archive."""
+    return _deflated_zip([(zlib.crc32(data), _deflate(data), len(data)) for data in contents])
+
+
+def _crowded_zip(count: int) -> bytes:
+    """Return a zip archive of the test virus behind so many other members that it holds `count`."""
+    return _zip(*(os.urandom(_NONCE_BYTES) for _ in range(count - 1)), EICAR)
+
+
+def _large_zip(sizes: list[int]) -> bytes:
+    """Return a zip archive of the test virus behind members of these sizes.
+
+    No two of them are alike, since clamd remembers what it has scanned.
+    """
+    members: list[tuple[int, bytes, int]] = []
+    for size in sizes:
+        nonce = os.urandom(_NONCE_BYTES)
+        packer = zlib.compressobj(1, wbits=-zlib.MAX_WBITS)
+        packed, checksum, zeros = packer.compress(nonce), zlib.crc32(nonce), size - len(nonce)
+        while zeros > 0:
+            piece = bytes(min(zeros, MIB))
+            packed, checksum, zeros = packed + packer.compress(piece), zlib.crc32(piece, checksum), zeros - len(piece)
+        members.append((checksum, packed + packer.flush(), size))
+    return _deflated_zip([*members, (zlib.crc32(EICAR), _deflate(EICAR), len(EICAR))])
+
+
+def _deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS, strategy=zlib.Z_FIXED)
-    packed = packer.compress(data) + packer.flush()
-    name, sizes = b"eicar.com", (zlib.crc32(data), len(packed), len(data))
-    local = _LOCAL.pack(b"PK\3\4", 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0) + name + packed
-    entry = _CENTRAL.pack(b"PK\1\2", 20, 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0, 0, 0, 0, 0, 0) + name
-    return local + entry + _END.pack(b"PK\5\6", 0, 0, 1, 1, len(entry), len(local), 0)
+    return packer.compress(data) + packer.flush()
+
+
+def _deflated_zip(members: list[tuple[int, bytes, int]]) -> bytes:
+    """Return a zip archive of members that are given by check sum, deflated bytes and size."""
+    archive, directory = bytearray(), bytearray()
+    for number, (checksum, packed, size) in enumerate(members):
+        name, sizes = b"%d.com" % number, (checksum, len(packed), size)
+        directory += _CENTRAL.pack(
+            b"PK\1\2", 20, 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0, 0, 0, 0, 0, len(archive)
+        )
+        directory += name
+        archive += _LOCAL.pack(b"PK\3\4", 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0) + name + packed
+    end = _END.pack(b"PK\5\6", 0, 0, len(members), len(members), len(directory), len(archive), 0)
+    return bytes(archive + directory + end)
 
 
 def _plain_behind(padding: int) -> tuple[tuple[int, bytes], ...]:

@@ -22,7 +22,7 @@ from sluice.scanner.clamd import verdict
 from sluice.scanner.clamd.connection import ClamdTimeouts, describe_os_error
 from sluice.scanner.clamd.member import ClamdMember, HealthPolicy
 from sluice.scanner.clamd.pool import ClamdPool, Deadlines, MemberReply, NoVerdict
-from sluice.scanner.clamd.probe import Capabilities
+from sluice.scanner.clamd.probe import Capabilities, PackedLimits
 from sluice.scanner.clamd.replies import ClamdVerdict, ClamdVersion, ScanReply
 from sluice.scanner.clamd.verdict import ScanScope
 from sluice.scanner.protocol import EncryptedPolicy, EngineVersion, ScannerUnavailable, ScanResult
@@ -140,10 +140,8 @@ class ClamdScanner:
 
     @property
     def reports_limits(self) -> bool:
-        """Whether every member in service reports what it skips. The OK of one that does not is never believed."""
-        return all(
-            member.capabilities.reports_limits for member in self._pool.members if member.capabilities is not None
-        )
+        """Whether every member in service reports what it skips (`AlertExceedsMax yes`)."""
+        return not self._silent_members()
 
     async def start(self) -> None:
         """Check every clamd, and watch them from now on.
@@ -234,18 +232,26 @@ class ClamdScanner:
                 unpacking.exception()  # retrieved, so that asyncio does not log it if nobody waited for the report
         if found := verdict.find_own_threat(report):
             return found
-        in_parts = verdict.is_limited_to_parts(reply)
-        if not (in_parts or report.hides):
+        # An OK that may be silent on what was skipped counts for little: each part is scanned by itself as well.
+        may_skip = report.members > 0 and not (self.reports_limits and reply.capabilities.reports_limits)
+        is_limited = verdict.is_limited_to_parts(reply)
+        if not (is_limited or may_skip or report.hides):
             return await self._decide(scan, reply, report, None)
-        if not in_parts:
+        job: Job = "extract_all" if is_limited or may_skip else "extract_hidden"
+        in_parts = job == "extract_all"
+        if not is_limited:
             with closing(SharedBuffer(min(_SMALL_BUFFER_BYTES, self._buffer_bytes))) as buffer:
-                report = await self._unpack("extract_hidden", scan, buffer)
+                report = await self._unpack(job, scan, buffer)
                 if not report.crowded:
-                    return verdict.find_own_threat(report) or await self._decide(scan, reply, report, buffer)
+                    return verdict.find_own_threat(report) or await self._decide(
+                        scan, reply, report, buffer, in_parts=in_parts
+                    )
         async with self._large_buffers:
             with closing(SharedBuffer(self._buffer_bytes)) as buffer:
-                report = await self._unpack("extract_all" if in_parts else "extract_hidden", scan, buffer)
-                return verdict.find_own_threat(report) or await self._decide(scan, reply, report, buffer)
+                report = await self._unpack(job, scan, buffer)
+                return verdict.find_own_threat(report) or await self._decide(
+                    scan, reply, report, buffer, in_parts=in_parts
+                )
 
     async def _scan_plain_bytes(self, sealed: Sealed, tenant_id: str) -> MemberReply:
         """Have a member scan the file as it is, unless one of the newest version has said OK to the same bytes.
@@ -295,11 +301,16 @@ class ClamdScanner:
         return await unpack(self._sandbox, job, scan.sealed, tenant_id=scan.tenant_id, buffer=buffer)
 
     async def _decide(
-        self, scan: _FileScan, reply: MemberReply, report: UnpackReport, buffer: SharedBuffer | None
+        self,
+        scan: _FileScan,
+        reply: MemberReply,
+        report: UnpackReport,
+        buffer: SharedBuffer | None,
+        *,
+        in_parts: bool = False,
     ) -> ScanResult:
-        """Have clamd scan the extracted parts, and return the verdict on the whole file."""
-        in_parts = verdict.is_limited_to_parts(reply)
-        scope = ScanScope(self._encrypted, await self._require_scan_limit(reply, report))
+        """Have clamd scan the extracted parts, with `in_parts` all, and return the verdict on the whole file."""
+        scope = await self._require_scope(scan, reply, report)
         if gap := verdict.find_gap(reply, report, scope, in_parts=in_parts):
             return verdict.incomplete(reply, gap, scan.ms)
         if buffer is not None:
@@ -308,23 +319,46 @@ class ClamdScanner:
                     part_reply = await self._pool.scan(part, tenant_id=scan.tenant_id)
                 if found := verdict.find_threat(part_reply):
                     return found
-                scope = ScanScope(self._encrypted, await self._require_scan_limit(part_reply, report))
+                if not (in_parts or part_reply.capabilities.reports_limits):
+                    raise NoVerdict(f"{part_reply.address}: it came into service meanwhile, and does not report limits")
+                scope = await self._require_scope(scan, part_reply, report)
                 if gap := verdict.find_gap_in_part(part_reply, report, scope, opened=extent.opened and in_parts):
                     return verdict.incomplete(part_reply, gap, scan.ms)
         return verdict.clean(reply, report, scan.ms)
 
-    async def _require_scan_limit(self, reply: MemberReply, report: UnpackReport) -> int:
-        """Return the scan limit of the member that replied, waiting for its search if a larger part depends on it.
+    async def _require_scope(self, scan: _FileScan, reply: MemberReply, report: UnpackReport) -> ScanScope:
+        """Return the limits of the member that replied, waiting for its search if the verdict depends on that.
 
         Raise `NoVerdict`.
         """
-        capabilities = reply.capabilities
-        if capabilities.is_scan_limit_final or report.largest <= capabilities.scan_limit:
-            return capabilities.scan_limit
+        found = reply.capabilities
+        is_silent = not found.reports_limits
+        largest = max(report.largest, scan.sealed.size) if is_silent else report.largest
+        needs_search = largest > found.scan_limit or (is_silent and report.members > 0)
+        if found.is_scan_limit_final or not needs_search:
+            return ScanScope(self._encrypted, scan.sealed.size, found.scan_limit, found.packed)
         await self.find_scan_limit(self._probe_seconds)
         if self.scan_limit is None:
             raise NoVerdict(f"{reply.address}: how large files it scans is still being found out")
-        return self.scan_limit
+        # By now another clamd may be the one that scans least.
+        packed = [member.capabilities.packed for member in self._silent_members() if member.capabilities is not None]
+        return ScanScope(
+            self._encrypted,
+            scan.sealed.size,
+            self.scan_limit,
+            PackedLimits(
+                min((limits.size for limits in packed), default=0),
+                min((limits.members for limits in packed), default=0),
+                min((limits.depth for limits in packed), default=0),
+            ),
+        )
+
+    def _silent_members(self) -> list[ClamdMember]:
+        return [
+            member
+            for member in self._pool.members
+            if member.capabilities is not None and not member.capabilities.reports_limits
+        ]
 
     def _versions(self) -> list[ClamdVersion]:
         return [member.capabilities.version for member in self._pool.members if member.capabilities is not None]
@@ -346,8 +380,6 @@ class ClamdScanner:
         complaints: list[str] = []
         if member.is_slow:
             complaints.append("shows no sign of life at the moment: it may be loading signatures")
-        if not capabilities.reports_limits:
-            complaints.append("says OK of what it skips: set AlertExceedsMax yes")
         if built is not None and self._clock() - built > self._signature_age:
             complaints.append(f"its signatures are older than {self._signature_age.days} days: see freshclam")
         return "; ".join(complaints)

@@ -2,13 +2,15 @@
 
 clamd alone would let through what it does not open, and says nothing of it. Measured (1.4.6): attachments in PDFs, some
 packings, and, even with `AlertExceedsMax yes`, members of zip archives beyond MaxFileSize. So a file is clean if clamd
-found nothing in it, found nothing in the parts that it does not see, and no part is left that nobody scanned.
+found nothing in it, found nothing in the parts that it does not see, and no part is left that nobody scanned. Without
+`AlertExceedsMax`, it must also have found nothing in each part by itself, and all must lie within its probed limits.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 from sluice.scanner.clamd.pool import MemberReply
+from sluice.scanner.clamd.probe import PackedLimits
 from sluice.scanner.clamd.replies import ClamdVerdict
 from sluice.scanner.protocol import Clean, EncryptedPolicy, Incomplete, Infected
 from sluice.scanner.unpack import UnpackReport
@@ -19,15 +21,22 @@ from sluice_inspect.threats import RULES_VERSION
 _LIMITS_ON_PARTS: Final = frozenset(
     f"Heuristics.Limits.Exceeded.Max{limit}" for limit in ("Recursion", "Files", "ScanSize")
 )
-_LIMITS_NOT_REPORTED: Final = "this clamd does not tell what it skips: set AlertExceedsMax yes"
+# MaxScanTime of a clamd that does not set it, which cannot be probed. A longer scan may have been given up.
+_SCAN_MS: Final = 120_000
+_SKIPS_SILENTLY: Final = "this clamd does not tell what it skips without AlertExceedsMax"
 
 
 @dataclass(frozen=True, slots=True)
 class ScanScope:
-    """The policy on passwords, and the size in bytes of the largest file that clamd is known to scan to its end."""
+    """The policy on passwords, the size of the file, and the size of the largest that clamd scans to its end (bytes).
+
+    `packed` are the limits of a clamd that does not report them on what is packed in a file.
+    """
 
     encrypted: EncryptedPolicy
+    file_size: int
     scan_limit: int
+    packed: PackedLimits
 
 
 def find_threat(reply: MemberReply) -> Infected | None:
@@ -54,9 +63,7 @@ def find_gap(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, in_p
     With `in_parts`, every part is scanned by itself afterwards.
     """
     scanned = reply.reply
-    if not reply.capabilities.reports_limits:
-        return _LIMITS_NOT_REPORTED
-    if scanned.verdict is ClamdVerdict.INCOMPLETE and not (in_parts and report.opened):
+    if scanned.verdict is ClamdVerdict.INCOMPLETE and not (in_parts and is_limited_to_parts(reply) and report.opened):
         return scanned.detail
     if report.why:
         return report.why
@@ -64,7 +71,7 @@ def find_gap(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, in_p
         return f"packed in a way that nothing here can open: {', '.join(report.unopened)}"
     if (scanned.verdict is ClamdVerdict.ENCRYPTED or report.encrypted) and scope.encrypted != "allow":
         return scanned.detail or "a part behind a password"
-    return _find_oversized(report, scope)
+    return _find_oversized(report, scope) or _find_silent_gap(reply, report, scope)
 
 
 def find_gap_in_part(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, opened: bool) -> str:
@@ -75,13 +82,11 @@ def find_gap_in_part(reply: MemberReply, report: UnpackReport, scope: ScanScope,
     Another clamd than the one that scanned the file may have been asked, with other limits.
     """
     scanned = reply.reply
-    if not reply.capabilities.reports_limits:
-        return _LIMITS_NOT_REPORTED
     if scanned.verdict is ClamdVerdict.INCOMPLETE and not (opened and is_limited_to_parts(reply)):
         return scanned.detail
     if scanned.verdict is ClamdVerdict.ENCRYPTED and scope.encrypted != "allow":
         return scanned.detail
-    return _find_oversized(report, scope)
+    return _find_oversized(report, scope) or _find_silent_gap(reply, report, scope)
 
 
 def clean(reply: MemberReply, report: UnpackReport, ms: float) -> Clean:
@@ -108,3 +113,28 @@ def _find_oversized(report: UnpackReport, scope: ScanScope) -> str:
     if report.largest <= scope.scan_limit:
         return ""
     return f"a part of {report.largest} bytes; clamd scans {scope.scan_limit}"
+
+
+def _find_silent_gap(reply: MemberReply, report: UnpackReport, scope: ScanScope) -> str:
+    """Return what a clamd that does not report limits may have skipped, by our own report on the file.
+
+    The limits hold for the whole file. Its parts are scanned by themselves as well, since clamd counts more than we do:
+    what it takes for a file within the bytes of another one, and its own rewritten copies of texts.
+    """
+    if reply.capabilities.reports_limits:
+        return ""
+    if reply.ms >= _SCAN_MS:
+        return f"a scan of {reply.ms / 1000:.0f} s; {_SKIPS_SILENTLY}"
+    if report.foreign:
+        return f"packed in a way that only clamd opens: {', '.join(report.foreign)}; {_SKIPS_SILENTLY}"
+    if scope.file_size > scope.scan_limit:
+        return f"a file of {scope.file_size} bytes; clamd scans {scope.scan_limit}, and {_SKIPS_SILENTLY}"
+    limits = scope.packed
+    for what, found, limit in (
+        ("bytes", scope.file_size + report.unpacked, limits.size),
+        ("members", report.members, limits.members),
+        ("levels", report.depth, limits.depth),
+    ):
+        if report.members and found > limit:
+            return f"{found} {what} with all that is packed in it; clamd scans {limit}, and {_SKIPS_SILENTLY}"
+    return ""
