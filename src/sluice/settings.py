@@ -37,7 +37,8 @@ FROM_FILES: Final = (
 # Variables that begin as settings do and are none: what commands read that talk to a service, `make audit`, tests, what
 # Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect.
 _OTHER_VARIABLES: Final = re.compile(
-    "SLUICE_(URL|API_KEY|BUCKET_SECRET|PROFILE|CONFIG|CONTEXT|WEBHOOK_SECRET|AUDIT_OSV_URL|IMPORT_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
+    "SLUICE_(URL|API_KEY|BUCKET_SECRET|PROFILE|CONFIG|CONTEXT|WEBHOOK_SECRET|AUDIT_OSV_URL"
+    "|IMPORT_(ACCESS_KEY_ID|SECRET_ACCESS_KEY)"
     "|TEST_.*|MCP_.*"
     "|SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_[0-9]+_(TCP|UDP)(_.*)?"
     "|CLAMD_PROBE_SECONDS|JWT_ISSUER|REDIS_POOL_SIZE|SCANNER_UNPACKED_MB|SIGNATURE_DAYS|VERDICT_CACHE_HOURS)"

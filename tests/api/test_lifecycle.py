@@ -420,6 +420,8 @@ def command(client: ApiClient, *words: str) -> CommandResult:
     settings = {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
     if words[0] == "files":
         words = (*words, "--url", client.service.url, "--api-key", str(client.authorization).removeprefix("Bearer "))
+    elif words[0] == "quarantine":
+        words = (*words, "--local")
     return Sluice(deployment.folder, settings)(*words)
 
 
@@ -442,9 +444,9 @@ def test_commands_refuse_and_rescan_files_in_quarantine(doubtful: tuple[ApiClien
     client, _, file_id = doubtful
     assert command(client, "quarantine", "rescan", file_id, "--comment", "again").code == 0
     data(hold(client, f"/files/{file_id}"))
-    refused = command(client, "quarantine", "refuse", file_id, "--comment", "macros")
+    refused = command(client, "quarantine", "refuse", file_id, "--comment", "macros", "--yes")
     assert (refused.code, refused.error_line) == (1, f"{HELD[0]}: {HELD[1]}.")
     data(client.delete(f"/files/{file_id}/hold"))
-    assert command(client, "quarantine", "refuse", file_id, "--comment", "macros").code == 0
+    assert command(client, "quarantine", "refuse", file_id, "--comment", "macros", "--yes").code == 0
     assert event_types(client, file_id)[-1] == "file.refused"
     assert "No file" in command(client, "quarantine", "release", file_id, "--comment", "x").error_line

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from sluice.cli.dry_run import ask_service
-from sluice.cli.http import Answer, HttpClient
+from sluice.cli.http import HttpAnswer, HttpClient
 from sluice.cli.profiles import Target
 from sluice.cli.service import Service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
@@ -193,15 +193,15 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     seen = []
 
     class Busy:
-        def request(self, method: str, path: str, **_others: object) -> Answer:
+        def request(self, method: str, path: str, **_others: object) -> HttpAnswer:
             seen.append((method, path))
             headers = HTTPMessage()
             headers["Retry-After"] = retry_after
             if len(seen) <= refusals:
                 body = {"status": "ERROR", "message": "too many", "errors": ["again"]}
-                return Answer(429, headers, json.dumps(body).encode())
+                return HttpAnswer(429, headers, json.dumps(body).encode())
             answer = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
-            return Answer(200, HTTPMessage(), json.dumps(answer).encode())
+            return HttpAnswer(200, HTTPMessage(), json.dumps(answer).encode())
 
     service = Service(Target("http://service", "key"), cast("HttpClient", Busy()))
     reported = ask_service(service, tmp_path / "a.txt", "claims")

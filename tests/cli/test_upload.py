@@ -13,7 +13,7 @@ from typing import cast
 import httpx
 import pytest
 
-from sluice.cli.http import Answer
+from sluice.cli.http import HttpAnswer
 from sluice.cli.service import Service
 from sluice.cli.upload import _Sender
 from sluice.messages import render
@@ -265,11 +265,11 @@ def test_upload_tries_again_with_retry_only(monkeypatch: pytest.MonkeyPatch) -> 
     sent: list[int] = []
     monkeypatch.setattr("sluice.cli.upload.time.sleep", lambda _seconds: None)
 
-    def attempt() -> Answer:
+    def attempt() -> HttpAnswer:
         sent.append(1)
         headers = HTTPMessage()
         headers["Retry-After"] = "1"
-        return Answer(503 if len(sent) < 3 else 201, headers, b"{}")
+        return HttpAnswer(503 if len(sent) < 3 else 201, headers, b"{}")
 
     for retry, statuses in ((True, 201), (False, 503)):
         sent.clear()

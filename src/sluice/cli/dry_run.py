@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.cli import output
 from sluice.cli.form import FormFile, opened_file
-from sluice.cli.http import Answer
+from sluice.cli.http import HttpAnswer
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.profiles import Target
 from sluice.cli.service import Service, envelope_of, message_of, opened
@@ -127,7 +127,7 @@ def ask_service(service: Service, path: Path, context: str, stdin_name: str = "s
     return Reported(str(path), envelope["data"]["report"])
 
 
-def _retry_after(response: Answer) -> float:
+def _retry_after(response: HttpAnswer) -> float:
     """Return the seconds after which to try again; 0 if the response names none (a proxy's may name a date)."""
     try:
         return float(response.headers.get("Retry-After", "0"))

@@ -203,7 +203,7 @@ def download(
 @group.command()
 @on_service
 def delete(file: File, *, yes: Yes = False, service: Service, json: Json = False) -> None:
-    """Delete a stored file. The API key needs the scope `delete`. `sluice files restore` undoes it until it is purged."""
+    """Delete a stored file; `sluice files restore` undoes it until it is purged. The key needs the scope `delete`."""
     output.confirm(f"Delete the file {file}", yes=yes)
     output.done(service.data("DELETE", f"{_PATH}/{segment(file)}"), f"The file {file} is deleted.", json=json)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from sluice.cli.http import Answer, HttpClient
+from sluice.cli.http import HttpAnswer, HttpClient
 
 STDIN: Final = "-"
 _CHUNK: Final = 262_144
@@ -26,7 +26,7 @@ class FormFile:
 
     def send(
         self, http: HttpClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send the rest of the file with the fields in front of it, and return the answer."""
         boundary = os.urandom(16).hex()
         parts = [

@@ -42,7 +42,7 @@ class UnusableAddress(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The answer to a request, with its body."""
 
     status: int
@@ -70,9 +70,9 @@ class OpenAnswer:
             if self._body.length:
                 raise http.client.IncompleteRead(b"", self._body.length)
 
-    def read(self) -> Answer:
+    def read(self) -> HttpAnswer:
         """Return the answer with all of its body."""
-        return Answer(self.status, self.headers, b"".join(self.pieces()))
+        return HttpAnswer(self.status, self.headers, b"".join(self.pieces()))
 
 
 class HttpClient:
@@ -103,7 +103,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: Iterable[bytes] = (),
         length: int | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a request and return its answer.
 
         `body` is sent as JSON, `content` of `length` bytes as it is. Raise `ConnectionRefused`, `ConnectionBroken` or

@@ -41,8 +41,8 @@ def mcp(
     """Serve tools for agents by the Model Context Protocol, on standard input and output.
 
     An agent starts this command itself. It validates files, lists reports, explains rejections and replays changes of
-    rules, all without changing anything. The key needs the scopes `upload` and `metadata`, and `admin` for replays. Needs
-    the extra `sluice[mcp]`.
+    rules, all without changing anything. The key needs the scopes `upload` and `metadata`, and `admin` for replays.
+    Needs the extra `sluice[mcp]`.
     """
     from sluice.cli.profiles import target_of
 
@@ -83,8 +83,8 @@ class Tools:
     ) -> dict[str, Any]:
         """List reports of uploads, newest first, at most 100.
 
-        `outcome` is accepted, rejected, quarantined or undecided; `reason` a reason code such as corrupt_file; `filename`
-        a part of the name; `since` a moment such as 2026-01-31T12:00:00Z. `total` counts all that match.
+        `outcome` is accepted, rejected, quarantined or undecided; `reason` a reason code such as corrupt_file;
+        `filename` a part of the name; `since` a moment such as 2026-01-31T12:00:00Z. `total` counts all that match.
         """
         if not 1 <= limit <= _MOST_REPORTS:
             raise CommandRefused(f"The limit must be 1 to {_MOST_REPORTS}.")
@@ -96,8 +96,8 @@ class Tools:
     def explain_rejection(self, report_id: str) -> dict[str, Any]:
         """Explain why an upload was rejected or put into quarantine.
 
-        Returns the reason code, the sentence for the sender, the advice, and each check that failed with what was found and
-        expected.
+        Returns the reason code, the sentence for the sender, the advice, and each check that failed with what was found
+        and expected.
         """
         with opened(self._target) as service:
             report = service.data("GET", f"/api/v1/reports/{segment(report_id)}")
@@ -108,8 +108,8 @@ class Tools:
     def replay_change(self, context: str, changes: dict[str, Any], since: str = "7d") -> dict[str, Any]:
         """Show what a change of a context's rules would have done to earlier uploads. The context is not changed.
 
-        `changes` has fields of a context, such as {"max_file_size_mb": 5} or {"allowed_extensions": ["pdf"]}; `since` is how
-        far to look back, such as 7d or 12h.
+        `changes` has fields of a context, such as {"max_file_size_mb": 5} or {"allowed_extensions": ["pdf"]};
+        `since` is how far to look back, such as 7d or 12h.
         """
         path = f"/api/v1/contexts/{segment(context)}/replay"
         with opened(self._target) as service:
@@ -123,7 +123,7 @@ def tools(of: Tools) -> "MCPServer":
     from mcp.types import ToolAnnotations
     from pydantic import ValidationError
 
-    class Server(MCPServer):
+    class ToolServer(MCPServer):
         async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
             try:
                 return await super().call_tool(*args, **kwargs)
@@ -151,7 +151,7 @@ def tools(of: Tools) -> "MCPServer":
 
         return acted
 
-    server = Server("sluice", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = ToolServer("sluice", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     for tool in (of.validate_file, of.list_reports, of.explain_rejection, of.replay_change):
         read_only = ToolAnnotations(read_only_hint=True, destructive_hint=False)
         server.add_tool(in_one_sentence(tool), annotations=read_only)

@@ -3,7 +3,7 @@
 Text of strangers (file names, names of tenants, details) is escaped before it reaches a terminal.
 """
 
-# ruff: noqa: PLC0415  (what draws on terminals and the faults of engines are slow to load, and most commands need neither)
+# ruff: noqa: PLC0415  (what draws on terminals and the faults of engines are slow to load; most commands need neither)
 
 import json
 import os
@@ -169,7 +169,7 @@ def fields(found: Mapping[str, object], *, json: bool) -> None:
 
 
 def done(found: Mapping[str, object], sentence: str, *, json: bool) -> None:
-    """Tell that something was done: for people a sentence on standard error, for scripts what it is now, as JSON."""
+    """Print that something was done: for people a sentence on standard error, for scripts what it is now, as JSON."""
     if json:
         as_json(found)
     else:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import typer
 
 from sluice.cli import output
-from sluice.cli.http import Answer, ConnectionBroken, ConnectionRefused, HttpClient, OpenAnswer, UnusableAddress
+from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpAnswer, HttpClient, OpenAnswer, UnusableAddress
 from sluice.cli.output import CommandRefused, Exit, exit_of
 from sluice.cli.profiles import Target, profile_name, target_of
 
@@ -78,7 +78,7 @@ class Service:
         for warning in warnings:
             output.complain(warning.partition('"')[2].rstrip('"') + ".")
 
-    def success(self, answer: Answer) -> dict[str, Any]:
+    def success(self, answer: HttpAnswer) -> dict[str, Any]:
         """Return the envelope of a success; raise `CommandRefused` for any other answer."""
         envelope = envelope_of(answer)
         if envelope is None:
@@ -133,7 +133,7 @@ class Service:
 
 
 def download_link(link: str, to: Path | None) -> None:
-    """Download what a signed link leads to. No API key is sent: the link is a credential of its own, and may lead away."""
+    """Download what a signed link leads to. No API key is sent: the link is a credential, and may lead away."""
     parts = urlsplit(link)
     with opened(Target(f"{parts.scheme}://{parts.netloc}", ""), needs_key=False) as place:
         place.download(urlunsplit(("", "", parts.path, parts.query, "")), to)
@@ -202,7 +202,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def envelope_of(answer: Answer) -> dict[str, Any] | None:
+def envelope_of(answer: HttpAnswer) -> dict[str, Any] | None:
     """Return the envelope of a Sluice service's answer, None for any other answer."""
     try:
         body = answer.json()

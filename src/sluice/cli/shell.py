@@ -26,10 +26,10 @@ def completion(
 ) -> None:
     """Print what makes a shell complete the commands and options of `sluice`.
 
-    For bash: **eval "$(sluice completion bash)"** in ~/.bashrc. For zsh: the same in ~/.zshrc, behind compinit. For fish:
-    **sluice completion fish | source** in ~/.config/fish/config.fish.
+    For bash: **eval "$(sluice completion bash)"** in ~/.bashrc. For zsh: the same in ~/.zshrc, behind compinit. For
+    fish: **sluice completion fish | source** in ~/.config/fish/config.fish.
     """
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # it is used there, and not exported
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # not exported
 
     names = {"prog_name": "sluice", "complete_var": "_SLUICE_COMPLETE", "shell": shell.value}
     output.line(*get_completion_script(**names).splitlines())

@@ -25,7 +25,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.form import STDIN, FormFile, exactly, files_in, opened_file
-from sluice.cli.http import Answer, ConnectionBroken, ConnectionRefused
+from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpAnswer
 from sluice.cli.options import Json
 from sluice.cli.output import Advance, CommandRefused, Exit, exit_of
 from sluice.cli.service import Service, envelope_of, message_of, on_service, segment
@@ -220,7 +220,7 @@ class _Sender:
         # With a key, a second try after a lost answer stores no second file.
         headers = {"Idempotency-Key": f"upload-{secrets.token_hex(16)}"} if self._retry else {}
 
-        def attempt() -> Answer:
+        def attempt() -> HttpAnswer:
             file.seek(0)
             with self._counted() as count:
                 form = FormFile(name, file, count)
@@ -254,11 +254,11 @@ class _Sender:
             journal.note(path, known)
         return self._result(path, self._tried(self._appending(f"{_UPLOADS}/{segment(known)}", file, size)))
 
-    def _appending(self, path: str, file: IO[bytes], size: int) -> Callable[[], Answer]:
+    def _appending(self, path: str, file: IO[bytes], size: int) -> Callable[[], HttpAnswer]:
         """Return what sends the rest of a resumable upload, whatever the service has of it by then."""
         http = self._service.http
 
-        def attempt() -> Answer:
+        def attempt() -> HttpAnswer:
             head = http.request("HEAD", path, headers=_TUS)
             if head.status != HTTPStatus.OK:
                 return http.request("GET", path)  # the same answer, with its words
@@ -272,7 +272,7 @@ class _Sender:
 
         return attempt
 
-    def _tried(self, attempt: Callable[[], Answer]) -> Answer:
+    def _tried(self, attempt: Callable[[], HttpAnswer]) -> HttpAnswer:
         """Return the answer of an attempt; with `--retry`, of the last one while the service is busy or unreachable."""
         for number in range(1, _MOST_TRIES + 1):
             wait = min(2.0**number, _LONGEST_WAIT_SECONDS)
@@ -306,7 +306,7 @@ class _Sender:
             self._advance(-counted)
             raise
 
-    def _result(self, path: Path, answer: Answer) -> Sent:
+    def _result(self, path: Path, answer: HttpAnswer) -> Sent:
         status, envelope = answer.status, envelope_of(answer)
         if status == HTTPStatus.UNAUTHORIZED and envelope is not None:
             self._service.success(answer)

@@ -11,7 +11,8 @@ from sluice.cli.service import Service, given, on_service, segment
 from sluice.kit.clock import utc_now
 
 group = group_of(
-    "Create, show, change, test and delete webhook endpoints, and look at deliveries. The API key needs the scope `admin`."
+    "Create, show, change, test and delete webhook endpoints, and look at deliveries. The API key needs the scope "
+    "`admin`."
 )
 
 _PATH: Final = "/api/v1/webhook-endpoints"

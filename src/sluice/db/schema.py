@@ -442,8 +442,8 @@ audit_events = Table(
     Index("ix_audit_events_age", "created_at"),
 )
 
-# The old and the new value of what an entry of the audit log says was changed, by the name of the field. None of them is
-# a secret, and the row goes with its entry.
+# The old and the new value of what an entry of the audit log says was changed, by the name of the field. None of them
+# is a secret, and the row goes with its entry.
 audit_changes = Table(
     "audit_changes",
     metadata,
@@ -517,8 +517,8 @@ decisions = Table(
     Index("ix_decisions_age", "created_at"),
 )
 
-# Groups of rejections that somebody looked at, up to the report `report_id`: a later one opens a group that was reviewed
-# again, and leaves one that was muted as it is. Who it was is in the entry `event_id` of the audit log.
+# Groups of rejections that somebody looked at, up to the report `report_id`: a later one opens a group that was
+# reviewed again, and leaves one that was muted as it is. Who it was is in the entry `event_id` of the audit log.
 rejection_marks = Table(
     "rejection_marks",
     metadata,

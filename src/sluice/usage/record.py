@@ -16,8 +16,8 @@ class UsageRow:
     """What happened on a day, in a context, or in the whole period (`key` is then empty).
 
     `uploads` are files that were stored and `bytes_stored` their sizes, whatever became of them; `rejections` are by
-    reason code; `downloads` are links that were handed out. `quarantined` are the uploads that went into quarantine, and
-    `undecided` those that were neither stored nor rejected, as an engine was unavailable.
+    reason code; `downloads` are links that were handed out. `quarantined` are the uploads that went into quarantine,
+    and `undecided` those that were neither stored nor rejected, as an engine was unavailable.
     """
 
     key: str

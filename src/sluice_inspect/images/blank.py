@@ -79,7 +79,7 @@ class _Background:
 def picture_is_blank(image: Image.Image, *, is_page: bool = False, is_scan: bool = True) -> bool:
     """Return whether a reader would see nothing on one frame. In doubt return False. Needs some 30 MB of memory.
 
-    `is_page`: the picture is a page as rendered, whose scan may have been smoothed. `is_scan`: it may be a scanned page.
+    `is_page`: the picture is a page as rendered, whose scan may have been smoothed. `is_scan`: it may be a scan.
     """
     return is_one_colour(image) or shows_nothing(image, is_page=is_page, is_scan=is_scan)
 

@@ -1,4 +1,4 @@
-"""The blank rule for an empty page as a scanner or a phone leaves it: uneven light, dark edges, holes, folds, staples."""
+"""The blank rule for an empty page as a scanner or phone leaves it: uneven light, dark edges, holes, folds, staples."""
 # `blank.py` takes a page for content when something stands out. Here the page is modelled: what is smooth is light,
 # what lies in a known place in a known shape is a trace of handling. Both are subtracted, and what is left is judged by
 # `blank.py` again, in full resolution. Whatever the model does not explain is content.
@@ -188,7 +188,7 @@ def _reduced(view: PictureView, width: int, height: int) -> Levels:
 def _turns(page: _Page) -> Iterator[tuple[Levels, Levels, _Mask]]:
     """Yield levels, background and mask, turned so that each edge of the page is on top. Changes reach the page."""
     for turn in range(4):
-        yield tuple(np.rot90(plane, turn) for plane in (page.levels, page.background, page.masked))  # type: ignore[misc]
+        yield np.rot90(page.levels, turn), np.rot90(page.background, turn), np.rot90(page.masked, turn)
 
 
 def _model_edges(page: _Page) -> None:

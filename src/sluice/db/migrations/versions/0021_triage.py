@@ -55,7 +55,8 @@ def upgrade() -> None:
     dialect = op.get_bind().dialect.name
     day = _DAY[dialect].format("{}created_at")
     values = f"new.tenant_id, {day.format('new.')}, new.context_key, new.outcome, 1, 0"
-    body = f"INSERT INTO usage_deltas (tenant_id, day, context_key, kind, number, bytes) VALUES ({values});"  # noqa: S608
+    columns = "tenant_id, day, context_key, kind, number, bytes"
+    body = f"INSERT INTO usage_deltas ({columns}) VALUES ({values});"  # noqa: S608
     when = f"new.{_OUTCOMES} AND new.mode <> 'rescan'"
     if dialect == "postgresql":
         for table in ("audit_changes", "rejection_marks"):
