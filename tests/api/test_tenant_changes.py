@@ -15,7 +15,7 @@ from tests.operator_action import operator_action
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
-KEPT = {"tenants", "api_keys", "audit_events", "jobs", "row_counts", "count_deltas"}
+KEPT = {"tenants", "api_keys", "audit_events", "audit_changes", "jobs", "row_counts", "count_deltas"}
 
 
 def test_a_changed_plan_is_applied_to_the_next_upload(service: Service) -> None:

@@ -62,7 +62,7 @@ def test_test_event_is_sent_signed_and_its_delivery_shown(
     assert delivery is not None
     assert admin.post(f"{path}/redeliver", delivery_id=delivery[1]).status_code == 303
     receiver.wait_for(2)
-    assert "100 %" in admin.get("/webhooks").text
+    wait_until(lambda: "100 %" in admin.get("/webhooks").text)
     assert admin.post(f"{path}/redeliver", delivery_id="dlv_unknown").status_code == 422
     assert "No delivery in this state" in admin.get(f"{path}?state=failed").text
 

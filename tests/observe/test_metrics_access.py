@@ -104,7 +104,7 @@ def test_a_worker_serves_health_and_metrics_until_it_is_stopped(sluice: Sluice) 
 
 def test_a_worker_reports_a_port_that_is_in_use(sluice: Sluice, sqlite_local: Service) -> None:
     ended = sluice.with_settings(WORKER_PORT=str(sqlite_local.port))("work")
-    assert ended.code == 3
+    assert ended.code == 1
     assert ended.err.splitlines()[-1].endswith("Choose another SLUICE_HOST or SLUICE_WORKER_PORT.")
 
 
