@@ -185,7 +185,7 @@ def _reduced(view: PictureView, width: int, height: int) -> Levels:
 # The dark edges of a scan, and folds: their brightness is the same all along a line
 
 
-def _turns(page: _Page) -> Iterator[tuple[Levels, Levels, _Mask]]:
+def _rotations(page: _Page) -> Iterator[tuple[Levels, Levels, _Mask]]:
     """Yield levels, background and mask, turned so that each edge of the page is on top. Changes reach the page."""
     for turn in range(4):
         yield np.rot90(page.levels, turn), np.rot90(page.background, turn), np.rot90(page.masked, turn)
@@ -193,7 +193,7 @@ def _turns(page: _Page) -> Iterator[tuple[Levels, Levels, _Mask]]:
 
 def _model_edges(page: _Page) -> None:
     depths = []
-    for turn, (levels, background, masked) in enumerate(_turns(page)):
+    for turn, (levels, background, masked) in enumerate(_rotations(page)):
         most = int(_EDGE_MOST * levels.shape[0])
         off = np.abs(levels[:most] - np.rot90(page.surface, turn)[:most]).max(axis=2) > max(8.0, page.threshold)
         window = max(3, round(8 * page.scale))
@@ -207,7 +207,7 @@ def _model_edges(page: _Page) -> None:
         line = _straightened(depth, page.scale)
         _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
         depths[-1] = round(float(np.percentile(line, 98)) + 4.5 * page.scale)
-    for turn, (_, _, masked) in enumerate(_turns(page)):
+    for turn, (_, _, masked) in enumerate(_rotations(page)):
         masked[: max(1, round(1.5 * page.scale))] = True
         # Where two edges meet, neither is the same all along.
         if depths[turn] and depths[(turn - 1) % 4]:
@@ -279,7 +279,7 @@ def _grown_down(mask: _Mask, by: int) -> _Mask:
 
 
 def _model_folds(page: _Page) -> None:
-    for is_turned, (levels, background, masked) in zip((False, True), _turns(page), strict=False):
+    for is_turned, (levels, background, masked) in zip((False, True), _rotations(page), strict=False):
         found: list[float] = []
         for share in _FOLDS:
             line = _fold_line(page, levels, background, share)
