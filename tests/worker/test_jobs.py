@@ -23,13 +23,19 @@ from tests.worker.environment import LogRecorder
 
 
 class FakeDatabase:
-    """Opens transactions that change nothing."""
+    """Opens transactions that change nothing, of at most `most_rows` each."""
+
+    def __init__(self) -> None:
+        self.most_rows = 500
 
     @asynccontextmanager
     async def transaction(self, _scope: object) -> AsyncIterator[object]:
         yield object()
 
     reading = transaction
+
+    def rows_per_transaction(self, most: int) -> int:
+        return min(most, self.most_rows)
 
 
 class FakeStore:
@@ -68,9 +74,11 @@ class Memory:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.due: list[SimpleNamespace] = []
         self.purged: list[str] = []
+        self.portions: list[int] = []
         self.buckets: dict[str | None, FakeStore | Exception] = {}
+        self.database = FakeDatabase()
         self.context = JobContext(
-            cast("Database", FakeDatabase()),
+            cast("Database", self.database),
             cast("Buckets", SimpleNamespace(for_file=self._for_file)),
             cast("Stores", SimpleNamespace(of=self._of)),
             MemoryLimiter(),
@@ -96,6 +104,7 @@ class Memory:
         assert {tenant_id for tenant_id, _file_id in owned} <= {"ten_1"}
         file_ids = [file_id for _tenant_id, file_id in owned]
         self.purged += file_ids
+        self.portions.append(len(file_ids))
 
     async def _for_file(self, _tenant_id: str, config_id: str | None) -> str | None:
         return config_id
@@ -267,6 +276,14 @@ async def test_purge_sends_one_batch_to_each_bucket(memory: Memory) -> None:
     assert await purge_objects(memory.context) == 4
     assert (one.batches, other.batches) == ([["key-f1", "key-f2", "key-f4"]], [["key-f3"]])
     assert sorted(memory.purged) == ["f1", "f2", "f3", "f4"]
+
+
+async def test_purge_changes_rows_in_small_transactions_and_deletes_their_objects_at_once(memory: Memory) -> None:
+    memory.database.most_rows = 2
+    store = memory.buckets[None] = FakeBatchStore()
+    memory.add("f1", "f2", "f3", "f4", "f5")
+    assert await purge_objects(memory.context) == 5
+    assert (store.batches, memory.portions) == ([["key-f1", "key-f2", "key-f3", "key-f4", "key-f5"]], [2, 2, 1])
 
 
 async def test_purge_claims_at_most_five_thousand_files_a_round(memory: Memory) -> None:

@@ -25,6 +25,7 @@ from sluice.kit.health import EngineHealth, EngineState
 
 # Less than a monitor waits for an answer.
 HEALTH_SECONDS: Final = 5.0
+_SQLITE_ROWS: Final = 10  # take about 5 ms
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
 # insufficient resources, operator intervention, lock not available, read-only transaction (the server was the primary
@@ -105,6 +106,13 @@ class Database:
                 await connection.rollback()
                 raise
             await connection.commit()
+
+    def rows_per_transaction(self, most: int) -> int:
+        """Return how many rows work in the background changes in one transaction, of at most `most`.
+
+        On SQLite every upload waits for its end: there they are few.
+        """
+        return most if self._writer is None else min(most, _SQLITE_ROWS)
 
     @asynccontextmanager
     async def reading(self, scope: RlsScope) -> AsyncIterator[AsyncConnection]:

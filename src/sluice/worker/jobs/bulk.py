@@ -1,12 +1,15 @@
 """Jobs that requests asked for: a step claims the job that waits longest, does a bounded part, and notes how far.
 
-What a step changes and its progress are one transaction, so a crash loses and repeats nothing. A step that fails is
-tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.
+What is changed and the progress are one transaction, so a crash loses and repeats nothing. Deletions and restorations
+find the files of a step first, without a transaction for writing, and change them in small ones, since uploads wait for
+each. A step that fails is tried again under a new claim, and the job fails after `_MOST_FAILURES` of them.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,7 +17,7 @@ from typing import Any, Final
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
-from sluice.files import FileFilter, lifecycle, search
+from sluice.files import lifecycle, search
 from sluice.files import repository as file_rows
 from sluice.jobs import Job, JobKind, repository
 from sluice.jobs.job import filter_from_json
@@ -28,17 +31,14 @@ from sluice.worker.jobs import exports
 from sluice.worker.jobs.erasures import Erasing
 
 _LEASE: Final = timedelta(seconds=60)
-# Uploads into the contexts of a step wait for it: on PostgreSQL for its end, on SQLite for all of it.
-_FILES: Final = 100
+_FILES: Final = 100  # of a transaction: uploads into their contexts wait for its end
 _FIRST_FILES: Final = 25  # of the first step: a job shows soon that it works, and a small one delays nobody
+_STEP_SECONDS: Final = 0.5  # of a step on files: then another job may have its turn
 _COMPARED: Final = 1000
 _MOST_FAILURES: Final = 10
 _ROWS: Final = 500
 _WAIT_FOR_PURGE: Final = timedelta(seconds=2)
 _MOST_SHOWN: Final = 100  # files that were left as they were, with the reason
-
-# Compares the next files of a tenant behind an id with a filter, as `search.walk` does.
-_Walk = Callable[[Connection, str, FileFilter, str, int], Awaitable[tuple[Sequence[str], str | None]]]
 
 
 class BulkJobs:
@@ -55,8 +55,6 @@ class BulkJobs:
         self._clock = clock
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
             {
-                "bulk_delete": self._delete_files,
-                "bulk_restore": self._restore_files,
                 "erasure": Erasing(clock).step,
                 "tenant_delete": self._delete_tenant,
             }
@@ -74,31 +72,43 @@ class BulkJobs:
         with error_boundary("bulk_jobs", job_id=job.job_id, tenant_id=job.tenant_id), suppress(_Overtaken):
             if job.kind == "export":
                 await self._export_files(job)
-                return 1
-            async with self._database.transaction(job.tenant_id) as connection:
-                step = await self._steps[job.kind](connection, job)
-                refused = [*job.refused, *step.refused.items()][:_MOST_SHOWN]
-                await self._note(connection, job, step, {"refused": refused} if refused else None)
-            failpoint("job.step")
+            elif job.kind in {"bulk_delete", "bulk_restore"}:
+                await self._change_files(job)
+            else:
+                async with self._database.transaction(job.tenant_id) as connection:
+                    step = await self._steps[job.kind](connection, job)
+                    await self._note(connection, job, step, _refused_result(job, step))
+                failpoint("job.step")
         return 1
 
-    async def _note(self, connection: Connection, job: Job, step: Step, result: Mapping[str, Any] | None) -> None:
-        values: dict[str, Any] = {
+    async def _note(
+        self,
+        connection: Connection,
+        job: Job,
+        step: Step,
+        result: Mapping[str, Any] | None,
+        *,
+        keeps_claim: bool = False,
+    ) -> Job:
+        """Write the progress, and return the job with it; the claim on it ends, unless this worker keeps it."""
+        progress: dict[str, Any] = {
             "done": job.done + step.done,
             "skipped": job.skipped + step.skipped,
-            "failures": 0,
             "result": result,
         }
         if step.params is not None:
-            values["params"] = step.params
+            progress["params"] = step.params
+        if step.position is not None:
+            progress["position"] = step.position
+        ended: dict[str, Any] = {"state": "done", "ended_at": self._clock()} if step.position is None else {}
         if step.position is None:
-            values |= {"state": "done", "ended_at": self._clock()}
+            again_after = exports.KEPT if job.kind == "export" else None
         else:
-            values["position"] = step.position
-        kept = exports.KEPT if job.kind == "export" else None
-        if not await repository.note(connection, job, values, kept if step.position is None else step.pause):
+            again_after = _LEASE if keeps_claim else step.pause
+        if not await repository.note(connection, job, {**progress, **ended, "failures": 0}, again_after):
             raise _Overtaken
         failpoint("job.open")
+        return replace(job, **progress)
 
     async def _claim(self) -> Job | None:
         async with self._database.transaction(ALL_TENANTS) as connection:
@@ -118,16 +128,46 @@ class BulkJobs:
                 return None
         return job
 
-    async def _delete_files(self, connection: Connection, job: Job) -> Step:
-        file_ids, position = await _next_files(connection, job, search.walk)
-        by = job.by("file.deleted")
-        done, refused = await lifecycle.delete_all(connection, by, file_ids, self._clock(), self._purge_after)
-        return Step(done, len(refused), position, refused=refused)
+    async def _change_files(self, job: Job) -> None:
+        """Delete or restore the next files that the job names or that meet its filter."""
+        file_ids, position = await self._next_files(job)
+        most = self._database.rows_per_transaction(_FILES)
+        end = time.monotonic() + _STEP_SECONDS
+        for start in range(0, max(len(file_ids), 1), most):
+            portion = file_ids[start : start + most]
+            is_last = start + most >= len(file_ids)
+            async with self._database.transaction(job.tenant_id) as connection:
+                if job.kind == "bulk_delete":
+                    by = job.by("file.deleted")
+                    done, left = await lifecycle.delete_all(connection, by, portion, self._clock(), self._purge_after)
+                else:
+                    done, left = await lifecycle.restore_all(
+                        connection, job.by("file.restored"), portion, self._clock()
+                    )
+                step = Step(done, len(left), position if is_last else _position_after(job, portion), refused=left)
+                is_over = is_last or time.monotonic() > end
+                job = await self._note(connection, job, step, _refused_result(job, step), keeps_claim=not is_over)
+            failpoint("job.step")
+            if is_over:
+                return
 
-    async def _restore_files(self, connection: Connection, job: Job) -> Step:
-        file_ids, position = await _next_files(connection, job, search.walk_deleted)
-        done, refused = await lifecycle.restore_all(connection, job.by("file.restored"), file_ids, self._clock())
-        return Step(done, len(refused), position, refused=refused)
+    async def _next_files(self, job: Job) -> tuple[Sequence[str], str | None]:
+        """Return the next files to change, and where the job goes on behind all of them, None at the end."""
+        most = _COMPARED if job.position else _FIRST_FILES
+        if "file_ids" in job.params:
+            begin = int(job.position or 0)
+            asked = job.params["file_ids"]
+            end = begin + most
+            return asked[begin:end], str(end) if end < len(asked) else None
+        left = job.params["max_files"] - job.done
+        wanted = filter_from_json(job.params["filter"])
+        walk = search.walk if job.kind == "bulk_delete" else search.walk_deleted
+        async with self._database.reading(job.tenant_id) as connection:
+            found, position = await walk(connection, job.tenant_id, wanted, job.position, _COMPARED)
+        file_ids = found[: min(most, left)]
+        if len(file_ids) == left:
+            return file_ids, None
+        return file_ids, file_ids[-1] if len(file_ids) < len(found) else position
 
     async def _export_files(self, job: Job) -> None:
         part = await exports.write_part(self._database, self._store, job)
@@ -166,21 +206,14 @@ class BulkJobs:
         return Step(0, 0, "rows" if deleted else None)
 
 
-async def _next_files(connection: Connection, job: Job, walk: _Walk) -> tuple[Sequence[str], str | None]:
-    """Return the files of the next step, and where the step behind it begins, None at the end."""
-    most = _FILES if job.position else _FIRST_FILES
-    if "file_ids" in job.params:
-        begin = int(job.position or 0)
-        asked = job.params["file_ids"]
-        end = begin + most
-        return asked[begin:end], str(end) if end < len(asked) else None
-    left = job.params["max_files"] - job.done
-    wanted = filter_from_json(job.params["filter"])
-    found, position = await walk(connection, job.tenant_id, wanted, job.position, _COMPARED)
-    file_ids = found[: min(most, left)]
-    if len(file_ids) == left:
-        return file_ids, None
-    return file_ids, file_ids[-1] if len(file_ids) < len(found) else position
+def _position_after(job: Job, portion: Sequence[str]) -> str:
+    """Return where the job goes on behind `portion`: a number of files that were named, or the id of a file."""
+    return str(int(job.position or 0) + len(portion)) if "file_ids" in job.params else portion[-1]
+
+
+def _refused_result(job: Job, step: Step) -> Mapping[str, Any] | None:
+    refused = [*job.refused, *step.refused.items()][:_MOST_SHOWN]
+    return {"refused": refused} if refused else None
 
 
 class _Overtaken(Exception):

@@ -37,8 +37,16 @@ async def purge_objects(context: JobContext) -> int:
 
 
 async def _purge_batch(context: JobContext) -> int:
-    async with context.database.transaction(ALL_TENANTS) as connection:
-        due, held = await lifecycle.begin_purges(connection, _TRY_AGAIN, _BATCH)
+    due: list[AnyRow] = []
+    held = 0
+    rows_at_once = context.database.rows_per_transaction(_BATCH)
+    while len(due) + held < _BATCH:
+        async with context.database.transaction(ALL_TENANTS) as connection:
+            claimed, put_off = await lifecycle.begin_purges(connection, _TRY_AGAIN, rows_at_once)
+        due += claimed
+        held += put_off
+        if len(claimed) + put_off < rows_at_once:
+            break
     if not due:
         return held
     failpoint("purge.claimed")
@@ -51,10 +59,11 @@ async def _purge_batch(context: JobContext) -> int:
             gone = await _purge_bucket(context, tenant_id, config_id, rows)
             deleted += [(tenant_id, file_id) for file_id in gone]
     WORKER_PUT_OFF.inc(len(due) - len(deleted))
-    if deleted:
+    for start in range(0, len(deleted), rows_at_once):
         async with context.database.transaction(ALL_TENANTS) as connection:
-            await lifecycle.purge(connection, deleted)
+            await lifecycle.purge(connection, deleted[start : start + rows_at_once])
         failpoint("purge.done")
+    if deleted:
         log.info("purged", files=len(deleted))
     return len(due) + held
 
