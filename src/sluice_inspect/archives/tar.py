@@ -22,8 +22,8 @@ from sluice_inspect.archives.tar_headers import (
     dumped_names,
     has_pax_map,
     is_header,
-    is_sparse_map,
     pax_number,
+    read_further_map,
     read_header,
     read_pax,
     renamed_names,
@@ -33,7 +33,6 @@ from sluice_inspect.report import Corrupt, Finding, Measure, Unsafe
 
 _RECORD: Final = 20 * BLOCK  # most writers fill up a record with zeros
 _EMPTY: Final = bytes(BLOCK)
-_SPARSE_MAP_CONTINUES: Final = 504
 
 _EXTENDED: Final = frozenset({b"x", b"X"})
 _GLOBAL: Final = b"g"
@@ -160,8 +159,7 @@ class _TarReader:
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE, f"member {name!r} states a map of holes that only some readers understand"
             )
-        if header.map_continues:
-            self._skip_sparse_map(name)
+        self._read_sparse_map(header, name)
         if size and (header.type_flag in WITHOUT_DATA or _names_folder(header, name)):
             self._read_folder_with_data(header, name, size)
         elif header.type_flag not in WITHOUT_DATA:
@@ -231,16 +229,19 @@ class _TarReader:
             )
         return data
 
-    def _skip_sparse_map(self, name: str) -> None:
-        continues = True
-        while continues:
+    def _read_sparse_map(self, header: TarHeader, name: str) -> None:
+        """Skip the rest of a map of holes. Raise `Unsafe` if it contradicts the sizes, by which some readers go on."""
+        sparse_map = header.sparse_map
+        while sparse_map and sparse_map.continues:
             block = self.feed.take(BLOCK)
             if len(block) < BLOCK:
                 at = self.feed.position
                 raise Corrupt(f"the archive is cut: it ends at byte {at}, in the map of holes of member {name!r}")
-            if not is_sparse_map(block):
+            sparse_map = read_further_map(block, sparse_map)
+            if sparse_map is None:
                 raise Corrupt(f"the map of holes of member {name!r} is damaged")
-            continues = block[_SPARSE_MAP_CONTINUES] != 0
+        if sparse_map and (sparse_map.data_bytes != header.size or sparse_map.end > header.real_size):
+            raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that contradicts its sizes")
 
     def _continues_behind_end(self, offset: int) -> bool:
         """Skip the end blocks, the first of which is at `offset`. Return whether another archive follows them."""
@@ -282,8 +283,6 @@ def _refuse_unsafe(header: TarHeader, name: str, target: str) -> None:
         refuse_device(name)
     for each in (target, header.link):  # of a file, too: BusyBox makes a link of any that names one
         refuse_hard_link(name, each)
-    if header.map_continues and header.is_posix:
-        raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that only some readers look for")
 
 
 def _refuse_contradictions(header: TarHeader, name: str, pax: Mapping[str, str]) -> None:

@@ -23,11 +23,14 @@ _LINK: Final = slice(157, 257)
 _MAGIC: Final = slice(257, 263)
 _PREFIX: Final = slice(345, 500)
 _STAR_PREFIX: Final = slice(345, 476)  # star keeps two times behind it
-_GNU_SPARSE_MAP: Final = range(386, 482, 24)  # an offset and a size each, up to the first that is empty
+_GNU_SPARSE_MAP: Final = range(386, 482, 24)  # an offset and a length each, up to the first that is empty
 _GNU_SPARSE_CONTINUES: Final = 482
 _GNU_SPARSE_SIZE: Final = slice(483, 495)
-_SPARSE_MAP: Final = range(0, 504, 12)  # offsets and sizes, in a block of their own
+_FURTHER_MAP: Final = range(0, 504, 24)  # the same in a block of its own
+_FURTHER_MAP_CONTINUES: Final = 504
 _POSIX: Final = b"ustar\0"
+_GNU: Final = b"ustar  \0"
+_GNU_MAGIC: Final = slice(257, 265)
 _HIGH_BIT: Final = 0x80
 _NEGATIVE: Final = 0xFF
 
@@ -41,6 +44,15 @@ _RENAME_TO: Final = b" to "
 
 
 @dataclass(frozen=True, slots=True)
+class SparseMap:
+    """The map of an old GNU sparse file as far as it was read: where its data lies between the holes."""
+
+    data_bytes: int  # stored in the archive
+    end: int  # of the last piece of data, in the file with its holes
+    continues: bool  # another block of the map follows
+
+
+@dataclass(frozen=True, slots=True)
 class TarHeader:
     """One header block. `name` is that of POSIX; `names` are all that readers take from the block."""
 
@@ -50,7 +62,7 @@ class TarHeader:
     link: str
     size: int
     real_size: int  # of an old GNU sparse file with its holes, else 0
-    map_continues: bool  # further blocks of the old GNU sparse map follow
+    sparse_map: SparseMap | None  # of an old GNU sparse file
     is_posix: bool
 
 
@@ -80,23 +92,27 @@ def _sums(block: bytes) -> set[int]:
     return {sum(rest), sum(rest) - 256 * sum(byte >= _HIGH_BIT for byte in rest)}
 
 
-def is_sparse_map(block: bytes) -> bool:
-    """Whether a block behind the header of an old GNU sparse file consists of numbers, as a map of holes does."""
-    return all(_number(block[at : at + 12]) is not None for at in _SPARSE_MAP)
+def read_further_map(block: bytes, before: SparseMap) -> SparseMap | None:
+    """Return the map of a sparse file together with its next block, or None if that is no map."""
+    return _read_map(block, _FURTHER_MAP, before, continues=block[_FURTHER_MAP_CONTINUES] != 0)
 
 
-def _is_sparse_header(block: bytes, size: int) -> bool:
-    """Whether the map of holes in a header fits its sizes: others search the archive for one that begins within it."""
-    end, data_left, real_size = 0, size, _number(block[_GNU_SPARSE_SIZE])
-    for at in _GNU_SPARSE_MAP:
-        if block[at] == 0:
-            break
-        offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
-        if offset is None or length is None or offset < end or length < 0:
-            return False
-        end = offset + length
-        data_left -= length
-    return data_left >= 0 and real_size is not None and end <= real_size
+def _read_map(block: bytes, entries: range, before: SparseMap, *, continues: bool) -> SparseMap | None:
+    # Readers differ in what they make of gaps, of overlaps, and of a map that goes on behind an empty entry.
+    data_bytes, end = before.data_bytes, before.end
+    is_at_end = False
+    for at in entries:
+        entry = block[at : at + 24]
+        offset, length = _number(entry[:12]), _number(entry[12:])
+        is_at_end = is_at_end or not entry.strip(b"\0")
+        if is_at_end:
+            if entry.strip(b"\0"):
+                return None
+        elif not entry[0] or not entry[12] or offset is None or length is None or offset < end or length < 0:
+            return None
+        else:
+            data_bytes, end = data_bytes + length, offset + length
+    return None if is_at_end and continues else SparseMap(data_bytes, end, continues)
 
 
 def read_header(block: bytes, offset: int) -> TarHeader:
@@ -117,17 +133,25 @@ def read_header(block: bytes, offset: int) -> TarHeader:
     if None in (_number(block[field]) for field in (_MODE, _UID, _GID, _MTIME)):
         # 7z takes such a block for none and goes on behind it, others read as much of the number as they can.
         raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a mode, an owner or a time that is no number")
-    is_sparse = block[_TYPE] == SPARSE
-    if is_sparse and not _is_sparse_header(block, size):
-        raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that contradicts its sizes")
+    is_gnu = block[_GNU_MAGIC] == _GNU
+    sparse_map, real_size = None, None
+    if block[_TYPE] == SPARSE:
+        continues = block[_GNU_SPARSE_CONTINUES] != 0
+        sparse_map = _read_map(block, _GNU_SPARSE_MAP, SparseMap(0, 0, continues), continues=continues)
+        real_size = _number(block[_GNU_SPARSE_SIZE])
+        if sparse_map is None or real_size is None or (continues and not is_gnu):
+            raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes that readers read differently")
+    elif is_gnu and block[_GNU_SPARSE_MAP.start]:
+        # libarchive skips as much as such a map says, whatever the type of the member.
+        raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a map of holes and is no sparse file")
     return TarHeader(
         name=name,
         names=(plain, *names),
         type_flag=block[_TYPE],
         link=_text(block[_LINK]),
         size=size,
-        real_size=(_number(block[_GNU_SPARSE_SIZE]) or 0) if is_sparse else 0,
-        map_continues=is_sparse and block[_GNU_SPARSE_CONTINUES] != 0,
+        real_size=real_size or 0,
+        sparse_map=sparse_map,
         is_posix=is_posix,
     )
 

@@ -172,9 +172,22 @@ def test_real_size_without_a_map_of_holes_is_unsafe(key: str) -> None:
 
 
 def test_map_of_holes_that_is_no_map_is_not_skipped() -> None:
-    sparse = header(b"a", b"%011o\0" % 0, b"S", p257=GNU, p482=b"\1")
+    sparse = header(b"a", b"%011o\0" % 0, b"S", p257=GNU, p386=b"%011o\0%011o\0" % (0, 0) * 4, p482=b"\1")
+    assert passes(sparse, bytes(BLOCK))
     assert not passes(sparse, b"text" * 126 + bytes(8))
-    assert is_unsafe(header(b"a", b"%011o\0" % 0, b"S", p257=POSIX, p482=b"\1"), bytes(BLOCK))
+
+
+@pytest.mark.parametrize("magic", [POSIX, b"USTAR\x0000", bytes(8)])
+def test_map_of_holes_that_goes_on_where_only_some_readers_look_is_unsafe(magic: bytes) -> None:
+    entries = b"%011o\0%011o\0" % (0, 0) * 4
+    sparse = header(b"a", b"%011o\0" % 0, b"S", p257=magic, p386=entries, p482=b"\1")
+    assert is_unsafe(sparse, bytes(BLOCK))
+
+
+def test_map_of_holes_of_a_member_that_is_no_sparse_file_is_unsafe() -> None:
+    # libarchive goes on behind the bytes that the map counts, here none.
+    sparse = header(b"a", b"%011o\0" % (2 * BLOCK), b"0", p257=GNU, p345=b"p" * 50)
+    assert is_unsafe(sparse, header(b"..", b"%011o\0" % 0, b"1", p157=b".."), bytes(BLOCK))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +197,12 @@ def test_map_of_holes_that_is_no_map_is_not_skipped() -> None:
         {"p386": b"%011o\0" % 0 + b"%011o\0" % 5000},
         {"p386": b"%011o\0" % 512 + b"%011o\0" % 1, "p410": b"%011o\0" % 0 + b"%011o\0" % 1},
         {"p386": b"%011o\0" % 0 + b"%011o\0" % 512, "p483": b"%011o\0" % 100},
-        {"p483": b"no digits\0"},
+        {"p386": b"%011o\0%011o\0" % (0, 512), "p483": b"no digits\0"},
+        {},  # no entry for any data
+        {"p386": b"%011o\0%011o\0" % (0, 0)},
+        {"p386": b"%011o\0%011o\0" % (0, 100)},
+        {"p386": bytes(24) + b"%011o\0%011o\0" % (0, 512)},
+        {"p386": b"%011o\0%011o\0" % (0, 512), "p482": b"\1"},  # goes on behind entries that are empty
     ],
 )
 def test_map_of_holes_that_contradicts_its_member_is_unsafe(places: dict[str, bytes]) -> None:
