@@ -96,6 +96,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "project/ARCHITECTURE.md",
         "project/SECURITY.md",
         "project/CONTRIBUTING.md",
+        "suite.md",
     ),
     "Decisions": tuple(f"decisions/{page.name}" for page in sorted((DOCS / "decisions").glob("*.md"))),
 }

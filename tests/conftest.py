@@ -127,11 +127,12 @@ def limited_postgres_s3(deployments: Deployments) -> Iterator[Service]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that uses a service on each setup that fits it."""
+    """Run a test that uses a service on the setups that fit it."""
     if "setup_name" not in metafunc.fixturenames:
         return
-    one_process = metafunc.definition.get_closest_marker("one_process") is not None
-    metafunc.parametrize("setup_name", setups_for(metafunc.fixturenames, one_process=one_process), scope="session")
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    setups = setups_for(metafunc.fixturenames, engine="engine" in marks, one_process="one_process" in marks)
+    metafunc.parametrize("setup_name", setups, scope="session")
 
 
 @pytest.hookimpl(trylast=True)

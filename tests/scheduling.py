@@ -11,8 +11,9 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 
 FLEET = "postgres-s3-redis"
 """Three servers and two workers behind HAProxy; every other setup is one process."""
-SETUPS = tuple(os.environ.get("SLUICE_TEST_SETUPS", "sqlite-local,postgres-s3").split(","))
-"""Every contract test runs on each of these; `make contract-matrix` runs the others: `postgres-local` and `FLEET`."""
+ASKED_SETUPS = os.environ.get("SLUICE_TEST_SETUPS")
+SETUPS = tuple((ASKED_SETUPS or "sqlite-local,postgres-s3").split(","))
+"""The setups of the contract tests; `make contract-matrix` asks for the others: `postgres-local` and `FLEET`."""
 SLOW_FILES = (
     "recovery/test_audit",
     "api/test_fleet",
@@ -45,8 +46,11 @@ def setup_of(nodeid: str) -> str | None:
     return next((setup for setup in SETUPS if f"[{setup}" in nodeid), None)
 
 
-def setups_for(needs: Collection[str], *, one_process: bool) -> Sequence[str]:
+def setups_for(needs: Collection[str], *, engine: bool, one_process: bool) -> Sequence[str]:
     """Return the setups that a test runs on: `s3` needs one with S3, and `without_s3` one without.
+
+    A test with the mark `engine` depends on the database or the store and runs on every setup that fits; any other runs
+    on the first, unless `SLUICE_TEST_SETUPS` asks for setups by name.
 
     A test of what only one process promises (its log, its memory, its own counters, how it reads a connection) does not
     run on a fleet, where the proxy answers malformed requests itself. Such a test has the mark `one_process`.
@@ -56,7 +60,8 @@ def setups_for(needs: Collection[str], *, one_process: bool) -> Sequence[str]:
         for setup in SETUPS
         if not ("s3" in needs and "-s3" not in setup) and not ("without_s3" in needs and "-s3" in setup)
     ]
-    return [setup for setup in fitting if not (one_process and setup == FLEET)]
+    fitting = [setup for setup in fitting if not (one_process and setup == FLEET)]
+    return fitting if engine or ASKED_SETUPS else fitting[:1]
 
 
 def in_run_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
