@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+import pytest
+
 
 @contextmanager
 def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
@@ -13,7 +15,7 @@ def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
                 with row(text):
                     assert parse(text) == expected
 
-    A row fails by an `AssertionError`; any other exception ends the test at once.
+    A row fails by an `AssertionError` or a `pytest.raises` that sees nothing; any other exception ends the test at once.
     """
     failures: list[str] = []
 
@@ -21,7 +23,7 @@ def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
     def run(name: object) -> Iterator[None]:
         try:
             yield
-        except AssertionError as fault:
+        except (AssertionError, pytest.fail.Exception) as fault:
             failures.append(f"{name!r}: {fault}")
 
     yield run
