@@ -8,6 +8,7 @@ import typer.main
 from sluice import __version__
 from sluice.cli.app import app, run
 from sluice.cli.shell import leaves
+from tests.rows import each_row
 
 ROOT: Any = typer.main.get_command(app)
 COMMANDS = {name: command for name, command, _ in leaves(ROOT, typer.Context(ROOT), "sluice")}
@@ -32,14 +33,14 @@ def test_app_registers_the_documented_commands() -> None:
     assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
 
-@pytest.mark.parametrize("path", COMMANDS)
+@each_row("path", COMMANDS)
 def test_command_has_help_text_for_itself_and_each_parameter(path: str) -> None:
     command = COMMANDS[path]
     assert command.help.strip().splitlines()[0].rstrip().endswith((".", ":", "?", ",")) or len(command.help) > 30
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
+@each_row("arguments", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
 def test_help_is_printed_to_standard_output(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     captured = capsys.readouterr()

@@ -18,6 +18,7 @@ from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
 from sluice.wiring.start import StartRefused
 from tests.cli.commands import Sluice
+from tests.rows import each_row
 
 INVALID_COMMAND_LINES = [
     (("nonsense",), "No such command 'nonsense'. See `sluice --help`."),
@@ -50,7 +51,7 @@ INVALID_COMMAND_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), INVALID_COMMAND_LINES)
+@each_row("arguments, sentence", INVALID_COMMAND_LINES)
 def test_invalid_command_line_prints_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,8 +199,8 @@ def test_init_refuses_a_key_file_readable_by_others(sluice: Sluice) -> None:
     assert "chmod 600" in result.error_line
 
 
-@pytest.mark.parametrize(
-    ("exception", "sentence", "code"),
+@each_row(
+    "exception, sentence, code",
     [
         (CommandRefused("No.", Exit.USAGE), "No.", Exit.USAGE),
         (StartRefused("Start clamd."), "Start clamd.", Exit.ERROR),

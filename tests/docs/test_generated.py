@@ -20,6 +20,7 @@ from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
 from sluice_inspect.catalogue import FACTS, FLAGS
 from tests.docs.pages import DOCS, anchors, blocks
+from tests.rows import each_row
 from tests.scripts import run_in_process, run_in_subprocess
 
 GENERATED = (
@@ -72,7 +73,7 @@ def test_generates_missing_pages(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@each_row("name", Settings.model_fields)
 @pytest.mark.asvs("5.1.1", "2.1.3")
 def test_setting_has_a_row_with_its_description(name: str) -> None:
     row = re.search(rf"^\| `SLUICE_{name.upper()}` \|.*$", _page("settings.md"), re.MULTILINE)
@@ -82,7 +83,7 @@ def test_setting_has_a_row_with_its_description(name: str) -> None:
     assert meaning in row[0]
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each_row("reason", Reason)
 @pytest.mark.asvs("5.1.1", "2.1.3")
 def test_reason_has_a_text_for_developers_and_for_users(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
@@ -90,7 +91,7 @@ def test_reason_has_a_text_for_developers_and_for_users(reason: Reason) -> None:
     assert render(f"{reason.value}.plain", {}, "en") in section
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each_row("reason", Reason)
 def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
     report = json.loads(blocks(section, "json")[-1])
@@ -100,7 +101,7 @@ def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language
         assert f"| `{locale}` | {render(report['message_key'], report['params'], locale)} |" in section
 
 
-@pytest.mark.parametrize("name", FACTS)
+@each_row("name", FACTS)
 def test_fact_has_a_row_with_unit_and_meaning(name: str) -> None:
     fact = FACTS[name]
     assert f"| `{name}` | {fact.unit.value} | {fact.meaning} | {fact.given_for} |" in _section(
@@ -108,12 +109,12 @@ def test_fact_has_a_row_with_unit_and_meaning(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@each_row("name", FLAGS)
 def test_flag_has_a_row_with_its_meaning(name: str) -> None:
     assert f"| `{name}` | {FLAGS[name]} |" in _section(_page("facts.md"), "Flags")
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+@each_row("error", ERRORS)
 def test_error_has_a_status_advice_and_an_example(error: type[SluiceError]) -> None:
     section = _section(_page("errors.md"), error.code)
     assert f"- **Status:** {error.status}\n" in section
@@ -123,7 +124,7 @@ def test_error_has_a_status_advice_and_an_example(error: type[SluiceError]) -> N
     assert example["errors"]
 
 
-@pytest.mark.parametrize("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES}), ids=" ".join)
+@each_row("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES}))
 def test_route_is_in_the_reference(route: tuple[str, str]) -> None:
     assert f"`{' '.join(route)}`" in _page("reference/api.md")
 
@@ -153,7 +154,7 @@ def _scope_words(method: str, path: str) -> str:
     return f"`{scope.value}`" if scope else "any valid credential"
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", DOCUMENTED_OPERATIONS)
 @pytest.mark.asvs("8.1.1", "2.1.1", "8.1.2")
 def test_operation_documents_scope_parameters_and_fields(method: str, path: str, operation: dict[str, Any]) -> None:
     section = _endpoint(method, path)
@@ -168,7 +169,7 @@ def test_operation_documents_scope_parameters_and_fields(method: str, path: str,
             assert f"| `{field}` | {'yes' if field in schema.get('required', ()) else 'no'} |" in section
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", DOCUMENTED_OPERATIONS)
 def test_operation_documents_every_possible_status(method: str, path: str, operation: dict[str, Any]) -> None:
     section = _endpoint(method, path)
     listed = {int(status) for status in re.findall(r"(\d{3}) \[`", section)} | {
@@ -184,7 +185,7 @@ def test_operation_documents_every_possible_status(method: str, path: str, opera
     assert (403 in listed) == ((method.upper(), path) in ROUTE_SCOPES)
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", DOCUMENTED_OPERATIONS)
 def test_response_example_matches_its_schema(method: str, path: str, operation: dict[str, Any]) -> None:
     success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
     if "content" not in success:
@@ -206,6 +207,6 @@ def _commands(command: Any, name: str = "sluice") -> Iterator[str]:
         yield from _commands(command.get_command(typer.Context(command), inner), f"{name} {inner}")
 
 
-@pytest.mark.parametrize("command", list(_commands(typer.main.get_command(command_line))))
+@each_row("command", list(_commands(typer.main.get_command(command_line))))
 def test_command_is_on_the_cli_page(command: str) -> None:
     assert command.replace(" ", "-") in anchors(_page("cli.md"))

@@ -14,6 +14,7 @@ from sluice.receipts.service import PUBLIC_KEYS
 from sluice.settings import Settings
 from sluice.wiring.start import SECRET_FILES
 from tests.docs.pages import DOCS, ROOT
+from tests.rows import each_row
 
 PAGE = (DOCS / "security" / "inventory.md").read_text(encoding="utf-8")
 DOCUMENT: dict[str, Any] = make_endpoints().openapi()
@@ -215,9 +216,7 @@ def test_page_lists_every_limit_of_costly_work() -> None:
 
 
 @pytest.mark.asvs("15.1.3")
-@pytest.mark.parametrize(
-    ("proxy", "directive"), [("haproxy.cfg", "timeout server 900s"), ("nginx.conf", "proxy_read_timeout 900s;")]
-)
+@each_row("proxy, directive", [("haproxy.cfg", "timeout server 900s"), ("nginx.conf", "proxy_read_timeout 900s;")])
 def test_proxy_timeout_exceeds_the_longest_response(proxy: str, directive: str) -> None:
     assert directive in (ROOT / "deploy" / proxy).read_text(encoding="utf-8")
     defaults = Settings(_env_file=None)

@@ -185,9 +185,7 @@ def test_hard_link_with_a_stated_size_has_no_data() -> None:
 
 def test_old_gnu_sparse_file_is_read_with_its_full_map() -> None:
     entries = b"".join(b"%011o\0%011o\0" % (offset, 1) for offset in (0, 4096, 8192, 12288))
-    first = header(
-        b"holes", b"%011o\0" % 5, b"S", p257=b"ustar  \0", p386=entries, p482=b"\1", p483=b"%011o\0" % 10**6
-    )
+    first = header(b"holes", b"%011o\0" % 5, b"S", p257=b"ustar  \0", p386=entries, p482=b"\1", p483=b"%011o\0" % 10**6)
     further = (b"%011o\0%011o\0" % (16384, 1) + b"%011o\0%011o\0" % (10**6, 0)).ljust(BLOCK, b"\0")
     assert examine(first + further + b"hello".ljust(BLOCK, b"\0") + END).passes
 
