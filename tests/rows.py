@@ -1,15 +1,15 @@
 """Run every row of a table in one test: a case costs milliseconds of the test runner, a row costs its own work."""
 
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, TypeVar, cast
 
 import pytest
 
-Rows = Iterable[Any] | Callable[[], Iterable[Any]]
-_PARAMETER = type(pytest.param())
+Test = TypeVar("Test", bound=Callable[..., object])
+_PARAM = type(pytest.param())
 
 
 @contextmanager
@@ -30,54 +30,74 @@ def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
         try:
             yield
         except (AssertionError, pytest.fail.Exception) as fault:
-            failures.append(f"{repr(name)[:200]}: {fault}")
+            failures.append(f"{name!r:.300}: {fault}")
+        except Exception as fault:
+            fault.add_note(f"in the row {name!r:.300}")
+            raise
 
     yield run
     assert not failures, f"{len(failures)} rows failed\n" + "\n".join(failures)
 
 
-def each_row(names: str, rows: Rows) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that calls a test with the arguments of each row, as `pytest.mark.parametrize` does, in one case.
+def each_row(
+    names: str | Sequence[str],
+    table: Iterable[object] | Callable[[], Iterable[object]],
+    ids: Iterable[object] | Callable[[Any], object] | None = None,
+) -> Callable[[Test], Test]:
+    """Run a test for every row of a table, as one case: `pytest.mark.parametrize` for rows that take milliseconds.
 
-        @each_row("text, expected", [("1", 1), ("2", 2)])
-        def test_parses(text: str, expected: int) -> None:
+        @each_row(("text", "expected"), [("1", 1), ("2", 2)])
+        def test_number_is_read(text: str, expected: int) -> None:
             assert parse(text) == expected
 
-    `rows` may be a function, which is called when the test runs. Decorators multiply. The rows share the fixtures of
-    the test: what a row leaves behind is seen by the next one. A row fails as in `every_row`.
+    A table that takes time to build is a function, which is called when the test runs. Each row has its own `tmp_path`
+    and `monkeypatch`; any other fixture is shared by all rows.
     """
-    arguments = [name.strip() for name in names.split(",")]
+    columns = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows_now = list(table) if isinstance(table, Iterable) else None
 
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(test)
-        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
+    def named_rows() -> Iterator[tuple[object, dict[str, object]]]:
+        found = list(cast("Callable[[], Iterable[object]]", table)()) if rows_now is None else rows_now
+        assert found, "the table has no rows"
+        labels = [ids(each) for each in found] if callable(ids) else found if ids is None else [*ids]
+        for label, each in zip(labels, found, strict=True):
+            if isinstance(each, _PARAM):
+                yield each.id, dict(zip(columns, each.values, strict=True))
+            else:
+                values = [each] if isinstance(names, str) and len(columns) == 1 else [*cast("Iterable[object]", each)]
+                yield label, dict(zip(columns, values, strict=True))
 
-        def calls() -> Iterator[tuple[object, dict[str, Any]]]:
-            found = list(rows() if callable(rows) else rows)
-            assert found, "the table has no row"
-            for each in found:
-                values: Sequence[Any] = (
-                    each.values if isinstance(each, _PARAMETER) else (each,) if len(arguments) == 1 else each
-                )
-                assert len(values) == len(arguments), each
-                yield each, dict(zip(arguments, values, strict=True))
+    def decorate(test: Test) -> Test:
+        @contextmanager
+        def fresh(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
+            own = dict(fixtures)
+            with ExitStack() as stack:
+                if "monkeypatch" in own:
+                    own["monkeypatch"] = stack.enter_context(own["monkeypatch"].context())
+                if "tmp_path" in own:
+                    own["tmp_path"] = own["tmp_path"] / str(number)
+                    own["tmp_path"].mkdir()
+                yield own
 
-        @wraps(test)
-        def run_each(**given: Any) -> None:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
             with every_row() as row:
-                for name, values in calls():
-                    with row(name):
-                        test(**given, **values)
+                for number, (label, values) in enumerate(named_rows()):
+                    with row(label), fresh(fixtures, number) as own:
+                        test(**values, **own)
 
-        @wraps(test)
-        async def run_each_async(**given: Any) -> None:
+        @functools.wraps(test)
+        async def run_async(**fixtures: Any) -> None:
             with every_row() as row:
-                for name, values in calls():
-                    with row(name):
-                        await test(**given, **values)
+                for number, (label, values) in enumerate(named_rows()):
+                    with row(label), fresh(fixtures, number) as own:
+                        await cast("Awaitable[None]", test(**values, **own))
 
-        chosen: Any = run_each_async if inspect.iscoroutinefunction(test) else run_each
-        chosen.__signature__ = signature.replace(parameters=fixtures)
-        return chosen  # type: ignore[no-any-return]
+        runner: Any = run_async if inspect.iscoroutinefunction(test) else run
+        whole = inspect.signature(test)
+        left = [each for name, each in whole.parameters.items() if name not in columns]
+        assert len(left) + len(columns) == len(whole.parameters), f"{test} does not take {columns}"
+        runner.__signature__ = whole.replace(parameters=left)
+        return cast("Test", runner)
 
     return decorate

@@ -11,6 +11,7 @@ import pytest
 from sluice_inspect.inspection import inspect_file, preload
 from sluice_inspect.threats.scan import scan_source
 from tests.inspection.growing import GROWING, LARGE, SAMPLES, Growing, seconds
+from tests.rows import each_row
 from tests.run_length import LONG_RUN, amount
 
 MAX_RATIO = 2.3
@@ -88,13 +89,13 @@ def in_child(run: Callable[[int, str], object], growing: Growing) -> float:
 
 
 @pytest.mark.asvs("15.2.2")
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("run", [check, scan])
+@each_row("name", CASES)
+@each_row("run", [check, scan])
 def test_time_at_most_doubles_with_the_size(run: Callable[[int, str], object], name: str) -> None:
     assert in_child(run, CASES[name]) <= MAX_RATIO
 
 
-@pytest.mark.parametrize("name", LARGE)
+@each_row("name", LARGE)
 def test_time_of_a_large_file_at_most_doubles_with_its_size(name: str) -> None:
     once, twice = (LARGE[name].make(count) for count in (LARGE_COUNT // 2, LARGE_COUNT))
     assert seconds(check, twice, "pdf", tries=1) < MAX_SECONDS

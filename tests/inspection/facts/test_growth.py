@@ -6,8 +6,6 @@ import random
 import time
 from collections.abc import Callable
 
-import pytest
-
 from sluice_inspect import inspect_file
 from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.facts.subject import Subject
@@ -18,6 +16,7 @@ from sluice_inspect.report import Limits, Outcome, Report
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.rows import each_row
 
 UNIT = 100_000
 
@@ -119,7 +118,7 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_measuring_twice_as_much_takes_about_twice_as_long(name: str) -> None:
     format_name, make = HOSTILE[name]
     size = UNIT
@@ -132,7 +131,7 @@ def test_measuring_twice_as_much_takes_about_twice_as_long(name: str) -> None:
     assert long < 2
 
 
-@pytest.mark.parametrize("format_", [each for each in FORMATS if not each.missing_reader], ids=lambda each: each.name)
+@each_row("format_", [each for each in FORMATS if not each.missing_reader], ids=lambda each: each.name)
 def test_damaged_file_has_a_report_that_passes_the_boundary(format_: object) -> None:
     sample, name = format_.sample(), min(format_.extensions)  # type: ignore[attr-defined]
     chance = random.Random(format_.name)  # type: ignore[attr-defined]

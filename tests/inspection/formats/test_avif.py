@@ -10,6 +10,7 @@ from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.heif_samples import item_file
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(128, 16).convert("RGB"), "AVIF")
 
@@ -30,7 +31,7 @@ def test_sample_passes_and_is_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+@each_row("mode", ["L", "RGB", "RGBA"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(FORMAT, encoded(chess_board().convert(mode), "AVIF")).outcome is Outcome.OK
 
@@ -45,12 +46,12 @@ def test_empty_picture_is_blank() -> None:
     assert examine_bytes(FORMAT, encoded(plain_picture().convert("RGB"), "AVIF")).blank
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
+@each_row("kept", [0.1, 0.5, 0.95, 0.999])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_row("seed", range(8))
 def test_changed_pixel_bytes_are_corrupt_although_one_decoder_accepts_them(seed: int) -> None:
     picture = encoded(Image.effect_noise((256, 256), 60).convert("RGB"), "AVIF", quality=80)
     start = picture.index(b"mdat") + 100 + seed * 37

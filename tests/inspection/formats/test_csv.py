@@ -1,13 +1,12 @@
 """CSV: a table without a value is blank."""
 
-import pytest
-
 from sluice_inspect.formats.csv import FORMAT
 from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "table",
     [
         "id,name\n1,Ann\n",
@@ -27,7 +26,7 @@ def test_table_with_a_value_is_not_blank(table: str) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "table",
     [
         ",,,\n,,,\n",
@@ -40,7 +39,7 @@ def test_table_with_a_value_is_not_blank(table: str) -> None:
         "User ID\tCreated at\tStatus",
     ],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@each_row("encoding", ["utf-8", "utf-16"])
 def test_table_without_a_value_is_blank(table: str, encoding: str) -> None:
     assert examine_bytes(FORMAT, table.encode(encoding)).blank
 

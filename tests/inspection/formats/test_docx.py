@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 
 import docx
-import pytest
 from docx.document import Document
 from docx.enum.text import WD_BREAK
 from docx.oxml import parse_xml
@@ -14,6 +13,7 @@ from docx.shared import RGBColor
 from sluice_inspect.formats.docx import FORMAT
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import picture, with_part_changed
+from tests.rows import each_row
 
 Edit = Callable[[Document], object]
 
@@ -154,14 +154,14 @@ CONTENT = {
 }
 
 
-@pytest.mark.parametrize("name", BLANK)
+@each_row("name", BLANK)
 def test_document_without_ink_is_blank(name: str) -> None:
     result = examine_bytes(FORMAT, BLANK[name])
     assert result.passes
     assert result.blank
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@each_row("name", CONTENT)
 def test_document_with_ink_is_not_blank(name: str) -> None:
     result = examine_bytes(FORMAT, CONTENT[name])
     assert result.passes
@@ -177,7 +177,7 @@ def test_content_after_many_empty_paragraphs_is_not_blank() -> None:
     assert examine_bytes(FORMAT, document(edit)).blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content_type",
     [
         "application/vnd.ms-word.document.macroEnabled.main+xml",

@@ -11,6 +11,7 @@ from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 FIELDS = "From: a@example.com\r\nTo: b@example.com\r\nDate: Mon, 1 Jan 2024 00:00:00 +0000\r\n"
 
@@ -36,16 +37,14 @@ def mail(
     return message.as_bytes()
 
 
-@pytest.mark.parametrize(
-    "before", ["", "\ufeff", "\r\n\r\n", "From a@example.com Mon Jan  1 00:00:00 2024\r\n", "garbage\r\n"]
-)
+@each_row("before", ["", "\ufeff", "\r\n\r\n", "From a@example.com Mon Jan  1 00:00:00 2024\r\n", "garbage\r\n"])
 def test_mail_with_any_prefix_is_sound(before: str) -> None:
     result = examine_bytes(FORMAT, (before + FIELDS + "\r\nhi\r\n").encode())
     assert result.outcome is Outcome.OK
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(FIELDS.encode() + "\r\nGrüße".encode("cp1252"), id="8 bits"),
@@ -61,7 +60,7 @@ def test_unusual_mail_that_readers_accept_passes(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("data", [b"no field at all\r\n\r\nFrom: a\r\n", b"\r\n", FIELDS.encode() + bytes(900)])
+@each_row("data", [b"no field at all\r\n\r\nFrom: a\r\n", b"\r\n", FIELDS.encode() + bytes(900)])
 def test_data_that_is_not_mail_is_corrupt(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
@@ -70,7 +69,7 @@ def test_web_page_named_eml_is_a_mismatch() -> None:
     assert inspect_file(io.BytesIO(b"<html><body>504</body></html>"), filename="a.eml").finding is Finding.TYPE_MISMATCH
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(FIELDS.encode() + b"\r\n", id="nothing"),
@@ -88,7 +87,7 @@ def test_mail_without_visible_content_is_blank(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(mail(subject="x"), id="a subject"),

@@ -12,12 +12,13 @@ from sluice_inspect.formats.jpeg2000 import J2K, JP2
 from sluice_inspect.report import Corrupt, Finding, Limits, Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 NOISE = Image.fromarray(np.random.default_rng(1).integers(0, 256, (256, 256, 3), dtype=np.uint8))
 BOXED = encoded(NOISE, "JPEG2000")
 BARE = encoded(NOISE, "JPEG2000", no_jp2=True)
 TILED = encoded(NOISE, "JPEG2000", no_jp2=True, tile_size=(64, 64))
-each_variant = pytest.mark.parametrize(("format_", "good"), [(JP2, BOXED), (J2K, BARE), (J2K, TILED)])
+each_variant = each_row(("format_", "good"), [(JP2, BOXED), (J2K, BARE), (J2K, TILED)])
 
 
 def with_packet_numbers(stream: bytes, *numbers: int) -> bytes:
@@ -37,7 +38,7 @@ def test_good_picture_passes(format_: Format, good: bytes) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("format_", [JP2, J2K])
+@each_row("format_", [JP2, J2K])
 def test_sample_passes_and_is_not_blank(format_: Format) -> None:
     result = examine_bytes(format_, format_.sample())
     assert result.recognised
@@ -45,7 +46,7 @@ def test_sample_passes_and_is_not_blank(format_: Format) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "I;16"])
+@each_row("mode", ["L", "LA", "RGB", "RGBA", "I;16"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(JP2, encoded(chess_board().convert(mode), "JPEG2000")).outcome is Outcome.OK
 
@@ -55,7 +56,7 @@ def test_empty_picture_is_blank() -> None:
 
 
 @each_variant
-@pytest.mark.parametrize("kept", [0.01, 0.3, 0.5, 0.95, 0.9999])
+@each_row("kept", [0.01, 0.3, 0.5, 0.95, 0.9999])
 def test_truncated_picture_is_corrupt(format_: Format, good: bytes, kept: float) -> None:
     assert examine_bytes(format_, good[: int(len(good) * kept)]).outcome is Outcome.CORRUPT
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import docx
 import openpyxl
 import pptx
-import pytest
 
 from sluice_inspect.formats import docx as word
 from sluice_inspect.formats import pptx as powerpoint
@@ -16,6 +15,7 @@ from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import package_of, parts_of, with_part_changed, without_part
+from tests.rows import each_row
 
 FORMATS = {"docx": word.FORMAT, "xlsx": excel.FORMAT, "pptx": powerpoint.FORMAT}
 MAIN_PARTS = {"docx": "word/document.xml", "xlsx": "xl/workbook.xml", "pptx": "ppt/presentation.xml"}
@@ -39,32 +39,30 @@ def encrypted(size: int = 8000) -> bytes:
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_document_is_recognised_by_its_own_format_only(name: str) -> None:
     assert [
         format_name for format_name in FORMATS if examine_bytes(FORMATS[format_name], DOCUMENTS[name]).recognised
     ] == [name]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_damaged_document_is_still_recognised(name: str) -> None:
     assert examine_bytes(FORMATS[name], DOCUMENTS[name][: len(DOCUMENTS[name]) * 9 // 10]).recognised
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"PK\x03\x04", package_of({"a.txt": b"x"}), package_of({"word/document.xml": b"<a/>"})]
-)
+@each_row("data", [b"", b"PK\x03\x04", package_of({"a.txt": b"x"}), package_of({"word/document.xml": b"<a/>"})])
 def test_other_archives_are_not_recognised(data: bytes) -> None:
     assert [format_name for format_name in FORMATS if examine_bytes(FORMATS[format_name], data).recognised] == []
 
 
-@pytest.mark.parametrize("kept", [0.3, 0.5, 0.95, 0.999])
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("kept", [0.3, 0.5, 0.95, 0.999])
+@each_row("name", FORMATS)
 def test_truncated_document_is_corrupt(name: str, kept: float) -> None:
     assert examine_bytes(FORMATS[name], DOCUMENTS[name][: int(len(DOCUMENTS[name]) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_zeroed_bytes_are_corrupt(name: str) -> None:
     middle = len(DOCUMENTS[name]) // 2
     assert (
@@ -73,18 +71,18 @@ def test_zeroed_bytes_are_corrupt(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("part", ["[Content_Types].xml", "_rels/.rels"])
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("part", ["[Content_Types].xml", "_rels/.rels"])
+@each_row("name", FORMATS)
 def test_document_without_content_types_or_relationships_is_corrupt(name: str, part: str) -> None:
     assert examine_bytes(FORMATS[name], without_part(DOCUMENTS[name], part)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_document_without_its_main_part_is_corrupt(name: str) -> None:
     assert examine_bytes(FORMATS[name], without_part(DOCUMENTS[name], MAIN_PARTS[name])).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_malformed_part_is_corrupt_and_named(name: str) -> None:
     parts = parts_of(DOCUMENTS[name])
     result = examine_bytes(FORMATS[name], package_of(parts | {MAIN_PARTS[name]: parts[MAIN_PARTS[name]][:-5]}))
@@ -119,7 +117,7 @@ def test_entity_expansion_in_a_part_is_a_bomb() -> None:
     )
 
 
-@pytest.mark.parametrize("part", ["[Content_Types].xml", "_rels/.rels"])
+@each_row("part", ["[Content_Types].xml", "_rels/.rels"])
 def test_part_list_with_excessive_padding_is_a_bomb(part: str) -> None:
     parts = parts_of(DOCUMENTS["xlsx"])
     data = package_of(parts | {part: parts[part] + b" " * 4_000_000})
@@ -144,14 +142,14 @@ def test_part_names_ignore_case_and_slash_direction() -> None:
     ).passes
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_encrypted_document_is_encrypted_for_every_format(name: str) -> None:
     result = examine_bytes(FORMATS[name], encrypted())
     assert result.recognised
     assert result.outcome is Outcome.ENCRYPTED
 
 
-@pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
+@each_row("kept", [0.3, 0.6, 0.9])
 def test_truncated_encrypted_document_is_corrupt(kept: float) -> None:
     data = encrypted()
     result = examine_bytes(word.FORMAT, data[: int(len(data) * kept)])
@@ -166,7 +164,7 @@ def test_other_compound_file_is_not_recognised() -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_fuzzed_corpus_files_do_not_pass(name: str) -> None:
     fuzzed = [path for path in corpus_files(name, "corrupt") if "fuzz" in path.name or "crash" in path.name]
     assert fuzzed

@@ -10,6 +10,7 @@ from PIL import Image
 from sluice_inspect.formats.pdf.format import FORMAT
 from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.rows import each_row
 
 
 def examine(data: bytes) -> Examined:
@@ -129,14 +130,14 @@ CONTENT = {
 }
 
 
-@pytest.mark.parametrize("name", BLANK)
+@each_row("name", BLANK)
 def test_document_without_visible_content_is_blank(name: str) -> None:
     result = examine(BLANK[name])
     assert result.passes
     assert result.blank
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@each_row("name", CONTENT)
 def test_document_with_visible_content_is_not_blank(name: str) -> None:
     result = examine(CONTENT[name])
     assert result.passes
@@ -180,7 +181,7 @@ def test_page_of_white_tiles_or_computed_white_is_blank() -> None:
 
 
 @pytest.mark.asvs("15.2.2")
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         tiled(0.01, 1),

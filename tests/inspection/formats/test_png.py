@@ -3,8 +3,6 @@
 import struct
 import zlib
 
-import pytest
-
 from sluice_inspect.formats.png import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
@@ -17,6 +15,7 @@ from tests.inspection.formats.image_samples import (
     png_header,
     with_chunk,
 )
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(), "PNG")
 IEND = b"\0\0\0\0IEND\xaeB`\x82"
@@ -28,7 +27,7 @@ def test_good_picture_passes() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(FORMAT, encoded(chess_board().convert(mode), "PNG")).passes
 
@@ -37,7 +36,7 @@ def test_empty_picture_is_blank() -> None:
     assert examine_bytes(FORMAT, encoded(plain_picture(), "PNG")).blank
 
 
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.95])
+@each_row("kept", [0.2, 0.5, 0.95])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pptx
-import pytest
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.enum.shapes import MSO_CONNECTOR, MSO_SHAPE
@@ -16,6 +15,7 @@ from pptx.util import Inches
 from sluice_inspect.formats.pptx import FORMAT
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 Edit = Callable[[Slide], object]
 BOX = (Inches(1), Inches(1), Inches(2), Inches(2))
@@ -124,14 +124,14 @@ CONTENT = {
 }
 
 
-@pytest.mark.parametrize("name", BLANK)
+@each_row("name", BLANK)
 def test_presentation_without_visible_content_is_blank(name: str) -> None:
     result = examine_bytes(FORMAT, BLANK[name])
     assert result.passes
     assert result.blank
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@each_row("name", CONTENT)
 def test_presentation_with_visible_content_is_not_blank(name: str) -> None:
     result = examine_bytes(FORMAT, CONTENT[name])
     assert result.passes

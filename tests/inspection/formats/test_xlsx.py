@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 
 import openpyxl
-import pytest
 from openpyxl.chart import BarChart
 from openpyxl.comments import Comment
 from openpyxl.drawing.image import Image
@@ -14,6 +13,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from sluice_inspect.formats.xlsx import FORMAT
 from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import package_of, parts_of, picture
+from tests.rows import each_row
 
 Edit = Callable[[Worksheet], object]
 
@@ -155,14 +155,14 @@ CONTENT = {
 }
 
 
-@pytest.mark.parametrize("name", BLANK)
+@each_row("name", BLANK)
 def test_workbook_without_visible_content_is_blank(name: str) -> None:
     result = examine_bytes(FORMAT, BLANK[name])
     assert result.passes
     assert result.blank
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@each_row("name", CONTENT)
 def test_workbook_with_visible_content_is_not_blank(name: str) -> None:
     result = examine_bytes(FORMAT, CONTENT[name])
     assert result.passes

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sluice_inspect.threats.budget import ScanBudget
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, zipped
+from tests.rows import each_row
 
 SMALL = ScanBudget(
     max_unpacked_bytes=3 * 2**20,
@@ -32,7 +33,7 @@ def nested(levels: int, data: bytes) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         pytest.param(zipped({"zeros": bytes(2**22)}), "unpacks to more than 100 times its size", id="ratio"),
@@ -64,7 +65,7 @@ def test_file_over_budget_is_incomplete_with_a_reason(data: bytes, why: str) -> 
     assert (result["threat"], result["complete"], result["why"]) == (None, False, why)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(zipped({"film.mp4": NOISE}), id="a large member"),
@@ -85,7 +86,7 @@ def test_large_file_within_the_budget_is_scanned_completely(data: bytes) -> None
     assert (result["why"], result["complete"]) == ("", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(zipped({"film.mp4": NOISE + EICAR + NOISE}), id="a large member"),
