@@ -26,8 +26,6 @@ from tests.deployments import Deployments
 from tests.observe.metrics_page import read_metrics, until
 from tests.service import ApiClient, Service, cli_command, running_service, unchecked_service
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 POSTGRES = "postgresql://nobody@127.0.0.1/none"
 SHARED = ("connections", "connections_per_address", "uploads_per_tenant", "failed_logins", "spool_mb")
 

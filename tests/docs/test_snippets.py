@@ -159,7 +159,6 @@ def real_values(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.is_run for block in blocks_of(page))], ids=_named)
-@pytest.mark.xdist_group("snippets")
 def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     page: Path, real_values: Mapping[str, str], snippet_service: Service, tmp_path: Path
 ) -> None:
