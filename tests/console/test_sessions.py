@@ -15,6 +15,8 @@ from tests.console.users import SAME_ORIGIN, new_browser, new_link, sign_in, sig
 from tests.rows import each_row
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 HOME = "/console/overview"
 
 

@@ -10,6 +10,8 @@ from tests.console.users import User, signed_in
 from tests.rows import each_row
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def admin(client: ApiClient) -> Iterator[User]:

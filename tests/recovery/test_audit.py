@@ -10,6 +10,8 @@ from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
 from tests.service import ApiClient, Deployment, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 
 def _key_of(client: ApiClient, file_id: str) -> str:
     (key,) = [key for key in client.object_keys() if file_id in key]

@@ -18,6 +18,8 @@ from tests.run_length import LONG_RUN
 from tests.scanning.waiting import until
 from tests.service import API, ApiClient, Deployment, running_service, unchecked_service
 
+pytestmark = pytest.mark.engine
+
 SETTINGS: Final = {"BUCKET_PROBE": "false", "WEBHOOK_HOSTS": "127.0.0.1"}
 ALONE: Final = {**SETTINGS, "WORKER_INSIDE": "false"}
 """Nothing but the action changes the database."""
