@@ -3,6 +3,7 @@
 import time
 
 import httpx
+import pytest
 
 from tests.api import forms, raw_http
 from tests.api.responses import assert_rejected

@@ -4,6 +4,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.api.responses import data, page
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
