@@ -7,7 +7,7 @@ from sluice_inspect.formats.heif import avif
 from sluice_inspect.formats.heif.avif import FORMAT
 from sluice_inspect.formats.heif.sample import sample_avif
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.heif_samples import item_file
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 from tests.rows import each_row
@@ -93,19 +93,3 @@ def test_good_picture_passes_without_the_second_decoder(monkeypatch: pytest.Monk
 
 def test_decoder_uses_one_thread() -> None:
     assert AvifImagePlugin.DEFAULT_MAX_THREADS == 1
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("avif", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_corpus_files_that_no_reader_displays_do_not_pass() -> None:
-    shown = {"no-pixi", "poc_b"}  # both decode in every reader
-    paths = [path for path in corpus_files("avif", "corrupt") if not any(name in path.name for name in shown)]
-    assert [path.name for path in paths if examine_bytes(FORMAT, path.read_bytes()).passes] == []

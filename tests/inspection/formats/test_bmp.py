@@ -9,7 +9,7 @@ from PIL import Image
 from sluice_inspect.formats.bmp import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
 from tests.rows import each_row
 
@@ -151,25 +151,6 @@ def test_bitmap_array_is_unsupported() -> None:
 
 def test_text_that_begins_with_bm_is_not_recognised() -> None:
     assert not examine_bytes(FORMAT, b"BMP files begin with the letters BM and a size").recognised
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("bmp", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("bmp", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("bmp", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
 
 
 def test_headerless_bitmap_passes_only_as_dib() -> None:

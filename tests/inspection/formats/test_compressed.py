@@ -18,7 +18,7 @@ from sluice_inspect.format import Format
 from sluice_inspect.formats import compressed
 from sluice_inspect.formats import zip as zip_archive
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 
@@ -141,11 +141,6 @@ def test_tar_archive_inside_is_checked(packed: Packed) -> None:
 
 
 @each_format
-def test_sample_passes(packed: Packed) -> None:
-    assert examine_bytes(packed.format_, packed.format_.sample()).passes
-
-
-@each_format
 @each_row("data", [b"", b"text", b"BZ", b"PK\x03\x04", bytes(100)])
 def test_other_content_is_not_recognised(packed: Packed, data: bytes) -> None:
     assert not examine_bytes(packed.format_, data).recognised
@@ -219,30 +214,6 @@ def test_legacy_lz4_frame_is_read() -> None:
     data = b"\x02\x21\x4c\x18" + len(packed).to_bytes(4, "little") + packed
     assert examine_bytes(compressed.LZ4, data).passes
     assert examine_bytes(compressed.LZ4, data[:-1]).outcome is Outcome.CORRUPT
-
-
-@needs_corpus
-@each_format
-def test_valid_corpus_files_pass_and_corrupt_ones_do_not(packed: Packed) -> None:
-    name = packed.format_.name
-    assert [
-        path.name
-        for path in corpus_files(name, "valid", "not_blank")
-        if not examine_bytes(packed.format_, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files(name, "corrupt") if examine_bytes(packed.format_, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-@each_format
-def test_blank_corpus_files_are_blank(packed: Packed) -> None:
-    assert [
-        path.name
-        for path in corpus_files(packed.format_.name, "blank")
-        if not examine_bytes(packed.format_, path.read_bytes()).blank
-    ] == []
 
 
 @each_row("size", [256 * 1024, 256 * 1024 + 1, 1024 * 1024, 1024 * 1024 + 200, 3_000_000])

@@ -2,7 +2,7 @@
 
 from sluice_inspect.formats.csv import FORMAT
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 
@@ -50,15 +50,3 @@ def test_value_after_megabytes_of_empty_rows_is_not_blank() -> None:
 
 def test_zero_byte_is_corrupt() -> None:
     assert examine_bytes(FORMAT, b"id,name\n1,\0\n").outcome is Outcome.CORRUPT
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("csv", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("csv", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

@@ -8,7 +8,7 @@ import pytest
 from sluice_inspect.formats.doc.format import FORMAT, make_word
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
@@ -164,22 +164,3 @@ def test_missing_picture_counts_as_content() -> None:
 def test_embedded_png_with_content_is_not_blank() -> None:
     file = io.BytesIO(picture(shows=True).getvalue())
     assert examine_bytes(FORMAT, make_word("\x01\r", data=embedded(file.read()))).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("doc", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("doc", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("doc", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("doc", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

@@ -9,7 +9,7 @@ import pytest
 from sluice_inspect.formats.eml import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
@@ -116,18 +116,3 @@ def test_endlessly_nested_multipart_is_not_blank() -> None:
         examine_bytes(FORMAT, FIELDS.encode() + b"Content-Type: multipart/mixed; boundary=b0\r\n\r\n" + nested).blank
         is None
     )
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("eml", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("eml", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("eml", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

@@ -2,12 +2,11 @@
 
 import struct
 
-from sluice_inspect.format import Format
 from sluice_inspect.formats.fonts.sample import make_font, make_woff, make_woff2, table_checksum
 from sluice_inspect.formats.fonts.sfnt import OTF, TTF
 from sluice_inspect.formats.fonts.webfont import WOFF, WOFF2
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 LONG = {b"GPOS": bytes(range(256)) * 30}
@@ -119,13 +118,3 @@ def test_table_that_unpacks_to_too_much_is_a_bomb() -> None:
     data = make_woff(make_font(tables={b"GPOS": bytes(3_000_000)}))
     assert len(data) < 10_000
     assert examine_bytes(WOFF, data, Limits(ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
-
-
-@needs_corpus
-@each_row("format_", [TTF, OTF, WOFF, WOFF2], ids=lambda format_: format_.name)
-def test_intact_corpus_files_pass(format_: Format) -> None:
-    assert [
-        path.name
-        for path in corpus_files(format_.name, "valid", "not_blank")
-        if not examine_bytes(format_, path.read_bytes()).passes
-    ] == []

@@ -5,7 +5,7 @@ import time
 
 from sluice_inspect.formats.gif import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 from tests.rows import each_row
 
@@ -84,15 +84,6 @@ def test_animation_past_the_time_limit_passes_and_is_not_blank() -> None:
     )
     assert result.passes
     assert result.blank is None
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("gif", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
 
 
 def test_frame_without_width_is_unsupported() -> None:

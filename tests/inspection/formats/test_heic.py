@@ -10,7 +10,7 @@ from sluice_inspect.formats.heif import hevc
 from sluice_inspect.formats.heif.heic import FORMAT
 from sluice_inspect.formats.heif.sample import sample_heic
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import examine_bytes, source_of
 from tests.inspection.formats.heif_samples import box, heic, item_file
 from tests.inspection.formats.image_samples import chess_board, plain_picture
 from tests.rows import each_row
@@ -164,19 +164,3 @@ def test_only_the_container_is_checked_without_the_decoder(monkeypatch: pytest.M
     assert result.outcome is Outcome.UNSUPPORTED
     assert "not installed" in result.detail
     assert examine_bytes(FORMAT, GOOD[:-20]).outcome is Outcome.CORRUPT
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("heic", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_damaged_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("heic", "corrupt", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -9,7 +9,7 @@ from sluice_inspect.formats.html import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
@@ -141,18 +141,3 @@ def test_other_text_is_a_mismatch_under_old_office_extensions(name: str, data: b
 def test_page_before_an_office_document_is_a_mismatch(name: str) -> None:
     data = page("504") + make_compound({"WordDocument": bytes(9000)})
     assert inspect_file(io.BytesIO(data), filename=name).finding is Finding.TYPE_MISMATCH
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("html", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("html", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("html", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

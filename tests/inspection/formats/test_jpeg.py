@@ -2,7 +2,7 @@
 
 from sluice_inspect.formats.jpeg import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, plain_picture
 from tests.rows import each_row
 
@@ -93,12 +93,3 @@ def test_picture_with_many_scans_is_too_complex() -> None:
 
 def test_file_of_only_segments_is_too_complex() -> None:
     assert examine_bytes(FORMAT, b"\xff\xd8" + b"\xff\xe5\x00\x02" * 500_001).outcome is Outcome.TOO_COMPLEX
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("jpg", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -10,7 +10,7 @@ from sluice_inspect.format import Format
 from sluice_inspect.formats import jpeg2000
 from sluice_inspect.formats.jpeg2000 import J2K, JP2
 from sluice_inspect.report import Corrupt, Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
 from tests.rows import each_row
 
@@ -34,14 +34,6 @@ def with_packet_numbers(stream: bytes, *numbers: int) -> bytes:
 def test_good_picture_passes(format_: Format, good: bytes) -> None:
     result = examine_bytes(format_, good)
     assert result.passes
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
-
-
-@each_row("format_", [JP2, J2K])
-def test_sample_passes_and_is_not_blank(format_: Format) -> None:
-    result = examine_bytes(format_, format_.sample())
-    assert result.recognised
     assert result.outcome is Outcome.OK
     assert result.blank is None
 
@@ -133,15 +125,3 @@ def test_fragment_table_is_unsupported() -> None:
 
 def test_motion_jpeg2000_is_not_recognised() -> None:
     assert not examine_bytes(JP2, BOXED.replace(b"ftypjp2 ", b"ftypmjp2", 1)).recognised
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name for path in corpus_files("jp2", "valid")[:2] if not examine_bytes(JP2, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_damaged_corpus_files_do_not_pass() -> None:
-    assert [path.name for path in corpus_files("jp2", "corrupt") if examine_bytes(JP2, path.read_bytes()).passes] == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sluice_inspect.formats import json as json_format
 from sluice_inspect.formats.json import FORMAT, check_stream
 from sluice_inspect.report import Corrupt, Limits, Outcome, TooComplex
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 GOOD = [
@@ -157,17 +157,3 @@ def test_stream_check_agrees_with_the_parser(text: str, size: int) -> None:
     except Corrupt:
         walked = False
     assert walked == parses(text)
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("json", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name
-        for path in corpus_files("json", "corrupt")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.CORRUPT
-    ] == []

@@ -8,7 +8,7 @@ import pytest
 from sluice_inspect.formats.msg import FORMAT, make_message, make_storage, unpack_rtf
 from sluice_inspect.office.compound import Tree, make_compound
 from sluice_inspect.report import Corrupt, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 SUBJECT, BODY, RTF, HTML, DATA = 0x0037, 0x1000, 0x1009, 0x1013, 0x3701
@@ -137,17 +137,3 @@ def test_mail_without_visible_content_is_blank(message: bytes) -> None:
 )
 def test_item_with_visible_content_is_not_blank(message: bytes) -> None:
     assert examine_bytes(FORMAT, message).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("msg", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name
-        for path in corpus_files("msg", "corrupt")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.CORRUPT
-    ] == []

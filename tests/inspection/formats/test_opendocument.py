@@ -7,7 +7,7 @@ from dataclasses import replace
 from sluice_inspect.format import Format
 from sluice_inspect.formats.opendocument.format import ODT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, without_part
 from tests.inspection.formats.opendocument_samples import (
     FORMATS_BY_FAMILY,
@@ -257,24 +257,3 @@ def test_presentation_without_visible_content_is_blank(body: str) -> None:
 )
 def test_presentation_with_visible_content_is_not_blank(body: str) -> None:
     assert not is_blank("presentation", body, FILLED + WHITE)
-
-
-@needs_corpus
-@each_format
-def test_valid_corpus_files_pass(format_: Format) -> None:
-    assert [
-        path.name
-        for path in corpus_files(format_.name, "valid", "not_blank")
-        if not examine_bytes(format_, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-@each_format
-def test_only_blank_corpus_files_are_blank(format_: Format) -> None:
-    assert [
-        path.name for path in corpus_files(format_.name, "blank") if not examine_bytes(format_, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files(format_.name, "not_blank") if examine_bytes(format_, path.read_bytes()).blank
-    ] == []

@@ -14,7 +14,7 @@ from sluice_inspect.formats.parquet.format import FORMAT
 from sluice_inspect.formats.parquet.sample import encode_file, encode_page, encode_sample, encode_struct, encode_table
 from sluice_inspect.formats.parquet.thrift import CompactReader, ThriftError
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.rows import each_row
 
 NUMBERS = struct.pack("<500l", *range(500))
@@ -223,12 +223,3 @@ def test_invalid_thrift_raises_an_error(data: bytes) -> None:
 def test_thrift_structures_round_trip() -> None:
     values = {1: -3, 2: b"text", 5: [1, 2, 3], 15: {1: 2**40}}
     assert CompactReader(encode_struct(values)).read_struct() == values
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name for path in corpus_files("parquet", "valid", "not_blank") if not examine(path.read_bytes()).passes
-    ] == []
-    assert [path.name for path in corpus_files("parquet", "blank") if not examine(path.read_bytes()).blank] == []
-    assert [path.name for path in corpus_files("parquet", "not_blank") if examine(path.read_bytes()).blank] == []

@@ -12,7 +12,7 @@ import pikepdf
 from sluice_inspect.formats.pdf.format import FORMAT
 from sluice_inspect.formats.pdf.raw import refuse_costly_repair
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, stream, text
 from tests.inspection.growth import assert_linear
 from tests.rows import each_row
@@ -86,10 +86,6 @@ def test_black_in_a_picture_that_is_not_packed_is_no_hole(level: int) -> None:
 
 def test_page_with_a_word_passes() -> None:
     assert examine(WORD) == Examined(recognised=True, outcome=Outcome.OK)
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()) == Examined(recognised=True, outcome=Outcome.OK)
 
 
 @each_row("front", [b"\n\n", b"HTTP/1.1 200 OK\r\n\r\n", b"\x1b%-12345X@PJL\r\n", b"x" * 1000])
@@ -312,20 +308,6 @@ def test_broken_object_that_readers_skip_passes() -> None:
     objects = {1: b"<</Type/Catalog/Pages 2 0 R>>", 2: b"<</Type/Pages/Kids[10 0 R]/Count 1>>", 9: b"<</Broken"}
     objects |= {10: b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 11 0 R>>", 11: stream(b"0 0 9 9 re f")}
     assert examine(assembled(objects)).passes
-
-
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("pdf", "valid", "not_blank", "password_protected")
-        if not examine(path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_corpus_bombs_are_detected() -> None:
-    assert {examine(path.read_bytes()).finding for path in corpus_files("pdf", "bomb")} == {Finding.ARCHIVE_BOMB}
 
 
 UNENDED = {

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from sluice_inspect.formats.pdf.format import FORMAT
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.pdf_samples import pdf, stream, text
 from tests.rows import each_row
 
@@ -142,11 +142,6 @@ def test_document_with_visible_content_is_not_blank(name: str) -> None:
     result = examine(CONTENT[name])
     assert result.passes
     assert result.blank is None
-
-
-@needs_corpus
-def test_corpus_files_with_content_are_not_blank() -> None:
-    assert [path.name for path in corpus_files("pdf", "not_blank") if examine(path.read_bytes()).blank] == []
 
 
 def test_document_of_thousands_of_empty_pages_is_not_rendered() -> None:

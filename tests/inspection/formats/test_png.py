@@ -5,7 +5,7 @@ import zlib
 
 from sluice_inspect.formats.png import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import (
     animated,
     chess_board,
@@ -95,19 +95,3 @@ def test_animation_with_wrong_sequence_numbers_passes() -> None:
 def test_animation_of_empty_frames_in_different_colours_is_not_blank() -> None:
     assert examine_bytes(FORMAT, animated([plain_picture(level=level) for level in (0, 255)], "PNG")).blank is None
     assert examine_bytes(FORMAT, animated([plain_picture(level=level) for level in (250, 255)], "PNG")).blank
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("png", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_damaged_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("png", "corrupt", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -8,7 +8,7 @@ import pytest
 from sluice_inspect.formats.ppt.format import FORMAT, make_presentation, make_record, make_shape, make_text_box
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import encoded, grey_picture, noise_field
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
@@ -182,22 +182,3 @@ def test_notes_and_outline_are_not_blank() -> None:
     assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("Say hello.")])).blank is None
     assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("")])).blank
     assert examine_bytes(FORMAT, make_presentation([], outline=make_record(0x0FA8, b"A title"))).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("ppt", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("ppt", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("ppt", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("ppt", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

@@ -10,7 +10,7 @@ from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, decode_wide_name
 from sluice_inspect.formats.rar import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 from tests.servers import UNDER_CI
 
@@ -274,24 +274,3 @@ def test_archive_without_content_is_blank() -> None:
     assert examine_bytes(FORMAT, archive5(file5("a", b" \n"), file5("b", b""))).blank
     assert examine_bytes(FORMAT, archive4(file4(b"a", b""))).blank
     assert examine_bytes(FORMAT, GOOD5).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-@needs_libarchive
-def test_valid_corpus_files_are_not_corrupt_and_corrupt_ones_do_not_pass() -> None:
-    good = {path.name: examine_bytes(FORMAT, path.read_bytes()) for path in corpus_files("rar", "valid")}
-    assert [name for name, result in good.items() if result.outcome is Outcome.CORRUPT] == []
-    assert [
-        path.name for path in corpus_files("rar", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_password_protected_corpus_files_are_encrypted() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).outcome for path in corpus_files("rar", "password_protected")} == {
-        Outcome.ENCRYPTED
-    }

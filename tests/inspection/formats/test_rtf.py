@@ -4,7 +4,7 @@ import pytest
 
 from sluice_inspect.formats.rtf import FORMAT
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
@@ -115,18 +115,3 @@ def test_document_without_visible_content_is_blank(body: bytes) -> None:
 )
 def test_document_with_visible_content_is_not_blank(body: bytes) -> None:
     assert examine_bytes(FORMAT, document(body)).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("rtf", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("rtf", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("rtf", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

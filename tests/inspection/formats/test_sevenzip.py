@@ -13,7 +13,7 @@ from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.sevenzip.walk import MAGIC
 from sluice_inspect.formats.sevenzip import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 from tests.servers import UNDER_CI
 
@@ -198,22 +198,3 @@ def test_sample_passes_and_py7zr_reads_it() -> None:
     with py7zr.SevenZipFile(io.BytesIO(FORMAT.sample())) as opened:
         assert opened.getnames() == ["sluice.txt"]
         assert opened.testzip() is None
-
-
-@needs_corpus
-def test_valid_corpus_files_pass_and_corrupt_ones_do_not() -> None:
-    assert [
-        path.name
-        for path in corpus_files("7z", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("7z", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_password_protected_corpus_files_are_encrypted() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).outcome for path in corpus_files("7z", "password_protected")} == {
-        Outcome.ENCRYPTED
-    }

@@ -11,7 +11,7 @@ import pytest
 from sluice_inspect.formats import sqlite
 from sluice_inspect.formats.sqlite import FORMAT
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 Edit = Callable[[sqlite3.Connection], object]
@@ -197,18 +197,3 @@ def test_one_row_is_not_blank(table: str) -> None:
     result = examine_bytes(FORMAT, data)
     assert result.outcome is Outcome.OK
     assert result.blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("sqlite", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("sqlite", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("sqlite", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

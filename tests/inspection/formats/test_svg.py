@@ -6,7 +6,7 @@ from sluice_inspect.formats.svg import FORMAT
 from sluice_inspect.images.raster import sample_picture
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.rows import each_row
 
 DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
@@ -149,18 +149,3 @@ def test_drawing_with_possible_ink_is_not_blank(body: str) -> None:
 def test_web_page_named_svg_is_a_mismatch() -> None:
     with source_of(b"<!DOCTYPE html><html><body>Not found</body></html>") as source:
         assert inspect_file(source._fd, filename="a.svg").finding is Finding.TYPE_MISMATCH
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("svg", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("svg", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("svg", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

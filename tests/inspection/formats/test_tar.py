@@ -10,7 +10,7 @@ import pytest
 from sluice_inspect.archives.tar_headers import BLOCK
 from sluice_inspect.formats.tar import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 
 TEXT = b"some text\n" * 200
@@ -234,22 +234,3 @@ def test_archive_without_content_is_blank(entries: tuple[tuple[tarfile.TarInfo, 
 @each_row("entries", [(entry("a", b"x"),), (entry("a"), entry("b", b"0")), (entry("a", bytes(400_000) + b"x"),)])
 def test_archive_with_any_content_is_not_blank(entries: tuple[tuple[tarfile.TarInfo, bytes], ...]) -> None:
     assert examine_bytes(FORMAT, archive(*entries)).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-def test_valid_corpus_files_are_not_corrupt() -> None:
-    results = {
-        path.name: examine_bytes(FORMAT, path.read_bytes()) for path in corpus_files("tar", "valid", "not_blank")
-    }
-    assert [name for name, result in results.items() if result.outcome is Outcome.CORRUPT] == []
-
-
-@needs_corpus
-def test_corrupt_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("tar", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -2,7 +2,7 @@
 
 from sluice_inspect.formats.text import TEXT
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 PROSE = "Grüße aus Köln: 12 € für jeden.\n" * 40
@@ -68,12 +68,3 @@ def test_one_visible_mark_anywhere_is_not_blank(text: str) -> None:
     result = examine_bytes(TEXT, text.encode())
     assert result.outcome is Outcome.OK
     assert result.blank is None
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("txt", "valid", "not_blank")
-        if examine_bytes(TEXT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []

@@ -16,7 +16,7 @@ from sluice_inspect.formats.tiff.lzw import unpacked_size
 from sluice_inspect.images.raster import sample_picture
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Measure, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.inspection.formats.tiff_samples import Values, chess_board, grey_page, saved, tiff_of_pages
 from tests.rows import each_row
 
@@ -264,16 +264,3 @@ def test_trailing_bytes_are_measured() -> None:
 def test_other_content_named_tiff_is_a_mismatch(name: str) -> None:
     with source_of(sample_picture("PNG")) as source:
         assert inspect_file(source._fd, filename=name).finding is Finding.TYPE_MISMATCH
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name for path in corpus_files("tiff", "valid", "not_blank") if not examine(path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [path.name for path in corpus_files("tiff", "blank") if not examine(path.read_bytes()).blank] == []
-    assert [path.name for path in corpus_files("tiff", "not_blank") if examine(path.read_bytes()).blank] == []

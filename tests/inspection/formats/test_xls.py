@@ -15,7 +15,7 @@ from sluice_inspect.formats.xls.format import (
     make_workbook,
 )
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
@@ -230,22 +230,3 @@ def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     before = drawing(picture(shows=shows).getvalue())
     assert (examine_bytes(FORMAT, book(drawn_object(PICTURE), before=before)).blank is None) is shows
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("xls", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("xls", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("xls", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("xls", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

@@ -2,7 +2,7 @@
 
 from sluice_inspect.formats.yaml import FORMAT
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -81,19 +81,3 @@ def test_nulls_and_empty_values_are_blank(text: str) -> None:
 )
 def test_one_value_is_not_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("yaml", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("yaml", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("yaml", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [path.name for path in corpus_files("yaml", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes] == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluice_inspect.formats.zip import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 
@@ -180,33 +180,3 @@ def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]
 )
 def test_archive_with_any_content_is_not_blank(members: tuple[tuple[str, bytes], ...]) -> None:
     assert examine(archive(*members)).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("zip", "valid", "not_blank", "password_protected")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("zip", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("zip", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-
-
-@needs_corpus
-def test_corpus_bombs_are_detected() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).finding for path in corpus_files("zip", "bomb")} == {
-        Finding.ARCHIVE_BOMB
-    }
