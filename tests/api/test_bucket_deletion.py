@@ -1,8 +1,7 @@
 """Which buckets may be deleted, and the errors otherwise. What happens to their files is in `test_bucket_routing`."""
 
-import pytest
-
 from tests.api.responses import assert_error, assert_not_found, data
+from tests.rows import rows
 from tests.service import ApiClient
 
 
@@ -32,7 +31,7 @@ def test_name_of_a_deleted_bucket_can_be_reused(client_on_s3: ApiClient) -> None
     client_on_s3.add_bucket(name="again")
 
 
-@pytest.mark.parametrize("contexts", [0, 1, 3])
+@rows("contexts", [0, 1, 3])
 def test_default_bucket_is_not_deleted_and_counts_its_contexts(client_on_s3: ApiClient, contexts: int) -> None:
     config_id = client_on_s3.add_bucket()["config_id"]
     for _ in range(contexts):

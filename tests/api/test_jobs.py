@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.rows import rows
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
@@ -246,8 +247,8 @@ def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
     _begin(client, file_ids=["file_1"])
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
+@rows(
+    "body, field",
     [
         ({}, "body"),
         ({"file_ids": []}, "file_ids"),

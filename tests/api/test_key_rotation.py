@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from tests.api import tus
 from tests.api.responses import (
     assert_error,
@@ -16,6 +14,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
+from tests.rows import rows
 from tests.service import ApiClient, Key
 
 UNKNOWN = "key_00000000000000000000000000"
@@ -87,7 +86,7 @@ def test_texts_do_not_mix(bare_client: ApiClient) -> None:
         assert_unauthenticated(bare_client.with_credential(mixed).get("/contexts"))
 
 
-@pytest.mark.parametrize("status", ["disabled", "revoked"])
+@rows("status", ["disabled", "revoked"])
 def test_disabling_a_key_ends_both_texts(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
     text = rotate(bare_client, key)["api_key"]
@@ -142,12 +141,11 @@ def test_expired_key_is_rotated_only_with_new_time(bare_client: ApiClient) -> No
     assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@rows(
+    "field, value",
     [("overlap_seconds", value) for value in (-1, 604_801, "60", None, 1.5, True)]
     + [("expires_in_days", value) for value in (0, 366, "7")]
     + [("surprise", 1)],
-    ids=repr,
 )
 def test_invalid_rotation_is_refused(shared_client: ApiClient, field: str, value: Any) -> None:
     key = shared_client.create_key("metadata")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from sluice.uploads.values import Facts, Rules
 from sluice_inspect.threats import EICAR
 from tests.api import samples
 from tests.api.responses import assert_not_found, assert_validation_error, data
+from tests.rows import rows
 from tests.run_length import amount
 from tests.service import ApiClient
 
@@ -116,8 +116,8 @@ def test_only_uploads_of_the_context_and_since_the_moment_are_judged(client: Api
     assert replay(client, context, {}, since=(moment + timedelta(days=1)).isoformat())["judged"] == 0
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
+@rows(
+    "body, field",
     [
         ({}, "changes"),
         ({"changes": {"policies": {"nosuch": {}}}}, "changes.policies.nosuch"),

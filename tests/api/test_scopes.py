@@ -4,6 +4,7 @@ import pytest
 
 from sluice.access import ROUTE_SCOPES, Scope
 from tests.api.responses import assert_error, data
+from tests.rows import rows
 from tests.service import ApiClient, Key, Service
 
 UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN = (scope.value for scope in Scope)
@@ -93,8 +94,8 @@ def test_table_of_this_test_covers_every_route() -> None:
     assert len(TABLE) == len(ROUTE_SCOPES)
 
 
-@pytest.mark.parametrize("held", [UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN])
-@pytest.mark.parametrize("route", TABLE, ids=str)
+@rows("held", [UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN])
+@rows("route", TABLE)
 def test_route_allows_only_its_scope_and_admin(
     shared_client: ApiClient, keys: dict[str, Key], route: tuple[str, str, str | None], held: str
 ) -> None:
@@ -139,7 +140,7 @@ def test_each_scope_allows_its_own_route(client: ApiClient) -> None:
     data(client.with_credential(client.create_key(DELETE)).delete(f"/files/{file_id}"))
 
 
-@pytest.mark.parametrize(
+@rows(
     "claim",
     [
         {"scope": "metadata"},
@@ -147,7 +148,6 @@ def test_each_scope_allows_its_own_route(client: ApiClient) -> None:
         {"scopes": ["metadata"]},
         {"scopes": ["x", "metadata"]},
     ],
-    ids=str,
 )
 @pytest.mark.asvs("10.3.2")
 def test_scopes_of_a_token_come_from_its_claim(shared_client: ApiClient, claim: dict[str, object]) -> None:
@@ -156,9 +156,7 @@ def test_scopes_of_a_token_come_from_its_claim(shared_client: ApiClient, claim: 
     assert_error(user.post("/contexts", {}), 403, "Admin scope required", "Insufficient permissions")
 
 
-@pytest.mark.parametrize(
-    "claim", [{}, {"scope": ""}, {"scopes": []}, {"scope": "openid"}, {"scope": "METADATA"}], ids=str
-)
+@rows("claim", [{}, {"scope": ""}, {"scopes": []}, {"scope": "openid"}, {"scope": "METADATA"}])
 def test_token_without_scopes_may_only_read_contexts(shared_client: ApiClient, claim: dict[str, object]) -> None:
     user = shared_client.with_credential(shared_client.token(**claim))
     assert user.get("/contexts").status_code == 200

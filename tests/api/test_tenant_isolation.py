@@ -9,6 +9,7 @@ from sluice.access import ROUTE_SCOPES, Scope
 from tests.api import tus
 from tests.api.responses import assert_error, assert_unauthenticated, data, page, without_time
 from tests.api.samples import TEXT
+from tests.rows import rows
 from tests.service import API, ApiClient, Service
 
 KINDS = ["key", "token"]
@@ -104,8 +105,8 @@ def callers(shared_client: ApiClient) -> dict[tuple[str, str], ApiClient]:
     return {(kind, scope.value): client_with(shared_client, kind, scope.value) for kind in KINDS for scope in Scope}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("route", WITH_IDS, ids=" ".join)
+@rows("kind", KINDS)
+@rows("route", WITH_IDS)
 @pytest.mark.asvs("8.2.2", "8.4.1")
 def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
     callers: dict[tuple[str, str], ApiClient], owner: Owner, route: tuple[str, str], kind: str
@@ -140,15 +141,15 @@ def test_upload_to_another_tenants_context_gets_the_response_of_an_unknown_one(
     assert foreign.status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/contexts", "/files", "/api-keys"])
+@rows("path", ["/contexts", "/files", "/api-keys"])
 def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: Owner, path: str) -> None:
     shown = shared_client.get(path, page_size=100).text
     assert not [known for known in owner.ids.values() if known in shown]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("held", [scope.value for scope in Scope])
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@rows("kind", KINDS)
+@rows("held", [scope.value for scope in Scope])
+@rows("route", ROUTES)
 @pytest.mark.asvs("8.2.1", "6.3.4", "6.1.3")
 def test_every_route_allows_only_its_scope(
     callers: dict[tuple[str, str], ApiClient], route: tuple[str, str], held: str, kind: str

@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from sluice.access import ROUTE_SCOPES
 from tests.api.responses import (
     assert_error,
@@ -19,6 +17,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
+from tests.rows import rows
 from tests.service import API, ApiClient
 
 ITEM_FIELDS = {
@@ -94,8 +93,8 @@ def test_listed_token_has_exactly_the_list_fields(client: ApiClient) -> None:
     assert pagination["total"] >= 3
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "named"),
+@rows(
+    "field, value, named",
     [
         ("expires_in", 59, "expires_in"),
         ("expires_in", 86_401, "expires_in"),
@@ -264,7 +263,7 @@ def test_expired_token_is_refused(client: ApiClient) -> None:
     assert shown(client, token)["status"] == "expired"
 
 
-@pytest.mark.parametrize("change", ["last", "bare", "test"])
+@rows("change", ["last", "bare", "test"])
 def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -> None:
     token, context = issue(client)["token"], client.create_context()
     last = "a" if token[-1] != "a" else "b"
@@ -272,10 +271,9 @@ def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -
     assert_unauthenticated(client.with_authorization(sent[change]).upload(context=context))
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
+@rows(
+    "method, path",
     sorted(route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]),
-    ids=" ".join,
 )
 def test_token_is_a_credential_of_the_upload_only(client: ApiClient, method: str, path: str) -> None:
     token = issue(client)

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy import text
 
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from tests.api.responses import assert_rejected, assert_validation_error, data
 from tests.api.samples import TEXT, noise
+from tests.rows import rows
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
@@ -61,8 +61,8 @@ def _deltas(client: ApiClient) -> list[Any]:
     return client.service.on_database(read)
 
 
-@pytest.mark.parametrize(
-    ("asked", "field"),
+@rows(
+    "asked, field",
     [
         ({"from": "2026-02-02", "to": "2026-02-01"}, "to"),
         ({"from": "2025-01-01", "to": "2026-02-01"}, "from"),
