@@ -22,6 +22,8 @@ from tests.api.tables import bad_values
 from tests.rows import rows
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 SCOPES = ["upload", "download", "metadata", "delete", "admin"]
 LIST_FIELDS = {"api_key_id", "name", "key_prefix", "scopes", "status", "created_at", "last_used_at"}
 FIELDS = (

@@ -13,6 +13,8 @@ from tests.api.responses import assert_error, is_now, page
 from tests.rows import rows
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 FIELDS = {
     "event_id",
     "action",

@@ -1,8 +1,12 @@
 """Which buckets may be deleted, and the errors otherwise. What happens to their files is in `test_bucket_routing`."""
 
+import pytest
+
 from tests.api.responses import assert_error, assert_not_found, data
 from tests.rows import rows
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 
 def _assert_bound(client: ApiClient, config_id: str, contexts: int) -> None:

@@ -13,6 +13,8 @@ from tests.rows import rows
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 
 def _download(client: ApiClient, file_id: str) -> bytes:
     return httpx.get(data(client.get(f"/files/{file_id}"))["download_url"], timeout=30).content

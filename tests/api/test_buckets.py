@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, without_time
 from tests.api.tables import bad_values
 from tests.rows import rows
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 FIELDS = {
     "config_id",

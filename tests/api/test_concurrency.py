@@ -14,6 +14,8 @@ from tests.api.samples import TEXT, noise
 from tests.rows import rows
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 MB = 1_048_576
 T = TypeVar("T")
 

@@ -8,6 +8,8 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.rows import rows
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 FIELDS = {
     "context_id",
     "context_key",

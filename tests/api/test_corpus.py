@@ -15,7 +15,7 @@ CORPUS = SHARED / "corpus"
 FORMATS = ["pdf", "png", "jpg", "gif", "webp", "docx", "xlsx", "pptx", "zip", "csv", "json", "xml", "txt"]
 BINARY = [name for name in FORMATS if name not in {"csv", "txt"}]
 
-pytestmark = pytest.mark.skipif(not CORPUS.exists(), reason="../shared/corpus is absent")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(not CORPUS.exists(), reason="../shared/corpus is absent")]
 
 
 def _manifest_rows() -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ from tests.api.samples import TEXT, noise, picture
 from tests.rows import rows
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 BYTES = noise(300_000)
 
 

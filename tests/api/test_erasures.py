@@ -25,6 +25,8 @@ from tests.rows import rows
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 NAME = "quillfeather"
 FULL_NAME = "Wilhelmina Quillfeather"
 LETTER = b"Dear sirs, this is a letter of Wilhelmina Quillfeather.\n"

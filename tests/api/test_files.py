@@ -11,6 +11,8 @@ from tests.api.samples import TEXT, noise
 from tests.rows import rows
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 LIST_FIELDS = {
     "file_id",
     "original_filename",

@@ -12,6 +12,8 @@ from tests.rows import rows
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 FAR = "2100-01-01 00:00:00.000000"
 
 

@@ -22,6 +22,8 @@ from tests.deployments import Deployments
 from tests.rows import rows
 from tests.service import ApiClient, Key, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from tests.api import tus
 from tests.api.responses import (
     assert_error,
@@ -16,6 +18,8 @@ from tests.api.responses import (
 from tests.api.samples import TEXT
 from tests.rows import rows
 from tests.service import ApiClient, Key
+
+pytestmark = pytest.mark.engine
 
 UNKNOWN = "key_00000000000000000000000000"
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from tests.api.responses import assert_not_found, assert_validation_error, data
 from tests.rows import rows
 from tests.run_length import amount
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 CHECKS_OFF = {"reject_blank_files": False, "reject_corrupt_files": False, "scan_for_viruses": False}
 GROUPS = ("would_reject", "would_accept", "would_quarantine", "other_reason")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from sluice.api.schemas.reports import FullReport, SenderReport
 from sluice_inspect.report import Limits
 from sluice_inspect.threats import EICAR
@@ -14,6 +16,8 @@ from tests.api.responses import assert_not_found, assert_rejected, assert_valida
 from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bomb
 from tests.rows import rows
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 SENDER_FIELDS = set(SenderReport.model_fields)
 FULL_FIELDS = set(FullReport.model_fields)

@@ -14,6 +14,8 @@ from tests.api.test_upload_tokens import holder, issue, shown
 from tests.rows import rows
 from tests.service import API, ApiClient
 
+pytestmark = pytest.mark.engine
+
 HALF = len(TEXT) // 2
 INFECTED = eicar()
 

@@ -29,6 +29,8 @@ from tests.deployments import Deployments
 from tests.rows import rows
 from tests.service import ApiClient, running_service, unchecked_service
 
+pytestmark = pytest.mark.engine
+
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
 
 

@@ -10,6 +10,8 @@ from tests.api.samples import TEXT, noise, picture
 from tests.rows import rows
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture(scope="module")
 def searched(service: Service) -> ApiClient:

@@ -20,6 +20,8 @@ from tests.deployments import Deployments
 from tests.rows import rows
 from tests.service import ApiClient, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture(scope="module")
 def caching_process(service: Service) -> Iterator[Service]:

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from sluice.access import ROUTE_SCOPES
 from tests.api.responses import (
     assert_error,
@@ -19,6 +21,8 @@ from tests.api.responses import (
 from tests.api.samples import TEXT
 from tests.rows import rows
 from tests.service import API, ApiClient
+
+pytestmark = pytest.mark.engine
 
 ITEM_FIELDS = {
     *("token_id", "token_prefix", "context", "status", "expires_at", "max_files", "files_stored", "attempts"),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
 from sluice.db.database import Database
@@ -12,6 +13,8 @@ from tests.api.samples import TEXT, noise
 from tests.rows import rows
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
+
+pytestmark = pytest.mark.engine
 
 
 def _usage(client: ApiClient, **asked: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from tests.observe.metrics_page import read_metrics, until
 from tests.rows import rows
 from tests.service import ApiClient
 
+pytestmark = pytest.mark.engine
+
 ENDPOINTS = "/webhook-endpoints"
 UNKNOWN = "whk_00000000000000000000000000"
 NPM_PACKAGES = Path(__file__).parents[1] / "browser" / "node_modules"
