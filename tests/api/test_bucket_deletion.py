@@ -3,7 +3,10 @@
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, data
+from tests.rows import each_row
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 
 def _assert_bound(client: ApiClient, config_id: str, contexts: int) -> None:
@@ -32,7 +35,7 @@ def test_name_of_a_deleted_bucket_can_be_reused(client_on_s3: ApiClient) -> None
     client_on_s3.add_bucket(name="again")
 
 
-@pytest.mark.parametrize("contexts", [0, 1, 3])
+@each_row("contexts", [0, 1, 3])
 def test_default_bucket_is_not_deleted_and_counts_its_contexts(client_on_s3: ApiClient, contexts: int) -> None:
     config_id = client_on_s3.add_bucket()["config_id"]
     for _ in range(contexts):

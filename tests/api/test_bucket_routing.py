@@ -9,8 +9,11 @@ import pytest
 
 from tests.api.responses import assert_error, assert_validation_error, data, is_now
 from tests.api.samples import TEXT, noise
+from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 
 def _download(client: ApiClient, file_id: str) -> bytes:
@@ -31,8 +34,8 @@ def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway,
     assert stored["Body"].read() == TEXT
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
+@each_row(
+    "template, expected",
     [
         ("{context_key}/{file_id}", "{context}/{file_id}"),
         ("by-sum/{sha256}", "by-sum/{sum}/{file_id}.txt"),
@@ -160,14 +163,14 @@ BAD_CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", BAD_CHANGES, ids=str)
+@each_row("change", BAD_CHANGES)
 def test_change_of_an_immutable_field_is_refused(s3: RadosGateway, client: ApiClient, change: dict[str, Any]) -> None:
     (bucket,) = data(client.get(client.buckets))
     assert_validation_error(client.patch(f"{client.buckets}/{bucket['config_id']}", change), next(iter(change)))
     assert data(client.get(client.buckets)) == [bucket]
 
 
-@pytest.mark.parametrize("half", ["access_key_id", "secret_access_key"])
+@each_row("half", ["access_key_id", "secret_access_key"])
 @pytest.mark.asvs("2.2.3", "2.1.2")
 def test_half_of_a_credential_is_refused(s3: RadosGateway, client: ApiClient, half: str) -> None:
     (bucket,) = data(client.get(client.buckets))

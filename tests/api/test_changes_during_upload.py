@@ -11,6 +11,8 @@ from tests.api.responses import assert_rejected, assert_unauthenticated, data
 from tests.api.samples import noise
 from tests.service import ApiClient, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 CLIENT_PAUSE_SECONDS = 0.5  # a cached snapshot is confirmed once an upload has lasted 0.1 s
 ROUND_TRIPS = 10  # each asks the database after the confirmation did, however busy the machine is
 

@@ -15,6 +15,8 @@ from tests.api.responses import assert_error, assert_validation_error, data, is_
 from tests.api.samples import TEXT
 from tests.service import API, ApiClient
 
+pytestmark = pytest.mark.engine
+
 WAITING_AT_ONCE = 10
 
 

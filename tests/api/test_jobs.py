@@ -8,8 +8,11 @@ import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
+
+pytestmark = pytest.mark.engine
 
 FAR = "2100-01-01 00:00:00.000000"
 
@@ -246,8 +249,8 @@ def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
     _begin(client, file_ids=["file_1"])
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
+@each_row(
+    "body, field",
     [
         ({}, "body"),
         ({"file_ids": []}, "file_ids"),

@@ -17,9 +17,12 @@ from tests.api.responses import (
     page,
 )
 from tests.api.samples import TEXT
-from tests.api.tables import bad_values, value_id
+from tests.api.tables import bad_values
 from tests.deployments import Deployments
+from tests.rows import each_row
 from tests.service import ApiClient, Key, Service, running_service
+
+pytestmark = pytest.mark.engine
 
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
@@ -58,7 +61,7 @@ GOOD_LIMITS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "kept"), GOOD_LIMITS, ids=repr)
+@each_row("field, value, kept", GOOD_LIMITS)
 def test_limits_are_kept_on_create_and_change(bare_client: ApiClient, field: str, value: Any, kept: Any) -> None:
     made = bare_client.create_key("upload", **{field: value})
     assert data(bare_client.get(key_path(made)))[field] == kept
@@ -78,7 +81,7 @@ BAD_LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "named"), BAD_LIMITS, ids=value_id)
+@each_row("field, value, named", BAD_LIMITS)
 def test_invalid_limits_are_refused_on_create_and_change(
     shared_client: ApiClient, field: str, value: Any, named: str
 ) -> None:
@@ -131,7 +134,7 @@ BEYOND: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("own", "wanted", "problem"), BEYOND, ids=range(len(BEYOND)))
+@each_row("own, wanted, problem", BEYOND)
 def test_limited_admin_key_makes_changes_and_rotates_no_key_beyond_its_limits(
     bare_client: ApiClient, own: dict[str, Any], wanted: dict[str, Any], problem: str
 ) -> None:
@@ -183,7 +186,7 @@ def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient) -> 
 LISTS: Final = ("/files", "/reports", "/quarantine")
 
 
-@pytest.mark.parametrize("path", LISTS)
+@each_row("path", LISTS)
 def test_lists_require_a_context_of_the_key(client: ApiClient, path: str) -> None:
     own, other = client.create_context(), client.create_context()
     reader = limited(client, own)
@@ -214,7 +217,7 @@ def test_reports_of_other_contexts_are_unknown(client: ApiClient) -> None:
     assert_not_found(reader.get(f"/reports/{reports[other]}"))
 
 
-@pytest.mark.parametrize("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
+@each_row("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
 def test_jobs_require_a_filter_by_a_context_of_the_key(client: ApiClient, path: str) -> None:
     own, other = client.create_context(), client.create_context()
     worker = limited(client, own)
@@ -432,7 +435,7 @@ def test_token_of_a_key_with_networks_is_used_from_everywhere(client: ApiClient)
     client.with_credential(made["token"]).store(context=context)
 
 
-@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+@each_row("setup", ["sqlite-local", "postgres-local"])
 def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deployments, setup: str) -> None:
     with running_service(deployments.fresh(setup), TRUSTED_PROXIES="127.0.0.1") as service:
         client = service.new_client()

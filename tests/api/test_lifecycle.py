@@ -20,9 +20,12 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.api.samples import TEXT
 from tests.api.test_events import feed
 from tests.cli.commands import CommandResult, Sluice
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.servers import require, run
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 HELD = ("File is under legal hold", "A legal hold on this file or its context forbids to delete it; end the hold first")
 BIG = b"\x07\x1b" + bytes(range(256)) * 2_500  # of these, one fits into a quota of one megabyte
@@ -274,7 +277,7 @@ def test_without_retention_the_views_show_none(client: ApiClient) -> None:
     assert "retention_days" not in data(client.patch(f"/contexts/{context}", {"retention_days": None}))
 
 
-@pytest.mark.parametrize("field", [{"retention_days": 0}, {"retention_days": 36_501}, {"retention_starts": "now"}])
+@each_row("field", [{"retention_days": 0}, {"retention_days": 36_501}, {"retention_starts": "now"}])
 def test_a_wrong_retention_is_refused(shared_client: ApiClient, field: dict[str, Any]) -> None:
     body = {"context_key": "wrong", "display_name": "x"} | field
     assert_validation_error(shared_client.post("/contexts", body), *field)

@@ -10,6 +10,8 @@ from tests.api.samples import TEXT, eicar, noise, picture
 from tests.deployments import Deployments
 from tests.service import ApiClient, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 MB = 1_048_576
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import pytest
 import zstandard
 
 from sluice.api.schemas.reports import full_report
@@ -34,6 +33,7 @@ from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf, text
 from tests.inspection.formats.zip_samples import archive
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 RECORDED: Final = Path(__file__).parents[2] / "scripts" / "docs_pages" / "rejections.json"
@@ -171,7 +171,7 @@ def test_every_reason_has_a_recorded_rejection() -> None:
     assert list(json.loads(RECORDED.read_text(encoding="utf-8"))) == list(Reason)
 
 
-@pytest.mark.parametrize("reason", CASES)
+@each_row("reason", CASES)
 def test_rejection_has_the_recorded_report_and_sentences(sqlite_local: Service, reason: Reason) -> None:
     client, case = sqlite_local.new_client(), CASES[reason]
     context = client.create_context(**{"context_key": "claims", "scan_for_viruses": False, **case.rules})
@@ -205,7 +205,7 @@ JUDGED: Final = {
 }
 
 
-@pytest.mark.parametrize("reason", JUDGED)
+@each_row("reason", JUDGED)
 def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason) -> None:
     case, facts = JUDGED[reason]
     rules = Rules(1, (), 10_485_760, reject_blank=True, reject_corrupt=True, scan=False, rate=None, quota_bytes=None)

@@ -13,8 +13,11 @@ from sluice.uploads.values import Facts, Rules
 from sluice_inspect.threats import EICAR
 from tests.api import samples
 from tests.api.responses import assert_not_found, assert_validation_error, data
+from tests.rows import each_row
 from tests.run_length import amount
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 CHECKS_OFF = {"reject_blank_files": False, "reject_corrupt_files": False, "scan_for_viruses": False}
 GROUPS = ("would_reject", "would_accept", "would_quarantine", "other_reason")
@@ -116,8 +119,8 @@ def test_only_uploads_of_the_context_and_since_the_moment_are_judged(client: Api
     assert replay(client, context, {}, since=(moment + timedelta(days=1)).isoformat())["judged"] == 0
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
+@each_row(
+    "body, field",
     [
         ({}, "changes"),
         ({"changes": {"policies": {"nosuch": {}}}}, "changes.policies.nosuch"),

@@ -34,6 +34,8 @@ from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 HALF = len(TEXT) // 2
 LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
 """20 MB of no known format, in three segments."""

@@ -15,6 +15,8 @@ from tests.operator_action import operator_action
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
+pytestmark = pytest.mark.engine
+
 KEPT = {"tenants", "api_keys", "audit_events", "audit_changes", "jobs", "row_counts", "count_deltas"}
 
 

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from sluice.access import ROUTE_SCOPES, Scope
+from sluice.access import ROUTE_SCOPES
 from tests.api import tus
-from tests.api.responses import assert_error, assert_unauthenticated, data, page, without_time
+from tests.api.responses import assert_unauthenticated, data, page, without_time
 from tests.api.samples import TEXT
+from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
-KINDS = ["key", "token"]
+pytestmark = pytest.mark.engine
+
 UNKNOWN = {
     "context_key": "never_was",
     "file_id": "file_01hzzzzzzzzzzzzzzzzzzzzzzz",
@@ -91,32 +93,27 @@ def owner(service: Service) -> Owner:
     return Owner(client, ids)
 
 
-def client_with(client: ApiClient, kind: str, scope: str) -> ApiClient:
-    return (
-        client.with_credential(client.create_key(scope))
-        if kind == "key"
-        else client.with_credential(client.token(scope=scope))
-    )
-
-
 @pytest.fixture(scope="module")
-def callers(shared_client: ApiClient) -> dict[tuple[str, str], ApiClient]:
-    return {(kind, scope.value): client_with(shared_client, kind, scope.value) for kind in KINDS for scope in Scope}
+def callers(shared_client: ApiClient) -> dict[str, ApiClient]:
+    return {
+        "key": shared_client.with_credential(shared_client.create_key("admin")),
+        "token": shared_client.with_credential(shared_client.token(scope="admin")),
+    }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("route", WITH_IDS, ids=" ".join)
+@each_row("kind, route", [*(("key", route) for route in WITH_IDS), *(("token", route) for route in WITH_IDS[::6])])
 @pytest.mark.asvs("8.2.2", "8.4.1")
 def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
-    callers: dict[tuple[str, str], ApiClient], owner: Owner, route: tuple[str, str], kind: str
+    callers: dict[str, ApiClient], owner: Owner, route: tuple[str, str], kind: str
 ) -> None:
     method, path = route
-    caller = callers[kind, "admin"]
+    caller = callers[kind]
     more: dict[str, Any] = {"json": BODIES[route]} if route in BODIES else {}
     if "upload_id" in path:
         more["headers"] = tus.VERSION
     # in the path of the caller's own tenant too: a foreign bucket must not be found there either
-    for tenant_id in (owner.ids["tenant_id"], caller.tenant_id):
+    tenants = (owner.ids["tenant_id"], caller.tenant_id) if "{tenant_id}" in path else (caller.tenant_id,)
+    for tenant_id in tenants:
         foreign = caller.request(method, path.format_map(owner.ids | {"tenant_id": tenant_id}), **more)
         unknown_tenant = UNKNOWN["tenant_id"] if tenant_id == owner.ids["tenant_id"] else tenant_id
         unknown = caller.request(method, path.format_map(UNKNOWN | {"tenant_id": unknown_tenant}), **more)
@@ -140,29 +137,10 @@ def test_upload_to_another_tenants_context_gets_the_response_of_an_unknown_one(
     assert foreign.status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: Owner, path: str) -> None:
     shown = shared_client.get(path, page_size=100).text
     assert not [known for known in owner.ids.values() if known in shown]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("held", [scope.value for scope in Scope])
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
-@pytest.mark.asvs("8.2.1", "6.3.4", "6.1.3")
-def test_every_route_allows_only_its_scope(
-    callers: dict[tuple[str, str], ApiClient], route: tuple[str, str], held: str, kind: str
-) -> None:
-    method, path = route
-    needed = ROUTE_SCOPES[method, API + path]
-    caller = callers[kind, held]
-    response = caller.request(method, path.format_map(UNKNOWN | {"tenant_id": caller.tenant_id}))
-    if needed is None or held in {needed.value, "admin"}:
-        assert response.status_code not in {401, 403}, response.text
-    elif method == "HEAD":
-        assert response.status_code == 403
-    else:
-        assert_error(response, 403, f"{needed.value.capitalize()} scope required", "Insufficient permissions")
 
 
 @pytest.mark.asvs("10.3.3", "6.8.1")

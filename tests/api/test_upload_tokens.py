@@ -19,7 +19,10 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
+from tests.rows import each_row
 from tests.service import API, ApiClient
+
+pytestmark = pytest.mark.engine
 
 ITEM_FIELDS = {
     *("token_id", "token_prefix", "context", "status", "expires_at", "max_files", "files_stored", "attempts"),
@@ -94,8 +97,8 @@ def test_listed_token_has_exactly_the_list_fields(client: ApiClient) -> None:
     assert pagination["total"] >= 3
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "named"),
+@each_row(
+    "field, value, named",
     [
         ("expires_in", 59, "expires_in"),
         ("expires_in", 86_401, "expires_in"),
@@ -264,7 +267,7 @@ def test_expired_token_is_refused(client: ApiClient) -> None:
     assert shown(client, token)["status"] == "expired"
 
 
-@pytest.mark.parametrize("change", ["last", "bare", "test"])
+@each_row("change", ["last", "bare", "test"])
 def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -> None:
     token, context = issue(client)["token"], client.create_context()
     last = "a" if token[-1] != "a" else "b"
@@ -272,10 +275,9 @@ def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -
     assert_unauthenticated(client.with_authorization(sent[change]).upload(context=context))
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
+@each_row(
+    "method, path",
     sorted(route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]),
-    ids=" ".join,
 )
 def test_token_is_a_credential_of_the_upload_only(client: ApiClient, method: str, path: str) -> None:
     token = issue(client)

@@ -10,8 +10,11 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from tests.api.responses import assert_rejected, assert_validation_error, data
 from tests.api.samples import TEXT, noise
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
+
+pytestmark = pytest.mark.engine
 
 
 def _usage(client: ApiClient, **asked: str) -> dict[str, Any]:
@@ -61,8 +64,8 @@ def _deltas(client: ApiClient) -> list[Any]:
     return client.service.on_database(read)
 
 
-@pytest.mark.parametrize(
-    ("asked", "field"),
+@each_row(
+    "asked, field",
     [
         ({"from": "2026-02-02", "to": "2026-02-01"}, "to"),
         ({"from": "2025-01-01", "to": "2026-02-01"}, "from"),

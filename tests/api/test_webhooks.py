@@ -16,7 +16,10 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.api.test_events import feed
 from tests.events.receiver import RESET, Received, Receiver, running_receiver, wait_until
 from tests.observe.metrics_page import read_metrics, until
+from tests.rows import each_row
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 ENDPOINTS = "/webhook-endpoints"
 UNKNOWN = "whk_00000000000000000000000000"
@@ -62,7 +65,7 @@ def test_the_secret_of_an_endpoint_is_shown_once(client: ApiClient, receiver: Re
     assert (shown["status"], shown["contexts"], shown["description"]) == ("active", [], "claims")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://app.example.com/hook",  # no https
@@ -207,7 +210,7 @@ def test_a_test_event_goes_to_its_endpoint_alone(client: ApiClient, receiver: Re
         assert [one.event["type"] for one in other.wait_for(1)] == ["api_key.created"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 400, 404, 429, 500, 503, RESET])
+@each_row("status", [301, 302, 400, 404, 429, 500, 503, RESET])
 def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient, receiver: Receiver, status: int) -> None:
     receiver.answer_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
     endpoint = add(client, receiver, events=["api_key.created"])

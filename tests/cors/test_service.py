@@ -10,6 +10,7 @@ from sluice.cors import repository
 from sluice.cors.service import Cors
 from sluice.db.database import Database, DatabaseUnavailable
 from tests.operator_action import operator_action
+from tests.rows import each_row
 from tests.uploads.rows import prepare
 
 ORIGIN, OTHER = "https://tools.example.com", "https://other.example.com"
@@ -26,13 +27,13 @@ async def cors(tmp_path: Path) -> AsyncIterator[Cors]:
     await database.aclose()
 
 
-@pytest.mark.parametrize("caller", [None, CALLER])
+@each_row("caller", [None, CALLER])
 async def test_listed_origin_may_read_and_another_may_not(cors: Cors, caller: Principal | None) -> None:
     assert await cors.allows(ORIGIN, caller)
     assert not await cors.allows(OTHER, caller)
 
 
-@pytest.mark.parametrize("caller", [None, CALLER])
+@each_row("caller", [None, CALLER])
 async def test_known_origin_may_read_the_503_of_an_unavailable_database(
     cors: Cors, caller: Principal | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,11 +41,12 @@ async def test_known_origin_may_read_the_503_of_an_unavailable_database(
         raise DatabaseUnavailable
 
     assert await cors.allows(ORIGIN, caller)
-    for name in ("is_listed_anywhere", "list_of_tenant"):
-        monkeypatch.setattr(repository, name, fail)
-    monkeypatch.setattr("sluice.cors.service._FRESH_SECONDS", 0.0)
-    assert await cors.allows(ORIGIN, caller)
-    assert not await cors.allows(OTHER, caller)
+    with monkeypatch.context() as patch:
+        for name in ("is_listed_anywhere", "list_of_tenant"):
+            patch.setattr(repository, name, fail)
+        patch.setattr("sluice.cors.service._FRESH_SECONDS", 0.0)
+        assert await cors.allows(ORIGIN, caller)
+        assert not await cors.allows(OTHER, caller)
 
 
 async def test_new_origin_is_known_at_once_though_it_was_refused_before(cors: Cors) -> None:

@@ -1,6 +1,7 @@
 """The local key and its verifier: signed tokens are verified, and the key file is protected."""
 
 import stat
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sluice.identity.tokens import ClaimRules, decode_base64url
 from sluice.kit.health import EngineState
 from sluice.kit.secret_files import SecretFileRefused, make_secret_file
 from tests.identity.tokens import NOW, RULES, at_now, ed_key, rsa_key, token
+from tests.rows import each_row
 
 
 def signed(key: LocalKey, *, lifetime: int = 60, rules: ClaimRules = RULES) -> str:
@@ -60,7 +62,7 @@ async def test_forged_key_id_is_refused(key: LocalKey) -> None:
         await verifier(key).verify(token(header={"kid": key_id_of(key.public)}))
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256"])
+@each_row("algorithm", ["RS256", "PS256", "ES256"])
 async def test_only_eddsa_is_accepted(key: LocalKey, algorithm: str) -> None:
     with pytest.raises(InvalidToken, match="algorithm"):
         await verifier(key).verify(token(algorithm))
@@ -84,13 +86,13 @@ async def test_local_verifier_is_up_and_closes_twice(key: LocalKey) -> None:
     await local.aclose()
 
 
-@pytest.mark.parametrize("lifetime", [0, -1])
+@each_row("lifetime", [0, -1])
 def test_sign_refuses_lifetime_below_one_second(key: LocalKey, lifetime: int) -> None:
     with pytest.raises(ValueError, match="at least a second"):
         signed(key, lifetime=lifetime)
 
 
-@pytest.mark.parametrize("claim", ["sub", "iss", "scope", "name"])
+@each_row("claim", ["sub", "iss", "scope", "name"])
 def test_reserved_claim_cannot_be_tenant_claim(key: LocalKey, claim: str) -> None:
     with pytest.raises(ValueError, match="another meaning"):
         signed(key, rules=ClaimRules(issuer="i", audience="a", tenant_claim=claim))
@@ -126,17 +128,18 @@ def pem(private: object, password: bytes | None = None) -> bytes:
     return made
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
+@each_row(
+    "content, why",
     [
-        (b"", "not a private key"),
-        (b"canary", "not a private key"),
-        (pem(Ed25519PrivateKey.generate(), b"password"), "not a private key"),
-        (pem(rsa_key()), "Ed25519"),
+        (lambda: b"", "not a private key"),
+        (lambda: b"canary", "not a private key"),
+        (lambda: pem(Ed25519PrivateKey.generate(), b"password"), "not a private key"),
+        (lambda: pem(rsa_key()), "Ed25519"),
     ],
 )
-def test_file_without_ed25519_key_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
-    make_secret_file(tmp_path / "token.pem", content)
+def test_file_without_ed25519_key_is_refused(tmp_path: Path, content: Callable[[], bytes], why: str) -> None:
+    (tmp_path / "token.pem").unlink(missing_ok=True)
+    make_secret_file(tmp_path / "token.pem", content())
     with pytest.raises(SecretFileRefused, match=why) as refused:
         load_local_key(tmp_path / "token.pem")
     assert "canary" not in str(refused.value)
