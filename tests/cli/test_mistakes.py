@@ -62,8 +62,8 @@ def test_invalid_command_line_prints_one_sentence(
     assert sentence in captured.err
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@each_row(
+    "name, value",
     [
         ("PORT", "70000"),
         ("PORT", "http"),
@@ -94,8 +94,8 @@ def test_all_invalid_settings_are_named_together(
     assert "SLUICE_SCANNER: " in captured
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
+@each_row(
+    "name, sentence",
     [
         ("SLUICE_PUBLICURL", "SLUICE_PUBLICURL (did you mean SLUICE_PUBLIC_URL?)"),
         ("SLUICE_METRIC_TOKEN", "SLUICE_METRIC_TOKEN (did you mean SLUICE_METRICS_TOKEN?)"),

@@ -24,6 +24,7 @@ from tests.cli.commands import Sluice
 from tests.cli.test_serve import _UPLOAD_END, start_upload, wait_until_refused
 from tests.deployments import Deployments
 from tests.observe.metrics_page import read_metrics, until
+from tests.rows import each_row
 from tests.service import ApiClient, Service, cli_command, running_service, unchecked_service
 
 POSTGRES = "postgresql://nobody@127.0.0.1/none"
@@ -53,7 +54,7 @@ def test_the_default_is_one_process_with_sqlite_and_with_a_failpoint(monkeypatch
     assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES, FAILPOINT="stored")) == 1
 
 
-@pytest.mark.parametrize("name", [name.upper() for name in SHARED])
+@each_row("name", [name.upper() for name in SHARED])
 def test_too_many_processes_for_a_shared_limit_are_refused_by_its_name(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,8 +99,8 @@ async def test_presign_refuses_invalid_key(s3_store: S3Store) -> None:
         await s3_store.presign("../a", expires_in=60, filename="a", content_type="text/plain")
 
 
-@pytest.mark.parametrize(
-    ("bucket", "region", "endpoint_url", "begin"),
+@each_row(
+    "bucket, region, endpoint_url, begin",
     [
         ("my-bucket", "eu-central-1", None, "https://my-bucket.s3.eu-central-1.amazonaws.com/"),
         ("my.bucket", "eu-west-1", None, "https://s3.eu-west-1.amazonaws.com/my.bucket/"),
