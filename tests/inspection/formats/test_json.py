@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -107,26 +108,28 @@ def test_stream_check_reports_empty_values_as_without_content(text: str) -> None
     assert not check_stream(in_pieces(text, 2), Limits()).has_content
 
 
-LONG = {
-    "one string": json.dumps({"data": "x" * 3_000_000, "tail": [True, None, {"y": -1.5e-7}]}),
-    "many rows": json.dumps([{"row": row, "name": 'é\\"' * 5} for row in range(60_000)]),
-    "deep inside": json.dumps({"a": {"b": {"c": [[list(range(200_000))], "é" * 300_000]}}}),
-    "many numbers": '{"a": [' + "1," * 700_000 + '2], "b": {}}',
-}
+@cache
+def long() -> dict[str, str]:
+    return {
+        "one string": json.dumps({"data": "x" * 3_000_000, "tail": [True, None, {"y": -1.5e-7}]}),
+        "many rows": json.dumps([{"row": row, "name": 'é\\"' * 5} for row in range(60_000)]),
+        "deep inside": json.dumps({"a": {"b": {"c": [[list(range(200_000))], "é" * 300_000]}}}),
+        "many numbers": '{"a": [' + "1," * 700_000 + '2], "b": {}}',
+    }
 
 
-@each_row("shape", LONG)
+@each_row("shape", long)
 def test_stream_check_reads_values_larger_than_its_window(shape: str) -> None:
-    walked = check_stream(in_pieces(LONG[shape], 65_536), Limits())
+    walked = check_stream(in_pieces(long()[shape], 65_536), Limits())
     assert walked.has_content
     assert walked.finished
 
 
-@each_row("shape", LONG)
+@each_row("shape", long)
 @each_row("damage", ["\x01", '"]', '",'])
 def test_stream_check_finds_damage_in_values_larger_than_its_window(shape: str, damage: str) -> None:
-    middle = len(LONG[shape]) * 2 // 3
-    broken = LONG[shape][:middle] + damage + LONG[shape][middle:]
+    middle = len(long()[shape]) * 2 // 3
+    broken = long()[shape][:middle] + damage + long()[shape][middle:]
     assert not parses(broken)
     with pytest.raises(Corrupt):
         check_stream(in_pieces(broken, 65_536), Limits())

@@ -35,7 +35,7 @@ def nested(levels: int, data: bytes) -> bytes:
 
 @each_row(
     ("data", "why"),
-    [
+    lambda: [
         pytest.param(zipped({"zeros": bytes(2**22)}), "unpacks to more than 100 times its size", id="ratio"),
         pytest.param(gzip.compress(bytes(2**22)), "unpacks to more than 100 times its size", id="ratio, gzip"),
         pytest.param(bz2.compress(bytes(2**22)), "unpacks to more than 100 times its size", id="ratio, bzip2"),
@@ -67,7 +67,7 @@ def test_file_over_budget_is_incomplete_with_a_reason(data: bytes, why: str) -> 
 
 @each_row(
     "data",
-    [
+    lambda: [
         pytest.param(zipped({"film.mp4": NOISE}), id="a large member"),
         pytest.param(gzip.compress(b"Note: a long log\n" + NOISE), id="a large text"),
         pytest.param(tarred({str(n): NOISE[: 2**17] for n in range(9)}, "w:gz"), id="a large tar of small members"),
@@ -88,7 +88,7 @@ def test_large_file_within_the_budget_is_scanned_completely(data: bytes) -> None
 
 @each_row(
     "data",
-    [
+    lambda: [
         pytest.param(zipped({"film.mp4": NOISE + EICAR + NOISE}), id="a large member"),
         pytest.param(tarred({"a": NOISE, "b": EICAR}, "w:gz"), id="a large tar"),
         pytest.param(tarred({"a": NOISE, "b": gzip.compress(EICAR)}, "w:gz"), id="packed in a large tar"),
