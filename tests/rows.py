@@ -27,7 +27,7 @@ def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
         try:
             yield
         except (AssertionError, pytest.fail.Exception) as fault:
-            failures.append(f"{name!r}: {fault}")
+            failures.append(f"{name!r:.200}: {fault}")
 
     yield run
     assert not failures, f"{len(failures)} rows failed\n" + "\n".join(failures)
