@@ -37,10 +37,11 @@ def test_name_of_a_deleted_bucket_can_be_reused(client_on_s3: ApiClient) -> None
 
 @each_row("contexts", [0, 1, 3])
 def test_default_bucket_is_not_deleted_and_counts_its_contexts(client_on_s3: ApiClient, contexts: int) -> None:
-    config_id = client_on_s3.add_bucket()["config_id"]
+    client = client_on_s3.other_tenant_client()
+    config_id = client.add_bucket()["config_id"]
     for _ in range(contexts):
-        client_on_s3.create_context()
-    _assert_bound(client_on_s3, config_id, contexts)
+        client.create_context()
+    _assert_bound(client, config_id, contexts)
 
 
 def test_bucket_bound_to_contexts_is_not_deleted(client_on_s3: ApiClient) -> None:

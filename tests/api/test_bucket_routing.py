@@ -47,8 +47,8 @@ def test_path_template_determines_the_object_key(
     s3: RadosGateway, client_on_s3: ApiClient, template: str, expected: str
 ) -> None:
     bucket = s3.fresh_bucket()
-    client_on_s3.add_bucket(default_bucket=bucket, base_path="")
-    context = client_on_s3.create_context(storage_path_template=template)
+    added = client_on_s3.add_bucket(default_bucket=bucket, base_path="")
+    context = client_on_s3.create_context(storage_path_template=template, storage_config_id=added["config_id"])
     file_id = client_on_s3.store("a.txt", context=context)
     key = expected.format(
         context=context, file_id=file_id, tenant=client_on_s3.tenant_id, sum=hashlib.sha256(TEXT).hexdigest()

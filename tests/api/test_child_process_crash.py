@@ -7,17 +7,20 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tests.api.responses import assert_rejected
 from tests.deployments import Deployments
 from tests.service import Service, running_service
 
-# unpacking takes seconds: one stream of noise, many times over
-_QUICK = bz2.compress(random.Random(1).randbytes(2**20))
-_SLOW = _QUICK * 30
-
 _BUSY_TICKS = 60  # more processor time than starting a child process takes
+
+
+@cache
+def _stream_of_noise() -> bytes:
+    """Return what is unpacked in no time; thirty of it, one after the other, take seconds."""
+    return bz2.compress(random.Random(1).randbytes(2**20))
 
 
 def _children(pid: int) -> list[int]:
@@ -57,8 +60,8 @@ def test_file_is_unprocessable_when_its_child_process_crashes(deployments: Deplo
     ):
         client = service.new_client()
         context = client.create_context(scan_for_viruses=False, max_file_size_mb=100)
-        response = executor.submit(client.upload, "slow.bz2", _SLOW, context=context)
+        response = executor.submit(client.upload, "slow.bz2", _stream_of_noise() * 30, context=context)
         os.kill(_busy_child_process(service), signal.SIGBUS)
         assert_rejected(response.result(60), "unprocessable_file")
         assert client.used_bytes(context) == 0
-        client.store("quick.bz2", _QUICK, context=context)
+        client.store("quick.bz2", _stream_of_noise(), context=context)

@@ -76,9 +76,10 @@ def test_error_for_an_unknown_placeholder_lists_the_known_ones(shared_client: Ap
 
 @each_row("field, default", [("metadata", {}), ("storage_path_template", DEFAULT_TEMPLATE)])
 def test_null_resets_a_field_to_its_default(bare_client: ApiClient, field: str, default: object) -> None:
-    assert data(bare_client.post("/contexts", MINIMAL | {field: None}), 201)[field] == default
-    bare_client.patch("/contexts/papers", {"metadata": {"a": 1}, "storage_path_template": "{file_id}"})
-    assert data(bare_client.patch("/contexts/papers", {field: None}))[field] == default
+    path = f"/contexts/{bare_client.create_context(**{field: None})}"
+    assert data(bare_client.get(path))[field] == default
+    bare_client.patch(path, {"metadata": {"a": 1}, "storage_path_template": "{file_id}"})
+    assert data(bare_client.patch(path, {field: None}))[field] == default
 
 
 def test_second_context_with_the_same_key_is_a_conflict(bare_client: ApiClient) -> None:
@@ -143,8 +144,8 @@ def test_metadata_is_replaced_not_merged(bare_client: ApiClient) -> None:
 @each_row("field", ["description", "upload_rate_limit", "storage_quota_mb"])
 def test_null_clears_an_optional_field(bare_client: ApiClient, field: str) -> None:
     filled = {"description": "x", "upload_rate_limit": {"max_uploads": 1, "window_seconds": 1}, "storage_quota_mb": 5}
-    bare_client.create_context(context_key="papers", **filled)
-    assert data(bare_client.patch("/contexts/papers", {field: None}))[field] is None
+    path = f"/contexts/{bare_client.create_context(**filled)}"
+    assert data(bare_client.patch(path, {field: None}))[field] is None
 
 
 def test_context_is_made_inactive_and_active_again(bare_client: ApiClient) -> None:

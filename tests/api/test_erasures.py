@@ -21,7 +21,6 @@ from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
-from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service, running_service
 
@@ -115,7 +114,7 @@ def _form(context: str, headers: dict[str, str] | None = None) -> dict[str, Any]
     }
 
 
-@each_row("setup", ["sqlite-local", "postgres-s3"])
+@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-s3"])
 def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment, WORKER_SECONDS="0.2") as service:

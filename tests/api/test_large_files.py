@@ -1,4 +1,7 @@
-"""The largest files: accepted in little memory; one byte more is refused. Smaller sizes are in `test_upload_rules`."""
+"""Large files: accepted in little memory; one byte more than the context allows is refused.
+
+Each setup has a server of its own, whose memory and spool no other test uses.
+"""
 
 import hashlib
 import threading
@@ -14,12 +17,18 @@ from tests.api import forms
 from tests.api.forms import field, file
 from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import noise
+from tests.deployments import Deployments
+from tests.run_length import amount
 from tests.scanning.waiting import until
-from tests.service import ApiClient
+from tests.service import ApiClient, Service, running_service
+
+pytestmark = pytest.mark.engine
 
 MB = 1_048_576
 BLOCK = noise(MB)
-RULES = {"max_file_size_mb": 500, "scan_for_viruses": False}
+LARGEST_MB = amount("LARGEST_MB", short=96, full=500)
+"""A third more than the memory that the server may take for it, or as much as a context can allow."""
+RULES = {"max_file_size_mb": LARGEST_MB, "scan_for_viruses": False}
 GROWTH_BYTES = 64 * MB
 _KB = 1024
 
@@ -74,6 +83,12 @@ def _process_tree(root: int) -> Iterator[int]:
             yield from _process_tree(int(child))
 
 
+@pytest.fixture(scope="module")
+def service(deployments: Deployments, setup_name: str) -> Iterator[Service]:
+    with running_service(deployments.fresh(setup_name)) as service:
+        yield service
+
+
 def _upload(client: ApiClient, context: str, size: int, *, declare: bool) -> httpx.Response:
     start = forms.encode([field("context", context)])[: -len(forms.tail())] + forms.head(file("large.zzz", b""))
     end = b"\r\n" + forms.tail()
@@ -106,19 +121,19 @@ def test_largest_file_is_stored_with_little_memory(client: ApiClient) -> None:
     context = client.create_context(**RULES)
     client.store("warm.zzz", noise(2 * MB), context=context)
     with PeakMemory(client.service.process.pid) as memory:
-        stored = data(_upload(client, context, 500 * MB, declare=True), 201)
+        stored = data(_upload(client, context, LARGEST_MB * MB, declare=True), 201)
         link = data(client.get(f"/files/{stored['file_id']}"))["download_url"]
         with httpx.stream("GET", link, timeout=60) as response:
             downloaded = _sha256(response.iter_bytes(MB))
-    assert stored["size_bytes"] == 500 * MB
-    assert downloaded == _sha256(_content(500 * MB))
+    assert stored["size_bytes"] == LARGEST_MB * MB
+    assert downloaded == _sha256(_content(LARGEST_MB * MB))
     assert memory.growth < GROWTH_BYTES, f"{memory.growth / MB:.0f} MB"
 
 
 @pytest.mark.parametrize("declare", [True, False], ids=["declared", "chunked"])
 def test_file_one_byte_over_the_largest_size_is_rejected(client: ApiClient, declare: bool) -> None:  # noqa: FBT001 - a parameter of the table
     context = client.create_context(**RULES)
-    assert_rejected(_upload(client, context, 500 * MB + 1, declare=declare), "file_too_large")
+    assert_rejected(_upload(client, context, LARGEST_MB * MB + 1, declare=declare), "file_too_large")
     assert page(client.get("/files"))[0] == []
     assert client.object_keys() == set()
     assert client.used_bytes(context) == 0

@@ -102,6 +102,7 @@ def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient) 
     "name, content, metadata", [("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')]
 )
 def test_a_key_with_something_else_is_refused(client: ApiClient, name: str, content: bytes, metadata: str) -> None:
+    client = client.other_tenant_client().with_store()
     context = client.create_context(scan_for_viruses=False)
     assert upload(client, context).status_code == 201
     parts = [forms.file(name, content), forms.field("context", context), forms.field("metadata", metadata)]
@@ -254,6 +255,7 @@ def test_a_file_that_was_just_rejected_is_answered_so_when_no_place_is_left(clie
 
 @each_row("changed", ["name", "content", "credential", "rules", "time"])
 def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, changed: str) -> None:
+    client = client.other_tenant_client().with_store()
     context = client.create_context(scan_for_viruses=False)
     upload(client, context, None, "a.png", white_picture())
     name, content, caller = "a.png", white_picture(), client

@@ -93,6 +93,7 @@ def test_suspended_tenant_stores_nothing_despite_the_cache(
     uploader.store("a.zzz", noise(100), context=context)
     client.set_status("suspended")
     assert_unauthenticated(uploader.upload("a.zzz", noise(100), context=context))
+    client.set_status("active")
 
 
 def test_stricter_rule_applies_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:

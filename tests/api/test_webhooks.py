@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.api.test_events import feed
 from tests.events.receiver import RESET, Received, Receiver, running_receiver, wait_until
 from tests.observe.metrics_page import read_metrics, until
-from tests.rows import each_row
+from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -210,24 +211,35 @@ def test_a_test_event_goes_to_its_endpoint_alone(client: ApiClient, receiver: Re
         assert [one.event["type"] for one in other.wait_for(1)] == ["api_key.created"]
 
 
-@each_row("status", [301, 302, 400, 404, 429, 500, 503, RESET])
-def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient, receiver: Receiver, status: int) -> None:
-    receiver.answer_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
-    endpoint = add(client, receiver, events=["api_key.created"])
-    client.create_key("upload")
-    delivery = wait_for_attempts(client, endpoint)
-    assert delivery["status"] == "pending"
-    assert delivery["response_status"] == (status or None)
-    assert delivery["error"]
-    assert len(delivery["response_body"]) == (2048 if status else 0)
-    wait = datetime.fromisoformat(delivery["next_attempt_at"]) - datetime.fromisoformat(delivery["attempted_at"])
-    assert timedelta(seconds=4) < wait < timedelta(seconds=7)
-    receiver.answer_with(200)
-    let_time_pass(client, delivery)
-    first, second = receiver.wait_for(2)[:2]
-    assert {one.path for one in receiver.got} == {"/hooks/sluice?of=tests"}  # no redirect was followed
-    assert first.headers["webhook-id"] == second.headers["webhook-id"] == delivery["event_id"]
-    assert wait_for_attempts(client, endpoint, 2)["status"] == "delivered"
+def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -> None:
+    statuses = [301, 302, 400, 404, 429, 500, 503, RESET]
+    with ExitStack() as stack, every_row() as row:
+        receivers = [stack.enter_context(running_receiver()) for _ in statuses]
+        for status, receiver in zip(statuses, receivers, strict=True):
+            receiver.answer_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
+        endpoints = [add(client, receiver, events=["api_key.created"]) for receiver in receivers]
+        client.create_key("upload")
+        for status, receiver, endpoint in zip(statuses, receivers, endpoints, strict=True):
+            with row(status):
+                delivery = wait_for_attempts(client, endpoint)
+                assert delivery["status"] == "pending"
+                assert delivery["response_status"] == (status or None)
+                assert delivery["error"]
+                assert len(delivery["response_body"]) == (2048 if status else 0)
+                attempted, due = (
+                    datetime.fromisoformat(delivery[name]) for name in ("attempted_at", "next_attempt_at")
+                )
+                assert timedelta(seconds=4) < due - attempted < timedelta(seconds=7)
+                receiver.answer_with(200)
+                let_time_pass(client, delivery)
+        for status, receiver, endpoint in zip(statuses, receivers, endpoints, strict=True):
+            with row(status):
+                first, second = receiver.wait_for(2)[:2]
+                assert {one.path for one in receiver.got} == {"/hooks/sluice?of=tests"}  # no redirect was followed
+                assert first.headers["webhook-id"] == second.headers["webhook-id"]
+                delivery = wait_for_attempts(client, endpoint, 2)
+                assert first.headers["webhook-id"] == delivery["event_id"]
+                assert delivery["status"] == "delivered"
 
 
 def test_retry_after_is_honoured(client: ApiClient, receiver: Receiver) -> None:
