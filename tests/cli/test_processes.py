@@ -37,15 +37,15 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Settings:
     return Settings()
 
 
-def test_the_default_is_one_process_for_each_core_and_at_most_eight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_one_process_for_two_cores_and_at_most_eight(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(monkeypatch, DATABASE_URL=POSTGRES, SPOOL_MB="65536")
-    for cores, processes in ((1, 1), (2, 2), (8, 8), (32, 8)):
+    for cores, processes in ((1, 1), (2, 1), (3, 1), (4, 2), (16, 8), (64, 8)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, cores=cores: set(range(cores)))
         assert process_count(settings) == processes
 
 
 def test_the_default_leaves_each_process_a_spool_that_holds_the_largest_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
     assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES)) == 4
 
 
