@@ -14,7 +14,7 @@ SECONDS_EACH ?= 20
 CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing bucket_deletion bucket_routing buckets concurrency context_rules contexts corpus downloads envelope files limits openapi scopes snapshot_cache tenant_isolation upload upload_rules upload_streaming))
 # the tests of pure code: they start no server and no process, and use no fixture of conftest.py (tests/architecture/test_quick.py)
 QUICK := \
-  tests/test_access.py \
+  tests/test_access.py tests/test_rows.py \
   tests/api_keys/test_key_secret.py \
   tests/contexts/test_base_path.py tests/contexts/test_templates.py \
   tests/http1/test_multipart.py tests/http1/test_require_one_reading.py \
@@ -26,7 +26,7 @@ QUICK := \
   tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,15 @@ pythons: ## Run the unit tests on every supported Python that is installed (3.11
 
 test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' for a part of it)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-inspect: venv-dev ## Run the tests of the file checks alone, without a server
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/inspection $(ARGS)
+
+test-server: venv-dev servers ## Run the tests of the service alone
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests $(addprefix --ignore=tests/,inspection clients browser examples) $(ARGS)
+
+test-clients: venv-dev servers ## Run the tests of the clients, the upload page and the recipes alone
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/clients tests/browser tests/examples $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
 	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/api/test_resumable_faults.py tests/console/test_browser.py tests/inspection/differential tests/inspection/test_repeated_inspection.py tests/inspection/test_growth.py tests/inspection/threats/test_rtf_objects.py tests/inspection/threats/test_mail.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audit_log.py $(ARGS)
