@@ -1,4 +1,4 @@
-"""The worker's rounds: every job in turn, again immediately while there is work, otherwise after a pause.
+"""The worker's rounds: jobs in turn, again immediately while there is work, otherwise after a pause.
 
 Each job has an error boundary: an unexpected exception in one is logged, and the others run. Only an unavailable
 database ends a round, because every job needs it. Rescans, stale parts and orphan parts run beside the rounds, as tasks
@@ -6,6 +6,7 @@ of their own.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
@@ -64,6 +65,9 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "number_events": number_events,
     }
 )
+# Jobs that delete what is kept for days or hours. An idle round runs them every fifth time: they are half of its cost.
+SELDOM: Final = frozenset({"sweep_leftovers", "forget_idle_limits", *(name for name in JOBS if "delete_old" in name)})
+_SELDOM_ROUNDS: Final = 5
 _BACKLOG_SECONDS: Final = 15.0
 # Counting further would cost more than the number is worth.
 _BACKLOG_LIMIT: Final = 10_000
@@ -74,15 +78,19 @@ async def run(
 ) -> None:
     """Work until `stop` is set; the round in progress is finished."""
     measured = {name: swept(name)(job) for name, job in jobs.items()}
-    backlog_at = 0.0
-    while not stop.is_set():
+    often = {name: job for name, job in measured.items() if name not in SELDOM}
+    backlog_at, done = 0.0, 0
+    for number in itertools.count():
+        if stop.is_set():
+            return
+        due = measured if done or number % _SELDOM_ROUNDS == 0 else often
         done, outcome = 0, "done"
         try:
             if time.monotonic() >= backlog_at:
                 backlog_at = time.monotonic() + _BACKLOG_SECONDS
                 with error_boundary("backlog"):
                     await _measure_backlog(context)
-            done, failed = await run_round(context, measured)
+            done, failed = await run_round(context, due)
             if failed:
                 outcome = "fault"
             else:
