@@ -174,7 +174,7 @@ def test_parts_are_found_in_linear_time(unit: bytes) -> None:
         return time.process_time() - began
 
     size = amount("MAIL_BYTES", short=400_000, full=1_000_000)
-    assert seconds(size) < max(1.5, size / 400_000)
+    assert any(seconds(size) < size / 400_000 for _ in range(3))  # another process disturbs some tries
 
 
 def test_parts_include_what_the_email_package_extracts() -> None:
