@@ -16,7 +16,7 @@ LOCKED: list[Level] = ["strict", "seccomp"]
 
 @pytest.mark.parametrize("level", LOCKED)
 @pytest.mark.asvs("15.2.5")
-async def test_kernel_refuses_hostile_actions(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
+async def test_kernel_refuses_hostile_action(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
     sandbox = await open_sandbox(level=level, files_per_worker=1)  # a fresh child for each action
     with every_row() as row:
         for action in ACTIONS:
