@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Final
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from sluice.access import Principal, Scope, operator
 from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import audit_events, contexts, events, files, plan_usage
+from sluice.db.schema import audit_events, contexts, events, files, metadata, plan_usage
 from sluice.db.sql import Connection
 from sluice.errors import FileHeld
 from sluice.files import lifecycle
@@ -24,6 +24,7 @@ from sluice.uploads.values import Decision, Facts, Rules
 from tests.db.conftest import tables  # noqa: F401  (a fixture)
 from tests.db.rows import NOW, add_file, add_tenant
 from tests.files.test_transitions import ALLOWED, EVERY
+from tests.rows import each_row
 from tests.uploads.rows import pending
 
 
@@ -73,8 +74,11 @@ CHANGES: Final = {
 
 async def _begin(database: Database, state: FileState) -> None:
     """Add a file of one byte in that state, which counts in the plan's month while it is live, and another file of ten
-    bytes. A file that has ended is due to be purged.
+    bytes, to an empty database. A file that has ended is due to be purged.
     """
+    async with database.transaction(ALL_TENANTS) as connection:
+        for table in reversed(metadata.sorted_tables):
+            await connection.execute(delete(table))
     await add_tenant(database, "ten_1", "a")
     await add_file(database, "ten_1", "f1", state=state)
     async with database.transaction(ALL_TENANTS) as connection:
@@ -94,7 +98,7 @@ async def _state(database: Database) -> tuple[str | None, int, int]:
     return state, used, uploads
 
 
-@pytest.mark.parametrize(("state", "change"), EVERY)
+@each_row(("state", "change"), EVERY)
 async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
     tables: Database,  # noqa: F811  (the fixture)
     state: FileState,
@@ -110,8 +114,8 @@ async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
     assert await _state(tables) == (after, 11 - frees_bytes, 2 - frees_plan)
 
 
-@pytest.mark.parametrize("held", ["files", "contexts"])
-@pytest.mark.parametrize("change", [change for change, one in lifecycle.TRANSITIONS.items() if one.spares_held])
+@each_row("held", ["files", "contexts"])
+@each_row("change", [change for change, one in lifecycle.TRANSITIONS.items() if one.spares_held])
 async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: Change, held: str) -> None:  # noqa: F811  (the fixture)
     (state,) = lifecycle.TRANSITIONS[change].sources
     await _begin(tables, state)
@@ -165,7 +169,7 @@ async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:  #
     assert (await _state(tables))[0] == "stored"
 
 
-@pytest.mark.parametrize(("threat", "again"), [("Eicar", "released"), ("Other", "quarantined"), (None, "kept")])
+@each_row(("threat", "again"), [("Eicar", "released"), ("Other", "quarantined"), (None, "kept")])
 async def test_a_release_from_quarantine_is_for_one_threat(
     tables: Database,  # noqa: F811  (the fixture)
     threat: str | None,

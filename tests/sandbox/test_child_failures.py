@@ -4,66 +4,70 @@ import pytest
 
 from sluice.sandbox.protocol import Completed, Crashed, JobLimits, NoWorker, OverLimit
 from sluice_inspect.child.protocol import Level
+from tests.rows import every_row
 from tests.sandbox.conftest import OpenSandbox, RunJob
 
 EVERY_LEVEL: list[Level] = ["strict", "seccomp", "limits-only"]
 SHORT_WALL_TIME = JobLimits(wall_seconds=0.5)
 
 
+EXITS = {
+    "null pointer": "SIGSEGV",
+    "abort": "SIGABRT",
+    "exit with status 0": "status 0",
+    "exit by SystemExit": "SystemExit",
+    "raise": "ValueError: a bug in a parser",
+}
+INVALID_RESPONSES = {
+    "garbage": "answered another request",
+    "huge length": "longer than",
+    "oversized frame": "longer than",
+    "large response": "an answer of",
+    "wrong request number": "answered another request",
+    "invalid JSON": "not JSON",
+    "JSON array": "not a JSON object",
+    "Infinity": "not JSON",
+    "raw surrogate": "not JSON",
+    "deeply nested": "not JSON",
+    "long number": "not JSON",
+    "unknown fields": "no known form",
+    "payload not an object": "no known form",
+    "two frames": "more than it was asked",
+    "value that is not JSON": "JSON cannot say",
+    "NaN": "JSON cannot say",
+}
+
+
 @pytest.mark.parametrize("level", EVERY_LEVEL)
-@pytest.mark.parametrize(
-    ("job", "why"),
-    [
-        ("null pointer", "SIGSEGV"),
-        ("abort", "SIGABRT"),
-        ("exit with status 0", "status 0"),
-        ("exit by SystemExit", "SystemExit"),
-        ("raise", "ValueError: a bug in a parser"),
-    ],
-)
 @pytest.mark.asvs("1.4.1")
-async def test_child_exit_is_reported_as_crash(
-    open_sandbox: OpenSandbox, run: RunJob, level: Level, job: str, why: str
-) -> None:
-    result = await run(await open_sandbox(level=level), job)
-    assert isinstance(result, Crashed)
-    assert why in result.why
+async def test_child_exit_is_reported_as_crash(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
+    sandbox = await open_sandbox(level=level, files_per_worker=1)
+    with every_row() as row:
+        for job, why in EXITS.items():
+            result = await run(sandbox, job)
+            with row(job):
+                assert isinstance(result, Crashed)
+                assert why in result.why
 
 
-@pytest.mark.parametrize(
-    ("job", "why"),
-    [
-        ("garbage", "answered another request"),
-        ("huge length", "longer than"),
-        ("oversized frame", "longer than"),
-        ("large response", "an answer of"),
-        ("wrong request number", "answered another request"),
-        ("invalid JSON", "not JSON"),
-        ("JSON array", "not a JSON object"),
-        ("Infinity", "not JSON"),
-        ("raw surrogate", "not JSON"),
-        ("deeply nested", "not JSON"),
-        ("long number", "not JSON"),
-        ("unknown fields", "no known form"),
-        ("payload not an object", "no known form"),
-        ("two frames", "more than it was asked"),
-        ("value that is not JSON", "JSON cannot say"),
-        ("NaN", "JSON cannot say"),
-    ],
-)
-async def test_invalid_response_is_reported_as_crash(
-    open_sandbox: OpenSandbox, run: RunJob, job: str, why: str
-) -> None:
-    result = await run(await open_sandbox(), job)
-    assert isinstance(result, Crashed)
-    assert why in result.why
+async def test_invalid_response_is_reported_as_crash(open_sandbox: OpenSandbox, run: RunJob) -> None:
+    sandbox = await open_sandbox(files_per_worker=1)
+    with every_row() as row:
+        for job, why in INVALID_RESPONSES.items():
+            result = await run(sandbox, job)
+            with row(job):
+                assert isinstance(result, Crashed)
+                assert why in result.why
 
 
-@pytest.mark.parametrize("job", ["sleep", "spin", "spin ignoring SIGXCPU", "partial frame"])
-async def test_missing_response_exceeds_wall_time_limit(open_sandbox: OpenSandbox, run: RunJob, job: str) -> None:
-    result = await run(await open_sandbox(limits=SHORT_WALL_TIME), job)
-    assert isinstance(result, OverLimit)
-    assert result.limit == "wall"
+async def test_missing_response_exceeds_wall_time_limit(open_sandbox: OpenSandbox, run: RunJob) -> None:
+    sandbox = await open_sandbox(limits=SHORT_WALL_TIME, files_per_worker=1)
+    with every_row() as row:
+        for job in ("sleep", "spin", "spin ignoring SIGXCPU", "partial frame"):
+            result = await run(sandbox, job)
+            with row(job):
+                assert isinstance(result, OverLimit)
+                assert result.limit == "wall"
 
 
 @pytest.mark.parametrize("level", EVERY_LEVEL)

