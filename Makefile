@@ -65,6 +65,7 @@ format: venv-dev ## Format the code and mend what ruff can mend
 lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 	uv pip compile pyproject.toml --extra heif --extra media --extra redis --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
 	uv pip compile pyproject.toml --all-extras --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
+	echo uv | uv pip compile - --universal --generate-hashes --no-header --no-annotate --python-version 3.11 -q -o scripts/uv.txt
 
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
 	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"

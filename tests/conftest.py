@@ -5,17 +5,19 @@ How they work is described in `tests.service`.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.scheduling import ServerScheduling, in_run_order, setups_for
-from tests.servers.clamd import LARGEST, running_clamd
-from tests.servers.postgres import Postgres, running_postgres
-from tests.servers.radosgw import RadosGateway, running_radosgw
-from tests.servers.redis import RedisServer, running_redis
+from tests.scheduling import ServerScheduling, in_run_order, setup_of, setups_for
+from tests.servers.clamd import Clamd
+from tests.servers.postgres import Postgres
+from tests.servers.radosgw import RadosGateway
+from tests.servers.redis import RedisServer
+from tests.servers.shared import BorrowedServers, OwnedServers, SharedServers, SharedServersHost
 from tests.service import ApiClient, Service, running_service
 
 LIMITED = {
@@ -35,38 +37,50 @@ LONG_LIVED = {"WORKER_SECONDS": "1", "WEBHOOK_HOSTS": "127.0.0.1", "IETF_UPLOADS
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
+def shared_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
+    """The servers that all workers of xdist share, or those of this process."""
+    address = getattr(request.config, "workerinput", {}).get("shared_servers")
+    if address is not None:
+        yield BorrowedServers(address)
+        return
+    servers = OwnedServers(tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.close()
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Migrated:
-    return Migrated(tmp_path_factory.mktemp("migrated"))
+def postgres(shared_servers: SharedServers) -> Postgres:
+    server: Postgres = shared_servers.get("postgres")
+    return server
 
 
 @pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
-    with running_radosgw(tmp_path_factory.mktemp("radosgw")) as server:
-        yield server
+def migrated(shared_servers: SharedServers) -> Migrated:
+    return Migrated(shared_servers)
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
+def gateway(shared_servers: SharedServers) -> RadosGateway:
+    server: RadosGateway = shared_servers.get("gateway")
+    return server
 
 
 @pytest.fixture(scope="session")
-def clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_clamd(tmp_path_factory.mktemp("clamd")) as server:
-        yield server.address
+def redis_server(shared_servers: SharedServers) -> RedisServer:
+    server: RedisServer = shared_servers.get("redis")
+    return server
 
 
 @pytest.fixture(scope="session")
-def large_clamd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_clamd(tmp_path_factory.mktemp("clamd"), LARGEST) as server:
-        yield server.address
+def clamd_address(shared_servers: SharedServers) -> str:
+    server: Clamd = shared_servers.get("clamd")
+    return server.address
+
+
+@pytest.fixture(scope="session")
+def large_clamd_address(shared_servers: SharedServers) -> str:
+    server: Clamd = shared_servers.get("large_clamd")
+    return server.address
 
 
 @pytest.fixture(scope="session")
@@ -135,17 +149,47 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("setup_name", setups, scope="session")
 
 
-@pytest.hookimpl(trylast=True)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--shuffle SEED`."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort the tests in the order in which xdist workers run them; without xdist, keep the order of the files."""
-    if hasattr(config, "workerinput"):
-        items[:] = in_run_order(items)
+    """Put the tests in the order in which they run; without xdist, keep that of the files, unless it is random.
+
+    The limited services, whose workers seldom pause, run in one xdist worker each.
+    """
+    for item in items:
+        if "limited_service" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"limited {setup_of(item.nodeid)}"))
+    seed = config.getoption("shuffle")
+    if hasattr(config, "workerinput") or seed is not None:
+        items[:] = in_run_order(items, seed)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ServerScheduling | None:
     """Return the scheduler for `pytest -n 2 --dist loadgroup`; other ways of distribution are unchanged."""
     return ServerScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+_SERVERS = pytest.StashKey[SharedServersHost]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker where the servers of the run are."""
+    stash = node.config.stash
+    if _SERVERS not in stash:
+        stash[_SERVERS] = SharedServersHost()
+    node.workerinput["shared_servers"] = stash[_SERVERS].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the servers of the run."""
+    if _SERVERS in config.stash:
+        config.stash[_SERVERS].close()
 
 
 # The servers are fixtures, not parameters: they live until the session ends, in whatever order the tests run.

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.db.migrated import Migrated
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.service import Deployment
 
 
 class Deployments:
-    """Make fresh deployments of a setup, each with its own database and folder."""
+    """Make fresh deployments of a setup, each with its own folder and its own database with the current schema."""
 
     def __init__(self, request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> None:
         self._request = request
+        self._migrated: Migrated = request.getfixturevalue("migrated")
         self._folders = folders
 
     def fresh(self, setup: str, *, clamd: str = "clamd_address") -> Deployment:
@@ -28,7 +30,9 @@ class Deployments:
         return self._on_postgres(folder) if setup == "postgres-local" else self._production(folder, clamd)
 
     def _embedded(self, folder: Path) -> Deployment:
-        return Deployment("sqlite-local", folder, f"sqlite:///{folder / 'data' / 'sluice.db'}", {"SCANNER": "builtin"})
+        return Deployment(
+            "sqlite-local", folder, self._migrated.sqlite(folder / "data", "sluice.db"), {"SCANNER": "builtin"}
+        )
 
     def _on_postgres(self, folder: Path) -> Deployment:
         url, owner = self._two_roles()
@@ -51,5 +55,5 @@ class Deployments:
     def _two_roles(self) -> tuple[str, str]:
         """Create a database and return its URL for the service's role and for its owner."""
         postgres: Postgres = self._request.getfixturevalue("postgres")
-        owner = postgres.createdb().replace("+asyncpg", "")
+        owner = self._migrated.postgres(postgres).replace("+asyncpg", "")
         return postgres.for_service(owner), owner

@@ -102,7 +102,16 @@ class _Programs:
 
 def _program(command_line: bytes, stat: bytes) -> str:
     words = command_line.replace(b"\0", b" ").decode("utf-8", "replace")
-    known = ("forkserver", "zygote_template", "child.zygote", "resource_tracker", "pytest", "execnet", "sluice", "radosgw")
+    known = (
+        "forkserver",
+        "zygote_template",
+        "child.zygote",
+        "resource_tracker",
+        "pytest",
+        "execnet",
+        "sluice",
+        "radosgw",
+    )
     program = next((name for name in known if name in words), "")
     return program or stat.partition(b"(")[2].rpartition(b")")[0].decode("utf-8", "replace")
 
@@ -124,7 +133,9 @@ class _Summary:
         write(f"collection, CPU s per process: {[round(one['collection'], 1) for one in found]}")
         _table(write, "CPU s by program (processes)", seconds, processes)
         _table(write, "s by file (cases)", *_merged(found, "files", "cases"))
-        _table(write, "s by fixture, with those that it requests (setups)", *_merged(found, "fixtures", "fixture_calls"))
+        _table(
+            write, "s by fixture, with those that it requests (setups)", *_merged(found, "fixtures", "fixture_calls")
+        )
         write("slowest cases, s")
         for spent, nodeid in sorted((tuple(row) for one in found for row in one["slowest"]), reverse=True)[:_ROWS]:
             write(f"  {spent:7.1f}  {nodeid[:150]}")

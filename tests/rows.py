@@ -2,11 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, TypeVar, cast
 
 import pytest
+
+Test = TypeVar("Test", bound=Callable[..., object])
+_PARAM = type(pytest.param())
 
 
 @contextmanager
@@ -27,50 +30,74 @@ def every_row() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
         try:
             yield
         except (AssertionError, pytest.fail.Exception) as fault:
-            failures.append(f"{name!r:.200}: {fault}")
+            failures.append(f"{name!r:.300}: {fault}")
+        except Exception as fault:
+            fault.add_note(f"in the row {name!r:.300}")
+            raise
 
     yield run
     assert not failures, f"{len(failures)} rows failed\n" + "\n".join(failures)
 
 
-def rows(names: str, table: Collection[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Run a test for every row of a table, in one case: the arguments of `pytest.mark.parametrize`, without its cases.
+def each_row(
+    names: str | Sequence[str],
+    table: Iterable[object] | Callable[[], Iterable[object]],
+    ids: Iterable[object] | Callable[[Any], object] | None = None,
+) -> Callable[[Test], Test]:
+    """Run a test for every row of a table, as one case: `pytest.mark.parametrize` for rows that take milliseconds.
 
-        @rows("text, expected", [("1", 1), ("one", None)])
-        def test_number_is_parsed(text: str, expected: int | None) -> None:
+        @each_row(("text", "expected"), [("1", 1), ("2", 2)])
+        def test_number_is_read(text: str, expected: int) -> None:
             assert parse(text) == expected
 
-    All rows run with the same fixtures; several tables make a product. A row fails as in `every_row`.
+    A table that takes time to build is a function, which is called when the test runs. Each row has its own `tmp_path`
+    and `monkeypatch`; any other fixture is shared by all rows.
     """
-    words = [name.strip() for name in names.split(",")]
+    columns = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows_now = list(table) if isinstance(table, Iterable) else None
 
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        def arguments() -> Iterator[tuple[Any, dict[str, Any]]]:
-            for values in table:
-                yield values, dict(zip(words, values if len(words) > 1 else (values,), strict=True))
+    def named_rows() -> Iterator[tuple[object, dict[str, object]]]:
+        found = list(cast("Callable[[], Iterable[object]]", table)()) if rows_now is None else rows_now
+        assert found, "the table has no rows"
+        labels = [ids(each) for each in found] if callable(ids) else found if ids is None else [*ids]
+        for label, each in zip(labels, found, strict=True):
+            if isinstance(each, _PARAM):
+                yield each.id, dict(zip(columns, each.values, strict=True))
+            else:
+                values = [each] if isinstance(names, str) and len(columns) == 1 else [*cast("Iterable[object]", each)]
+                yield label, dict(zip(columns, values, strict=True))
 
-        if inspect.iscoroutinefunction(test):
+    def decorate(test: Test) -> Test:
+        @contextmanager
+        def fresh(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
+            own = dict(fixtures)
+            with ExitStack() as stack:
+                if "monkeypatch" in own:
+                    own["monkeypatch"] = stack.enter_context(own["monkeypatch"].context())
+                if "tmp_path" in own:
+                    own["tmp_path"] = own["tmp_path"] / str(number)
+                    own["tmp_path"].mkdir()
+                yield own
 
-            @functools.wraps(test)
-            async def each(**fixtures: Any) -> None:
-                with every_row() as row:
-                    for values, arguments_of_row in arguments():
-                        with row(values):
-                            await test(**fixtures, **arguments_of_row)
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            with every_row() as row:
+                for number, (label, values) in enumerate(named_rows()):
+                    with row(label), fresh(fixtures, number) as own:
+                        test(**values, **own)
 
-        else:
+        @functools.wraps(test)
+        async def run_async(**fixtures: Any) -> None:
+            with every_row() as row:
+                for number, (label, values) in enumerate(named_rows()):
+                    with row(label), fresh(fixtures, number) as own:
+                        await cast("Awaitable[None]", test(**values, **own))
 
-            @functools.wraps(test)
-            def each(**fixtures: Any) -> None:
-                with every_row() as row:
-                    for values, arguments_of_row in arguments():
-                        with row(values):
-                            test(**fixtures, **arguments_of_row)
-
-        signature = inspect.signature(test)
-        kept = [parameter for name, parameter in signature.parameters.items() if name not in words]
-        assert len(kept) == len(signature.parameters) - len(words), f"{test.__name__} lacks an argument of {names!r}"
-        each.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # read by pytest
-        return each
+        runner: Any = run_async if inspect.iscoroutinefunction(test) else run
+        whole = inspect.signature(test)
+        left = [each for name, each in whole.parameters.items() if name not in columns]
+        assert len(left) + len(columns) == len(whole.parameters), f"{test} does not take {columns}"
+        runner.__signature__ = whole.replace(parameters=left)
+        return cast("Test", runner)
 
     return decorate

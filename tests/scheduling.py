@@ -5,6 +5,7 @@ The setups are made in `tests.conftest`.
 
 import os
 from collections.abc import Collection, Sequence
+from random import Random
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # shipped without type information
@@ -27,18 +28,28 @@ SLOW_FILES = (
     "sandbox/",
     "http1/",
 )
-"""Slow files, which run after the setups: only short files are left for the end, so that no xdist worker waits."""
+"""Slow files, which run first: only short files are left for the end, so that no xdist worker waits."""
 
 
 class ServerScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the same
-    """Give all tests of one setup, or else of one file, to one xdist worker: their servers start only once."""
+    """Give the tests of a file that use the same setup to one xdist worker, which has services of its own.
+
+    A test in a group (`pytest.mark.xdist_group`) goes with its group.
+    """
 
     def __init__(self, config: pytest.Config, log: object) -> None:
         config.option.loadscopereorder = False  # many tests are not slow tests: see `in_run_order`
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        return setup_of(nodeid) or nodeid.partition("::")[0]
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what a worker takes as a whole: a group, or the tests of a file on a setup."""
+    if nodeid.rfind("@") > nodeid.rfind("]"):
+        return nodeid.rpartition("@")[2]
+    return f"{nodeid.partition('::')[0]} {setup_of(nodeid) or ''}"
 
 
 def setup_of(nodeid: str) -> str | None:
@@ -64,12 +75,17 @@ def setups_for(needs: Collection[str], *, engine: bool, one_process: bool) -> Se
     return fitting if engine or ASKED_SETUPS else fitting[:1]
 
 
-def in_run_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests in run order: those of the setups, then the slow files, then the rest."""
+def in_run_order(items: Sequence[pytest.Item], seed: int | None = None) -> list[pytest.Item]:
+    """Return the tests in run order: the slow files, then the rest; with a seed in a random order, file by file."""
+    if seed is not None:
+        random = Random(seed)
+        scopes: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            scopes.setdefault(scope_of(item.nodeid), []).append(item)
+        shuffled = random.sample(list(scopes.values()), len(scopes))
+        return [item for scope in shuffled for item in random.sample(scope, len(scope))]
 
     def turn(item: pytest.Item) -> int:
-        if setup_of(item.nodeid):
-            return -1
         path = item.nodeid.removeprefix("tests/")
         return next((number for number, start in enumerate(SLOW_FILES) if path.startswith(start)), len(SLOW_FILES))
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES, Principal, Scope, known_scopes
+from tests.rows import each_row
 
 INTERFACE = Path(__file__).parents[1].parent / "shared" / "interface.md"
 
@@ -14,12 +15,12 @@ def caller(*scopes: Scope) -> Principal:
     )
 
 
-@pytest.mark.parametrize("asked", list(Scope))
+@each_row("asked", list(Scope))
 def test_admin_implies_every_scope(asked: Scope) -> None:
     assert caller(Scope.ADMIN).allows(asked)
 
 
-@pytest.mark.parametrize("held", [scope for scope in Scope if scope is not Scope.ADMIN])
+@each_row("held", [scope for scope in Scope if scope is not Scope.ADMIN])
 def test_scope_other_than_admin_allows_only_itself(held: Scope) -> None:
     assert [scope for scope in Scope if caller(held).allows(scope)] == [held]
 

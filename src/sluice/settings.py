@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         ge=1,
         le=64,
         description="Processes of one server, which share its port and its limits: see [several "
-        "processes](operations.md#several-processes). Default: one for each core, at most 8; one with SQLite.",
+        "processes](operations.md#several-processes). Default: one for every two cores, at most 8; one with SQLite.",
     )
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for requests in progress when the server stops.")
 

@@ -20,7 +20,7 @@ TEXT = b"Sluice opens for clean water.\n"
 @cache
 def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
     """Return an image with visible content: coloured squares from a fixed seed."""
-    from PIL import Image
+    from PIL import Image  # noqa: PLC0415  (loaded when a test needs it)
 
     dice = random.Random(7)
     image = Image.new("RGB", size)
@@ -32,7 +32,7 @@ def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
 
 @cache
 def white_picture(form: str = "PNG") -> bytes:
-    from PIL import Image
+    from PIL import Image  # noqa: PLC0415  (loaded when a test needs it)
 
     return _saved(Image.new("RGB", (64, 48), "white"), form)
 
@@ -73,7 +73,7 @@ def pdf(drawing: bytes = b"BT /F1 24 Tf 72 700 Td (Clean water) Tj ET") -> bytes
 
 @cache
 def docx_file(text: str = "Clean water") -> bytes:
-    import docx
+    import docx  # noqa: PLC0415  (loaded when a test needs it)
 
     document, out = docx.Document(), io.BytesIO()
     if text:
@@ -84,7 +84,7 @@ def docx_file(text: str = "Clean water") -> bytes:
 
 @cache
 def xlsx_file(value: int | None = 42) -> bytes:
-    import openpyxl
+    import openpyxl  # noqa: PLC0415  (loaded when a test needs it)
 
     book, out = openpyxl.Workbook(), io.BytesIO()
     if value is not None:
@@ -95,7 +95,7 @@ def xlsx_file(value: int | None = 42) -> bytes:
 
 @cache
 def pptx_file(text: str = "Clean water") -> bytes:
-    import pptx
+    import pptx  # noqa: PLC0415  (loaded when a test needs it)
 
     deck, out = pptx.Presentation(), io.BytesIO()
     slide = deck.slides.add_slide(deck.slide_layouts[5])

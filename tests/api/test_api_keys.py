@@ -19,7 +19,7 @@ from tests.api.responses import (
     without_time,
 )
 from tests.api.tables import bad_values
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -107,7 +107,7 @@ GOOD_VALUES: list[tuple[str, Any, Any]] = [
 ]
 
 
-@rows("field, value, kept", GOOD_VALUES)
+@each_row("field, value, kept", GOOD_VALUES)
 def test_valid_value_is_kept_on_create_and_change(bare_client: ApiClient, field: str, value: Any, kept: Any) -> None:
     key_id = data(bare_client.post("/api-keys", GOOD | {field: value}), 201)["api_key_id"]
     assert data(bare_client.get(f"/api-keys/{key_id}"))[field] == kept
@@ -125,7 +125,7 @@ BAD_VALUES = [
 ]
 
 
-@rows("field, value, named", BAD_VALUES)
+@each_row("field, value, named", BAD_VALUES)
 def test_invalid_value_is_refused_on_create_and_change(
     shared_client: ApiClient, field: str, value: Any, named: str
 ) -> None:
@@ -134,14 +134,14 @@ def test_invalid_value_is_refused_on_create_and_change(
     assert_validation_error(shared_client.patch(f"/api-keys/{key_id}", {field: value}), named)
 
 
-@rows("field", ["name", "scopes"])
+@each_row("field", ["name", "scopes"])
 def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
     assert_validation_error(
         shared_client.post("/api-keys", {name: value for name, value in GOOD.items() if name != field}), field
     )
 
 
-@rows("days", [1, 365])
+@each_row("days", [1, 365])
 def test_key_expires_after_the_requested_days(bare_client: ApiClient, days: int) -> None:
     expires = parse_timestamp(data(bare_client.post("/api-keys", GOOD | {"expires_in_days": days}), 201)["expires_at"])
     assert abs(expires - datetime.now(UTC) - timedelta(days=days)) < timedelta(minutes=1)
@@ -151,12 +151,12 @@ def test_key_without_expiry_never_expires(bare_client: ApiClient) -> None:
     assert data(bare_client.post("/api-keys", GOOD | {"expires_in_days": None}), 201)["expires_at"] is None
 
 
-@rows("days", [0, -1, 366, "1", 1.5, True, []])
+@each_row("days", [0, -1, 366, "1", 1.5, True, []])
 def test_expiry_out_of_bounds_is_refused(shared_client: ApiClient, days: Any) -> None:
     assert_validation_error(shared_client.post("/api-keys", GOOD | {"expires_in_days": days}), "expires_in_days")
 
 
-@rows("status", ["expired", "ACTIVE", "", None, 7])
+@each_row("status", ["expired", "ACTIVE", "", None, 7])
 def test_unknown_status_is_refused(shared_client: ApiClient, status: Any) -> None:
     assert_validation_error(
         shared_client.patch(f"/api-keys/{shared_client.create_key('upload').api_key_id}", {"status": status}), "status"
@@ -211,7 +211,7 @@ def test_setting_the_status_to_revoked_revokes_the_key(bare_client: ApiClient) -
     assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
 
 
-@rows("change", [{"status": "active"}, {"status": "disabled"}, {"status": "active", "name": "x"}])
+@each_row("change", [{"status": "active"}, {"status": "disabled"}, {"status": "active", "name": "x"}])
 def test_revoked_key_can_not_be_enabled_again(bare_client: ApiClient, change: dict[str, str]) -> None:
     key = bare_client.create_key("upload")
     bare_client.delete(f"/api-keys/{key.api_key_id}")
@@ -240,7 +240,7 @@ def test_last_used_at_is_updated_after_use(bare_client: ApiClient) -> None:
     assert is_now(shown)
 
 
-@rows("key_id", [UNKNOWN, "nonsense", "%00", "x" * 4000, "🌊"])
+@each_row("key_id", [UNKNOWN, "nonsense", "%00", "x" * 4000, "🌊"])
 def test_returns_404_for_an_unknown_key(shared_client: ApiClient, key_id: str) -> None:
     assert_not_found(shared_client.get(f"/api-keys/{key_id}"))
     assert_not_found(shared_client.patch(f"/api-keys/{key_id}", {"name": "x"}))

@@ -10,7 +10,7 @@ from sluice.access import AUDITED_ROUTES, ROUTE_SCOPES
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
 from tests.api.responses import assert_error, is_now, page
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 pytestmark = pytest.mark.engine
@@ -99,7 +99,7 @@ def test_number_of_logged_refusals_per_caller_is_bounded(client: ApiClient) -> N
     assert len(audit_entries(client, actor=key.api_key_id)) == 60
 
 
-@rows("target", ["x" * 2000, "%F0%9F%8C%8A", "..%2f..", "%0d%0aX: y"])
+@each_row("target", ["x" * 2000, "%F0%9F%8C%8A", "..%2f..", "%0d%0aX: y"])
 def test_any_target_of_a_refused_caller_can_be_logged(client: ApiClient, target: str) -> None:
     key = client.create_key("metadata")
     response = client.with_credential(key).delete(f"/files/{target}")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sluice.access import ROUTE_SCOPES
 from tests.api.responses import assert_unauthenticated, without_time
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Key, Service
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -35,17 +35,17 @@ def _assert_accepted(client: ApiClient) -> None:
 # the header
 
 
-@rows("form", ["Bearer {}", "{}", "bearer {}", "BEARER {}", "Bearer  {}"])
+@each_row("form", ["Bearer {}", "{}", "bearer {}", "BEARER {}", "Bearer  {}"])
 def test_key_is_accepted_with_and_without_the_bearer_prefix(shared_client: ApiClient, key: Key, form: str) -> None:
     _assert_accepted(shared_client.with_authorization(form.format(key.text)))
 
 
-@rows("form", ["Bearer {}", "bearer {}"])
+@each_row("form", ["Bearer {}", "bearer {}"])
 def test_token_is_accepted_with_the_bearer_prefix(shared_client: ApiClient, form: str) -> None:
     _assert_accepted(shared_client.with_authorization(form.format(shared_client.token())))
 
 
-@rows(
+@each_row(
     "header",
     [
         "",
@@ -71,7 +71,7 @@ def test_missing_authorization_header_is_refused(shared_client: ApiClient) -> No
     assert_unauthenticated(shared_client.with_credential(None).get("/contexts"))
 
 
-@rows("form", ["Bearer \xa0{}", "Bearer {}\xa0", "\x85{}", "\xa0Bearer {}", "Bearer\xa0{}"])
+@each_row("form", ["Bearer \xa0{}", "Bearer {}\xa0", "\x85{}", "\xa0Bearer {}", "Bearer\xa0{}"])
 def test_non_ascii_space_does_not_separate_the_credential(shared_client: ApiClient, key: Key, form: str) -> None:
     headers = [(b"Authorization", form.format(key.text).encode("latin-1"))]
     assert_unauthenticated(shared_client.service.http.get("/api/v1/contexts", headers=headers))
@@ -117,7 +117,7 @@ def _path(route: str, client: ApiClient) -> str:
     return path
 
 
-@rows("method, route", ROUTE_SCOPES)
+@each_row("method, route", ROUTE_SCOPES)
 @pytest.mark.asvs("8.3.1", "8.2.1")
 def test_every_route_requires_a_credential(shared_client: ApiClient, method: str, route: str) -> None:
     for credential in (None, "wrong"):
@@ -160,7 +160,7 @@ WRONG_KEYS: dict[str, Callable[[str], str]] = {
 }
 
 
-@rows("how", WRONG_KEYS)
+@each_row("how", WRONG_KEYS)
 def test_altered_key_is_refused(shared_client: ApiClient, key: Key, how: str) -> None:
     for form in ("Bearer {}", "{}"):
         assert_unauthenticated(
@@ -239,7 +239,7 @@ WRONG_CLAIMS: list[dict[str, Any]] = [
 ]
 
 
-@rows("claims", WRONG_CLAIMS)
+@each_row("claims", WRONG_CLAIMS)
 @pytest.mark.asvs("9.2.1", "9.2.3", "9.2.4", "10.3.1")
 def test_token_with_a_wrong_claim_is_refused(shared_client: ApiClient, claims: dict[str, Any]) -> None:
     assert_unauthenticated(shared_client.with_credential(_signed(shared_client, claims)).get("/contexts"))
@@ -284,7 +284,7 @@ def _b64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-@rows("claims", [{"aud": ["other", "sluice"]}, {"nbf": _now(-60)}, {"exp": _now(3600)}, {"extra": {"a": 1}}])
+@each_row("claims", [{"aud": ["other", "sluice"]}, {"nbf": _now(-60)}, {"exp": _now(3600)}, {"extra": {"a": 1}}])
 def test_token_with_valid_claims_is_accepted(shared_client: ApiClient, claims: dict[str, Any]) -> None:
     _assert_accepted(shared_client.with_credential(_signed(shared_client, claims)))
 
@@ -319,7 +319,7 @@ def test_token_signed_with_the_public_key_as_hmac_secret_is_refused(shared_clien
         assert_unauthenticated(shared_client.with_credential(f"{head}.{body}.{forged}").get("/contexts"))
 
 
-@rows("part", [0, 1, 2])
+@each_row("part", [0, 1, 2])
 @pytest.mark.asvs("9.1.1", "6.8.2", "7.2.1")
 def test_altered_token_is_refused(shared_client: ApiClient, part: int) -> None:
     parts = shared_client.token(scope="metadata").split(".")
@@ -365,7 +365,7 @@ def test_health_check_requires_no_credential(service: Service) -> None:
     assert httpx.get(f"{service.url}/health/live").status_code == 200
 
 
-@rows("tenant_id", ["..", "a/b", "x" * 255, "ten_1\n", ""])
+@each_row("tenant_id", ["..", "a/b", "x" * 255, "ten_1\n", ""])
 def test_token_with_an_impossible_tenant_is_refused(client: ApiClient, tenant_id: str) -> None:
     token = client.token(tenant_id=tenant_id, scope="admin")
     assert_unauthenticated(client.with_credential(token).get("/contexts"))

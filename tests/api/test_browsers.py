@@ -12,7 +12,7 @@ from tests.api import tus
 from tests.api.responses import data
 from tests.api.samples import TEXT
 from tests.api.test_tenant_isolation import webhook_ids
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
 PATHS = (
@@ -26,8 +26,8 @@ PATHS = (
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="5" height="5" fill="red"/></svg>'
 
 
-@rows("path", PATHS)
-@rows("method", ["GET", "POST", "DELETE", "OPTIONS", "TRACE"])
+@each_row("path", PATHS)
+@each_row("method", ["GET", "POST", "DELETE", "OPTIONS", "TRACE"])
 @pytest.mark.asvs("3.2.1", "3.4.3", "3.4.4", "3.4.5", "3.4.6", "14.2.2")
 def test_every_response_has_the_security_headers(shared_client: ApiClient, method: str, path: str) -> None:
     for client in (shared_client, shared_client.with_credential(None)):
@@ -50,8 +50,8 @@ def test_svg_is_served_as_a_sandboxed_attachment(client: ApiClient, without_s3: 
     assert headers["x-content-type-options"] == "nosniff"
 
 
-@rows("path", [path for _, path in sorted(ROUTE_SCOPES)])
-@rows("ending", ["", "/", "//", "?next=https://elsewhere.example"])
+@each_row("path", [path for _, path in sorted(ROUTE_SCOPES)])
+@each_row("ending", ["", "/", "//", "?next=https://elsewhere.example"])
 @pytest.mark.asvs("3.7.2", "4.1.2")
 def test_no_route_redirects(shared_client: ApiClient, path: str, ending: str) -> None:
     for headers in (
@@ -96,7 +96,7 @@ def test_cookies_and_basic_authentication_are_no_credential(shared_client: ApiCl
     assert shared_client.service.http.get("/api/v1/contexts", auth=basic).status_code == 401
 
 
-@rows("path", [path for _, path in sorted(ROUTE_SCOPES)])
+@each_row("path", [path for _, path in sorted(ROUTE_SCOPES)])
 @pytest.mark.asvs("3.5.2", "3.4.2")
 def test_cors_preflight_is_refused(shared_client: ApiClient, path: str) -> None:
     asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
@@ -156,7 +156,7 @@ def _current_state(client: ApiClient, ids: dict[str, str]) -> dict[str, Any]:
     }
 
 
-@rows(
+@each_row(
     "path",
     [
         *(
@@ -218,7 +218,7 @@ def test_text_is_stored_plain_and_encoded_on_output(client: ApiClient) -> None:
     assert "filename*=UTF-8''%C3%BC%20%3Cb%3E" in response.headers["content-disposition"]
 
 
-@rows("text", ["%s%n%x", "{0.__class__}", "{tenant_id}", "${7*7}", "{{7*7}}", "#{7*7}", "%(message)s"])
+@each_row("text", ["%s%n%x", "{0.__class__}", "{tenant_id}", "${7*7}", "{{7*7}}", "#{7*7}", "%(message)s"])
 @pytest.mark.asvs("1.3.10")
 def test_text_is_never_used_as_a_format_string(client: ApiClient, text: str) -> None:
     key = client.create_context(display_name=text, description=text)
@@ -228,7 +228,7 @@ def test_text_is_never_used_as_a_format_string(client: ApiClient, text: str) -> 
     assert data(client.get(f"/files/{file_id}/metadata"))["metadata"] == {text: text}
 
 
-@rows("number", [2**31, 2**53, 2**63, 2**64, 10**30, -1, -(2**63) - 1])
+@each_row("number", [2**31, 2**53, 2**63, 2**64, 10**30, -1, -(2**63) - 1])
 @pytest.mark.asvs("1.4.2")
 def test_out_of_range_numbers_are_refused_without_an_overflow(bare_client: ApiClient, number: int) -> None:
     fields: list[dict[str, object]] = [

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, data
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -35,7 +35,7 @@ def test_name_of_a_deleted_bucket_can_be_reused(client_on_s3: ApiClient) -> None
     client_on_s3.add_bucket(name="again")
 
 
-@rows("contexts", [0, 1, 3])
+@each_row("contexts", [0, 1, 3])
 def test_default_bucket_is_not_deleted_and_counts_its_contexts(client_on_s3: ApiClient, contexts: int) -> None:
     client = client_on_s3.other_tenant_client()
     config_id = client.add_bucket()["config_id"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.responses import assert_error, assert_validation_error, data, is_now
 from tests.api.samples import TEXT, noise
-from tests.rows import rows
+from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
@@ -34,7 +34,7 @@ def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway,
     assert stored["Body"].read() == TEXT
 
 
-@rows(
+@each_row(
     "template, expected",
     [
         ("{context_key}/{file_id}", "{context}/{file_id}"),
@@ -163,14 +163,14 @@ BAD_CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@rows("change", BAD_CHANGES)
+@each_row("change", BAD_CHANGES)
 def test_change_of_an_immutable_field_is_refused(s3: RadosGateway, client: ApiClient, change: dict[str, Any]) -> None:
     (bucket,) = data(client.get(client.buckets))
     assert_validation_error(client.patch(f"{client.buckets}/{bucket['config_id']}", change), next(iter(change)))
     assert data(client.get(client.buckets)) == [bucket]
 
 
-@rows("half", ["access_key_id", "secret_access_key"])
+@each_row("half", ["access_key_id", "secret_access_key"])
 @pytest.mark.asvs("2.2.3", "2.1.2")
 def test_half_of_a_credential_is_refused(s3: RadosGateway, client: ApiClient, half: str) -> None:
     (bucket,) = data(client.get(client.buckets))

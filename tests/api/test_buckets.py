@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, without_time
 from tests.api.tables import bad_values
-from tests.rows import rows
+from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
@@ -60,7 +60,7 @@ BAD_VALUES = [
 ]
 
 
-@rows("field, value, named", BAD_VALUES)
+@each_row("field, value, named", BAD_VALUES)
 def test_invalid_value_is_refused_on_create(shared_client: ApiClient, field: str, value: Any, named: str) -> None:
     before = data(shared_client.get(shared_client.buckets))
     response = shared_client.post(shared_client.buckets, UNPROBED | {field: value})
@@ -69,7 +69,7 @@ def test_invalid_value_is_refused_on_create(shared_client: ApiClient, field: str
     assert data(shared_client.get(shared_client.buckets)) == before
 
 
-@rows("field", ["name", "access_key_id", "secret_access_key", "default_bucket"])
+@each_row("field", ["name", "access_key_id", "secret_access_key", "default_bucket"])
 def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
     assert_validation_error(
         shared_client.post(shared_client.buckets, {name: value for name, value in UNPROBED.items() if name != field}),
@@ -81,7 +81,7 @@ def test_tenant_without_buckets_gets_an_empty_list(bare_client: ApiClient) -> No
     assert data(bare_client.get(bare_client.buckets)) == []
 
 
-@rows("config_id", [UNKNOWN, "nonsense", "%00", "x" * 4000])
+@each_row("config_id", [UNKNOWN, "nonsense", "%00", "x" * 4000])
 def test_returns_404_for_an_unknown_bucket(shared_client: ApiClient, config_id: str) -> None:
     path = f"{shared_client.buckets}/{config_id}"
     assert_not_found(shared_client.get(path))
@@ -90,7 +90,7 @@ def test_returns_404_for_an_unknown_bucket(shared_client: ApiClient, config_id: 
     assert_not_found(shared_client.delete(path))
 
 
-@rows("tenant_id", ["ten_00000000000000000000000000", "nonsense", "%00"])
+@each_row("tenant_id", ["ten_00000000000000000000000000", "nonsense", "%00"])
 def test_returns_404_for_an_unknown_tenant_in_the_path(shared_client: ApiClient, tenant_id: str) -> None:
     path = f"/tenants/{tenant_id}/storage-configs"
     assert_not_found(shared_client.get(path))
@@ -160,12 +160,12 @@ def test_no_response_contains_a_bucket_credential(s3: RadosGateway, client_on_s3
     assert s3.secret_key not in client_on_s3.service.log.read_text()
 
 
-@rows("sent, kept", [("", ""), ("a", "a"), ("/a/b/", "a/b"), ("a/b", "a/b")])
+@each_row("sent, kept", [("", ""), ("a", "a"), ("/a/b/", "a/b"), ("a/b", "a/b")])
 def test_base_path_is_stored_without_outer_slashes(client_on_s3: ApiClient, sent: str, kept: str) -> None:
     assert client_on_s3.add_bucket(base_path=sent)["base_path"] == kept
 
 
-@rows("name", ["n", "n" * 100, "Ünïcødé 🌊"])
+@each_row("name", ["n", "n" * 100, "Ünïcødé 🌊"])
 def test_valid_bucket_name_is_kept(client_on_s3: ApiClient, name: str) -> None:
     assert client_on_s3.add_bucket(name=name)["name"] == name
 
@@ -176,7 +176,7 @@ def test_region_defaults_to_us_east_1(client_on_s3: ApiClient) -> None:
     assert data(client_on_s3.post(client_on_s3.buckets, body), 201)["region"] == "us-east-1"
 
 
-@rows(
+@each_row(
     "wrong",
     [
         {"secret_access_key": "canary-secret-that-is-never-told"},

@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import TEXT, noise
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 pytestmark = pytest.mark.engine
@@ -175,7 +175,7 @@ def test_readers_see_one_default_bucket_while_it_moves(client_on_s3: ApiClient) 
     assert len(_defaults(client_on_s3)) == 1
 
 
-@rows("attempt", range(4))
+@each_row("attempt", range(4))
 def test_bucket_is_never_deleted_while_it_is_being_bound(client_on_s3: ApiClient, attempt: int) -> None:
     client_on_s3.add_bucket()
     config_id = client_on_s3.add_bucket()["config_id"]
@@ -187,7 +187,7 @@ def test_bucket_is_never_deleted_while_it_is_being_bound(client_on_s3: ApiClient
     assert (bound.status_code, deleted.status_code) in {(200, 409), (422, 200)}
 
 
-@rows("attempt", range(4))
+@each_row("attempt", range(4))
 def test_default_bucket_is_never_deleted_or_made_inactive(client_on_s3: ApiClient, attempt: int) -> None:
     client_on_s3.add_bucket()
     path = f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}"

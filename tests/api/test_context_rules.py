@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.responses import assert_not_found, assert_validation_error, data
 from tests.api.tables import bad_values
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 MINIMAL = {"context_key": "papers", "display_name": "Papers"}
@@ -42,13 +42,13 @@ GOOD_VALUES: list[tuple[str, Any]] = [
 ]
 
 
-@rows("field, value", GOOD_VALUES)
+@each_row("field, value", GOOD_VALUES)
 def test_valid_value_is_kept_on_create(bare_client: ApiClient, field: str, value: Any) -> None:
     key = bare_client.create_context(**{field: value})
     assert data(bare_client.get(f"/contexts/{key}"))[field] == value
 
 
-@rows("field, value", GOOD_VALUES)
+@each_row("field, value", GOOD_VALUES)
 def test_valid_value_is_kept_on_change(bare_client: ApiClient, field: str, value: Any) -> None:
     key = bare_client.create_context()
     assert data(bare_client.patch(f"/contexts/{key}", {field: value}))[field] == value
@@ -99,7 +99,7 @@ BAD_VALUES = [
 ]
 
 
-@rows("field, value, named", BAD_VALUES)
+@each_row("field, value, named", BAD_VALUES)
 @pytest.mark.asvs("15.3.3")
 def test_invalid_value_is_refused_on_context_creation(
     shared_client: ApiClient, field: str, value: Any, named: str
@@ -113,7 +113,7 @@ def papers(shared_client: ApiClient) -> str:
     return shared_client.create_context()
 
 
-@rows("field, value, named", BAD_VALUES)
+@each_row("field, value, named", BAD_VALUES)
 @pytest.mark.asvs("15.3.5")
 def test_invalid_value_is_refused_on_change(
     shared_client: ApiClient, papers: str, field: str, value: Any, named: str
@@ -123,17 +123,17 @@ def test_invalid_value_is_refused_on_change(
     assert data(shared_client.get(f"/contexts/{papers}")) == before
 
 
-@rows("key", ["a", "a1", "a_b_", "z" * 100])
+@each_row("key", ["a", "a1", "a_b_", "z" * 100])
 def test_valid_context_key_is_accepted(bare_client: ApiClient, key: str) -> None:
     assert data(bare_client.post("/contexts", {"context_key": key, "display_name": "x"}), 201)["context_key"] == key
 
 
-@rows("key", ["", "z" * 101, "1a", "_a", "A", "aB", "a-b", "a b", "a.b", "é", "a\n", "a/b", None, 7, ["a"], True])
+@each_row("key", ["", "z" * 101, "1a", "_a", "A", "aB", "a-b", "a b", "a.b", "é", "a\n", "a/b", None, 7, ["a"], True])
 def test_invalid_context_key_is_refused(shared_client: ApiClient, key: Any) -> None:
     assert_validation_error(shared_client.post("/contexts", {"context_key": key, "display_name": "x"}), "context_key")
 
 
-@rows("field", ["context_key", "display_name"])
+@each_row("field", ["context_key", "display_name"])
 def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
     assert_validation_error(
         shared_client.post("/contexts", {name: value for name, value in MINIMAL.items() if name != field}), field

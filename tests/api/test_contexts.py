@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page, without_time
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -74,7 +74,7 @@ def test_error_for_an_unknown_placeholder_lists_the_known_ones(shared_client: Ap
         assert f"{{{known}}}" in problem
 
 
-@rows("field, default", [("metadata", {}), ("storage_path_template", DEFAULT_TEMPLATE)])
+@each_row("field, default", [("metadata", {}), ("storage_path_template", DEFAULT_TEMPLATE)])
 def test_null_resets_a_field_to_its_default(bare_client: ApiClient, field: str, default: object) -> None:
     path = f"/contexts/{bare_client.create_context(**{field: None})}"
     assert data(bare_client.get(path))[field] == default
@@ -100,7 +100,7 @@ def test_context_is_read_as_it_was_created(bare_client: ApiClient) -> None:
     assert data(bare_client.get("/contexts/papers")) == created
 
 
-@rows("key", ["unknown", "UPPER", "a" * 5000, "%00", "..%2f", "%F0%9F%8C%8A"])
+@each_row("key", ["unknown", "UPPER", "a" * 5000, "%00", "..%2f", "%F0%9F%8C%8A"])
 def test_returns_404_for_an_unknown_context(shared_client: ApiClient, key: str) -> None:
     assert_not_found(shared_client.get(f"/contexts/{key}"))
     assert_not_found(shared_client.patch(f"/contexts/{key}", {"display_name": "x"}))
@@ -141,7 +141,7 @@ def test_metadata_is_replaced_not_merged(bare_client: ApiClient) -> None:
     assert data(bare_client.patch("/contexts/papers", {"metadata": {"c": 3}}))["metadata"] == {"c": 3}
 
 
-@rows("field", ["description", "upload_rate_limit", "storage_quota_mb"])
+@each_row("field", ["description", "upload_rate_limit", "storage_quota_mb"])
 def test_null_clears_an_optional_field(bare_client: ApiClient, field: str) -> None:
     filled = {"description": "x", "upload_rate_limit": {"max_uploads": 1, "window_seconds": 1}, "storage_quota_mb": 5}
     path = f"/contexts/{bare_client.create_context(**filled)}"
@@ -155,7 +155,7 @@ def test_context_is_made_inactive_and_active_again(bare_client: ApiClient) -> No
         assert data(bare_client.get("/contexts/papers"))["status"] == status
 
 
-@rows("status", ["archived", "ACTIVE", "", None, 1, True])
+@each_row("status", ["archived", "ACTIVE", "", None, 1, True])
 def test_unknown_status_is_refused(shared_client: ApiClient, papers: str, status: Any) -> None:
     assert_validation_error(shared_client.patch(f"/contexts/{papers}", {"status": status}), "status")
 
@@ -193,7 +193,7 @@ def test_list_of_contexts_is_filtered_by_status(bare_client: ApiClient) -> None:
     assert listed == {"active": [on], "inactive": [off]}
 
 
-@rows("status", ["archived", "", "ACTIVE"])
+@each_row("status", ["archived", "", "ACTIVE"])
 def test_list_of_contexts_refuses_an_unknown_status(shared_client: ApiClient, status: str) -> None:
     assert_validation_error(shared_client.get("/contexts", status=status), "status")
 

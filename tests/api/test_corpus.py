@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.responses import assert_rejected, data
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -32,7 +32,7 @@ def _files(kind: str, label: str, tier: str | None = None) -> list[Path]:
     return [CORPUS / row["file"] for row in wanted]
 
 
-@rows("kind", FORMATS)
+@each_row("kind", FORMATS)
 def test_valid_files_pass_the_integrity_rule(client: ApiClient, kind: str) -> None:
     context = client.create_context(reject_blank_files=False, max_file_size_mb=100)
     responses = {
@@ -43,7 +43,7 @@ def test_valid_files_pass_the_integrity_rule(client: ApiClient, kind: str) -> No
     assert {name: response.text for name, response in responses.items() if response.status_code != 201} == {}
 
 
-@rows("kind", BINARY)
+@each_row("kind", BINARY)
 def test_truncated_files_are_rejected_as_corrupt(client: ApiClient, kind: str) -> None:
     context = client.create_context(reject_blank_files=False)
     whole = [path for path in _files(kind, "valid", "clean") if 200 < path.stat().st_size < 300_000][:4]
@@ -56,7 +56,7 @@ def test_truncated_files_are_rejected_as_corrupt(client: ApiClient, kind: str) -
     } == {}
 
 
-@rows("kind", FORMATS)
+@each_row("kind", FORMATS)
 def test_files_of_another_format_are_rejected_as_mismatches(client: ApiClient, kind: str) -> None:
     other = "png" if kind != "png" else "pdf"
     content = _files(other, "valid", "clean")[0].read_bytes()
@@ -65,7 +65,7 @@ def test_files_of_another_format_are_rejected_as_mismatches(client: ApiClient, k
     )
 
 
-@rows("kind", [name for name in FORMATS if name != "webp"])
+@each_row("kind", [name for name in FORMATS if name != "webp"])
 def test_blank_files_are_rejected_as_blank(client: ApiClient, kind: str) -> None:
     context = client.create_context()
     responses = {
@@ -79,7 +79,7 @@ def test_blank_files_are_rejected_as_blank(client: ApiClient, kind: str) -> None
     } == {}
 
 
-@rows("kind", ["pdf", "docx", "xlsx", "zip"])
+@each_row("kind", ["pdf", "docx", "xlsx", "zip"])
 def test_files_with_a_password_pass_the_integrity_rule(client: ApiClient, kind: str) -> None:
     context = client.create_context()
     for path in _files(kind, "password_protected"):

@@ -8,7 +8,7 @@ from tests.api import forms
 from tests.api.raw_http import RawResponse, send_request
 from tests.api.responses import assert_validation_error, data, page
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient
 
 TOOLS, PAGE, ELSEWHERE = "https://tools.example.com", "https://app.example.com", "https://elsewhere.example"
@@ -64,7 +64,7 @@ def test_origins_of_a_tenant_are_replaced_as_a_whole(client: ApiClient) -> None:
     assert [entry["target"] for entry in entries] == [client.tenant_id] * 2
 
 
-@rows("origin", ["*", "null", "https://*.example.com", "https://a.example.com/", "ftp://a.example"])
+@each_row("origin", ["*", "null", "https://*.example.com", "https://a.example.com/", "ftp://a.example"])
 def test_what_is_no_origin_is_refused(client: ApiClient, origin: str) -> None:
     assert_validation_error(client.request("PUT", "/cors", json={"allowed_origins": [origin]}), "allowed_origins.0")
 
@@ -88,8 +88,8 @@ def test_preflight_of_a_listed_origin_is_answered(client: ApiClient) -> None:
 
 
 @pytest.mark.asvs("3.5.2", "3.4.2")
-@rows("origin", [ELSEWHERE, "null", "*", "https://page.example\u00e9", "x" * 300])
-@rows("path", [UPLOAD, f"{API}/contexts", "/docs", "/nowhere"])
+@each_row("origin", [ELSEWHERE, "null", "*", "https://page.example\u00e9", "x" * 300])
+@each_row("path", [UPLOAD, f"{API}/contexts", "/docs", "/nowhere"])
 def test_preflight_of_another_origin_is_refused(client: ApiClient, origin: str, path: str) -> None:
     answer = preflight(client, origin, path)
     assert answer.status in {404, 405}

@@ -9,7 +9,7 @@ from tests.api.responses import assert_error, data
 from tests.api.samples import TEXT
 from tests.cli.commands import sluice_in
 from tests.deployments import Deployments
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient, running_service
 
 _API_HOST, _FILES_HOST = "api.example.test", "files.example.test"
@@ -39,7 +39,7 @@ def test_links_point_to_the_download_host(link: str) -> None:
 
 
 @pytest.mark.asvs("3.5.4")
-@rows("host", [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."])
+@each_row("host", [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."])
 def test_download_host_serves_only_files(client_with_download_host: ApiClient, link: str, host: str) -> None:
     assert _request(client_with_download_host, link.removeprefix(f"https://{_FILES_HOST}"), host).content == TEXT
     for method, path in (
@@ -55,7 +55,7 @@ def test_download_host_serves_only_files(client_with_download_host: ApiClient, l
 
 
 @pytest.mark.asvs("3.5.4")
-@rows("host", [_API_HOST, "127.0.0.1", f"{_FILES_HOST}.evil.example", "[::1]"])
+@each_row("host", [_API_HOST, "127.0.0.1", f"{_FILES_HOST}.evil.example", "[::1]"])
 def test_other_hosts_serve_everything_but_files(client_with_download_host: ApiClient, link: str, host: str) -> None:
     assert_error(
         _request(client_with_download_host, link.removeprefix(f"https://{_FILES_HOST}"), host),

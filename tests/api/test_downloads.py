@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.responses import assert_error, assert_validation_error, check_response, data
 from tests.api.samples import TEXT, noise, picture
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -42,7 +42,7 @@ def fetch(url: str, method: str = "GET", **headers: str) -> httpx.Response:
 # the response with the link
 
 
-@rows("query, seconds", [({}, 300), ({"expires_in": 60}, 60), ({"expires_in": 3600}, 3600)])
+@each_row("query, seconds", [({}, 300), ({"expires_in": 60}, 60), ({"expires_in": 3600}, 3600)])
 def test_link_response_has_exactly_the_fields_of_the_interface(
     client: ApiClient, query: dict[str, int], seconds: int
 ) -> None:
@@ -73,7 +73,7 @@ def test_link_serves_the_file_as_an_attachment(client: ApiClient) -> None:
     assert response.headers["content-type"] == "image/png"
 
 
-@rows("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
+@each_row("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
 @pytest.mark.asvs("5.4.1", "5.4.2", "1.2.1")
 def test_content_disposition_follows_rfc_6266(client: ApiClient, name: str) -> None:
     """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
@@ -109,7 +109,7 @@ def test_empty_file_can_be_downloaded(client: ApiClient) -> None:
     assert (response.status_code, response.content) == (200, b"")
 
 
-@rows("change", [("x", ""), ("", "x")])
+@each_row("change", [("x", ""), ("", "x")])
 def test_altered_signature_is_refused(link: str, change: tuple[str, str]) -> None:
     parts = urlsplit(link)
     query = "&".join(
@@ -142,7 +142,7 @@ def test_head_returns_the_headers_of_get_without_a_body(local_link: str) -> None
         assert head.headers[name] == full.headers[name]
 
 
-@rows(
+@each_row(
     "asked, start, end",
     [
         ("bytes=0-0", 0, 1),
@@ -163,14 +163,14 @@ def test_range_returns_partial_content(local_link: str, asked: str, start: int, 
     assert response.headers["content-length"] == str(end - start)
 
 
-@rows("asked", ["bytes=300000-", "bytes=999999999-", "bytes=300000-300001", "bytes=-0"])
+@each_row("asked", ["bytes=300000-", "bytes=999999999-", "bytes=300000-300001", "bytes=-0"])
 def test_range_beyond_the_end_returns_416(local_link: str, asked: str) -> None:
     response = fetch(local_link, Range=asked)
     assert_error(response, 416, "Range not satisfiable", "Range: begins after the end of the file")
     assert response.headers["content-range"] == "bytes */300000"
 
 
-@rows(
+@each_row(
     "asked", ["bytes=", "bytes=x-y", "bytes=5-1", "lines=1-2", "nonsense", "bytes=--1", "bytes=1-2-3", "bytes=0-0,5-9"]
 )
 def test_malformed_range_returns_the_complete_file(local_link: str, asked: str) -> None:
@@ -217,7 +217,7 @@ TAMPERED: dict[str, Callable[[str], str]] = {
 }
 
 
-@rows("how", TAMPERED)
+@each_row("how", TAMPERED)
 def test_altered_link_is_refused(local_link: str, how: str) -> None:
     response = fetch(TAMPERED[how](local_link))
     assert_error(response, 403, "Download link invalid or expired", "Ask for a new download URL")
@@ -308,7 +308,7 @@ def test_disposition_is_signed(client: ApiClient, local_link: str) -> None:
         assert_error(fetch(changed), 403, "Download link invalid or expired", "Ask for a new download URL")
 
 
-@rows(
+@each_row(
     "name, content",
     [
         ("note.txt", TEXT),
@@ -325,7 +325,7 @@ def test_what_could_run_as_a_page_is_never_shown(client: ApiClient, name: str, c
     assert_validation_error(client.get(f"/files/{file_id}", disposition="other"), "disposition")
 
 
-@rows("origin, is_read", [("https://app.example.com", True), ("https://other.example", False)])
+@each_row("origin, is_read", [("https://app.example.com", True), ("https://other.example", False)])
 def test_download_is_read_by_the_origins_of_its_tenant(
     client: ApiClient, without_s3: None, origin: str, *, is_read: bool
 ) -> None:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.api.responses import assert_error, check_envelope, data, page, parse_timestamp
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 
@@ -25,20 +25,20 @@ def test_timestamp_is_in_utc_with_a_z(shared_client: ApiClient) -> None:
     parse_timestamp(shared_client.get("/contexts").json()["timestamp"])
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_list_is_paginated(shared_client: ApiClient, path: str) -> None:
     _, pagination = page(shared_client.get(path))
     assert (pagination["page"], pagination["page_size"]) == (1, 20)
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_empty_list_has_zero_pages(bare_client: ApiClient, path: str) -> None:
     filters = {"status": "disabled"} if path == "/api-keys" else {}
     items, pagination = page(bare_client.get(path, **filters))
     assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_page_past_the_end_is_empty(bare_client: ApiClient, path: str) -> None:
     items, pagination = page(bare_client.get(path, page=99, page_size=1))
     assert items == []
@@ -52,38 +52,38 @@ BAD_PAGES = [
 ]
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
-@rows("name, value", BAD_PAGES)
+@each_row("path", ["/contexts", "/files", "/api-keys"])
+@each_row("name, value", BAD_PAGES)
 def test_invalid_page_number_or_size_is_refused(shared_client: ApiClient, path: str, name: str, value: str) -> None:
     response = shared_client.get(path, **{name: value})
     assert response.status_code == 422
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == [name]
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
-@rows("size", [1, 100])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
+@each_row("size", [1, 100])
 def test_smallest_and_largest_page_size_are_accepted(shared_client: ApiClient, path: str, size: int) -> None:
     assert page(shared_client.get(path, page_size=size))[1]["page_size"] == size
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 @pytest.mark.asvs("1.4.2")
 def test_huge_page_number_causes_no_server_error(shared_client: ApiClient, path: str) -> None:
     assert shared_client.get(path, page=10**30, page_size=100).status_code in {200, 422}
     assert shared_client.get(path, page=2**62, page_size=100).status_code in {200, 422}
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_unknown_query_parameters_are_ignored(shared_client: ApiClient, path: str) -> None:
     assert shared_client.get(path, flavour="salt").status_code == 200
 
 
-@rows("path", ["/nothing", "/contexts/a/b", "/files/a/b/c", "/"])
+@each_row("path", ["/nothing", "/contexts/a/b", "/files/a/b/c", "/"])
 def test_unknown_path_returns_404_in_the_envelope(shared_client: ApiClient, path: str) -> None:
     assert_error(shared_client.get(path), 404, "Resource not found", "Not found")
 
 
-@rows(
+@each_row(
     "method, path",
     [("DELETE", "/contexts"), ("PUT", "/contexts/a"), ("GET", "/files/upload/x"), ("PATCH", "/files/file_1")],
 )
@@ -93,7 +93,7 @@ def test_unsupported_method_is_refused_in_the_envelope(shared_client: ApiClient,
     assert response.json()["status"] == "ERROR"
 
 
-@rows(
+@each_row(
     "path, methods",
     [
         ("/contexts", {"GET", "POST"}),
@@ -129,8 +129,8 @@ def _path(client: ApiClient, route: str) -> str:
     return route.replace("{buckets}", client.buckets)
 
 
-@rows("route", JSON_ROUTES)
-@rows(
+@each_row("route", JSON_ROUTES)
+@each_row(
     "body",
     [
         b"",
@@ -156,16 +156,20 @@ def test_body_that_is_not_a_json_object_is_refused(shared_client: ApiClient, rou
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == ["body"]
 
 
-@rows("route", JSON_ROUTES)
-@rows("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x"])
+@each_row("route", JSON_ROUTES)
+@each_row(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x"]
+)
 def test_body_with_another_content_type_returns_415(shared_client: ApiClient, route: str, kind: str) -> None:
     response = shared_client.request("POST", _path(shared_client, route), content=b"{}", headers={"Content-Type": kind})
     assert response.status_code == 415
     assert response.json()["errors"] == ["Content-Type: expected application/json"]
 
 
-@rows("route", JSON_ROUTES)
-@rows("charset", ["utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32"])
+@each_row("route", JSON_ROUTES)
+@each_row(
+    "charset", ["utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32"]
+)
 def test_json_in_another_charset_returns_415(shared_client: ApiClient, route: str, charset: str) -> None:
     """The body is always read as UTF-8 (RFC 8259 section 8.1), but a proxy may believe the header."""
     headers = {"Content-Type": f"application/json; charset={charset}"}
@@ -174,7 +178,7 @@ def test_json_in_another_charset_returns_415(shared_client: ApiClient, route: st
     assert response.json()["errors"] == ["Content-Type: expected application/json in UTF-8"]
 
 
-@rows("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
+@each_row("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
 def test_body_with_a_content_encoding_returns_415(shared_client: ApiClient, coding: str) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": coding}
     response = shared_client.request(
@@ -185,7 +189,7 @@ def test_body_with_a_content_encoding_returns_415(shared_client: ApiClient, codi
     assert shared_client.get("/contexts/coded").status_code == 404
 
 
-@rows("kind", ["application/json\xa0", "\x85application/json", "application\xa0/json"])
+@each_row("kind", ["application/json\xa0", "\x85application/json", "application\xa0/json"])
 def test_content_type_with_non_ascii_space_returns_415(shared_client: ApiClient, kind: str) -> None:
     headers = [(b"Content-Type", kind.encode("latin-1"))]
     assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415
@@ -209,7 +213,7 @@ def test_charset_utf_8_is_accepted(bare_client: ApiClient) -> None:
     assert data(response, 201)["context_key"] == "named"
 
 
-@rows("route", JSON_ROUTES)
+@each_row("route", JSON_ROUTES)
 def test_json_body_of_many_megabytes_is_refused(shared_client: ApiClient, route: str) -> None:
     body = b'{"name": "' + b"a" * 8_000_000 + b'"}'
     response = shared_client.request(
@@ -223,7 +227,7 @@ def test_health_checks_return_200(service: Service) -> None:
     assert httpx.get(f"{service.url}/health/ready").status_code == 200
 
 
-@rows("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])
+@each_row("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])
 @pytest.mark.asvs("13.4.6")
 def test_no_response_names_the_server_or_allows_sniffing(service: Service, path: str) -> None:
     headers = httpx.get(service.url + path).headers

@@ -9,7 +9,7 @@ from sluice.errors import SluiceError, catalogue
 from sluice.messages import render
 from sluice.uploads.reasons import WORDS, Reason
 from tests.api import forms
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 
@@ -43,7 +43,7 @@ def test_page_of_errors_explains_each_code(shared_client: ApiClient) -> None:
         assert f"<dd>{error.status}</dd>" in section
 
 
-@rows("path", ["/docs/reasons", "/docs/errors"])
+@each_row("path", ["/docs/reasons", "/docs/errors"])
 def test_page_loads_and_runs_nothing(shared_client: ApiClient, path: str) -> None:
     response = _page(shared_client, path)
     assert response.headers["content-security-policy"].startswith("default-src 'none'; frame-ancestors 'none';")

@@ -8,7 +8,7 @@ from tests.inspection.facts.test_archives import PE, TEXT, tar
 from tests.inspection.formats.image_samples import chess_board, encoded, png_header
 from tests.inspection.formats.pdf_samples import pdf, text
 from tests.inspection.formats.zip_samples import archive
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 OFF = {"reject_corrupt_files": False, "reject_blank_files": False, "scan_for_viruses": False}
@@ -20,7 +20,7 @@ def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Rep
     return Report.from_stored(client.decisions()[-1]["facts"]["examined"]["report"])
 
 
-@rows("rules", [OFF, {}])
+@each_row("rules", [OFF, {}])
 def test_facts_are_stored_whether_the_checks_are_on_or_off(client: ApiClient, rules: dict[str, Any]) -> None:
     picture = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
     assert (picture.facts["width"], picture.facts["pixels"], picture.facts["animated"]) == (64, 4096, False)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, page, without_time
 from tests.api.samples import TEXT, noise
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 pytestmark = pytest.mark.engine
@@ -58,7 +58,7 @@ def test_listed_file_has_exactly_the_fields_of_the_interface(client: ApiClient, 
     assert pagination == {"page": 1, "page_size": 20, "total": 1, "total_pages": 1}
 
 
-@rows(
+@each_row(
     "claims, name",
     [
         ({"name": "Ada Byron", "email": "ada@example.org"}, "Ada Byron"),
@@ -96,14 +96,14 @@ def test_list_of_files_is_filtered_by_uploader(client: ApiClient, context: str) 
     assert _names(client, uploaded_by=second.api_key_id, context=client.create_context()) == []
 
 
-@rows("name", ["context", "context_key", "uploaded_by"])
-@rows("value", ["unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000])
+@each_row("name", ["context", "context_key", "uploaded_by"])
+@each_row("value", ["unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000])
 def test_filter_without_matches_returns_an_empty_list(shared_client: ApiClient, name: str, value: str) -> None:
     items, pagination = page(shared_client.get("/files", **{name: value}))
     assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
 
 
-@rows("name", ["context", "uploaded_by"])
+@each_row("name", ["context", "uploaded_by"])
 def test_filter_with_a_nul_character_causes_no_server_error(shared_client: ApiClient, name: str) -> None:
     assert shared_client.get("/files", **{name: "a\x00b"}).status_code in {200, 422}
 
@@ -138,7 +138,7 @@ def test_metadata_has_exactly_the_fields_of_the_interface(client: ApiClient, con
     }
 
 
-@rows("file_id", UNKNOWN_IDS)
+@each_row("file_id", UNKNOWN_IDS)
 def test_returns_404_for_an_unknown_file(shared_client: ApiClient, file_id: str) -> None:
     assert_not_found(shared_client.get(f"/files/{file_id}"))
     assert_not_found(shared_client.get(f"/files/{file_id}/metadata"))
@@ -254,7 +254,9 @@ def test_download_is_counted_in_list_and_metadata(client: ApiClient, context: st
     assert is_now(view["last_downloaded_at"])
 
 
-@rows("seconds", ["59", "3601", "0", "-1", "x", "1.5", "", "300s", "1" * 30, "30_0", "+300", "300.0", "0300", " 300"])
+@each_row(
+    "seconds", ["59", "3601", "0", "-1", "x", "1.5", "", "300s", "1" * 30, "30_0", "+300", "300.0", "0300", " 300"]
+)
 def test_link_expiry_out_of_bounds_is_refused_and_not_counted(client: ApiClient, context: str, seconds: str) -> None:
     file_id = client.store(context=context)
     assert_validation_error(client.get(f"/files/{file_id}", expires_in=seconds), "expires_in")

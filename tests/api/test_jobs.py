@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
-from tests.rows import rows
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
@@ -249,7 +249,7 @@ def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
     _begin(client, file_ids=["file_1"])
 
 
-@rows(
+@each_row(
     "body, field",
     [
         ({}, "body"),

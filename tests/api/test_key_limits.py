@@ -19,7 +19,7 @@ from tests.api.responses import (
 from tests.api.samples import TEXT
 from tests.api.tables import bad_values
 from tests.deployments import Deployments
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Key, Service, running_service
 
 pytestmark = pytest.mark.engine
@@ -61,7 +61,7 @@ GOOD_LIMITS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@rows("field, value, kept", GOOD_LIMITS)
+@each_row("field, value, kept", GOOD_LIMITS)
 def test_limits_are_kept_on_create_and_change(bare_client: ApiClient, field: str, value: Any, kept: Any) -> None:
     made = bare_client.create_key("upload", **{field: value})
     assert data(bare_client.get(key_path(made)))[field] == kept
@@ -81,7 +81,7 @@ BAD_LIMITS = [
 ]
 
 
-@rows("field, value, named", BAD_LIMITS)
+@each_row("field, value, named", BAD_LIMITS)
 def test_invalid_limits_are_refused_on_create_and_change(
     shared_client: ApiClient, field: str, value: Any, named: str
 ) -> None:
@@ -134,7 +134,7 @@ BEYOND: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@rows("own, wanted, problem", BEYOND)
+@each_row("own, wanted, problem", BEYOND)
 def test_limited_admin_key_makes_changes_and_rotates_no_key_beyond_its_limits(
     bare_client: ApiClient, own: dict[str, Any], wanted: dict[str, Any], problem: str
 ) -> None:
@@ -186,7 +186,7 @@ def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient) -> 
 LISTS: Final = ("/files", "/reports", "/quarantine")
 
 
-@rows("path", LISTS)
+@each_row("path", LISTS)
 def test_lists_require_a_context_of_the_key(client: ApiClient, path: str) -> None:
     own, other = client.create_context(), client.create_context()
     reader = limited(client, own)
@@ -217,7 +217,7 @@ def test_reports_of_other_contexts_are_unknown(client: ApiClient) -> None:
     assert_not_found(reader.get(f"/reports/{reports[other]}"))
 
 
-@rows("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
+@each_row("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
 def test_jobs_require_a_filter_by_a_context_of_the_key(client: ApiClient, path: str) -> None:
     own, other = client.create_context(), client.create_context()
     worker = limited(client, own)
@@ -435,7 +435,7 @@ def test_token_of_a_key_with_networks_is_used_from_everywhere(client: ApiClient)
     client.with_credential(made["token"]).store(context=context)
 
 
-@rows("setup", ["sqlite-local", "postgres-local"])
+@each_row("setup", ["sqlite-local", "postgres-local"])
 def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deployments, setup: str) -> None:
     with running_service(deployments.fresh(setup), TRUSTED_PROXIES="127.0.0.1") as service:
         client = service.new_client()

@@ -16,7 +16,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Key
 
 pytestmark = pytest.mark.engine
@@ -90,7 +90,7 @@ def test_texts_do_not_mix(bare_client: ApiClient) -> None:
         assert_unauthenticated(bare_client.with_credential(mixed).get("/contexts"))
 
 
-@rows("status", ["disabled", "revoked"])
+@each_row("status", ["disabled", "revoked"])
 def test_disabling_a_key_ends_both_texts(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
     text = rotate(bare_client, key)["api_key"]
@@ -145,7 +145,7 @@ def test_expired_key_is_rotated_only_with_new_time(bare_client: ApiClient) -> No
     assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
 
 
-@rows(
+@each_row(
     "field, value",
     [("overlap_seconds", value) for value in (-1, 604_801, "60", None, 1.5, True)]
     + [("expires_in_days", value) for value in (0, 366, "7")]

@@ -20,7 +20,7 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.api.samples import TEXT
 from tests.api.test_events import feed
 from tests.cli.commands import CommandResult, Sluice
-from tests.rows import rows
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.servers import require, run
 from tests.service import ApiClient
@@ -277,7 +277,7 @@ def test_without_retention_the_views_show_none(client: ApiClient) -> None:
     assert "retention_days" not in data(client.patch(f"/contexts/{context}", {"retention_days": None}))
 
 
-@rows("field", [{"retention_days": 0}, {"retention_days": 36_501}, {"retention_starts": "now"}])
+@each_row("field", [{"retention_days": 0}, {"retention_days": 36_501}, {"retention_starts": "now"}])
 def test_a_wrong_retention_is_refused(shared_client: ApiClient, field: dict[str, Any]) -> None:
     body = {"context_key": "wrong", "display_name": "x"} | field
     assert_validation_error(shared_client.post("/contexts", body), *field)

@@ -4,7 +4,7 @@ import pytest
 
 from sluice.messages import LOCALES, PARAMETERS, catalogue_of
 from tests.api.responses import assert_error, data
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 
@@ -20,7 +20,7 @@ def test_locales_are_listed_without_a_credential(anybody: ApiClient) -> None:
     assert {item["locale"]: item["language"] for item in listed}["ja"] == "日本語"
 
 
-@rows("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_catalogue_is_served_without_a_credential(anybody: ApiClient, locale: str) -> None:
     served = data(anybody.get(f"/messages/{locale}"))
     assert served == catalogue_of(locale).to_json() | {"parameters": dict(PARAMETERS)}
@@ -37,7 +37,7 @@ def test_catalogue_may_be_kept_and_is_not_sent_again_while_it_is_the_same(anybod
         assert anybody.request("GET", "/messages/de", headers={"If-None-Match": named}).status_code == 200
 
 
-@rows("locale", ["xx", "DE", "de-AT", "en.json", "%00", "..%2fen"])
+@each_row("locale", ["xx", "DE", "de-AT", "en.json", "%00", "..%2fen"])
 def test_unknown_locale_names_the_known_ones(anybody: ApiClient, locale: str) -> None:
     response = anybody.get(f"/messages/{locale}")
     if "%2f" in locale:

@@ -15,7 +15,7 @@ from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES
 from tests.api import forms
 from tests.api.responses import data
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.run_length import LONG_RUN, amount
 from tests.service import ApiClient, Service
 
@@ -59,7 +59,7 @@ def test_a_report_in_an_answer_has_a_shape(document: dict[str, Any]) -> None:
         assert schemas[name]["properties"]["report"]["anyOf"] == shapes
 
 
-@rows("path", ["/files/upload", "/files/validate", "/uploads/{upload_id}"])
+@each_row("path", ["/files/upload", "/files/validate", "/uploads/{upload_id}"])
 def test_the_example_of_a_body_that_is_too_large_names_the_limit_of_files(path: str, document: dict[str, Any]) -> None:
     operation = next(
         iter(
@@ -98,7 +98,7 @@ def test_every_schema_is_valid(document: dict[str, Any]) -> None:
         assert jsonschema_rs.meta.is_valid(schema), name
 
 
-@rows("method, path", ROUTE_SCOPES)
+@each_row("method, path", ROUTE_SCOPES)
 def test_every_route_is_documented(document: dict[str, Any], method: str, path: str) -> None:
     operation = _operation(document, method, path)
     assert operation["summary"]
@@ -138,7 +138,7 @@ CREATED = {
 }
 
 
-@rows("method, path", ROUTE_SCOPES)
+@each_row("method, path", ROUTE_SCOPES)
 def test_every_route_documents_its_responses(document: dict[str, Any], method: str, path: str) -> None:
     responses = _operation(document, method, path)["responses"]
     created = (method, path) in CREATED or (method == "POST" and path.endswith(("/storage-configs", "/upload-tokens")))
@@ -243,7 +243,7 @@ def test_headers_and_types_of_answers_are_documented(document: dict[str, Any], c
         assert names <= {name for each in sent if str(each.status_code) == status for name in each.headers}
 
 
-@rows("method, path", ROUTE_SCOPES)
+@each_row("method, path", ROUTE_SCOPES)
 def test_errors_document_their_headers(document: dict[str, Any], method: str, path: str) -> None:
     for status, response in _operation(document, method, path)["responses"].items():
         if status < "400":
@@ -266,7 +266,7 @@ PARAMETERS = {
 }
 
 
-@rows("path", PARAMETERS)
+@each_row("path", PARAMETERS)
 def test_query_parameters_are_documented(document: dict[str, Any], path: str) -> None:
     parameters = {one["name"]: one for one in _operation(document, "GET", path)["parameters"]}
     assert set(parameters) == PARAMETERS[path]
@@ -285,7 +285,7 @@ LIMITS = [
 ]
 
 
-@rows("field, limits", LIMITS)
+@each_row("field, limits", LIMITS)
 def test_limits_of_a_context_are_documented(document: dict[str, Any], field: str, limits: dict[str, Any]) -> None:
     body = _operation(document, "POST", "/api/v1/contexts")["requestBody"]["content"]["application/json"]["schema"]
     schema = _resolve(document, _resolve(document, body)["properties"][field])

@@ -34,7 +34,7 @@ from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf, text
 from tests.inspection.formats.zip_samples import archive
-from tests.rows import every_row, rows
+from tests.rows import each_row, every_row
 from tests.service import ApiClient, Service
 
 RECORDED: Final = Path(__file__).parents[2] / "scripts" / "docs_pages" / "rejections.json"
@@ -94,14 +94,19 @@ def _policy(**policies: Any) -> dict[str, Any]:
 SCRIPTED: Final = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script><rect width="9" height="9"/></svg>'
 RATE: Final = {"upload_rate_limit": {"max_uploads": 1, "window_seconds": 3600}}
 
+
 @cache
 def cases() -> dict[Reason, Case]:
     picture = samples.picture()
     three = stored(("a.txt", samples.TEXT), ("b.txt", samples.TEXT), ("c.txt", samples.TEXT))
     return {
-        Reason.EXTENSION_NOT_ALLOWED: Case("setup.exe", "a program", b"MZ", {"allowed_extensions": ["pdf", "jpg", "png"]}),
+        Reason.EXTENSION_NOT_ALLOWED: Case(
+            "setup.exe", "a program", b"MZ", {"allowed_extensions": ["pdf", "jpg", "png"]}
+        ),
         Reason.FILE_TOO_LARGE: Case("data.bin", "two million bytes", samples.noise(2_000_000), {"max_file_size_mb": 1}),
-        Reason.RATE_LIMIT_EXCEEDED: Case("note.txt", "the second within an hour", samples.TEXT, RATE, stored_before=True),
+        Reason.RATE_LIMIT_EXCEEDED: Case(
+            "note.txt", "the second within an hour", samples.TEXT, RATE, stored_before=True
+        ),
         Reason.STORAGE_QUOTA_EXCEEDED: Case(
             "data.bin", "1,500,000 bytes", samples.noise(1_500_000), {"storage_quota_mb": 1}
         ),
@@ -210,7 +215,7 @@ JUDGED: Final = {
 }
 
 
-@rows("reason", JUDGED)
+@each_row("reason", JUDGED)
 def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason) -> None:
     case, facts = JUDGED[reason]
     rules = Rules(1, (), 10_485_760, reject_blank=True, reject_corrupt=True, scan=False, rate=None, quota_bytes=None)

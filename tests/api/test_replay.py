@@ -13,7 +13,7 @@ from sluice.uploads.values import Facts, Rules
 from sluice_inspect.threats import EICAR
 from tests.api import samples
 from tests.api.responses import assert_not_found, assert_validation_error, data
-from tests.rows import rows
+from tests.rows import each_row
 from tests.run_length import amount
 from tests.service import ApiClient
 
@@ -119,7 +119,7 @@ def test_only_uploads_of_the_context_and_since_the_moment_are_judged(client: Api
     assert replay(client, context, {}, since=(moment + timedelta(days=1)).isoformat())["judged"] == 0
 
 
-@rows(
+@each_row(
     "body, field",
     [
         ({}, "changes"),

@@ -14,7 +14,7 @@ from sluice_inspect.threats import EICAR
 from tests.api import forms
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bomb
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -84,7 +84,7 @@ def test_a_picture_that_is_rejected_by_its_header_has_its_size_in_the_report(cli
     assert failed["found"] == {"width": 60_000, "height": 60_000}
 
 
-@rows(
+@each_row(
     "language, locale, word",
     [("de-AT,en;q=0.5", "de", "Bitte"), ("fr", "fr", "fichier"), ("xx", "en", "Please"), ("zh-CN", "zh-Hans", "文件")],
 )
@@ -110,7 +110,7 @@ def test_a_key_that_may_only_upload_sees_what_the_sender_may_know(client: ApiCli
     assert sender.get("/reports").status_code == 403
 
 
-@rows("scopes", [("upload",), ("upload", "metadata"), ("admin",)])
+@each_row("scopes", [("upload",), ("upload", "metadata"), ("admin",)])
 def test_nobody_sees_the_name_of_a_threat(client: ApiClient, scopes: tuple[str, ...]) -> None:
     context = client.create_context()
     caller = client.with_credential(client.create_key(*scopes))
@@ -126,7 +126,7 @@ def test_nobody_sees_the_name_of_a_threat(client: ApiClient, scopes: tuple[str, 
     assert all(threat.lower() not in text.lower() for text in shown)
 
 
-@rows(
+@each_row(
     "reason, name, content, limit",
     [
         ("archive_bomb", "a.zip", zip_bomb, Limits().max_ratio),
@@ -191,7 +191,7 @@ def test_reports_are_listed_newest_first_and_filtered(client: ApiClient) -> None
     assert names(until=moments[1]) == ["Second_%.png", "first.png"]
 
 
-@rows(
+@each_row(
     "query, field",
     [
         ({"outcome": "lost"}, "outcome"),
@@ -230,7 +230,7 @@ def test_problem_details_are_answered_where_they_are_asked_for(client: ApiClient
     assert body["title"].startswith("File rejected: ")
 
 
-@rows(
+@each_row(
     "accept, media_type",
     [
         ("application/problem+json;q=0", "application/json"),
@@ -324,7 +324,7 @@ def test_a_policy_that_is_enforced_rejects_with_its_reason(client: ApiClient) ->
     assert (failed["name"], failed["found"], failed["expected"]) == ("policy.min_size_bytes", 5, {"min": 1000})
 
 
-@rows("context_first", [False, True])
+@each_row("context_first", [False, True])
 def test_the_order_of_the_form_changes_no_verdict_by_name_or_size(client: ApiClient, *, context_first: bool) -> None:
     policies = {"min_size_bytes": {"bytes": 100}, "filename_pattern": {"pattern": "[a-z.]+"}}
     context = client.create_context(policies=policies, max_file_size_mb=1, scan_for_viruses=False)
@@ -376,7 +376,7 @@ def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
     assert len(page(client.get("/files"))[0]) == 1
 
 
-@rows(
+@each_row(
     "policies, field",
     [
         ({"nosuch": {}}, "policies.nosuch"),

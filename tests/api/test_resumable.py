@@ -11,7 +11,7 @@ from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_rejected, assert_validation_error, data
 from tests.api.samples import TEXT, eicar
 from tests.api.test_upload_tokens import holder, issue, shown
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient
 
 pytestmark = pytest.mark.engine
@@ -155,13 +155,13 @@ def test_what_is_missing_in_the_metadata_is_named(client: ApiClient) -> None:
     assert_validation_error(created, "Upload-Metadata", "Upload-Metadata")
 
 
-@rows("sent", ["context !!!", "context YQ==,context YQ==", "filename /w=="])
+@each_row("sent", ["context !!!", "context YQ==,context YQ==", "filename /w=="])
 def test_metadata_that_is_no_base64_of_utf8_is_invalid(client: ApiClient, sent: str) -> None:
     created = tus.create(client, 5, headers={"Upload-Metadata": sent})
     assert_validation_error(created, "Upload-Metadata")
 
 
-@rows("sent", ["", "-1", "1.5", "0x10", "1" * 19])
+@each_row("sent", ["", "-1", "1.5", "0x10", "1" * 19])
 def test_length_that_is_no_number_is_invalid(client: ApiClient, context: str, sent: str) -> None:
     assert_validation_error(tus.create(client, sent, context=context, filename="note.txt"), "Upload-Length")
 
@@ -171,7 +171,7 @@ def test_broken_metadata_of_the_file_is_refused_before_the_first_byte(client: Ap
     assert_validation_error(created, "metadata")
 
 
-@rows("sent", [{}, {"Tus-Resumable": "0.2.2"}])
+@each_row("sent", [{}, {"Tus-Resumable": "0.2.2"}])
 def test_other_version_is_a_failed_precondition(client: ApiClient, context: str, sent: dict[str, str]) -> None:
     headers = {"Upload-Length": "5", "Upload-Metadata": tus.metadata(context=context, filename="a.txt")} | sent
     found = client.request("POST", "/uploads", headers=headers)
@@ -226,7 +226,7 @@ def test_other_method_is_not_allowed(client: ApiClient, context: str) -> None:
     assert found.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
 
 
-@rows("algorithm", ["sha1", "sha256"])
+@each_row("algorithm", ["sha1", "sha256"])
 def test_right_checksum_is_accepted(client: ApiClient, context: str, algorithm: str) -> None:
     upload = tus.begin(client, len(TEXT), context=context)
     digest = base64.b64encode(hashlib.new(algorithm, TEXT[:HALF]).digest()).decode()
@@ -243,7 +243,7 @@ def test_chunk_with_a_wrong_checksum_is_discarded(client: ApiClient, context: st
     assert data(upload.patch(TEXT, 0))["size_bytes"] == len(TEXT)
 
 
-@rows("sent", ["md5 YQ==", "sha1 !", "sha1"])
+@each_row("sent", ["md5 YQ==", "sha1 !", "sha1"])
 def test_checksum_that_cannot_be_compared_is_malformed(client: ApiClient, context: str, sent: str) -> None:
     upload = tus.begin(client, len(TEXT), context=context)
     assert upload.patch(TEXT, 0, Upload_Checksum=sent).status_code in {400, 460}

@@ -16,7 +16,7 @@ from tests.api import raw_http, tus
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import TEXT, eicar
 from tests.api.test_upload_tokens import holder, issue
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
 HALF = len(TEXT) // 2
@@ -113,7 +113,7 @@ def test_file_in_several_requests_is_stored_as_one(draft: Draft, client: ApiClie
     assert [decision["outcome"] for decision in client.decisions()] == ["accepted"]
 
 
-@rows("name", ["note.txt", "Übersicht 1.txt"])
+@each_row("name", ["note.txt", "Übersicht 1.txt"])
 def test_whole_file_in_one_request_is_named_by_its_disposition(draft: Draft, client: ApiClient, name: str) -> None:
     sender = Draft(holder(client, issue(client)), draft.version)
     extended = "".join(f"%{byte:02X}" for byte in name.encode())
@@ -203,7 +203,7 @@ def test_creation_that_was_cut_goes_on_at_the_address_that_was_told(
 
 
 @pytest.mark.one_process
-@rows("line", ["Tus-Resumable: 1.0.0\r\nUpload-Length: 8", "Upload-Draft-Interop-Version: 7"])
+@each_row("line", ["Tus-Resumable: 1.0.0\r\nUpload-Length: 8", "Upload-Draft-Interop-Version: 7"])
 def test_no_interim_answer_without_a_version_that_is_spoken(client: ApiClient, context: str, line: str) -> None:
     head = creation_head(Draft(client, ""), context, 8, line, f"Content-Type: {tus.BYTES}", "Connection: close")
     with raw_http.connection(client) as sock:
@@ -214,7 +214,7 @@ def test_no_interim_answer_without_a_version_that_is_spoken(client: ApiClient, c
 # --- Refusals
 
 
-@rows("offset", [0, HALF + 1])
+@each_row("offset", [0, HALF + 1])
 def test_wrong_offset_is_a_problem_that_names_the_right_one(draft: Draft, context: str, offset: int) -> None:
     upload = draft.begin(len(TEXT), context)
     upload.append(TEXT[:HALF], 0, completes=False)

@@ -26,7 +26,7 @@ from tests.api.responses import (
 from tests.api.samples import TEXT, picture, white_picture
 from tests.api.test_upload_tokens import holder, issue
 from tests.deployments import Deployments
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, running_service, unchecked_service
 
 pytestmark = pytest.mark.engine
@@ -98,7 +98,9 @@ def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient) 
     assert data(again, 201)["metadata"] == {"a": 1, "b": [2]}
 
 
-@rows("name, content, metadata", [("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')])
+@each_row(
+    "name, content, metadata", [("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')]
+)
 def test_a_key_with_something_else_is_refused(client: ApiClient, name: str, content: bytes, metadata: str) -> None:
     client = client.other_tenant_client().with_store()
     context = client.create_context(scan_for_viruses=False)
@@ -152,7 +154,7 @@ def test_a_repeated_upload_takes_no_place_in_the_rate_limit(client: ApiClient) -
     assert upload(client, context, key="other").status_code == 429
 
 
-@rows("key", ["", "a b", "x" * 256])
+@each_row("key", ["", "a b", "x" * 256])
 def test_a_key_that_cannot_be_read_is_named(client: ApiClient, key: str) -> None:
     context = client.create_context()
     refused = upload(client, context, key)
@@ -194,7 +196,7 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
     assert client.used_bytes(context) == 100 * len(TEXT)
 
 
-@rows("point", ["reserve.done", "store.done", "record.done"])
+@each_row("point", ["reserve.done", "store.done", "record.done"])
 def test_a_server_that_is_killed_leaves_at_most_one_file_for_a_key(
     deployments: Deployments, setup_name: str, point: str
 ) -> None:
@@ -251,7 +253,7 @@ def test_a_file_that_was_just_rejected_is_answered_so_when_no_place_is_left(clie
     assert upload(client, context, None, "b.png", white_picture()).status_code == 429
 
 
-@rows("changed", ["name", "content", "credential", "rules", "time"])
+@each_row("changed", ["name", "content", "credential", "rules", "time"])
 def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, changed: str) -> None:
     client = client.other_tenant_client().with_store()
     context = client.create_context(scan_for_viruses=False)
@@ -275,7 +277,7 @@ def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, change
     assert not is_replayed(again)
 
 
-@rows("rules, name, content", [
+@each_row("rules, name, content", [
     ({"allowed_extensions": ["pdf"]}, "a.txt", TEXT),
     ({"policies": {"duplicates": {}}}, "a.txt", TEXT),
     ({"policies": {"min_size_bytes": {"bytes": 1000}}}, "a.txt", TEXT),

@@ -5,7 +5,7 @@ import pytest
 from sluice.access import ROUTE_SCOPES, Scope
 from tests.api.responses import assert_error, data
 from tests.api.test_tenant_isolation import UNKNOWN
-from tests.rows import every_row, rows
+from tests.rows import each_row, every_row
 from tests.service import API, ApiClient, Key, Service
 
 SCOPES = UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN = tuple(scope.value for scope in Scope)
@@ -156,7 +156,7 @@ def test_each_scope_allows_its_own_route(client: ApiClient) -> None:
     data(client.with_credential(client.create_key(DELETE)).delete(f"/files/{file_id}"))
 
 
-@rows(
+@each_row(
     "claim",
     [
         {"scope": "metadata"},
@@ -172,7 +172,7 @@ def test_scopes_of_a_token_come_from_its_claim(shared_client: ApiClient, claim: 
     assert_error(user.post("/contexts", {}), 403, "Admin scope required", "Insufficient permissions")
 
 
-@rows("claim", [{}, {"scope": ""}, {"scopes": []}, {"scope": "openid"}, {"scope": "METADATA"}])
+@each_row("claim", [{}, {"scope": ""}, {"scopes": []}, {"scope": "openid"}, {"scope": "METADATA"}])
 def test_token_without_scopes_may_only_read_contexts(shared_client: ApiClient, claim: dict[str, object]) -> None:
     user = shared_client.with_credential(shared_client.token(**claim))
     assert user.get("/contexts").status_code == 200

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.responses import assert_validation_error, page
 from tests.api.samples import TEXT, noise, picture
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 pytestmark = pytest.mark.engine
@@ -47,7 +47,7 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@rows("asked, found", FOUND)
+@each_row("asked, found", FOUND)
 def test_search_finds_the_files_that_meet_all_filters(
     searched: ApiClient, asked: dict[str, Any], found: list[str]
 ) -> None:
@@ -71,7 +71,7 @@ def test_files_of_another_tenant_are_not_found(searched: ApiClient, bare_client:
         assert page(bare_client.get("/files", **asked))[0] == []
 
 
-@rows("path", ["/files", "/contexts"])
+@each_row("path", ["/files", "/contexts"])
 def test_unknown_parameters_are_ignored_and_named_in_a_warning(shared_client: ApiClient, path: str) -> None:
     response = shared_client.get(path, **{"colour": "red", "page_size": 1, 'a"b\r\n': "x"})
     page(response)
@@ -79,13 +79,13 @@ def test_unknown_parameters_are_ignored_and_named_in_a_warning(shared_client: Ap
     assert "Warning" not in shared_client.get(path, page_size=1).headers
 
 
-@rows("path", ["/reports", "/audit", "/upload-tokens", "/events", "/jobs", "/quarantine", "/usage"])
+@each_row("path", ["/reports", "/audit", "/upload-tokens", "/events", "/jobs", "/quarantine", "/usage"])
 def test_lists_beyond_the_contract_refuse_unknown_parameters(shared_client: ApiClient, path: str) -> None:
     assert_validation_error(shared_client.get(path, colour="red"), "colour")
     assert shared_client.get(path).status_code == 200
 
 
-@rows(
+@each_row(
     "name, value",
     [
         ("sha256", "12"),

@@ -17,7 +17,7 @@ from sluice.db.rls import ALL_TENANTS
 from tests.api.responses import assert_rejected, assert_unauthenticated, data
 from tests.api.samples import noise
 from tests.deployments import Deployments
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service, running_service
 
 pytestmark = pytest.mark.engine
@@ -55,7 +55,7 @@ def test_revoked_key_stores_nothing_despite_the_cache(
     assert client.object_keys() == before
 
 
-@rows("name", ["a.exe", ""])
+@each_row("name", ["a.exe", ""])
 def test_revoked_key_learns_nothing_about_the_rules(
     client: ApiClient, caching_client: ApiClient, context: str, name: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_upload_records_the_new_name_of_a_renamed_key(
     assert client.decisions()[-1]["actor"]["name"] == "new"
 
 
-@rows("via", ["key", "jwt"])
+@each_row("via", ["key", "jwt"])
 def test_suspended_tenant_stores_nothing_despite_the_cache(
     client: ApiClient, caching_client: ApiClient, context: str, via: str
 ) -> None:

@@ -13,7 +13,7 @@ from tests.api.responses import data
 from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.observe.metrics_page import read_metrics, until
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service, running_service
 
 MB = 1_048_576
@@ -113,7 +113,7 @@ def test_upload_that_waits_for_room_is_stored_once_there_is_some(small_spool_ser
         assert data(second.result(), 201)["size_bytes"] == 15 * MB
 
 
-@rows("size", [5 * MB, 40 * MB])
+@each_row("size", [5 * MB, 40 * MB])
 def test_large_file_may_come_before_its_context(small_spool_service: Service, size: int) -> None:
     client = small_spool_service.new_client()
     context = client.create_context(max_file_size_mb=50, scan_for_viruses=False)

@@ -9,7 +9,7 @@ from sluice.access import ROUTE_SCOPES
 from tests.api import tus
 from tests.api.responses import assert_unauthenticated, data, page, without_time
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
 pytestmark = pytest.mark.engine
@@ -101,7 +101,7 @@ def callers(shared_client: ApiClient) -> dict[str, ApiClient]:
     }
 
 
-@rows("kind, route", [*(("key", route) for route in WITH_IDS), *(("token", route) for route in WITH_IDS[::6])])
+@each_row("kind, route", [*(("key", route) for route in WITH_IDS), *(("token", route) for route in WITH_IDS[::6])])
 @pytest.mark.asvs("8.2.2", "8.4.1")
 def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
     callers: dict[str, ApiClient], owner: Owner, route: tuple[str, str], kind: str
@@ -137,7 +137,7 @@ def test_upload_to_another_tenants_context_gets_the_response_of_an_unknown_one(
     assert foreign.status_code == 404
 
 
-@rows("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", ["/contexts", "/files", "/api-keys"])
 def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: Owner, path: str) -> None:
     shown = shared_client.get(path, page_size=100).text
     assert not [known for known in owner.ids.values() if known in shown]

@@ -11,7 +11,7 @@ from tests.api import forms
 from tests.api.forms import Part, field, file
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page, without_time
 from tests.api.samples import TEXT, noise, picture
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 
@@ -58,7 +58,7 @@ def _with_context(context: str, parts: list[Part]) -> list[Part]:
     ]
 
 
-@rows("order", ORDERS)
+@each_row("order", ORDERS)
 def test_form_fields_may_come_in_any_order(client: ApiClient, context: str, order: tuple[int, ...]) -> None:
     stored = data(client.upload_parts(_with_context(context, [FIELDS[number] for number in order])), 201)
     assert stored["size_bytes"] == len(TEXT)
@@ -70,7 +70,7 @@ def test_unknown_form_fields_are_ignored(client: ApiClient, context: str) -> Non
     data(client.upload_parts(parts), 201)
 
 
-@rows("missing", ["file", "context"])
+@each_row("missing", ["file", "context"])
 def test_missing_form_field_is_named(shared_client: ApiClient, shared_context: str, missing: str) -> None:
     parts = [part for part in (file("note.txt", TEXT), field("context", shared_context)) if part.name != missing]
     response = shared_client.upload_parts(parts)
@@ -87,7 +87,7 @@ def test_file_field_without_a_file_name_is_refused(shared_client: ApiClient, sha
     assert response.status_code in {400, 422}
 
 
-@rows("twice", ["file", "context", "metadata"])
+@each_row("twice", ["file", "context", "metadata"])
 @pytest.mark.asvs("15.3.7")
 def test_duplicate_form_field_is_refused(shared_client: ApiClient, shared_context: str, twice: str) -> None:
     parts = [file("note.txt", TEXT), field("context", shared_context), field("metadata", "{}")]
@@ -97,7 +97,7 @@ def test_duplicate_form_field_is_refused(shared_client: ApiClient, shared_contex
     assert page(shared_client.get("/files", context=shared_context))[0] == []
 
 
-@rows("key", ["unknown", "UPPER", "", "a" * 3000, "a\x00b", "../x"])
+@each_row("key", ["unknown", "UPPER", "", "a" * 3000, "a\x00b", "../x"])
 def test_returns_404_for_an_unknown_context(shared_client: ApiClient, key: str) -> None:
     assert_not_found(shared_client.upload(context=key))
 
@@ -111,7 +111,7 @@ def test_another_tenants_context_gets_the_same_response_as_an_unknown_one(
     assert client.object_keys() == set()
 
 
-@rows("first", ["file", "context"])
+@each_row("first", ["file", "context"])
 def test_inactive_context_refuses_uploads(client: ApiClient, first: str) -> None:
     client = client.other_tenant_client().with_store()
     context = client.create_context()
@@ -137,7 +137,7 @@ GOOD_METADATA: list[Any] = [
 ]
 
 
-@rows("metadata", GOOD_METADATA)
+@each_row("metadata", GOOD_METADATA)
 def test_valid_metadata_is_kept(client: ApiClient, context: str, metadata: Any) -> None:
     file_id = client.store(context=context, metadata=json.dumps(metadata, ensure_ascii=False))
     assert data(client.get(f"/files/{file_id}/metadata"))["metadata"] == metadata
@@ -164,7 +164,7 @@ BAD_METADATA = [
 ]
 
 
-@rows("metadata", BAD_METADATA)
+@each_row("metadata", BAD_METADATA)
 def test_invalid_metadata_is_refused(shared_client: ApiClient, shared_context: str, metadata: str) -> None:
     assert_validation_error(shared_client.upload(context=shared_context, metadata=metadata), "metadata")
 
@@ -182,7 +182,7 @@ def test_oversized_metadata_is_refused(shared_client: ApiClient, shared_context:
 # names
 
 
-@rows(
+@each_row(
     "sent, kept",
     [
         ("note.txt", "note.txt"),
@@ -211,7 +211,7 @@ def test_file_name_is_kept_without_its_path(client: ApiClient, context: str, sen
     assert kept.partition(".")[0] not in key.replace(stored["context_key"], "") or kept.startswith(".")
 
 
-@rows(
+@each_row(
     "name",
     [
         b"",
@@ -235,7 +235,7 @@ def test_invalid_file_name_is_refused(shared_client: ApiClient, shared_context: 
         assert_validation_error(response, "file")
 
 
-@rows("name", [b"a\x00b.txt", b"", b"x" * 252 + b".txt"])
+@each_row("name", [b"a\x00b.txt", b"", b"x" * 252 + b".txt"])
 def test_error_for_an_invalid_file_name_names_the_file_field(
     shared_client: ApiClient, shared_context: str, name: bytes
 ) -> None:
@@ -246,7 +246,7 @@ def test_error_for_an_invalid_file_name_names_the_file_field(
 # content
 
 
-@rows("claimed", ["text/html", "image/png", "application/x-msdownload", "nonsense", None])
+@each_row("claimed", ["text/html", "image/png", "application/x-msdownload", "nonsense", None])
 def test_content_type_is_detected_from_the_content(client: ApiClient, context: str, claimed: str | None) -> None:
     parts = [Part("file", picture(), "p.png", claimed), field("context", context)]
     assert data(client.upload_parts(parts), 201)["content_type"] == "image/png"

@@ -15,7 +15,7 @@ from tests.api import forms
 from tests.api.responses import data
 from tests.api.responses import page as items_of
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 SOURCE = files("sluice.api.pages").joinpath("static", "sluice-upload.js").read_bytes()
@@ -49,7 +49,7 @@ def outcomes(client: ApiClient, token: dict[str, Any]) -> list[str]:
 # --- The page
 
 
-@rows("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_page_is_in_the_language_of_the_sender(client: ApiClient, locale: str) -> None:
     page = show(client, issue(client), locale)
     assert page.status_code == 200
@@ -84,7 +84,7 @@ def test_page_loads_nothing_from_elsewhere_and_holds_no_script_or_style(client: 
         assert source.startswith("../static/") or source == "data:,"
 
 
-@rows("ending", ["", "x", "\x00", "ut_live_000000000000_" + "0" * 49])
+@each_row("ending", ["", "x", "\x00", "ut_live_000000000000_" + "0" * 49])
 def test_unknown_token_has_a_page(client: ApiClient, ending: str) -> None:
     page = client.service.http.get(
         f"/u/{ending or 'unknown'}".replace("\x00", "%00"), headers={"Accept-Language": "de"}
@@ -192,7 +192,7 @@ def test_form_without_a_file_asks_for_one(client: ApiClient) -> None:
     assert outcomes(client, token) == []
 
 
-@rows(
+@each_row(
     "content_type, body",
     [
         ("application/x-www-form-urlencoded", b"file=a"),
@@ -285,7 +285,7 @@ def test_static_files_are_asked_for_by_their_version_once(client: ApiClient) -> 
         assert (again.status_code, again.content) == (304, b"")
 
 
-@rows("path", ["/static/", "/static/other.js", "/static/..%2fassets.py", "/static/upload_page.html"])
+@each_row("path", ["/static/", "/static/other.js", "/static/..%2fassets.py", "/static/upload_page.html"])
 def test_no_other_file_is_served(client: ApiClient, path: str) -> None:
     assert client.service.http.get(path).status_code == 404
 

@@ -5,7 +5,7 @@ import pytest
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.api.samples import TEXT, eicar, noise, picture, zip_of
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 MB = 1_048_576
@@ -24,7 +24,7 @@ def _assert_rejected_and_not_stored(client: ApiClient, reason: str, name: str, c
 # extension
 
 
-@rows(
+@each_row(
     "allowed, name",
     [
         (["pdf"], "note.txt"),
@@ -41,7 +41,7 @@ def test_extension_that_is_not_allowed_is_rejected(client: ApiClient, allowed: l
     _assert_rejected_and_not_stored(client, "extension_not_allowed", name, TEXT, allowed_extensions=allowed)
 
 
-@rows(
+@each_row(
     "allowed, name",
     [
         (["txt"], "a.txt"),
@@ -77,20 +77,20 @@ def test_file_one_byte_over_the_size_limit_is_rejected(client: ApiClient) -> Non
 TRUNCATED = ["pdf", "png", "jpg", "gif", "webp", "docx", "xlsx", "pptx", "zip", "json", "xml"]
 
 
-@rows("extension", TRUNCATED)
+@each_row("extension", TRUNCATED)
 def test_truncated_file_is_rejected_as_corrupt(client: ApiClient, extension: str) -> None:
     complete = samples.sound_files()[extension]
     _assert_rejected_and_not_stored(client, "corrupt_file", f"a.{extension}", complete[: len(complete) * 6 // 10])
 
 
-@rows("extension", [name for name in samples.sound_files() if name not in {"csv", "txt"}])
+@each_row("extension", [name for name in samples.sound_files() if name not in {"csv", "txt"}])
 @pytest.mark.asvs("5.2.2")
 def test_file_of_another_format_is_rejected_as_mismatch(client: ApiClient, extension: str) -> None:
     other = PNG if extension != "png" else samples.pdf()
     _assert_rejected_and_not_stored(client, "type_mismatch", f"a.{extension}", other)
 
 
-@rows("extension", ["pdf", "png", "jpg", "txt"])
+@each_row("extension", ["pdf", "png", "jpg", "txt"])
 def test_html_with_another_extension_is_rejected_as_mismatch(client: ApiClient, extension: str) -> None:
     page = b"<!DOCTYPE html><html><body><script>alert(1)</script>Clean water</body></html>"
     _assert_rejected_and_not_stored(client, "type_mismatch", f"a.{extension}", page)
@@ -109,7 +109,7 @@ def test_archive_bomb_is_rejected(client: ApiClient) -> None:
     _assert_rejected_and_not_stored(client, "archive_bomb", "a.zip", samples.zip_bomb())
 
 
-@rows("member", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt"])
+@each_row("member", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt"])
 @pytest.mark.asvs("5.3.3")
 def test_archive_with_path_traversal_is_rejected(client: ApiClient, member: str) -> None:
     _assert_rejected_and_not_stored(client, "archive_unsafe", "a.zip", zip_of((member, TEXT)))
@@ -147,17 +147,17 @@ BLANKS = {
 }
 
 
-@rows("name", BLANKS)
+@each_row("name", BLANKS)
 def test_blank_file_is_rejected(client: ApiClient, name: str) -> None:
     _assert_rejected_and_not_stored(client, "blank_document", name, BLANKS[name])
 
 
-@rows("name", ["a.txt", "a.png", "a.pdf", "a.docx", "a.xlsx", "a.json"])
+@each_row("name", ["a.txt", "a.png", "a.pdf", "a.docx", "a.xlsx", "a.json"])
 def test_blank_file_is_accepted_when_blank_files_are_allowed(client: ApiClient, name: str) -> None:
     client.store(name, BLANKS[name], context=client.create_context(reject_blank_files=False))
 
 
-@rows("name", ["zero.pdf", "zeros.pdf", "ones.png"])
+@each_row("name", ["zero.pdf", "zeros.pdf", "ones.png"])
 def test_empty_file_of_a_known_format_is_corrupt_when_blank_files_are_allowed(client: ApiClient, name: str) -> None:
     _assert_rejected_and_not_stored(client, "corrupt_file", name, BLANKS[name], reject_blank_files=False)
 
@@ -170,7 +170,7 @@ def test_empty_file_of_no_known_format_is_accepted_when_blanks_are_allowed(clien
 # malware
 
 
-@rows("name", ["a.txt", "a.com", "a.zzz"])
+@each_row("name", ["a.txt", "a.com", "a.zzz"])
 def test_virus_is_rejected(client: ApiClient, name: str) -> None:
     _assert_rejected_and_not_stored(client, "virus_detected", name, eicar())
 
@@ -191,7 +191,7 @@ def test_virus_is_accepted_when_scanning_is_off(client: ApiClient) -> None:
 # switches and order
 
 
-@rows(
+@each_row(
     "name, content",
     [
         ("a.png", PNG[:-20]),
@@ -228,7 +228,7 @@ ORDERED = [
 ]
 
 
-@rows("reason, name, content, rules", ORDERED)
+@each_row("reason, name, content, rules", ORDERED)
 @pytest.mark.asvs("2.3.1")
 def test_first_failed_rule_determines_the_reason_code(
     client: ApiClient, reason: str, name: str, content: bytes, rules: dict[str, object]
@@ -241,7 +241,7 @@ def test_corruption_is_reported_before_malware(client: ApiClient) -> None:
     _assert_rejected_and_not_stored(client, "corrupt_file", "a.zip", archive[:-30])
 
 
-@rows("extension", samples.sound_files())
+@each_row("extension", samples.sound_files())
 def test_sound_file_is_accepted_under_all_rules(client: ApiClient, extension: str) -> None:
     content = samples.sound_files()[extension]
     file_id = client.store(f"a.{extension}", content, context=client.create_context())
@@ -264,7 +264,7 @@ CONTENT_TYPES = {
 }
 
 
-@rows("extension", CONTENT_TYPES)
+@each_row("extension", CONTENT_TYPES)
 def test_content_type_matches_the_format(client: ApiClient, extension: str) -> None:
     response = client.upload(f"a.{extension}", samples.sound_files()[extension], context=client.create_context())
     assert data(response, 201)["content_type"] == CONTENT_TYPES[extension]

@@ -9,7 +9,7 @@ from tests.api import forms, raw_http
 from tests.api.forms import field, file
 from tests.api.responses import data, page
 from tests.api.samples import TEXT, noise
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 MB = 1_048_576
@@ -28,7 +28,7 @@ def _body(context: str, content: bytes = TEXT, name: str = "data.zzz") -> bytes:
 # before the body
 
 
-@rows("size", [500 * MB + 64 * 1024 + 1, 10**12, 10**18])
+@each_row("size", [500 * MB + 64 * 1024 + 1, 10**12, 10**18])
 @pytest.mark.asvs("5.2.1")
 def test_oversized_body_is_refused_before_its_first_byte(shared_client: ApiClient, size: int) -> None:
     response = raw_http.send_request(shared_client, FORM, f"Content-Length: {size}")
@@ -55,7 +55,7 @@ def test_body_of_another_type_is_refused_before_the_first_byte(shared_client: Ap
     assert response.status == 415
 
 
-@rows("coding", ["gzip", "br", "identity, gzip"])
+@each_row("coding", ["gzip", "br", "identity, gzip"])
 def test_body_with_a_content_encoding_is_refused_before_the_first_byte(shared_client: ApiClient, coding: str) -> None:
     response = raw_http.send_request(shared_client, FORM, f"Content-Encoding: {coding}", "Content-Length: 100000000")
     assert (response.status, response.json_body["errors"]) == (415, ["Content-Encoding: expected none"])
@@ -129,7 +129,7 @@ def test_chunked_body_is_accepted(client: ApiClient, context: str) -> None:
     assert shown["checksum"] == f"sha256:{hashlib.sha256(noise(100_000)).hexdigest()}"
 
 
-@rows("size", [1, 2, 3, 7])
+@each_row("size", [1, 2, 3, 7])
 def test_body_in_tiny_chunks_is_accepted(client: ApiClient, context: str, size: int) -> None:
     body = _body(context)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
@@ -189,7 +189,7 @@ MALFORMED = {
 }
 
 
-@rows("name", MALFORMED)
+@each_row("name", MALFORMED)
 @pytest.mark.asvs("1.5.3")
 def test_ambiguous_form_is_refused_as_malformed(client: ApiClient, context: str, name: str) -> None:
     body = MALFORMED[name].replace(b"{context}", context.encode())
@@ -207,7 +207,7 @@ def test_empty_form_returns_the_missing_fields(shared_client: ApiClient) -> None
     assert (response.status, response.json_body["errors"]) == (422, ["file: field required", "context: field required"])
 
 
-@rows(
+@each_row(
     "kind",
     [
         "multipart/form-data",
@@ -224,7 +224,9 @@ def test_form_without_a_valid_boundary_is_refused_as_malformed(shared_client: Ap
     assert (response.status, response.json_body["message"]) == (400, "Malformed request"), response.body
 
 
-@rows("kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/mixed; boundary=B"])
+@each_row(
+    "kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/mixed; boundary=B"]
+)
 def test_body_that_is_not_a_form_returns_415(shared_client: ApiClient, kind: str) -> None:
     response = raw_http.send_request(
         shared_client, f"Content-Type: {kind}", f"Content-Length: {len(EMPTY)}", body=EMPTY
@@ -234,7 +236,7 @@ def test_body_that_is_not_a_form_returns_415(shared_client: ApiClient, kind: str
 
 
 @pytest.mark.one_process
-@rows(
+@each_row(
     "lines",
     [
         ("Content-Length: 10", "Transfer-Encoding: chunked"),
@@ -255,7 +257,7 @@ def test_ambiguous_framing_is_refused(shared_client: ApiClient, lines: tuple[str
         assert raw_http.read_response(sock).status in {400, 501}
 
 
-@rows("encoding", ["gzip", "deflate", "br"])
+@each_row("encoding", ["gzip", "deflate", "br"])
 def test_content_encoding_of_an_upload_is_refused(shared_client: ApiClient, encoding: str) -> None:
     response = raw_http.send_request(
         shared_client, FORM, f"Content-Encoding: {encoding}", f"Content-Length: {len(EMPTY)}", body=EMPTY

@@ -19,7 +19,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import API, ApiClient
 
 pytestmark = pytest.mark.engine
@@ -97,7 +97,7 @@ def test_listed_token_has_exactly_the_list_fields(client: ApiClient) -> None:
     assert pagination["total"] >= 3
 
 
-@rows(
+@each_row(
     "field, value, named",
     [
         ("expires_in", 59, "expires_in"),
@@ -267,7 +267,7 @@ def test_expired_token_is_refused(client: ApiClient) -> None:
     assert shown(client, token)["status"] == "expired"
 
 
-@rows("change", ["last", "bare", "test"])
+@each_row("change", ["last", "bare", "test"])
 def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -> None:
     token, context = issue(client)["token"], client.create_context()
     last = "a" if token[-1] != "a" else "b"
@@ -275,7 +275,7 @@ def test_text_that_is_not_the_token_is_refused(client: ApiClient, change: str) -
     assert_unauthenticated(client.with_authorization(sent[change]).upload(context=context))
 
 
-@rows(
+@each_row(
     "method, path",
     sorted(route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]),
 )

@@ -10,7 +10,7 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from tests.api.responses import assert_rejected, assert_validation_error, data
 from tests.api.samples import TEXT, noise
-from tests.rows import rows
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
@@ -64,7 +64,7 @@ def _deltas(client: ApiClient) -> list[Any]:
     return client.service.on_database(read)
 
 
-@rows(
+@each_row(
     "asked, field",
     [
         ({"from": "2026-02-02", "to": "2026-02-01"}, "to"),

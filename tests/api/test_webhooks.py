@@ -17,7 +17,7 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.api.test_events import feed
 from tests.events.receiver import RESET, Received, Receiver, running_receiver, wait_until
 from tests.observe.metrics_page import read_metrics, until
-from tests.rows import every_row, rows
+from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -66,7 +66,7 @@ def test_the_secret_of_an_endpoint_is_shown_once(client: ApiClient, receiver: Re
     assert (shown["status"], shown["contexts"], shown["description"]) == ("active", [], "claims")
 
 
-@rows(
+@each_row(
     "url",
     [
         "http://app.example.com/hook",  # no https

@@ -4,11 +4,11 @@ import hashlib
 import re
 import zlib
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.api_keys.secret import IssuedKey, KeyMode, PresentedKey, has_key_form, new_key, parse_key, same_secret
+from tests.rows import each_row
 
 modes = st.sampled_from(KeyMode)
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -79,7 +79,7 @@ def test_a_digit_outside_ascii_is_refused() -> None:
     assert parse_key(text[:10] + "١" + text[11:]) is None
 
 
-@pytest.mark.parametrize("place", [0, 2, 7, 20])
+@each_row("place", [0, 2, 7, 20])
 def test_a_wrong_prefix_or_separator_is_refused_despite_a_valid_checksum(place: int) -> None:
     text = new_key(KeyMode.LIVE).text
     body = text[:place] + "x" + text[place + 1 : -6]
@@ -92,12 +92,12 @@ def test_a_test_key_rewritten_as_a_live_key_does_not_match() -> None:
     assert not matches_stored(key, parse_key(body + base62(zlib.crc32(body.encode()), 6)))
 
 
-@pytest.mark.parametrize("text", ["sl_live_", "sl_test_x", "sl_live_ no key at all"])
+@each_row("text", ["sl_live_", "sl_test_x", "sl_live_ no key at all"])
 def test_text_with_the_key_prefix_has_the_form_of_a_key(text: str) -> None:
     assert has_key_form(text)
 
 
-@pytest.mark.parametrize("text", ["", "eyJhbGciOiJFZERTQSJ9.e30.AA", "sl_dev_", "SL_LIVE_", " sl_live_"])
+@each_row("text", ["", "eyJhbGciOiJFZERTQSJ9.e30.AA", "sl_dev_", "SL_LIVE_", " sl_live_"])
 def test_other_text_does_not_have_the_form_of_a_key(text: str) -> None:
     assert not has_key_form(text)
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
+from tests.rows import each_row
 
 ROOT: Final = Path(__file__).parents[2]
 (_LISTED,) = re.findall(r"^QUICK := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -72,13 +72,13 @@ def test_the_quick_modules_exist() -> None:
     assert [path for path in QUICK if not (ROOT / path).is_file()] == []
 
 
-@pytest.mark.parametrize("path", QUICK)
+@each_row("path", QUICK)
 def test_a_quick_module_imports_no_server_and_no_process(path: str) -> None:
     imported = _imports_of_tests(ROOT / path)
     assert [name for name in sorted(imported) for one in FORBIDDEN if name == one or name.startswith(f"{one}.")] == []
 
 
-@pytest.mark.parametrize("path", QUICK)
+@each_row("path", QUICK)
 def test_a_quick_module_takes_no_fixture_of_a_conftest(path: str) -> None:
     shared = _fixtures(ROOT / "tests/conftest.py")
     shared |= {name for conftest in (ROOT / path).parent.glob("conftest.py") for name in _fixtures(conftest)}

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ("../shared", "the labelled corpus is not beside the repository")
@@ -42,7 +42,7 @@ def test_tests_skip_only_for_what_no_package_provides() -> None:
     )
 
 
-@pytest.mark.parametrize(("ci", "outcome", "code"), [("true", "1 failed", 1), ("", "1 skipped", 0)])
+@each_row("ci, outcome, code", [("true", "1 failed", 1), ("", "1 skipped", 0)])
 def test_missing_server_skips_with_its_package_name_and_fails_under_ci(
     ci: str, outcome: str, code: int, tmp_path: Path
 ) -> None:

@@ -1,12 +1,25 @@
-"""Chromium, which tests of pages drive."""
+"""Chromium, which tests of pages drive. Playwright takes a second to load, which collection need not take."""
+
+from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
 from tests.servers import missing
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, expect
+else:
+
+    def expect(*arguments: Any) -> Any:
+        """Call Playwright's `expect`."""
+        from playwright.sync_api import expect as of_playwright  # noqa: PLC0415  (loaded when a test runs)
+
+        return of_playwright(*arguments)
+
 
 _FLAGS = (
     "--no-sandbox",
@@ -23,6 +36,8 @@ _FLAGS = (
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, not for the whole session: while Playwright runs, asynchronous tests cannot."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  (loaded when a test runs)
+
     chromium = shutil.which("chromium")
     if chromium is None:
         missing("Chromium", apt="chromium")

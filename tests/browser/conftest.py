@@ -1,17 +1,22 @@
 """A real browser, pages of an application on an origin of its own, and a service that they call."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page
 
 from tests.api.responses import data
 from tests.browser.chromium import browser  # noqa: F401  (a fixture)
 from tests.browser.sites import Site
 from tests.deployments import Deployments
 from tests.service import ApiClient, Service, running_service
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page
+
 
 NOTE: FilePayload = {
     "name": "note.txt",

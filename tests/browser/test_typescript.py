@@ -1,19 +1,25 @@
 """The TypeScript client in a page of another origin, with an upload token."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import BrowserContext, FilePayload, Page, expect
 
 from tests.api.responses import data
+from tests.browser.chromium import expect
 from tests.browser.conftest import EXE, IssueToken
 from tests.browser.element import throttle
 from tests.browser.resumable import cut_first_part
 from tests.browser.sites import Site
 from tests.clients.typescript import installed_package, require_node
 from tests.service import ApiClient
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, FilePayload, Page
+
 
 LARGE: FilePayload = {
     "name": "large.txt",

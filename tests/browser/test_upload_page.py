@@ -1,14 +1,19 @@
 """A few proofs in a real browser for every run of the suite; `make browsers` runs those of the other modules too."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
 
 from tests.api.responses import data
+from tests.browser.chromium import expect
 from tests.browser.conftest import EXE, NOTE, IssueToken, watch_console
 from tests.browser.sites import Site
 from tests.service import ApiClient
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, Resolve, re
 from sluice.kit.sealed import Sealed
 from sluice.storage import StoreError
 from sluice.storage.s3.store import S3Store
-from tests.rows import rows
+from tests.rows import each_row
 
 LISTED = ("s3.example.org", "minio.example.org:9000")
 
 
-@rows(
+@each_row(
     "endpoint",
     [
         "https://s3.example.org",
@@ -31,7 +31,7 @@ def test_listed_host_is_allowed(endpoint: str) -> None:
 
 
 @pytest.mark.asvs("1.3.6")
-@rows(
+@each_row(
     "endpoint",
     [
         "http://169.254.169.254",
@@ -78,7 +78,7 @@ def resolves_to(*addresses: str) -> Resolve:
 
 
 @pytest.mark.asvs("1.3.6")
-@rows(
+@each_row(
     "address",
     [
         "127.0.0.1",
@@ -111,7 +111,7 @@ async def test_listed_name_that_resolves_to_a_private_address_is_refused(address
         await require_public("https://s3.example.org", LISTED, resolves_to("93.184.216.34", address))
 
 
-@rows("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
+@each_row("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
 async def test_listed_name_may_resolve_to_a_public_address(address: str) -> None:
     assert await require_public("https://s3.example.org", LISTED, resolves_to(address)) == (address,)
 
@@ -123,7 +123,7 @@ async def test_name_may_resolve_into_a_listed_network() -> None:
         await require_public("https://s3.example.org", list_objects, resolves_to("192.168.1.1"))
 
 
-@rows("endpoint", ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"])
+@each_row("endpoint", ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"])
 async def test_listed_address_may_be_private(endpoint: str) -> None:
     await require_public(endpoint, LISTED, resolves_to("127.0.0.1"))
 
@@ -132,7 +132,7 @@ async def test_name_without_an_address_is_left_to_the_probe() -> None:
     await require_public("https://s3.example.org", LISTED, resolves_to())
 
 
-@rows("address", ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::169.254.169.254"])
+@each_row("address", ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::169.254.169.254"])
 async def test_listed_network_of_everything_does_not_include_cloud_addresses(address: str) -> None:
     with pytest.raises(EndpointRefused):
         await require_public("https://s3.example.org", (*LISTED, "0.0.0.0/0", "::/0"), resolves_to(address))

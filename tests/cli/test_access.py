@@ -10,6 +10,7 @@ from sluice.errors import Unauthenticated
 from tests.api.tokens import LocalIssuer
 from tests.cli.commands import Sluice
 from tests.cli.test_init import principal_of
+from tests.rows import each_row
 
 
 def test_tenants_commands_create_list_suspend_and_resume_a_tenant(ready: Sluice) -> None:
@@ -153,7 +154,7 @@ def test_token_contains_the_requested_claims_and_is_signed_with_the_local_key(re
     assert 0 < claims["exp"] - time.time() <= 90
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ("tenants", "suspend", "ten_nobody"),

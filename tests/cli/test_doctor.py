@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Sluice
+from tests.rows import each_row
 
 KINDS = ["database", "storage", "limiter", "sandbox", "scanner", "identity", "secrets", "settings"]
 WORST_FIRST = ["down", "degraded", "up"]
@@ -41,8 +42,8 @@ def test_doctor_prints_one_line_per_engine_and_a_status(ready: Sluice) -> None:
     assert lines[-1].rpartition(": ")[2] in {"up", "degraded"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "detail"),
+@each_row(
+    "settings, kind, detail",
     [
         ({"SCANNER": "clamd", "CLAMD": "unix:/nowhere"}, "scanner", "/nowhere"),
         ({"SCANNER": "clamd", "CLAMD": "nonsense"}, "scanner", "SLUICE_CLAMD"),
@@ -138,8 +139,8 @@ def test_doctor_reports_missing_secret_files_in_production_as_down(sluice: Sluic
     assert "links.hex; run `sluice init`" in secrets["detail"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
+@each_row(
+    "settings, sentence",
     [
         ({"PRODUCTION": "true"}, "SLUICE_PRODUCTION needs SLUICE_PUBLIC_URL"),
         ({"PROCESSES": "2", "SPOOL_MB": "3000"}, "SLUICE_PROCESSES=2 needs SLUICE_SPOOL_MB of at least 4096"),

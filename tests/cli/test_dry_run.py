@@ -14,6 +14,7 @@ from sluice.cli.profiles import Target
 from sluice.cli.service import Service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.service import ApiClient
 
@@ -176,8 +177,8 @@ def test_a_key_that_may_only_upload_gets_the_sentence_for_the_sender(
     assert last.endswith(": 1 rejected")
 
 
-@pytest.mark.parametrize(
-    ("refusals", "retry_after", "requests", "error"),
+@each_row(
+    "refusals, retry_after, requests, error",
     [
         (0, "0.01", 1, None),
         (2, "0.01", 3, None),

@@ -1,5 +1,7 @@
 """Help output: every command and option has a description."""
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -8,9 +10,14 @@ import typer.main
 from sluice import __version__
 from sluice.cli.app import app, run
 from sluice.cli.shell import leaves
+from tests.rows import each_row
 
-ROOT: Any = typer.main.get_command(app)
-COMMANDS = {name: command for name, command, _ in leaves(ROOT, typer.Context(ROOT), "sluice")}
+
+@cache
+def commands() -> Mapping[str, Any]:
+    """Return all commands by their names."""
+    root: Any = typer.main.get_command(app)
+    return {name: command for name, command, _ in leaves(root, typer.Context(root), "sluice")}
 
 
 def test_app_registers_the_documented_commands() -> None:
@@ -29,17 +36,17 @@ def test_app_registers_the_documented_commands() -> None:
     names += " tenants.create tenants.list tenants.show tenants.update tenants.delete tenants.suspend tenants.resume"
     names += " secrets.rotate secrets.retire secrets.keyring receipts.get receipts.verify receipts.rotate"
     names += " mcp erasures.create erasures.show cors.show cors.set audit-log.list"
-    assert set(COMMANDS) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
+    assert set(commands()) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 
 
-@pytest.mark.parametrize("path", COMMANDS)
+@each_row("path", commands)
 def test_command_has_help_text_for_itself_and_each_parameter(path: str) -> None:
-    command = COMMANDS[path]
+    command = commands()[path]
     assert command.help.strip().splitlines()[0].rstrip().endswith((".", ":", "?", ",")) or len(command.help) > 30
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
+@each_row("arguments", [("--help",), ("-h",), (), ("keys",), ("tenants", "--help"), ("check", "--help")])
 def test_help_is_printed_to_standard_output(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     captured = capsys.readouterr()

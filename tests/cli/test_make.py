@@ -1,6 +1,7 @@
 """`make` and `.ci/run`: when the venv is built, how missing programs are reported and what fails a run."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -129,12 +130,27 @@ def recording_python(clone: Path) -> Path:
 def test_make_venv_installs_the_pinned_lock_once(clone: Path) -> None:
     log = recording_python(clone)
     assert run(clone, "make", "venv").returncode == 0
-    create_venv, dependencies, project = log.read_text().splitlines()
+    create_venv, uv, dependencies, project = log.read_text().splitlines()
     assert create_venv == "-m venv --clear .venv"
+    assert "--require-hashes --requirement scripts/uv.txt" in uv
     assert "--require-hashes --requirement requirements.lock" in dependencies
     assert "--no-deps --no-build-isolation --editable ." in project
     assert run(clone, "make", "venv").stdout == ""
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("uv_fails", [False, True])
+def test_make_venv_installs_with_uv_and_with_pip_where_uv_fails(clone: Path, *, uv_fails: bool) -> None:
+    log = recording_python(clone)
+    run(clone, "make", "venv")
+    log.write_text("")
+    uv = clone / ".venv" / "bin" / "uv"
+    uv.write_text(f"#!/bin/sh\necho uv $* >>{log}\nexit {int(uv_fails)}\n")
+    uv.chmod(0o755)
+    assert run(clone, "make", "venv-dev").returncode == 0
+    installs = [line for line in log.read_text().splitlines() if "--requirement requirements-dev.lock" in line]
+    assert all("--require-hashes" in line for line in installs)
+    assert [line.split()[0] for line in installs] == (["uv", "-m"] if uv_fails else ["uv"])
 
 
 def test_make_venv_rebuilds_when_the_lock_changes(clone: Path) -> None:
@@ -193,17 +209,30 @@ def test_servers_script_installs_missing_packages_as_root_without_prompting(clon
     assert " radosgw ceph-mon ceph-osd ceph-common clamav-daemon " in install
 
 
-@pytest.mark.parametrize(("failing", "code"), [("", 0), ("check", 1), ("bench", 1), ("pythons", 1), ("test", 1)])
-def test_ci_runs_check_bench_pythons_and_test_and_fails_when_any_fails(failing: str, code: int, clone: Path) -> None:
-    script = (
-        'for word; do case "$word" in check|bench|pythons|test) echo "$word" >>ran; '
-        f'[ "$word" != "{failing}" ] || exit 2;; esac; done'
-    )
-    add_program(clone, "make", script)
-    completed = run(clone, ".ci/run", CI="true")
-    assert (clone / "ran").read_text().split() == ["check", "bench", "pythons", "test"]
-    assert completed.returncode == code
-    assert (f"failed: make {failing}" in completed.stderr) is bool(failing)
+CI_STEPS = ["venv-dev", "servers", "check", "audit", "pythons", "bench", "test"]
+
+
+def run_ci(clone: Path, failing: str) -> subprocess.CompletedProcess[str]:
+    """Run `.ci/run` with a `make` that records its targets and fails at one of them."""
+    add_program(clone, "make", f'shift; echo "$1" >>ran; [ "$1" != "{failing}" ] || exit 2')
+    return run(clone, ".ci/run", CI="true")
+
+
+def test_ci_runs_every_step_and_prints_how_long_each_took(clone: Path) -> None:
+    completed = run_ci(clone, "")
+    assert (clone / "ran").read_text().split() == CI_STEPS
+    assert completed.returncode == 0
+    assert re.findall(r"^ +\d+ s  make (\S+)$", completed.stdout, re.MULTILINE) == CI_STEPS
+
+
+@pytest.mark.parametrize("failing", CI_STEPS)
+def test_ci_ends_at_the_first_step_that_fails(failing: str, clone: Path) -> None:
+    completed = run_ci(clone, failing)
+    ran = CI_STEPS[: CI_STEPS.index(failing) + 1]
+    assert (clone / "ran").read_text().split() == ran
+    assert completed.returncode == 1
+    assert re.findall(r"^ +\d+ s  make (\S+)$", completed.stderr, re.MULTILINE) == ran
+    assert completed.stderr.endswith(f"failed: make {failing}\n")
 
 
 def run_on_pythons(clone: Path, make: str) -> subprocess.CompletedProcess[str]:

@@ -18,6 +18,7 @@ from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
 from sluice.wiring.start import StartRefused
 from tests.cli.commands import Sluice
+from tests.rows import each_row
 
 INVALID_COMMAND_LINES = [
     (("nonsense",), "No such command 'nonsense'. See `sluice --help`."),
@@ -50,7 +51,7 @@ INVALID_COMMAND_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), INVALID_COMMAND_LINES)
+@each_row("arguments, sentence", INVALID_COMMAND_LINES)
 def test_invalid_command_line_prints_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,8 +62,8 @@ def test_invalid_command_line_prints_one_sentence(
     assert sentence in captured.err
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@each_row(
+    "name, value",
     [
         ("PORT", "70000"),
         ("PORT", "http"),
@@ -93,8 +94,8 @@ def test_all_invalid_settings_are_named_together(
     assert "SLUICE_SCANNER: " in captured
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
+@each_row(
+    "name, sentence",
     [
         ("SLUICE_PUBLICURL", "SLUICE_PUBLICURL (did you mean SLUICE_PUBLIC_URL?)"),
         ("SLUICE_METRIC_TOKEN", "SLUICE_METRIC_TOKEN (did you mean SLUICE_METRICS_TOKEN?)"),
@@ -198,8 +199,8 @@ def test_init_refuses_a_key_file_readable_by_others(sluice: Sluice) -> None:
     assert "chmod 600" in result.error_line
 
 
-@pytest.mark.parametrize(
-    ("exception", "sentence", "code"),
+@each_row(
+    "exception, sentence, code",
     [
         (CommandRefused("No.", Exit.USAGE), "No.", Exit.USAGE),
         (StartRefused("Start clamd."), "Start clamd.", Exit.ERROR),

@@ -13,6 +13,7 @@ from sluice.db.database import Database
 from sluice.tenants.service import Tenants
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
+from tests.rows import each_row
 
 FORMAT_CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"]
 HOSTILE_NAME = "in\u200bvoice\u2066\u202efdp.txt"
@@ -23,7 +24,7 @@ def is_hidden(character: str) -> bool:
     return character != "\n" and unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp"}
 
 
-@pytest.mark.parametrize("character", FORMAT_CHARACTERS, ids=lambda character: f"U+{ord(character):04X}")
+@each_row("character", FORMAT_CHARACTERS)
 def test_format_character_is_escaped_in_all_text_output(character: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"a{character}b"
     output.line(f"The file {name} is released.")
@@ -36,7 +37,7 @@ def test_format_character_is_escaped_in_all_text_output(character: str, capsys: 
     assert character not in printed.out + printed.err
 
 
-@pytest.mark.parametrize("hidden", ["\n", "\r", "\x1b[31m", "\x7f", "\x9b", "\u2028"])
+@each_row("hidden", ["\n", "\r", "\x1b[31m", "\x7f", "\x9b", "\u2028"])
 def test_control_character_cannot_start_a_new_line(hidden: str, capsys: pytest.CaptureFixture[str]) -> None:
     output.line(f"a{hidden}b")
     printed = capsys.readouterr().out

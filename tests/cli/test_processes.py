@@ -24,9 +24,8 @@ from tests.cli.commands import Sluice
 from tests.cli.test_serve import _UPLOAD_END, start_upload, wait_until_refused
 from tests.deployments import Deployments
 from tests.observe.metrics_page import read_metrics, until
+from tests.rows import each_row
 from tests.service import ApiClient, Service, cli_command, running_service, unchecked_service
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 POSTGRES = "postgresql://nobody@127.0.0.1/none"
 SHARED = ("connections", "connections_per_address", "uploads_per_tenant", "failed_logins", "spool_mb")
@@ -38,15 +37,15 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Settings:
     return Settings()
 
 
-def test_the_default_is_one_process_for_each_core_and_at_most_eight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_one_process_for_two_cores_and_at_most_eight(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(monkeypatch, DATABASE_URL=POSTGRES, SPOOL_MB="65536")
-    for cores, processes in ((1, 1), (2, 2), (8, 8), (32, 8)):
+    for cores, processes in ((1, 1), (2, 1), (3, 1), (4, 2), (16, 8), (64, 8)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, cores=cores: set(range(cores)))
         assert process_count(settings) == processes
 
 
 def test_the_default_leaves_each_process_a_spool_that_holds_the_largest_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
     assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES)) == 4
 
 
@@ -55,7 +54,7 @@ def test_the_default_is_one_process_with_sqlite_and_with_a_failpoint(monkeypatch
     assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES, FAILPOINT="stored")) == 1
 
 
-@pytest.mark.parametrize("name", [name.upper() for name in SHARED])
+@each_row("name", [name.upper() for name in SHARED])
 def test_too_many_processes_for_a_shared_limit_are_refused_by_its_name(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from sluice.cli.app import run
 from sluice.cli.profiles import DEFAULT_URL, read_profiles, target_of
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.service import ApiClient, cli_command
 
 URL = "https://files.example.com"
@@ -79,8 +80,8 @@ def test_the_key_of_a_profile_is_sent_to_no_other_address(folder: Path, monkeypa
     assert target_of(f"{URL}/", None, None).credential == "sl_live_kept"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
+@each_row(
+    "text, line, words",
     [
         ('[profiles.a]\nurl = "http://a"\nurl = \n', 3, "Invalid value"),
         ('[profiles.a]\nurl = "http://a"\n\n[profiles.b]\nurl = 7\n', 5, "profiles.b.url: expected an address"),
@@ -194,7 +195,7 @@ def test_login_keeps_the_key_in_a_keyring_that_works(client: ApiClient, tmp_path
     assert 'key = "file"' in (config / "config.toml").read_text()
 
 
-@pytest.mark.parametrize("words", [(), ("--url", URL)])
+@each_row("words", [(), ("--url", URL)])
 def test_login_never_asks_without_a_terminal(words: tuple[str, ...], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sluice.cli", "login", *words],

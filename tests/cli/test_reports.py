@@ -8,6 +8,7 @@ from sluice.messages import render
 from tests.api.responses import data
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.service import ApiClient
 
@@ -37,7 +38,7 @@ def test_list_prints_the_newest_report_first(reports: Sluice, uploaded: tuple[st
     assert second.split()[2:] == ["accepted", "-", context, "good.txt", "tests", accepted]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         ("--outcome", "rejected"),
@@ -55,7 +56,7 @@ def test_list_prints_the_reports_asked_for(
     assert [row["report_id"] for row in result.rows] == [rejected]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [("--context", "other"), ("--uploaded-by", "nobody"), ("--since", "2999-01-01T00:00:00Z"), ("--until", "1h")],
 )

@@ -17,8 +17,6 @@ from tests.cli.commands import Running, Sluice, sluice_in
 from tests.observe.metrics_page import until
 from tests.servers import free_port, require
 
-pytestmark = pytest.mark.xdist_group("serve")
-
 
 @pytest.fixture(scope="module")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:

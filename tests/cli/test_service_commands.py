@@ -19,6 +19,7 @@ import typer.main
 from sluice.cli.app import app, run
 from sluice.cli.output import EXIT_CODES, Exit, exit_of
 from sluice.cli.shell import leaves
+from tests.rows import each_row
 from tests.servers import free_port
 
 DOCUMENT: dict[str, Any] = json.loads(
@@ -179,7 +180,7 @@ def test_each_operation_has_a_command_or_a_reason() -> None:
     assert not COMMANDS.keys() & OTHERS.keys()
 
 
-@pytest.mark.parametrize("operation", COMMANDS)
+@each_row("operation", COMMANDS)
 def test_command_sends_its_operation(operation: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_URL", recorder.url)
     recorder.status, recorder.code = 404, "not_found"
@@ -209,7 +210,7 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("operation", COMMANDS)
+@each_row("operation", COMMANDS)
 def test_each_failure_of_the_service_has_its_exit_code_and_one_line_of_json(
     operation: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,7 +228,7 @@ def test_each_failure_of_the_service_has_its_exit_code_and_one_line_of_json(
             assert printed.err.startswith("sluice: ")
 
 
-@pytest.mark.parametrize("operation", COMMANDS)
+@each_row("operation", COMMANDS)
 def test_a_service_that_does_not_answer_is_unavailable(
     operation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,7 +265,7 @@ def test_each_command_but_those_that_print_a_file_or_run_prints_json() -> None:
     }
 
 
-@pytest.mark.parametrize("operation", [name for name, words in COMMANDS.items() if "--yes" in words])
+@each_row("operation", [name for name, words in COMMANDS.items() if "--yes" in words])
 def test_nothing_is_destroyed_without_yes_if_nobody_can_be_asked(
     operation: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.app import run
-from tests.cli.test_help import COMMANDS
+from tests.cli.test_help import commands
+from tests.rows import each_row
 from tests.servers import free_port, require
 from tests.service import cli_command
 
@@ -39,8 +40,8 @@ def shell(name: str, script: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
+@each_row(
+    "words, found",
     [
         ("sluice conte", ["contexts"]),
         ("sluice contexts u", ["update"]),
@@ -60,7 +61,7 @@ def test_fish_completes_commands() -> None:
     assert [line.split()[0] for line in shell("fish", _FISH)] == ["contexts"]
 
 
-@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+@each_row("name", ["bash", "zsh", "fish"])
 def test_completion_is_printed_for_each_shell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", name]) == 0
     printed = capsys.readouterr()
@@ -71,7 +72,7 @@ def test_completion_is_printed_for_each_shell(name: str, capsys: pytest.CaptureF
 def test_the_manual_page_has_every_command_and_is_well_formed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["man"]) == 0
     page = capsys.readouterr().out
-    for command in COMMANDS:
+    for command in commands():
         assert f".SS {command}\n".replace("-", r"\-") in page
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES"):
         assert f".SH {section}\n" in page

@@ -9,6 +9,7 @@ from sluice.settings import Settings
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from sluice.wiring.storage import make_stores
+from tests.rows import each_row
 
 
 async def test_file_url_selects_the_local_store(tmp_path: Path) -> None:
@@ -32,13 +33,13 @@ async def test_s3_url_selects_the_s3_store(tmp_path: Path) -> None:
     await stores.aclose()
 
 
-@pytest.mark.parametrize("url", ["archive", "file://relative", "s3://", "s3://Archive", "s3://a/b", "https://archive"])
+@each_row("url", ["archive", "file://relative", "s3://", "s3://Archive", "s3://a/b", "https://archive"])
 def test_invalid_storage_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="storage_url"):
         Settings(storage_url=url)
 
 
-@pytest.mark.parametrize("other", [{"storage_dir": "folder"}, {"storage_bucket": "archive"}])
+@each_row("other", [{"storage_dir": "folder"}, {"storage_bucket": "archive"}])
 def test_storage_url_with_another_storage_setting_is_refused(other: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="expected without SLUICE_STORAGE_DIR"):
         Settings(storage_url="s3://archive", **other)  # type: ignore[arg-type]  # as read from the environment

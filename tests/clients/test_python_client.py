@@ -29,7 +29,7 @@ from sluice_client.core import LARGE
 from tests.api.samples import TEXT, eicar, picture
 from tests.docs.pages import blocks
 from tests.events.receiver import running_receiver
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 BIG = TEXT * (2 * LARGE // len(TEXT) + 1)
@@ -137,7 +137,7 @@ def test_goes_on_in_another_process_with_the_url(tenant: ApiClient, own: Sluice,
     assert own.files.upload(BIG, filename="big.txt", resume=url).file_id == stored.file_id
 
 
-@rows("in_parts", [False, True])
+@each_row("in_parts", [False, True])
 def test_rejection_has_its_reason_and_report(own: Sluice, context: str, *, in_parts: bool) -> None:
     urls: list[str] = []
     with pytest.raises(FileRejected) as raised:
@@ -319,7 +319,7 @@ def test_gives_up_after_so_many_retries(pauses: list[float]) -> None:
     assert (len(requests), len(pauses)) == (3, 2)
 
 
-@rows("answer", [httpx.ReadError("lost"), failure(502)])
+@each_row("answer", [httpx.ReadError("lost"), failure(502)])
 def test_what_may_have_been_done_is_not_done_twice(answer: httpx.Response | Exception, pauses: list[float]) -> None:
     client, requests = fake(answer)
     with pytest.raises((ConnectionFailed, Unavailable)):

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sluice.errors import SluiceError as ServerError
 from sluice_client import Sluice, errors, operations
 from sluice_client.core import Call
-from tests.rows import rows
+from tests.rows import each_row
 
 DOCUMENT: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "docs/reference/openapi.json").read_text(encoding="utf-8")
@@ -106,7 +106,7 @@ def test_each_operation_has_a_method_or_a_reason_why_not() -> None:
     assert METHODS.keys() | NOT_IN_CLIENT.keys() == OPERATIONS.keys()
 
 
-@rows("operation_id", sorted(METHODS.keys() - FLOWS))
+@each_row("operation_id", sorted(METHODS.keys() - FLOWS))
 def test_method_sends_what_the_document_describes(operation_id: str) -> None:
     method, path, operation = OPERATIONS[operation_id]
     call = _call(operation_id)
@@ -123,7 +123,7 @@ def test_method_sends_what_the_document_describes(operation_id: str) -> None:
     assert set(schema.get("required", ())) <= set(call.body or {})
 
 
-@rows("operation_id", sorted(METHODS.keys() - FLOWS))
+@each_row("operation_id", sorted(METHODS.keys() - FLOWS))
 def test_model_has_the_fields_of_the_answer(operation_id: str) -> None:
     model = _call(operation_id).model
     if not issubclass(model, BaseModel):
@@ -132,7 +132,7 @@ def test_model_has_the_fields_of_the_answer(operation_id: str) -> None:
     assert _differences(model, _data_schema(OPERATIONS[operation_id][2]), model.__name__) == []
 
 
-@rows("operation_id", sorted(METHODS.keys() - FLOWS))
+@each_row("operation_id", sorted(METHODS.keys() - FLOWS))
 def test_optional_arguments_are_those_of_the_document(operation_id: str) -> None:
     _, _, operation = OPERATIONS[operation_id]
     described = {parameter["name"] for parameter in operation.get("parameters", ())}

@@ -1,14 +1,19 @@
 """The console in a real browser: by mouse, by keyboard alone, without JavaScript, in both colour schemes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 from tests.console.conftest import AXE, Demo
 from tests.run_length import LONG_RUN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
+
 
 Scheme = Literal["light", "dark"]
 SCREENS = (

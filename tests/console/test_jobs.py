@@ -11,6 +11,7 @@ from tests.api.responses import page as listed
 from tests.api.samples import TEXT
 from tests.console.test_pages import shown_fields
 from tests.console.users import User, signed_in
+from tests.rows import each_row
 from tests.service import ApiClient
 
 
@@ -71,7 +72,7 @@ def test_job_deletes_no_file_that_came_after_the_question(client: ApiClient, adm
     assert [file["original_filename"] for file in listed(client.get("/files"))[0]] == ["new.txt"]
 
 
-@pytest.mark.parametrize("typed", ["", "2", "yes", "delete"])
+@each_row("typed", ["", "2", "yes", "delete"])
 def test_nothing_is_deleted_until_the_number_is_typed(client: ApiClient, admin: User, typed: str) -> None:
     context = client.create_context()
     client.store("a.txt", context=context)
@@ -82,13 +83,13 @@ def test_nothing_is_deleted_until_the_number_is_typed(client: ApiClient, admin: 
     assert listed(client.get("/jobs"))[0] == []
 
 
-@pytest.mark.parametrize("path", ["/files/all?action=delete", "/files/all?context=x&action=burn", "/files/all"])
+@each_row("path", ["/files/all?action=delete", "/files/all?context=x&action=burn", "/files/all"])
 def test_job_on_all_files_of_a_tenant_is_refused(admin: User, path: str) -> None:
     assert admin.get(path).status_code == 422
     assert admin.post(path, typed="delete", until="2026-01-02T03:04:05+00:00").status_code == 422
 
 
-@pytest.mark.parametrize("until", ["", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"])
+@each_row("until", ["", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"])
 def test_job_needs_the_moment_of_its_question(admin: User, until: str) -> None:
     assert admin.post("/files/all?context=x&action=delete", typed="delete", until=until).status_code == 422
 

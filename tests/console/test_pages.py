@@ -14,6 +14,7 @@ from tests.api.responses import data
 from tests.api.responses import page as listed
 from tests.api.samples import TEXT, eicar, picture
 from tests.console.users import SAME_ORIGIN, User, new_browser, signed_in
+from tests.rows import each_row
 from tests.service import ApiClient
 
 UPLOAD, DOWNLOAD, METADATA, DELETE, REVIEW, ADMIN = (scope.value for scope in Scope)
@@ -181,7 +182,7 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
         assert not hidden.search(admin.get(path).text), path
 
 
-@pytest.mark.parametrize("path", ["/files/x%00y", "/contexts/x%00y", "/nothing", "/files/file_none", "/static/no.css"])
+@each_row("path", ["/files/x%00y", "/contexts/x%00y", "/nothing", "/files/file_none", "/static/no.css"])
 def test_unknown_page_says_so_without_details(admin: User, path: str) -> None:
     response = admin.get(path)
     assert response.status_code == 404
@@ -235,7 +236,7 @@ def test_name_of_a_stranger_is_shown_as_text(client: ApiClient, admin: User) -> 
         assert "U+202E" in shown
 
 
-@pytest.mark.parametrize("name", ["=cmd|calc.txt", "\uff1dcmd|calc.txt", "\u200b=cmd|calc.txt", "\u00a0\uff20cmd.txt"])
+@each_row("name", ["=cmd|calc.txt", "\uff1dcmd|calc.txt", "\u200b=cmd|calc.txt", "\u00a0\uff20cmd.txt"])
 def test_export_is_no_formula(client: ApiClient, admin: User, name: str) -> None:
     client.store(name, context=client.create_context())
     response = admin.get("/files.csv")

@@ -12,7 +12,10 @@ from sluice.db.schema import console_links, console_sessions
 from sluice.sessions import repository
 from tests.api.responses import page
 from tests.console.users import SAME_ORIGIN, new_browser, new_link, sign_in, signed_in
+from tests.rows import each_row
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 HOME = "/console/overview"
 
@@ -85,7 +88,7 @@ def test_opening_a_link_signs_nobody_in(bare_client: ApiClient) -> None:
         assert http.get(HOME).status_code == 303
 
 
-@pytest.mark.parametrize("link", ["x", "ten_1.lnk_1.x", "ten_1.lnk_" + "0" * 26 + "." + "a" * 43, "%00", "a" * 500])
+@each_row("link", ["x", "ten_1.lnk_1.x", "ten_1.lnk_" + "0" * 26 + "." + "a" * 43, "%00", "a" * 500])
 def test_unknown_link_is_refused(shared_client: ApiClient, link: str) -> None:
     with new_browser(shared_client.service) as http:
         assert http.get(f"/console/login/{link}").status_code in {403, 404}
@@ -136,7 +139,7 @@ def test_suspended_tenant_ends_its_sessions(bare_client: ApiClient) -> None:
         assert user.get("/overview").status_code == 303
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {},
@@ -149,7 +152,6 @@ def test_suspended_tenant_ends_its_sessions(bare_client: ApiClient) -> None:
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://elsewhere.example"},
         {"Sec-Fetch-Site": "cross-site", "Origin": "{own}"},
     ],
-    ids=str,
 )
 @pytest.mark.asvs("3.5.1", "3.5.3")
 def test_form_of_another_site_is_refused(bare_client: ApiClient, headers: dict[str, str]) -> None:
@@ -175,7 +177,7 @@ def test_form_with_the_own_origin_is_taken_from_older_browsers(bare_client: ApiC
         assert response.status_code == 303
 
 
-@pytest.mark.parametrize("path", ["/console/login", "/console/overview", "/console/keys/new", "/console/nothing", "/"])
+@each_row("path", ["/console/login", "/console/overview", "/console/keys/new", "/console/nothing", "/"])
 @pytest.mark.asvs("3.4.3", "3.4.6", "3.4.8", "14.3.2")
 def test_page_cannot_be_framed_or_kept(bare_client: ApiClient, path: str) -> None:
     with signed_in(bare_client) as user:
@@ -212,7 +214,7 @@ def test_session_is_no_credential_of_the_api(bare_client: ApiClient) -> None:
         assert user.http.get("/api/v1/contexts", headers={"Authorization": text_of_cookie}).status_code == 401
 
 
-@pytest.mark.parametrize("scope", ["upload", "download", "delete"])
+@each_row("scope", ["upload", "download", "delete"])
 def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient, scope: str) -> None:
     with new_browser(bare_client.service) as http:
         assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403

@@ -7,7 +7,10 @@ import pytest
 
 from tests.api.responses import page as listed
 from tests.console.users import User, signed_in
+from tests.rows import each_row
 from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_groups_are_told_apart_by_extension_and_uploader(client: ApiClient, admi
     assert "Nothing matches" in admin.get("/rejections?reason=virus_detected").text
 
 
-@pytest.mark.parametrize("fields", [{}, {"group": "x rep_y"}, {"group": "0" * 64}, {"state": "gone"}])
+@each_row("fields", [{}, {"group": "x rep_y"}, {"group": "0" * 64}, {"state": "gone"}])
 def test_group_that_is_not_listed_is_refused(client: ApiClient, admin: User, fields: dict[str, str]) -> None:
     refused(client, "one.exe", client.create_context(allowed_extensions=["pdf"]))
     assert admin.post("/rejections", **{"state": "reviewed"} | fields).status_code == 422

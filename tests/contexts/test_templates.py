@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, render, validate
 from sluice.storage.common import validate_key
+from tests.rows import each_row
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -18,7 +19,7 @@ def key(template: str, *, file_id: str = "file_1", extension: str = "pdf") -> st
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "expected"),
     [
         (DEFAULT_TEMPLATE, "ten_1/claims/2026/03/file_1.pdf"),
@@ -32,7 +33,7 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
     assert key(template) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "template",
     [
         "",
@@ -77,7 +78,7 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones() -> None:
         validate("{year}/{file_id}")
 
 
-@pytest.mark.parametrize("extension", ["", "p df", "../x", "é", "x" * 17])
+@each_row("extension", ["", "p df", "../x", "é", "x" * 17])
 @pytest.mark.asvs("5.3.2")
 def test_an_unusual_extension_is_left_out_of_the_key(extension: str) -> None:
     assert key("{file_id}{extension}", extension=extension) == "file_1"

@@ -10,7 +10,7 @@ from sluice.cors import repository
 from sluice.cors.service import Cors
 from sluice.db.database import Database, DatabaseUnavailable
 from tests.operator_action import operator_action
-from tests.rows import rows
+from tests.rows import each_row
 from tests.uploads.rows import prepare
 
 ORIGIN, OTHER = "https://tools.example.com", "https://other.example.com"
@@ -27,13 +27,13 @@ async def cors(tmp_path: Path) -> AsyncIterator[Cors]:
     await database.aclose()
 
 
-@rows("caller", [None, CALLER])
+@each_row("caller", [None, CALLER])
 async def test_listed_origin_may_read_and_another_may_not(cors: Cors, caller: Principal | None) -> None:
     assert await cors.allows(ORIGIN, caller)
     assert not await cors.allows(OTHER, caller)
 
 
-@rows("caller", [None, CALLER])
+@each_row("caller", [None, CALLER])
 async def test_known_origin_may_read_the_503_of_an_unavailable_database(
     cors: Cors, caller: Principal | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

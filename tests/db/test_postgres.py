@@ -20,6 +20,7 @@ from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
 from sluice.limiter import Taken
 from sluice.limiter.database import DatabaseLimiter
+from tests.rows import each_row
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.pgbouncer import running_pgbouncer
 from tests.servers.postgres import ROLE, Postgres, running_postgres
@@ -206,7 +207,7 @@ async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -
             await database.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url", ["postgresql://u:secret@h/n?sslmode=perhaps", "postgresql://u:secret@[h/n", "mysql://u:secret@h/n", ""]
 )
 def test_an_invalid_database_url_is_refused_without_quoting_it(url: str) -> None:

@@ -23,6 +23,7 @@ from sluice.tenants import Tenant
 from sluice.tenants import repository as tenant_rows
 from tests.db.migrated import Migrated
 from tests.operator_action import operator_action
+from tests.rows import each_row
 from tests.servers.pgbouncer import running_pgbouncer
 from tests.servers.postgres import ROLE, Postgres
 
@@ -105,7 +106,7 @@ async def test_row_security_holds_behind_pgbouncer(owner: Database, postgres: Po
         await pooled.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         insert(contexts).values(
@@ -127,7 +128,6 @@ async def test_row_security_holds_behind_pgbouncer(owner: Database, postgres: Po
         ),
         update(tenants).where(tenants.c.tenant_id == _OURS).values(tenant_id=_THEIRS + "2"),
     ],
-    ids=["insert", "change-owner"],
 )
 async def test_a_row_cannot_be_written_for_another_tenant(as_service: Database, statement: object) -> None:
     with pytest.raises(DBAPIError, match="row-level security"):

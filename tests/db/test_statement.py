@@ -11,6 +11,7 @@ from sluice.db.migrate import upgrade
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import tenants
 from sluice.db.statement import BatchStatement, PostgresQuery, Statement
+from tests.rows import each_row
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 _ROW = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": _NOW}
@@ -103,7 +104,7 @@ async def test_fetch_sees_changes_committed_through_sqlalchemy(tables: Database)
     assert found["name"] == "changed"
 
 
-@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////nowhere/missing.db"])
+@each_row("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////nowhere/missing.db"])
 async def test_an_unreachable_database_raises_database_unavailable(url: str) -> None:
     database = Database(url)
     with pytest.raises(DatabaseUnavailable):

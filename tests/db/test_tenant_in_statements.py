@@ -36,6 +36,7 @@ from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
 from sluice.sessions.session import Secret
 from sluice.webhooks.endpoint import Endpoint
+from tests.rows import each_row
 from tests.uploads.test_snapshot import CONTEXT
 
 SOURCE: Final = Path(sluice.__file__).parent
@@ -148,8 +149,8 @@ def unscoped(sql: str) -> Iterator[str]:
                 yield table_name
 
 
-@pytest.mark.parametrize(
-    ("sql", "tables"),
+@each_row(
+    "sql, tables",
     [
         ("SELECT * FROM files WHERE file_id = 1", ["files"]),
         ("SELECT tenant_id FROM files WHERE file_id = 1 ORDER BY tenant_id", ["files"]),

@@ -4,9 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.docs.pages import anchors
+from tests.rows import each_row
 from tests.servers import require, run
 
 ROOT = Path(__file__).parents[2]
@@ -22,14 +21,14 @@ def test_promtool_confirms_when_alerts_fire(tmp_path: Path) -> None:
     assert "SUCCESS" in run(["promtool", "test", "rules", str(tmp_path / CASES.name)])
 
 
-@pytest.mark.parametrize("alert", ALERTS)
+@each_row("alert", ALERTS)
 def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
     cases = CASES.read_text()
     assert f"alertname: {alert}}}" in cases, "no case in which it is silent"
     assert f"alertname: {alert}\n        exp_alerts:\n          - exp_labels" in cases, "no case in which it fires"
 
 
-@pytest.mark.parametrize("alert", ALERTS)
+@each_row("alert", ALERTS)
 def test_alert_has_a_complete_runbook_section(alert: str) -> None:
     page = ROOT / "docs" / "operations.md"
     assert f"runbook: docs/operations.md#{alert.lower()}\n" in RULES.read_text()

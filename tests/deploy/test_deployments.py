@@ -10,6 +10,7 @@ import yaml
 
 from sluice import __version__
 from sluice.settings import Settings, unknown_variables
+from tests.rows import each_row
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -50,7 +51,7 @@ def test_kubernetes_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().production
 
 
-@pytest.mark.parametrize(("name", "pod"), pods())
+@each_row("name, pod", pods())
 def test_pods_meet_the_restricted_standard(name: str, pod: Any) -> None:
     context = pod["securityContext"]
     assert context["runAsNonRoot"]
@@ -94,7 +95,7 @@ def test_kubernetes_names_fit_together() -> None:
             assert selector["app.kubernetes.io/component"] in components
 
 
-@pytest.mark.parametrize("path", sorted(KUBERNETES.rglob("kustomization.yaml")), ids=lambda path: path.parent.name)
+@each_row("path", sorted(KUBERNETES.rglob("kustomization.yaml")))
 def test_kustomizations_name_what_exists(path: Path) -> None:
     (kustomization,) = documents(path)
     for resource in kustomization["resources"]:
@@ -143,7 +144,7 @@ def test_the_image_runs_as_a_user_and_is_checked() -> None:
     assert (root / ".containerignore").read_text() == (root / ".dockerignore").read_text()
 
 
-@pytest.mark.parametrize("path", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)
+@each_row("path", sorted((DEPLOY / "systemd").glob("*.service")))
 def test_units_are_templates_that_run_a_command_of_ours(path: Path) -> None:
     text = path.read_text()
     assert path.name.endswith("@.service")

@@ -15,6 +15,7 @@ import yaml
 from jsonschema_rs import ValidationError, validator_for
 
 from sluice import __version__
+from tests.rows import each_row
 from tests.servers import require
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +147,7 @@ def test_the_chart_leaves_out_what_is_switched_off(renderer: Path) -> None:
     assert {kind for kind, _ in without}.isdisjoint({"Job", "NetworkPolicy"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         {"replicas": 3},
@@ -157,7 +158,6 @@ def test_the_chart_leaves_out_what_is_switched_off(renderer: Path) -> None:
         {"secrets": {"settings": "Sluice", "keys": "a", "owner": "b"}},
         {"networkPolicy": {"enabled": True, "egressPorts": [70000]}},
     ],
-    ids=str,
 )
 def test_the_schema_refuses_values_that_are_misspelt_or_of_another_type(changed: dict[str, Any]) -> None:
     schema = validator_for(json.loads((CHART / "values.schema.json").read_text()))

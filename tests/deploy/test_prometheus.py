@@ -15,6 +15,7 @@ import pytest
 from tests.api.responses import assert_rejected
 from tests.deployments import Deployments
 from tests.observe.metrics_page import until
+from tests.rows import each_row
 from tests.scanner.faulty_clamd import faulty_clamd, responds_after_bytes
 from tests.servers import free_port, listens
 from tests.servers.prometheus import Prometheus, running_prometheus
@@ -85,7 +86,7 @@ def test_prometheus_scrapes_server_and_worker(prometheus: Prometheus) -> None:
     assert {target["labels"]["job"]: target["health"] for target in targets} == {"sluice": "up", "sluice-worker": "up"}
 
 
-@pytest.mark.parametrize(("panel", "expression"), EXPRESSIONS)
+@each_row("panel, expression", EXPRESSIONS)
 def test_dashboard_panel_shows_data(panel: str, expression: str, prometheus: Prometheus) -> None:
     query = expression.replace("$__rate_interval", "5m").replace("$instance", ".*")
     assert "$" not in query

@@ -15,8 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
     completed = subprocess.run(

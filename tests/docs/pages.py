@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -14,6 +16,14 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _ADDRESS_SHOWN = "http://127.0.0.1:8000"
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the service."""
+    from sluice.api.app import make_endpoints  # noqa: PLC0415  (a second of work, which collection need not do)
+
+    return make_endpoints().openapi()
 
 
 def every_page() -> list[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT
+from tests.rows import each_row
 
 CHAPTER_5 = [
     "5.1.1",
@@ -68,7 +69,7 @@ def test_page_has_every_row_of_chapter_5() -> None:
     assert [name for name in ROWS if name.startswith("5.")] == CHAPTER_5
 
 
-@pytest.mark.parametrize("requirement", ROWS)
+@each_row("requirement", ROWS)
 def test_requirement_names_existing_tests(requirement: str) -> None:
     tests = re.findall(r"`(tests/[^`]+)::(\w+)`", ROWS[requirement][1])
     assert tests, f"no test carries @pytest.mark.asvs({requirement!r})"

@@ -12,14 +12,14 @@ import pytest
 import typer
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES
-from sluice.api.app import make_endpoints
 from sluice.cli.app import app as command_line
 from sluice.errors import SluiceError, catalogue
 from sluice.messages import LOCALES, render
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
 from sluice_inspect.catalogue import FACTS, FLAGS
-from tests.docs.pages import DOCS, anchors, blocks
+from tests.docs.pages import DOCS, anchors, blocks, openapi
+from tests.rows import each_row
 from tests.scripts import run_in_process, run_in_subprocess
 
 GENERATED = (
@@ -35,7 +35,6 @@ GENERATED = (
     "reference/openapi.json",
 )
 ERRORS = [*catalogue(), SluiceError]
-DOCUMENT: dict[str, Any] = make_endpoints().openapi()
 
 
 def _page(name: str) -> str:
@@ -72,7 +71,7 @@ def test_generates_missing_pages(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@each_row("name", Settings.model_fields)
 @pytest.mark.asvs("5.1.1", "2.1.3")
 def test_setting_has_a_row_with_its_description(name: str) -> None:
     row = re.search(rf"^\| `SLUICE_{name.upper()}` \|.*$", _page("settings.md"), re.MULTILINE)
@@ -82,7 +81,7 @@ def test_setting_has_a_row_with_its_description(name: str) -> None:
     assert meaning in row[0]
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each_row("reason", Reason)
 @pytest.mark.asvs("5.1.1", "2.1.3")
 def test_reason_has_a_text_for_developers_and_for_users(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
@@ -90,7 +89,7 @@ def test_reason_has_a_text_for_developers_and_for_users(reason: Reason) -> None:
     assert render(f"{reason.value}.plain", {}, "en") in section
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each_row("reason", Reason)
 def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language(reason: Reason) -> None:
     section = _section(_page("reasons.md"), reason.value)
     report = json.loads(blocks(section, "json")[-1])
@@ -100,7 +99,7 @@ def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language
         assert f"| `{locale}` | {render(report['message_key'], report['params'], locale)} |" in section
 
 
-@pytest.mark.parametrize("name", FACTS)
+@each_row("name", FACTS)
 def test_fact_has_a_row_with_unit_and_meaning(name: str) -> None:
     fact = FACTS[name]
     assert f"| `{name}` | {fact.unit.value} | {fact.meaning} | {fact.given_for} |" in _section(
@@ -108,12 +107,12 @@ def test_fact_has_a_row_with_unit_and_meaning(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@each_row("name", FLAGS)
 def test_flag_has_a_row_with_its_meaning(name: str) -> None:
     assert f"| `{name}` | {FLAGS[name]} |" in _section(_page("facts.md"), "Flags")
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+@each_row("error", ERRORS)
 def test_error_has_a_status_advice_and_an_example(error: type[SluiceError]) -> None:
     section = _section(_page("errors.md"), error.code)
     assert f"- **Status:** {error.status}\n" in section
@@ -123,26 +122,24 @@ def test_error_has_a_status_advice_and_an_example(error: type[SluiceError]) -> N
     assert example["errors"]
 
 
-@pytest.mark.parametrize("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES}), ids=" ".join)
+@each_row("route", sorted({*ROUTE_SCOPES, *SIGNED_ROUTES, *TOKEN_ROUTES, *PUBLIC_ROUTES}))
 def test_route_is_in_the_reference(route: tuple[str, str]) -> None:
     assert f"`{' '.join(route)}`" in _page("reference/api.md")
 
 
-def _operations() -> Iterator[Any]:
-    for path, methods in DOCUMENT["paths"].items():
-        for method, operation in methods.items():
-            yield pytest.param(method, path, operation, id=f"{method} {path}")
+def documented_operations() -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation)
+        for path, methods in openapi()["paths"].items()
+        for method, operation in methods.items()
+        if not re.search(r"/health|/\.well-known", path)
+    ]
 
 
 def _endpoint(method: str, path: str) -> str:
     """Return the section of the API reference about one operation."""
     parts = re.split(r"^### ", _page("reference/api.md"), flags=re.MULTILINE)
     return next((part for part in parts if f"\n`{method.upper()} {path}`\n" in part), "")
-
-
-DOCUMENTED_OPERATIONS = [
-    parameter for parameter in _operations() if not re.search(r"/health|/\.well-known", str(parameter.id))
-]
 
 
 def _scope_words(method: str, path: str) -> str:
@@ -153,7 +150,7 @@ def _scope_words(method: str, path: str) -> str:
     return f"`{scope.value}`" if scope else "any valid credential"
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", documented_operations)
 @pytest.mark.asvs("8.1.1", "2.1.1", "8.1.2")
 def test_operation_documents_scope_parameters_and_fields(method: str, path: str, operation: dict[str, Any]) -> None:
     section = _endpoint(method, path)
@@ -163,12 +160,12 @@ def test_operation_documents_scope_parameters_and_fields(method: str, path: str,
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = content["schema"]
         if "$ref" in schema:
-            schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            schema = openapi()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         for field in schema.get("properties", ()):  # bytes have none
             assert f"| `{field}` | {'yes' if field in schema.get('required', ()) else 'no'} |" in section
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", documented_operations)
 def test_operation_documents_every_possible_status(method: str, path: str, operation: dict[str, Any]) -> None:
     section = _endpoint(method, path)
     listed = {int(status) for status in re.findall(r"(\d{3}) \[`", section)} | {
@@ -184,7 +181,7 @@ def test_operation_documents_every_possible_status(method: str, path: str, opera
     assert (403 in listed) == ((method.upper(), path) in ROUTE_SCOPES)
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), DOCUMENTED_OPERATIONS)
+@each_row("method, path, operation", documented_operations)
 def test_response_example_matches_its_schema(method: str, path: str, operation: dict[str, Any]) -> None:
     success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
     if "content" not in success:
@@ -194,7 +191,7 @@ def test_response_example_matches_its_schema(method: str, path: str, operation: 
         assert "with the bytes of a file." in _endpoint(method, path)
         return
     example = json.loads(blocks(_endpoint(method, path), "json")[0])
-    schema = {**success["content"]["application/json"]["schema"], "components": DOCUMENT["components"]}
+    schema = {**success["content"]["application/json"]["schema"], "components": openapi()["components"]}
     jsonschema_rs.validate(schema, example)
 
 
@@ -206,6 +203,6 @@ def _commands(command: Any, name: str = "sluice") -> Iterator[str]:
         yield from _commands(command.get_command(typer.Context(command), inner), f"{name} {inner}")
 
 
-@pytest.mark.parametrize("command", list(_commands(typer.main.get_command(command_line))))
+@each_row("command", lambda: _commands(typer.main.get_command(command_line)))
 def test_command_is_on_the_cli_page(command: str) -> None:
     assert command.replace(" ", "-") in anchors(_page("cli.md"))

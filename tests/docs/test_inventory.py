@@ -2,25 +2,22 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import get_args
 
 import pytest
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES, Via
-from sluice.api.app import make_endpoints
 from sluice.db.schema import metadata
 from sluice.receipts.service import PUBLIC_KEYS
 from sluice.settings import Settings
 from sluice.wiring.start import SECRET_FILES
-from tests.docs.pages import DOCS, ROOT
+from tests.docs.pages import DOCS, ROOT, openapi
+from tests.rows import each_row
 
 PAGE = (DOCS / "security" / "inventory.md").read_text(encoding="utf-8")
-DOCUMENT: dict[str, Any] = make_endpoints().openapi()
 SOURCE = ROOT / "src"
-TREES = {
-    str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))
-}
 
 CRYPTOGRAPHY = {"cryptography", "hashlib", "hmac", "secrets", "ssl", "jwt", "botocore.auth"}
 NETWORK = {
@@ -66,7 +63,16 @@ def coded(text: str) -> set[str]:
 
 def modules_that_import(names: set[str]) -> set[str]:
     """Return the files that import one of these modules, by their paths below `src`."""
-    return {path for path, tree in TREES.items() if any(_is_within(module, names) for module in _imports(tree))}
+    return {path for path, tree in trees().items() if any(_is_within(module, names) for module in _imports(tree))}
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """Return the modules by their paths below `src`."""
+    return {
+        str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -99,7 +105,7 @@ def test_page_lists_every_way_in() -> None:
 def test_page_lists_every_public_route() -> None:
     guarded = {path for _, path in {*ROUTE_SCOPES, *SIGNED_ROUTES}}
     listed = coded(section("Ways in").partition("Open to everybody")[2])
-    assert {path for path in DOCUMENT["paths"] if path not in guarded} <= listed
+    assert {path for path in openapi()["paths"] if path not in guarded} <= listed
     known = {"/health/live", "/health/ready", "/docs", "/docs/start.js", "/docs/{name}", "/openapi.json"}
     known |= {"/static/words.json", "/static/{name}", PUBLIC_KEYS}
     assert listed <= known | {path for _, path in PUBLIC_ROUTES}
@@ -150,7 +156,7 @@ def test_page_names_the_only_addresses_that_a_tenant_can_set() -> None:
     bucket, receiver = [coded(row[1]) for row in rows("Connections") if "the tenant names it" in row[0]]
     assert {"endpoint_url", "SLUICE_BUCKET_ENDPOINT_HOSTS"} <= bucket
     assert {"url", "SLUICE_WEBHOOK_HOSTS"} <= receiver
-    bodies = DOCUMENT["components"]["schemas"]
+    bodies = openapi()["components"]["schemas"]
     made_by_us = {"form_url", "upload_url", "tus_url", "download_url", "doc_url"}
     addresses = {
         field
@@ -195,7 +201,7 @@ def test_page_lists_every_log_event() -> None:
 
 
 def _events() -> Iterator[str]:
-    for tree in TREES.values():
+    for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in LOG_CALLS:
                 nodes = ast.walk(node.args[0])  # a constant, or a choice between two
@@ -215,9 +221,7 @@ def test_page_lists_every_limit_of_costly_work() -> None:
 
 
 @pytest.mark.asvs("15.1.3")
-@pytest.mark.parametrize(
-    ("proxy", "directive"), [("haproxy.cfg", "timeout server 900s"), ("nginx.conf", "proxy_read_timeout 900s;")]
-)
+@each_row("proxy, directive", [("haproxy.cfg", "timeout server 900s"), ("nginx.conf", "proxy_read_timeout 900s;")])
 def test_proxy_timeout_exceeds_the_longest_response(proxy: str, directive: str) -> None:
     assert directive in (ROOT / "deploy" / proxy).read_text(encoding="utf-8")
     defaults = Settings(_env_file=None)
@@ -235,7 +239,7 @@ def test_page_lists_fields_that_must_agree() -> None:
     listed = [coded(row[0]) for row in rows("Fields that must agree")]
     checked_together = [
         {field for field in _fields() if f"'{field}'" in ast.unparse(check.body[0])}
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path.startswith(("sluice/api/schemas/", "sluice/api/routes/"))
         for check in ast.walk(tree)
         if isinstance(check, ast.FunctionDef)
@@ -243,9 +247,9 @@ def test_page_lists_fields_that_must_agree() -> None:
     ]
     assert checked_together
     assert all(fields in listed for fields in checked_together), checked_together
-    rate = DOCUMENT["components"]["schemas"]["UploadRateLimit"]
+    rate = openapi()["components"]["schemas"]["UploadRateLimit"]
     assert {f"upload_rate_limit.{field}" for field in rate["required"]} in listed
 
 
 def _fields() -> set[str]:
-    return {field for schema in DOCUMENT["components"]["schemas"].values() for field in schema.get("properties", {})}
+    return {field for schema in openapi()["components"]["schemas"].values() for field in schema.get("properties", {})}

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.docs.pages import DOCS, README, ROOT, anchors, every_page, links
+from tests.rows import each_row
 
 
 def _named(page: Path) -> str:
@@ -21,13 +20,13 @@ def _internal(page: Path) -> list[tuple[Path, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", every_page(), ids=_named)
+@each_row("page", every_page())
 def test_internal_links_lead_to_existing_files(page: Path) -> None:
     dead = [f"{path.name}#{anchor}" for path, anchor in _internal(page) if not path.exists()]
     assert dead == []
 
 
-@pytest.mark.parametrize("page", every_page(), ids=_named)
+@each_row("page", every_page())
 def test_anchors_match_headings(page: Path) -> None:
     targets = [(path, anchor) for path, anchor in _internal(page) if anchor and path.suffix == ".md" and path.exists()]
     dead = [

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.docs.pages import ROOT, every_page
+from tests.rows import each_row
 
 GENERATED = re.compile(r"<!-- (Made|Generated) by ")
 PAGES = [page for page in every_page() if not GENERATED.match(page.read_text(encoding="utf-8"))]
@@ -25,7 +24,7 @@ def paths_in(text: str) -> set[str]:
     return {path for path in found if not PATTERN.search(path)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
+@each_row("page", PAGES)
 def test_every_path_in_a_page_exists(page: Path) -> None:
     missing = [path for path in sorted(paths_in(page.read_text(encoding="utf-8"))) if not (ROOT / path).exists()]
     assert missing == []

@@ -55,7 +55,6 @@ def created(first_start: FirstStart) -> str:
     return first_start.run(CREATE)
 
 
-@pytest.mark.xdist_group("readme")
 def test_readme_lines_create_upload_and_download(first_start: FirstStart, created: str) -> None:
     assert json.loads(created)["message"] == "Context created"
     assert json.loads(first_start.run(UPLOAD))["message"] == "File uploaded"
@@ -64,7 +63,6 @@ def test_readme_lines_create_upload_and_download(first_start: FirstStart, create
     assert f"`{downloaded}`" in TEXT
 
 
-@pytest.mark.xdist_group("readme")
 def test_empty_file_gets_the_response_shown(first_start: FirstStart, created: str) -> None:
     shown, received = json.loads(blocks(TEXT, "json")[0]), json.loads(first_start.run(EMPTY))
     assert "a part of its report" in TEXT

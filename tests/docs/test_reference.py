@@ -150,7 +150,6 @@ def _shape(value: Any) -> Any:
     return [_shape(value[0])] if isinstance(value, list) and value else None
 
 
-@pytest.mark.xdist_group("reference")
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
     assert len(examples) == 74

@@ -4,14 +4,13 @@ import json
 import re
 from typing import Final, get_args
 
-import pytest
-
 from sluice.api.schemas.reports import FullReport, SenderReport
 from sluice.contexts.policies import Mode, Policies
 from sluice.uploads.reasons import WORDS, Advice
 from sluice.uploads.rules import CHECKS, CheckOutcome
 from sluice.uploads.values import VerdictOutcome
 from tests.docs.pages import DOCS, blocks
+from tests.rows import each_row
 
 PAGE: Final = (DOCS / "reports.md").read_text(encoding="utf-8")
 CODED: Final = set(re.findall(r"`([^`\n]+)`", PAGE))
@@ -30,7 +29,7 @@ def test_page_lists_what_a_sender_sees() -> None:
     assert re.findall(r"`(\w+)`", row) == list(SenderReport.model_fields)
 
 
-@pytest.mark.parametrize("name", Policies.model_fields)
+@each_row("name", Policies.model_fields)
 def test_policy_has_an_example_that_is_accepted_and_its_reason_code(name: str) -> None:
     assert getattr(Policies.model_validate({name: json.loads(EXAMPLES[name])}), name).mode is Mode.ENFORCE
     assert f"(reasons.md#{CODE_OF[name].value})" in PAGE

@@ -19,6 +19,7 @@ import pytest
 
 from tests.deployments import Deployments
 from tests.docs.pages import DOCS, ROOT
+from tests.rows import each_row
 from tests.servers import free_port, require
 from tests.servers.clamd import running_clamd
 from tests.servers.oidc_provider import running_oidc_provider
@@ -70,7 +71,7 @@ def _named(page: Path) -> str:
     return f"{page.parent.name}/{page.name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
+@each_row("page", PAGES)
 def test_every_block_is_run_or_compared_or_says_why_not(page: Path) -> None:
     blocks = blocks_of(page)
     assert blocks
@@ -79,7 +80,7 @@ def test_every_block_is_run_or_compared_or_says_why_not(page: Path) -> None:
         assert block.is_run or is_output or block.file or block.reason, f"nobody runs {block.content!r}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
+@each_row("page", PAGES)
 def test_shown_files_are_those_of_the_tested_examples(page: Path) -> None:
     for block in blocks_of(page):
         if block.file is not None:
@@ -158,7 +159,6 @@ def real_values(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.is_run for block in blocks_of(page))], ids=_named)
-@pytest.mark.xdist_group("snippets")
 def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     page: Path, real_values: Mapping[str, str], snippet_service: Service, tmp_path: Path
 ) -> None:

@@ -2,21 +2,20 @@
 
 import json
 
-import pytest
-
 from sluice.events.catalogue import TYPES, Event
+from tests.rows import each_row
 
 MOST_BYTES = 20_000
 
 
-@pytest.mark.parametrize("event", TYPES.values(), ids=list(TYPES))
+@each_row("event", TYPES.values())
 def test_the_example_of_a_type_has_all_of_its_fields_and_no_other(event: type[Event]) -> None:
     made = event.model_validate(event.example)
     assert made.model_dump(mode="json") == dict(event.example)
     assert event.__doc__
 
 
-@pytest.mark.parametrize("event", TYPES.values(), ids=list(TYPES))
+@each_row("event", TYPES.values())
 def test_no_event_names_a_threat_or_a_secret(event: type[Event]) -> None:
     assert not event.model_fields.keys() & {"threat", "detail", "secret", "api_key", "token"}
 

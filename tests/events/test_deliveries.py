@@ -28,6 +28,7 @@ from tests.db.rows import NOW, add_tenant
 from tests.events.receiver import Receiver, running_receiver
 from tests.events.test_numbering import deleted, write
 from tests.operator_action import operator_action
+from tests.rows import each_row
 from tests.run_length import amount
 from tests.worker.environment import KEYRING
 
@@ -181,7 +182,7 @@ async def test_a_proxy_of_the_environment_is_not_used(receiver: Receiver, monkey
         assert not proxy.got
 
 
-@pytest.mark.parametrize(
+@each_row(
     "addresses",
     [
         ["10.0.0.1"],

@@ -1,15 +1,20 @@
 """The recipes whose files go from the page to Sluice, in Chromium: a plain form, and Uppy."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-
-from playwright.sync_api import Browser, BrowserContext, FilePayload, expect
+from typing import TYPE_CHECKING
 
 from tests.api.samples import picture
+from tests.browser.chromium import expect
 from tests.browser.conftest import PACKAGES, require_packages, watch_console
 from tests.browser.sites import Site
 from tests.examples.conftest import BROKEN, EXAMPLES, RunRecipe
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, FilePayload
 
 
 def png(name: str, content: bytes) -> FilePayload:

@@ -1,16 +1,15 @@
 """Whose names an erasure blanks: pure rules on texts, metadata, events and facts."""
 
-import pytest
-
 from sluice.erasures.subject import ErasureSubject, blank_event, blank_facts, mentions, without_terms
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("text", ["Asked by Anna Schmidt, who left", "ANNA SCHMIDT", "Joanna Schmidt and Anna Schmidt"])
+@each_row("text", ["Asked by Anna Schmidt, who left", "ANNA SCHMIDT", "Joanna Schmidt and Anna Schmidt"])
 def test_a_name_is_found_as_words_of_its_own(text: str) -> None:
     assert mentions(text, ["Anna Schmidt"])
 
 
-@pytest.mark.parametrize("text", ["Joanna Schmidt", "Anna Schmidtke", "", None])
+@each_row("text", ["Joanna Schmidt", "Anna Schmidtke", "", None])
 def test_a_name_is_not_found_within_other_words(text: str | None) -> None:
     assert not mentions(text, ["Anna Schmidt"])
 

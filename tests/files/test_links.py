@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.kit.ids import new_id
 from sluice.kit.secret_files import SecretFileRefused, make_secret_file
+from tests.rows import each_row
 
 SECRET = bytes(range(32))
 SIGNER = LinkSigner(SECRET, "https://files.example")
@@ -75,16 +76,14 @@ def test_arbitrary_link_parts_are_refused_without_an_error(file_id: str, expires
     assert not SIGNER.verify(file_id, expires, signature, now=0)
 
 
-@pytest.mark.parametrize(
-    "form", ["+{}", " {}", "{} ", "0{}", "{}.0", "-{}", "{}_0", "0x{}", "{}\n", "1e9", "", "٣", "9" * 13]
-)
+@each_row("form", ["+{}", " {}", "{} ", "0{}", "{}.0", "-{}", "{}_0", "0x{}", "{}\n", "1e9", "", "٣", "9" * 13])
 def test_the_expiry_has_exactly_one_accepted_form(form: str) -> None:
     expires = form.format(NOW + 60)
     signature = SIGNER._signature("file_1", expires) if expires.isascii() else ""
     assert not SIGNER.verify("file_1", expires, signature, now=NOW)
 
 
-@pytest.mark.parametrize("change", ["{}=", "{}==", " {}", "{}\n", "", "{0}{0}"])
+@each_row("change", ["{}=", "{}==", " {}", "{}\n", "", "{0}{0}"])
 def test_the_signature_has_exactly_one_accepted_form(change: str) -> None:
     file_id, expires, signature = parts(SIGNER.sign("file_1", expires_at=NOW + 60))
     assert not SIGNER.verify(file_id, expires, change.format(signature), now=NOW)
@@ -96,13 +95,13 @@ def test_a_link_is_refused_by_another_secret() -> None:
     )
 
 
-@pytest.mark.parametrize("file_id", ["", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129])
+@each_row("file_id", ["", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129])
 def test_refuses_to_sign_an_id_that_changes_the_url(file_id: str) -> None:
     with pytest.raises(ValueError, match="file id"):
         SIGNER.sign(file_id, expires_at=NOW)
 
 
-@pytest.mark.parametrize("expires_at", [0, -1, 10**12])
+@each_row("expires_at", [0, -1, 10**12])
 def test_refuses_to_sign_an_invalid_expiry(expires_at: int) -> None:
     with pytest.raises(ValueError, match="moment"):
         SIGNER.sign("file_1", expires_at=expires_at)
@@ -128,7 +127,7 @@ def test_the_signing_secret_is_made_once(tmp_path: Path) -> None:
     assert first.value != load_signing_secret(tmp_path / "other.secret").value
 
 
-@pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
+@each_row("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
 def test_a_malformed_signing_secret_is_refused(tmp_path: Path, content: bytes) -> None:
     make_secret_file(tmp_path / "links.secret", content)
     with pytest.raises(SecretFileRefused, match="does not hold 32 bytes in hex"):

@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 
 from sluice.files.lifecycle import HOLDABLE, TRANSITIONS, Change, FileState, TransitionRefused, state_after
+from tests.rows import each_row
 
 ALLOWED: Final = {
     (FileState.PENDING, Change.RECORD): FileState.STORED,
@@ -21,7 +22,7 @@ ALLOWED: Final = {
 EVERY = [(state, change) for state in FileState for change in Change]
 
 
-@pytest.mark.parametrize(("state", "change"), EVERY)
+@each_row(("state", "change"), EVERY)
 def test_only_documented_transitions_are_allowed(state: FileState, change: Change) -> None:
     if (state, change) in ALLOWED:
         assert state_after(state, change) == ALLOWED[state, change]
@@ -40,7 +41,7 @@ def test_no_transition_leads_back_to_pending() -> None:
     assert TRANSITIONS[Change.RECORD].sources == {FileState.PENDING}
 
 
-@pytest.mark.parametrize(("state", "change"), EVERY)
+@each_row(("state", "change"), EVERY)
 def test_a_held_file_is_neither_deleted_nor_purged(state: FileState, change: Change) -> None:
     ends = {FileState.DELETED, FileState.PURGING}
     if state in HOLDABLE and ALLOWED.get((state, change)) in ends:
@@ -50,14 +51,14 @@ def test_a_held_file_is_neither_deleted_nor_purged(state: FileState, change: Cha
         assert state_after(state, change, held=True) is FileState.STORED
 
 
-@pytest.mark.parametrize("state", [FileState.GONE, FileState.PURGING])
+@each_row("state", [FileState.GONE, FileState.PURGING])
 def test_a_file_whose_object_may_be_gone_can_only_be_purged(state: FileState) -> None:
     for change in set(Change) - {Change.PURGE}:
         with pytest.raises(TransitionRefused):
             state_after(state, change)
 
 
-@pytest.mark.parametrize(("state", "change"), [key for key, target in ALLOWED.items() if target is not None])
+@each_row(("state", "change"), [key for key, target in ALLOWED.items() if target is not None])
 def test_no_change_can_be_repeated(state: FileState, change: Change) -> None:
     after = state_after(state, change)
     assert after is not None

@@ -15,7 +15,7 @@ from tests.api.responses import data
 from tests.deployments import Deployments
 from tests.http1.sockets import narrow_connection, read_status, read_until_closed, statuses
 from tests.observe.metrics_page import read_metrics, until
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import Service, running_service
 
 CONNECTIONS = 24
@@ -205,7 +205,7 @@ def test_share_can_be_set(deployments: Deployments, stack: ExitStack) -> None:
         assert statuses(read_until_closed(taken[3])) == [503]
 
 
-@rows(
+@each_row(
     "address, share",
     [
         ("192.0.2.1", "192.0.2.1"),

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.api.guards import SECURITY_HEADERS
 from tests.http1.sockets import connected, exchange, header_lines, read_status, read_until_closed, statuses
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import Service
 
 LONG = b"x" * 9000
@@ -61,7 +61,7 @@ AMBIGUOUS_REQUESTS = {
 }
 
 
-@rows("name", AMBIGUOUS_REQUESTS)
+@each_row("name", AMBIGUOUS_REQUESTS)
 @pytest.mark.asvs("4.2.1")
 def test_ambiguous_request_returns_400_in_the_envelope(sqlite_local: Service, name: str) -> None:
     received = exchange(sqlite_local, AMBIGUOUS_REQUESTS[name])
@@ -74,7 +74,7 @@ def test_ambiguous_request_returns_400_in_the_envelope(sqlite_local: Service, na
     assert b"server:" not in head.lower()
 
 
-@rows("host", ["", "a", "my_service:8000", "[::1]:8000", "127.0.0.1", "xn--bcher-kva.example.:80", "a:"])
+@each_row("host", ["", "a", "my_service:8000", "[::1]:8000", "127.0.0.1", "xn--bcher-kva.example.:80", "a:"])
 def test_every_valid_host_is_accepted(sqlite_local: Service, host: str) -> None:
     request = f"GET /health/live HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     assert statuses(exchange(sqlite_local, request.encode())) == [200]
@@ -91,7 +91,7 @@ TOO_LARGE = {
 }
 
 
-@rows("name", TOO_LARGE)
+@each_row("name", TOO_LARGE)
 def test_oversized_head_returns_431(sqlite_local: Service, name: str) -> None:
     received = exchange(sqlite_local, TOO_LARGE[name], half_close=False)
     assert statuses(received) == [431], received[:300]
@@ -148,7 +148,7 @@ def test_protocol_upgrade_is_ignored(sqlite_local: Service) -> None:
     assert statuses(received) == [200]
 
 
-@rows(
+@each_row(
     "line, status",
     [
         (b"GET /nowhere", 404),
@@ -174,7 +174,7 @@ def post_context(service: Service) -> bytes:
 
 
 @pytest.mark.asvs("15.2.2")
-@rows("start, filler", [(b"5;", b"a"), (b"1;a=b\r\n{\r\n1;", b"a"), (b"0", b"0")])
+@each_row("start, filler", [(b"5;", b"a"), (b"1;a=b\r\n{\r\n1;", b"a"), (b"0", b"0")])
 def test_endless_line_of_a_chunk_is_refused(sqlite_local: Service, start: bytes, filler: bytes) -> None:
     with connected(sqlite_local) as sock:
         sock.sendall(post_context(sqlite_local) + start)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.attacks import files, needs_attacks, request_bytes
 from tests.http1.sockets import exchange, statuses
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import Service
 
 REFUSED = {400, 431}
@@ -23,7 +23,7 @@ REQUESTS = {source.rpartition("/")[2]: path for source, path in files("http").it
 pytestmark = needs_attacks
 
 
-@rows("name", sorted(REQUESTS))
+@each_row("name", sorted(REQUESTS))
 @pytest.mark.asvs("4.2.1")
 def test_malformed_request_is_refused_once_and_the_connection_closed(sqlite_local: Service, name: str) -> None:
     answered = statuses(exchange(sqlite_local, request_bytes(REQUESTS[name])))
@@ -36,7 +36,7 @@ def test_malformed_request_is_refused_once_and_the_connection_closed(sqlite_loca
         assert set(answered) <= REFUSED
 
 
-@rows("name", sorted(REQUESTS.keys() - VALID_REQUESTS - INCOMPLETE_REQUESTS.keys() - MISSING_HOST))
+@each_row("name", sorted(REQUESTS.keys() - VALID_REQUESTS - INCOMPLETE_REQUESTS.keys() - MISSING_HOST))
 def test_malformed_request_with_a_host_is_refused_for_its_own_defect(sqlite_local: Service, name: str) -> None:
     request = request_bytes(REQUESTS[name])
     if b"\r\nhost:" not in request.lower():

@@ -4,20 +4,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.http1.fuzz_targets import SEEDS, TARGETS
-from tests.rows import rows
+from tests.rows import each_row
 
 
 def test_every_target_has_seeds() -> None:
     assert SEEDS.keys() == TARGETS.keys()
 
 
-@rows("name", TARGETS)
+@each_row("name", TARGETS)
 def test_target_accepts_its_seeds(name: str) -> None:
     for seed in SEEDS[name]:
         TARGETS[name](seed)
 
 
-@rows("name", TARGETS)
+@each_row("name", TARGETS)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_target_raises_only_its_promised_error(name: str, data: st.DataObject) -> None:

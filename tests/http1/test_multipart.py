@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sluice.api.http1.multipart import PartEnd, PartStart, boundary_of, read_parts
 from sluice.errors import Malformed
-from tests.rows import rows
+from tests.rows import each_row
 
 BOUNDARY = "x-boundary"
 
@@ -46,7 +46,7 @@ async def test_file_bytes_are_unchanged_for_any_chunk_size(content: bytes, size:
     assert await parts_of(body, size) == [("file", "a.bin", content), ("context", None, b"claims")]
 
 
-@rows(
+@each_row(
     "sent, read",
     [
         ('filename="a b.txt"', "a b.txt"),
@@ -63,7 +63,7 @@ async def test_file_names_are_decoded_as_clients_encode_them(sent: str, read: st
     assert await parts_of(part(f'form-data; name="file"; {sent}', b"x") + END) == [("file", read, b"x")]
 
 
-@rows(
+@each_row(
     "body",
     [
         b"",
@@ -95,12 +95,12 @@ async def test_ambiguous_body_is_malformed(body: bytes) -> None:
         await parts_of(body, 4096)
 
 
-@rows("size", [1, 5, 4096])
+@each_row("size", [1, 5, 4096])
 async def test_epilogue_is_ignored_for_any_chunk_size(size: int) -> None:
     assert await parts_of(part('form-data; name="a"', b"x") + END + b"epilogue", size) == [("a", None, b"x")]
 
 
-@rows(
+@each_row(
     "header, boundary",
     [
         ("multipart/form-data; boundary=abc", "abc"),
@@ -114,7 +114,7 @@ def test_boundary_is_read_from_the_content_type(header: str, boundary: str | Non
     assert boundary_of(header) == boundary
 
 
-@rows("header", ["", "boundary=", "boundary=a; boundary=b", 'boundary="a', f"boundary={'a' * 71}", "boundary=a\tb"])
+@each_row("header", ["", "boundary=", "boundary=a; boundary=b", 'boundary="a', f"boundary={'a' * 71}", "boundary=a\tb"])
 def test_ambiguous_boundary_is_malformed(header: str) -> None:
     with pytest.raises(Malformed):
         boundary_of(f"multipart/form-data; {header}")

@@ -10,7 +10,7 @@ from sluice.errors import Malformed
 from tests.attacks import files, needs_attacks
 from tests.http1.sockets import exchange, statuses
 from tests.http1.test_multipart import parts_of
-from tests.rows import rows
+from tests.rows import each_row
 from tests.service import ApiClient
 
 FORMS = {
@@ -58,8 +58,8 @@ def _is_refused(name: str) -> bool:
     return isinstance(expectation(name)[1], dict) or name in REFUSED_HERE
 
 
-@rows("size", [1, 13, 65_536])
-@rows("name", sorted(FORMS))
+@each_row("size", [1, 13, 65_536])
+@each_row("name", sorted(FORMS))
 async def test_form_is_parsed_as_expected_or_refused_for_any_chunk_size(name: str, size: int) -> None:
     boundary, expected = expectation(name)
     body = FORMS[name].read_bytes()
@@ -72,14 +72,14 @@ async def test_form_is_parsed_as_expected_or_refused_for_any_chunk_size(name: st
     ]
 
 
-@rows("name", sorted(FORMS))
+@each_row("name", sorted(FORMS))
 def test_service_refuses_the_forms_that_the_parser_refuses(shared_client: ApiClient, name: str) -> None:
     answered = _sent(shared_client, FORMS[name], expectation(name)[0])
     # the others are well-formed, but not an upload: the fields have other names
     assert answered == ([400] if _is_refused(name) else [422])
 
 
-@rows("browser", sorted(BROWSERS))
+@each_row("browser", sorted(BROWSERS))
 async def test_form_of_a_browser_is_parsed_byte_for_byte(browser: str) -> None:
     body = BROWSERS[browser].read_bytes()
     boundary = body.partition(b"\r\n")[0].decode()[2:]

@@ -4,28 +4,30 @@ import pytest
 
 from sluice.api.http1.framing import HEAD_BYTES, require_one_reading
 from sluice.errors import HeadTooLarge, Malformed
-from tests.rows import rows
+from tests.rows import each_row
 
 HOST = (b"host", b"files.example:8000")
 
 
-@rows("method, target", [("GET", b"/api/v1/files?page=1"), ("POST", b"http://files.example/upload"), ("OPTIONS", b"*")])
+@each_row(
+    "method, target", [("GET", b"/api/v1/files?page=1"), ("POST", b"http://files.example/upload"), ("OPTIONS", b"*")]
+)
 def test_accepts_a_path_an_address_and_the_asterisk_of_options(method: str, target: bytes) -> None:
     require_one_reading(method, target, "1.1", [HOST])
 
 
-@rows("field", [(b"content-length", b"12"), (b"transfer-encoding", b"Chunked")])
+@each_row("field", [(b"content-length", b"12"), (b"transfer-encoding", b"Chunked")])
 def test_accepts_one_framing_of_a_body(field: tuple[bytes, bytes]) -> None:
     require_one_reading("POST", b"/", "1.1", [HOST, field])
 
 
-@rows("target", [b"", b"*", b"a", b"/a#b", b"/a b", b"/\xff", b"http://user@host/", b"ftp://host/"])
+@each_row("target", [b"", b"*", b"a", b"/a#b", b"/a b", b"/\xff", b"http://user@host/", b"ftp://host/"])
 def test_refuses_an_invalid_target(target: bytes) -> None:
     with pytest.raises(Malformed):
         require_one_reading("GET", target, "1.1", [HOST])
 
 
-@rows(
+@each_row(
     "fields",
     [
         [],
@@ -54,13 +56,13 @@ def test_refuses_chunks_in_http_1_0() -> None:
         require_one_reading("POST", b"/", "1.0", [(b"transfer-encoding", b"chunked")])
 
 
-@rows("version", ["2", "0.9", "1.2", ""])
+@each_row("version", ["2", "0.9", "1.2", ""])
 def test_refuses_other_versions(version: str) -> None:
     with pytest.raises(Malformed):
         require_one_reading("GET", b"/", version, [HOST])
 
 
-@rows(
+@each_row(
     "target, fields",
     [
         (b"/" * 8001, [HOST]),

@@ -8,7 +8,7 @@ import pytest
 from sluice.identity.protocol import Claims, InvalidToken
 from sluice.identity.tokens import validate_claims
 from tests.identity.tokens import CLAIMS, NOW, RULES
-from tests.rows import rows
+from tests.rows import each_row
 
 NOW_SECONDS = NOW.timestamp()
 
@@ -30,23 +30,23 @@ def test_valid_claims_are_returned() -> None:
     assert validate() == Claims(issuer=RULES.issuer, subject="user-1", tenant_id="ten_1", name="user-1", scopes=None)
 
 
-@rows("claim", ["iss", "aud", "exp", "sub", "tenant_id"])
+@each_row("claim", ["iss", "aud", "exp", "sub", "tenant_id"])
 def test_missing_required_claim_is_refused(claim: str) -> None:
     with pytest.raises(InvalidToken):
         validate_claims(without(claim), RULES, now=NOW_SECONDS)
 
 
-@rows("issuer", ["https://other.example", RULES.issuer + "/", RULES.issuer.upper(), "", None, 1, [RULES.issuer]])
+@each_row("issuer", ["https://other.example", RULES.issuer + "/", RULES.issuer.upper(), "", None, 1, [RULES.issuer]])
 def test_other_issuer_is_refused(issuer: object) -> None:
     assert_refused("issuer", iss=issuer)
 
 
-@rows("audience", ["sluice", ["sluice"], ["other", "sluice"]])
+@each_row("audience", ["sluice", ["sluice"], ["other", "sluice"]])
 def test_audience_that_contains_ours_is_accepted(audience: object) -> None:
     assert validate(aud=audience).subject == "user-1"
 
 
-@rows(
+@each_row(
     "audience",
     ["other", "sluice2", "sluice other", "", [], ["other"], None, 1, {"sluice": 1}, ["sluice", 1], [["sluice"]]],
 )
@@ -59,8 +59,8 @@ def test_token_is_valid_until_exp() -> None:
     assert_refused("expired", exp=NOW_SECONDS)
 
 
-@rows("timestamp", ["1893456060", None, True, [1], {}])
-@rows("claim", ["exp", "nbf", "iat"])
+@each_row("timestamp", ["1893456060", None, True, [1], {}])
+@each_row("claim", ["exp", "nbf", "iat"])
 def test_non_numeric_timestamp_is_refused(claim: str, timestamp: object) -> None:
     assert_refused(f"{claim} is not a number", **{claim: timestamp})
 
@@ -70,7 +70,7 @@ def test_timestamp_beyond_float_range_is_compared() -> None:
     assert_refused("expired", exp=-(10**400))
 
 
-@rows("claim", ["nbf", "iat"])
+@each_row("claim", ["nbf", "iat"])
 def test_nbf_and_iat_allow_configured_leeway(claim: str) -> None:
     assert validate(**{claim: NOW_SECONDS + 30}).subject == "user-1"
     assert_refused(f"{claim} is still to come", **{claim: NOW_SECONDS + 30.001})
@@ -81,12 +81,12 @@ def test_zero_leeway_is_honoured() -> None:
         validate_claims(CLAIMS | {"nbf": NOW_SECONDS + 1}, dataclasses.replace(RULES, leeway=0), now=NOW_SECONDS)
 
 
-@rows("text", ["", " ", "x" * 256, "a\nb", "a\0b", "a\u202eb", "\ud800", None, 1, True, ["ten_1"], {"id": "ten_1"}])
+@each_row("text", ["", " ", "x" * 256, "a\nb", "a\0b", "a\u202eb", "\ud800", None, 1, True, ["ten_1"], {"id": "ten_1"}])
 def test_subject_must_be_plain_text(text: object) -> None:
     assert_refused("sub is not a plain text", sub=text)
 
 
-@rows(
+@each_row(
     "tenant_id",
     [
         *(
@@ -114,7 +114,7 @@ def test_tenant_must_be_an_id(tenant_id: object) -> None:
     assert_refused("tenant_id is not 1 to 64 letters, digits, hyphens and underscores", tenant_id=tenant_id)
 
 
-@rows("tenant_id", ["ten_1", "A", "0b7e6f1c-9d2a-4c7e-8b1f-2f5a6d3c4e5f", "x" * 64, "_", "-"])
+@each_row("tenant_id", ["ten_1", "A", "0b7e6f1c-9d2a-4c7e-8b1f-2f5a6d3c4e5f", "x" * 64, "_", "-"])
 def test_ids_of_issuers_are_accepted_as_tenants(tenant_id: str) -> None:
     assert validate(tenant_id=tenant_id).tenant_id == tenant_id
 
@@ -126,7 +126,7 @@ def test_tenant_claim_name_is_configurable() -> None:
         validate_claims(CLAIMS, rules, now=NOW_SECONDS)
 
 
-@rows(
+@each_row(
     "claims, name",
     [
         ({"name": "Ada", "email": "ada@example.com"}, "Ada"),
@@ -141,7 +141,7 @@ def test_display_name_falls_back_to_email_then_subject(claims: dict[str, object]
     assert validate(**claims).name == name
 
 
-@rows(
+@each_row(
     "claims, scopes",
     [
         ({}, None),
@@ -159,7 +159,7 @@ def test_scope_claim_takes_precedence_over_scopes_claim(claims: dict[str, object
     assert validate(**claims).scopes == scopes
 
 
-@rows(
+@each_row(
     "claims",
     [{"scope": ["upload"]}, {"scope": None}, {"scope": 1}, {"scopes": None}, {"scopes": [1]}, {"scopes": {"admin": 1}}],
 )
@@ -167,7 +167,7 @@ def test_scopes_of_wrong_type_are_refused(claims: dict[str, object]) -> None:
     assert_refused("scopes", **claims)
 
 
-@rows(
+@each_row(
     "issuer, subject, user_id",
     [
         ("sluice", "user-1", "sluice|user-1"),

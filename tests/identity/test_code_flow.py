@@ -13,7 +13,7 @@ from sluice.identity.oidc import OidcVerifier
 from sluice.identity.protocol import InvalidToken, IssuerUnavailable, SignInAttempt
 from tests.identity.key_server import KeyServer
 from tests.identity.tokens import RULES, at_now, ed_key, jwk, token
-from tests.rows import rows
+from tests.rows import each_row
 
 ATTEMPT = SignInAttempt("state", "nonce", "verifier")
 BACK = "https://sluice.example/console/oidc/callback"
@@ -67,7 +67,7 @@ async def test_public_client_sends_no_secret() -> None:
 
 
 @pytest.mark.asvs("10.5.4")
-@rows(
+@each_row(
     "claims",
     [
         {"aud": "another client"},
@@ -97,7 +97,7 @@ async def test_answer_of_another_issuer_is_refused_before_its_code_is_sent() -> 
 
 
 @pytest.mark.asvs("10.5.3")
-@rows(
+@each_row(
     "described",
     [
         {"issuer": "https://elsewhere.example"},
@@ -114,7 +114,7 @@ async def test_issuer_that_describes_another_is_not_used(described: dict[str, An
             await finish(flow, issuer)
 
 
-@rows("body", [b"[]", b"no json", b" " * 300_000, b""])
+@each_row("body", [b"[]", b"no json", b" " * 300_000, b""])
 async def test_answer_that_is_no_document_is_an_outage(body: bytes) -> None:
     async with code_flow() as (flow, server, _issuer):
         server.body = body

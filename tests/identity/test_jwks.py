@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sluice.identity.jwks import NotJwks, TrustedKey, parse_jwks, pick_key
 from sluice.identity.tokens import ALGORITHMS
 from tests.identity.tokens import b64, ec_key, ed_key, jwk, jwks, key_for, rsa_key
-from tests.rows import rows
+from tests.rows import each_row
 
 
 def parse_one(member: object, algorithms: frozenset[str] = ALGORITHMS) -> TrustedKey | None:
@@ -14,7 +14,7 @@ def parse_one(member: object, algorithms: frozenset[str] = ALGORITHMS) -> Truste
     return keys[0] if keys else None
 
 
-@rows("algorithm, expected", [("RS256", {"RS256", "PS256"}), ("ES256", {"ES256"}), ("EdDSA", {"EdDSA"})])
+@each_row("algorithm, expected", [("RS256", {"RS256", "PS256"}), ("ES256", {"ES256"}), ("EdDSA", {"EdDSA"})])
 def test_each_key_type_is_parsed_with_its_algorithms(algorithm: str, expected: set[str]) -> None:
     key = parse_one(jwk(key_for(algorithm), kid="k1"))
     assert key is not None
@@ -37,7 +37,7 @@ def test_key_is_restricted_to_issuer_algorithms() -> None:
     assert parse_one(jwk(ed_key()), frozenset({"RS256"})) is None
 
 
-@rows(
+@each_row(
     "members",
     [
         {"use": "enc"},
@@ -72,7 +72,7 @@ def test_unusable_rsa_key_is_ignored(members: dict[str, object]) -> None:
     assert parse_one(jwk(rsa_key(), **members)) is None
 
 
-@rows(
+@each_row(
     "members",
     [{"use": "sig"}, {"key_ops": ["verify"]}, {"use": "sig", "key_ops": ["verify"], "alg": "RS256"}, {"x5c": ["MIIB"]}],
 )
@@ -86,7 +86,7 @@ def test_short_rsa_key_is_ignored() -> None:
 
 
 @pytest.mark.asvs("11.2.3")
-@rows("bits, minimum, is_accepted", [(2048, 2048, True), (2048, 3072, False), (3072, 3072, True)])
+@each_row("bits, minimum, is_accepted", [(2048, 2048, True), (2048, 3072, False), (3072, 3072, True)])
 def test_rsa_key_below_configured_minimum_is_ignored(bits: int, minimum: int, *, is_accepted: bool) -> None:
     keys = parse_jwks(jwks(jwk(rsa_key(f"{bits} bits", bits)), jwk(ed_key(), kid="beside")), ALGORITHMS, minimum)
     assert len(keys) == 1 + is_accepted
@@ -101,7 +101,7 @@ def test_point_not_on_the_curve_is_ignored() -> None:
     assert parse_one(jwk(ec_key(), y=b64(bytes(32)))) is None
 
 
-@rows(
+@each_row(
     "members",
     [
         {"crv": "P-384"},
@@ -121,7 +121,7 @@ def test_ec_coordinates_of_another_curve_are_ignored() -> None:
     assert parse_one(jwk(ec_key(), x=b64(point.x.to_bytes(32, "big")), y=b64(point.y.to_bytes(32, "big")))) is None
 
 
-@rows("members", [{"crv": "X25519"}, {"crv": "Ed448"}, {"crv": None}, {"x": b64(bytes(31))}, {"x": b64(bytes(57))}])
+@each_row("members", [{"crv": "X25519"}, {"crv": "Ed448"}, {"crv": None}, {"x": b64(bytes(31))}, {"x": b64(bytes(57))}])
 @pytest.mark.asvs("11.6.1")
 def test_okp_key_of_another_curve_is_ignored(members: dict[str, object]) -> None:
     assert parse_one(jwk(ed_key(), **members)) is None
@@ -132,7 +132,7 @@ def test_unusable_keys_do_not_affect_other_keys() -> None:
     assert [key.key_id for key in keys] == ["good"]
 
 
-@rows("member", [None, 1, "key", [], [{}], {}])
+@each_row("member", [None, 1, "key", [], [{}], {}])
 def test_keys_of_wrong_json_type_are_ignored(member: object) -> None:
     assert parse_one(member) is None
 
@@ -141,7 +141,7 @@ def test_empty_key_set_is_valid() -> None:
     assert parse_jwks(b'{"keys": []}', ALGORITHMS) == ()
 
 
-@rows(
+@each_row(
     "raw",
     [
         b"",

@@ -16,7 +16,7 @@ from sluice.identity.tokens import ClaimRules, decode_base64url
 from sluice.kit.health import EngineState
 from sluice.kit.secret_files import SecretFileRefused, make_secret_file
 from tests.identity.tokens import NOW, RULES, at_now, ed_key, rsa_key, token
-from tests.rows import rows
+from tests.rows import each_row
 
 
 def signed(key: LocalKey, *, lifetime: int = 60, rules: ClaimRules = RULES) -> str:
@@ -62,7 +62,7 @@ async def test_forged_key_id_is_refused(key: LocalKey) -> None:
         await verifier(key).verify(token(header={"kid": key_id_of(key.public)}))
 
 
-@rows("algorithm", ["RS256", "PS256", "ES256"])
+@each_row("algorithm", ["RS256", "PS256", "ES256"])
 async def test_only_eddsa_is_accepted(key: LocalKey, algorithm: str) -> None:
     with pytest.raises(InvalidToken, match="algorithm"):
         await verifier(key).verify(token(algorithm))
@@ -86,13 +86,13 @@ async def test_local_verifier_is_up_and_closes_twice(key: LocalKey) -> None:
     await local.aclose()
 
 
-@rows("lifetime", [0, -1])
+@each_row("lifetime", [0, -1])
 def test_sign_refuses_lifetime_below_one_second(key: LocalKey, lifetime: int) -> None:
     with pytest.raises(ValueError, match="at least a second"):
         signed(key, lifetime=lifetime)
 
 
-@rows("claim", ["sub", "iss", "scope", "name"])
+@each_row("claim", ["sub", "iss", "scope", "name"])
 def test_reserved_claim_cannot_be_tenant_claim(key: LocalKey, claim: str) -> None:
     with pytest.raises(ValueError, match="another meaning"):
         signed(key, rules=ClaimRules(issuer="i", audience="a", tenant_claim=claim))
@@ -128,7 +128,7 @@ def pem(private: object, password: bytes | None = None) -> bytes:
     return made
 
 
-@rows(
+@each_row(
     "content, why",
     [
         (lambda: b"", "not a private key"),

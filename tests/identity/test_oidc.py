@@ -14,7 +14,7 @@ from sluice.identity.protocol import InvalidToken, IssuerUnavailable
 from sluice.kit.health import EngineState
 from tests.identity.key_server import KeyServer
 from tests.identity.tokens import CLAIMS, RULES, at_now, ec_key, ed_key, forge, jwk, jwks, key_for, rsa_key, token
-from tests.rows import rows
+from tests.rows import each_row
 
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 
@@ -61,7 +61,7 @@ def key_server(body: bytes | None = None) -> AbstractAsyncContextManager[KeyServ
     return KeyServer(published() if body is None else body)
 
 
-@rows("algorithm", ALGORITHMS)
+@each_row("algorithm", ALGORITHMS)
 async def test_valid_token_of_each_algorithm_is_accepted(algorithm: str) -> None:
     async with key_server() as server, oidc_verifier(server) as verifier:
         claims = await verifier.verify(
@@ -76,14 +76,14 @@ async def assert_refused(verifier: OidcVerifier, text: str, why: str) -> None:
         await verifier.verify(text)
 
 
-@rows("algorithm", ["PS256", "ES256", "EdDSA"])
+@each_row("algorithm", ["PS256", "ES256", "EdDSA"])
 async def test_algorithm_not_configured_for_issuer_is_refused_without_fetch(algorithm: str) -> None:
     async with key_server() as server, oidc_verifier(server, ["RS256"]) as verifier:
         await assert_refused(verifier, token(algorithm, header={"kid": KIDS[algorithm]}), "algorithm")
         assert not server.requests
 
 
-@rows(
+@each_row(
     "algorithm, kid",
     [("RS256", "ec"), ("RS256", "ed"), ("ES256", "rsa"), ("ES256", "ed"), ("EdDSA", "rsa"), ("PS256", "ec")],
 )
@@ -92,7 +92,7 @@ async def test_key_of_another_type_is_never_used(algorithm: str, kid: str) -> No
         await assert_refused(verifier, token(algorithm, header={"kid": kid}), "no key for this token")
 
 
-@rows("members", [{"use": "enc"}, {"key_ops": ["sign"]}, {"alg": "PS256"}, {"alg": "RSA-OAEP-256"}])
+@each_row("members", [{"use": "enc"}, {"key_ops": ["sign"]}, {"alg": "PS256"}, {"alg": "RSA-OAEP-256"}])
 async def test_key_for_another_purpose_is_never_used(members: dict[str, object]) -> None:
     async with key_server(jwks(jwk(rsa_key(), kid="rsa", **members))) as server, oidc_verifier(server) as verifier:
         await assert_refused(verifier, token("RS256", header={"kid": "rsa"}), "no key for this token")
@@ -116,7 +116,9 @@ async def test_published_private_key_is_not_trusted() -> None:
         await assert_refused(verifier, token(header={"kid": "ed"}), "no key for this token")
 
 
-@rows("claims", [{"iss": "https://other.example"}, {"aud": "other"}, {"exp": 1}, {"sub": None}, {"tenant_id": None}])
+@each_row(
+    "claims", [{"iss": "https://other.example"}, {"aud": "other"}, {"exp": 1}, {"sub": None}, {"tenant_id": None}]
+)
 async def test_wrong_claims_are_refused_without_fetch(claims: dict[str, Any]) -> None:
     async with key_server() as server, oidc_verifier(server) as verifier:
         with pytest.raises(InvalidToken):
@@ -228,7 +230,7 @@ async def test_compressed_key_set_is_not_decompressed() -> None:
         assert "compressed" in await unavailable_reason(server)
 
 
-@rows("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+@each_row("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 async def test_redirect_is_not_followed(status: str) -> None:
     async with key_server() as elsewhere, key_server() as server:
         server.status, server.headers = status, (f"Location: {elsewhere.url}",)
@@ -236,21 +238,21 @@ async def test_redirect_is_not_followed(status: str) -> None:
         assert not elsewhere.requests
 
 
-@rows("status", ["204 No Content", "206 Partial", "404 Not Found", "500 Oops", "503 Away"])
+@each_row("status", ["204 No Content", "206 Partial", "404 Not Found", "500 Oops", "503 Away"])
 async def test_status_other_than_200_is_unavailable(status: str) -> None:
     async with key_server() as server:
         server.status = status
         assert f"answered {status[:3]}" in await unavailable_reason(server)
 
 
-@rows("raw", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"])
+@each_row("raw", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"])
 async def test_broken_response_is_unavailable(raw: bytes) -> None:
     async with key_server() as server:
         server.raw = raw
         assert "could not be read" in await unavailable_reason(server)
 
 
-@rows("body", [b"<html>", b"[]", b'{"keys": 1}'])
+@each_row("body", [b"<html>", b"[]", b'{"keys": 1}'])
 async def test_response_without_key_set_is_unavailable(body: bytes) -> None:
     async with key_server(body) as server:
         assert "no key set" in await unavailable_reason(server)
@@ -288,13 +290,13 @@ async def test_second_close_is_a_no_op() -> None:
         await verifier.aclose()
 
 
-@rows("algorithms", [(), ("none",), ("HS256",), ("RS256", "HS256"), ("ES384",), "RS256"])
+@each_row("algorithms", [(), ("none",), ("HS256",), ("RS256", "HS256"), ("ES384",), "RS256"])
 def test_unsupported_algorithms_are_refused(algorithms: Iterable[str]) -> None:
     with pytest.raises(ValueError, match="algorithms of an issuer"):
         OidcVerifier(RULES, jwks_url="https://issuer.example/jwks", algorithms=algorithms)
 
 
-@rows(
+@each_row(
     "url",
     [
         "http://issuer.example/jwks",
@@ -316,7 +318,7 @@ def test_insecure_or_invalid_jwks_url_is_refused(url: str) -> None:
         OidcVerifier(RULES, jwks_url=url, algorithms=["RS256"])
 
 
-@rows(
+@each_row(
     "url", ["https://issuer.example/jwks", "http://localhost:1/jwks", "http://127.9.9.9/jwks", "http://[::1]:8080/jwks"]
 )
 async def test_https_and_loopback_jwks_urls_are_accepted(url: str) -> None:

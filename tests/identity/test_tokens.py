@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluice.identity.protocol import InvalidToken
 from sluice.identity.tokens import MAX_TOKEN_LENGTH, decode_base64url, parse_token, verify_signature
 from tests.identity.tokens import CLAIMS, b64, ed_key, forge, jwk, key_for, token
-from tests.rows import rows
+from tests.rows import each_row
 
 BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 HEADER = {"alg": "EdDSA", "typ": "JWT"}
@@ -24,21 +24,21 @@ def assert_refused(text: str, why: str) -> None:
         parse_token(text)
 
 
-@rows("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
+@each_row("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
 def test_valid_token_is_parsed_and_verified(algorithm: str) -> None:
     read = parse_token(token(algorithm, header={"kid": "k1"}))
     assert (read.algorithm, read.key_id, read.claims) == (algorithm, "k1", CLAIMS)
     verify_signature(read, key_for(algorithm).public_key())
 
 
-@rows("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
+@each_row("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
 def test_signature_does_not_verify_with_another_key(algorithm: str) -> None:
     with pytest.raises(InvalidToken, match="signature"):
         verify_signature(parse_token(token(algorithm)), key_for(algorithm, "two").public_key())
 
 
-@rows("algorithm", ["RS256", "ES256", "EdDSA"])
-@rows("length", [1, 32, 63, 65, 256])
+@each_row("algorithm", ["RS256", "ES256", "EdDSA"])
+@each_row("length", [1, 32, 63, 65, 256])
 @pytest.mark.asvs("6.8.2")
 def test_all_zero_signature_does_not_verify(algorithm: str, length: int) -> None:
     signed = token(algorithm).rsplit(".", 1)[0]
@@ -69,7 +69,7 @@ def test_arbitrary_text_raises_invalid_token(text: str) -> None:
             parse_token(attempt)
 
 
-@rows(
+@each_row(
     "name", ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512", "RS1", "RS512", "ES384", "eddsa", "ES256K"]
 )
 @pytest.mark.asvs("9.1.2")
@@ -79,7 +79,7 @@ def test_unsupported_algorithm_is_refused(name: str) -> None:
     )
 
 
-@rows("algorithm", [None, 1, True, ["EdDSA"], {"alg": "EdDSA"}])
+@each_row("algorithm", [None, 1, True, ["EdDSA"], {"alg": "EdDSA"}])
 def test_non_text_algorithm_is_refused(algorithm: object) -> None:
     assert_refused(forge(ed_key(), {"alg": algorithm}, CLAIMS), "algorithm")
 
@@ -98,7 +98,7 @@ def test_public_key_used_as_hmac_secret_is_refused() -> None:
     assert_refused(f"{signed}.{b64(hmac.digest(pem, signed.encode(), hashlib.sha256))}", "algorithm")
 
 
-@rows(
+@each_row(
     "name, value",
     [
         ("jwk", jwk(ed_key())),
@@ -121,7 +121,7 @@ def test_header_with_key_or_extension_member_is_refused(name: str, value: object
     assert_refused(forge(ed_key(), HEADER | {name: value}, CLAIMS), name)
 
 
-@rows("kind", ["JWT", "jwt", "at+jwt", "AT+JWT"])
+@each_row("kind", ["JWT", "jwt", "at+jwt", "AT+JWT"])
 def test_jwt_and_at_jwt_types_are_accepted(kind: str) -> None:
     assert parse_token(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS)).algorithm == "EdDSA"
 
@@ -130,7 +130,7 @@ def test_header_without_type_is_accepted() -> None:
     assert parse_token(forge(ed_key(), {"alg": "EdDSA"}, CLAIMS)).algorithm == "EdDSA"
 
 
-@rows(
+@each_row(
     "kind", ["", "JWS", "JOSE", "dpop+jwt", "secevent+jwt", "logout+jwt", "application/jwt", "JWT ", None, 1, ["JWT"]]
 )
 @pytest.mark.asvs("9.2.2")
@@ -138,7 +138,7 @@ def test_other_token_type_is_refused(kind: object) -> None:
     assert_refused(forge(ed_key(), HEADER | {"typ": kind}, CLAIMS), "typ")
 
 
-@rows("key_id", ["", "x" * 257, 1, None, ["k1"], {"kid": "k1"}])
+@each_row("key_id", ["", "x" * 257, 1, None, ["k1"], {"kid": "k1"}])
 def test_invalid_key_id_is_refused(key_id: object) -> None:
     assert_refused(forge(ed_key(), HEADER | {"kid": key_id}, CLAIMS), "key id")
 
@@ -147,8 +147,8 @@ def test_certificate_thumbprint_is_ignored() -> None:
     assert parse_token(forge(ed_key(), HEADER | {"x5t": "abc", "x5t#S256": "def"}, CLAIMS)).key_id is None
 
 
-@rows("part", [0, 1, 2])
-@rows("change", ["{}=", "{}==", "={}", "{} ", "{}\n", "+{}", "/{}", "", "{}\u0000", "é{}"])
+@each_row("part", [0, 1, 2])
+@each_row("change", ["{}=", "{}==", "={}", "{} ", "{}\n", "+{}", "/{}", "", "{}\u0000", "é{}"])
 def test_each_part_must_be_strict_base64url(part: int, change: str) -> None:
     parts = token().split(".")
     parts[part] = change.format(parts[part])
@@ -164,7 +164,7 @@ def test_nonzero_trailing_bits_are_refused() -> None:
     assert_refused(text[:-1] + last, "the one base64url form")
 
 
-@rows("shape", ["", ".", "a.b", "a.b.c.d", "a.b.c.d.e", "..", "{}.", ".{}"])
+@each_row("shape", ["", ".", "a.b", "a.b.c.d", "a.b.c.d.e", "..", "{}.", ".{}"])
 def test_token_must_have_three_parts(shape: str) -> None:
     assert_refused(shape.format(token()), "three parts|base64url")
 
@@ -190,7 +190,7 @@ def test_token_of_maximum_length_is_parsed() -> None:
 CLAIMS_JSON = json.dumps(CLAIMS).encode()
 
 
-@rows(
+@each_row(
     "header",
     [
         b'{"alg":"EdDSA","alg":"EdDSA"}',
@@ -216,7 +216,7 @@ def claims_with(text: bytes) -> bytes:
     return CLAIMS_JSON[:-1] + b", " + text + b"}"
 
 
-@rows(
+@each_row(
     "claims",
     [
         claims_with(b'"sub": "user-2"'),

@@ -9,7 +9,7 @@ from sluice.identity.protocol import InvalidToken
 from sluice.identity.verifier_set import VerifierSet
 from sluice.kit.health import EngineState
 from tests.identity.tokens import RULES, at_now, ed_key, token
-from tests.rows import rows
+from tests.rows import each_row
 
 OTHER = dataclasses.replace(RULES, issuer="https://other.example")
 
@@ -37,7 +37,7 @@ async def test_issuer_cannot_sign_for_another_issuer(verifiers: VerifierSet) -> 
             await verifiers.verify(token(key=key, iss=issuer))
 
 
-@rows("issuer", ["https://unknown.example", RULES.issuer + "/", "", None, 1, [RULES.issuer], {"iss": RULES.issuer}])
+@each_row("issuer", ["https://unknown.example", RULES.issuer + "/", "", None, 1, [RULES.issuer], {"iss": RULES.issuer}])
 async def test_unknown_issuer_is_refused(verifiers: VerifierSet, issuer: object) -> None:
     with pytest.raises(InvalidToken, match="not a trusted one"):
         await verifiers.verify(token(iss=issuer))

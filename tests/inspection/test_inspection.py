@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from sluice_inspect.report import Finding, Limits, Outcome, Report, WalkerFailed
 from sluice_inspect.sniff import FOREIGN
 from tests.inspection.formats.examining import CORPUS, needs_corpus
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 PNG = encoded(chess_board(), "PNG")
 JPEG = encoded(chess_board(), "JPEG")
@@ -29,14 +31,18 @@ NO_WEB_PAGE_EXTENSIONS = [
     extension for extension in BINARY_EXTENSIONS if not {"text", "page"} & FOREIGN.get(extension, frozenset())
 ]
 """Binary extensions under which no program opens a web page; Office does so under those of its old formats."""
-SAMPLES = {format_.name: format_.sample() for format_ in FORMATS}
+
+
+@cache
+def samples() -> dict[str, bytes]:
+    return {format_.name: format_.sample() for format_ in FORMATS}
 
 
 def report_of(data: bytes, name: str | None) -> Report:
     return inspect_file(io.BytesIO(data), filename=name)
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@each_row("format_", FORMATS, ids=lambda format_: format_.name)
 def test_every_sample_is_ok_under_each_of_its_extensions(format_: Format) -> None:
     for extension in format_.extensions:
         report = report_of(format_.sample(), f"sample.{extension.upper()}")
@@ -45,7 +51,7 @@ def test_every_sample_is_ok_under_each_of_its_extensions(format_: Format) -> Non
 
 
 @pytest.mark.asvs("16.5.4")
-@pytest.mark.parametrize(
+@each_row(
     ("name", "module", "function"),
     [
         ("zip", "container.Feed", "peek"),
@@ -65,7 +71,7 @@ def test_unexpected_error_in_an_archive_walker_leaves_no_report(
 
     monkeypatch.setattr(f"sluice_inspect.archives.{module}.{function}", fail)
     with pytest.raises(WalkerFailed, match="an archive walker failed: IndexError"):
-        report_of(SAMPLES[name], f"a.{name}")
+        report_of(samples()[name], f"a.{name}")
 
 
 def test_unexpected_error_of_a_library_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +90,7 @@ def test_report_contains_the_measures() -> None:
     assert Report.from_json(report.to_json()) == report
 
 
-@pytest.mark.parametrize(("fill", "data"), [("empty", b""), ("zeros", bytes(200_000)), ("ones", b"\xff" * 200_000)])
+@each_row(("fill", "data"), [("empty", b""), ("zeros", bytes(200_000)), ("ones", b"\xff" * 200_000)])
 def test_fill_bytes_are_blank_and_corrupt_under_a_known_extension(fill: str, data: bytes) -> None:
     report = report_of(data, "a.pdf")
     assert (report.fill, report.outcome, report.integrity) == (fill, Outcome.BLANK, Outcome.CORRUPT)
@@ -92,7 +98,7 @@ def test_fill_bytes_are_blank_and_corrupt_under_a_known_extension(fill: str, dat
     assert report.detail
 
 
-@pytest.mark.parametrize("name", ["a.unknown", "a", None, "a.css"])
+@each_row("name", ["a.unknown", "a", None, "a.css"])
 def test_fill_bytes_are_only_blank_under_an_unknown_extension(name: str | None) -> None:
     report = report_of(bytes(10), name)
     assert (report.outcome, report.integrity) == (Outcome.BLANK, Outcome.OK)
@@ -102,7 +108,7 @@ def test_one_different_byte_at_the_end_is_not_a_fill() -> None:
     assert report_of(bytes(3_000_000) + b"x", "a.bin").fill is None
 
 
-@pytest.mark.parametrize("extension", EXTENSIONS)
+@each_row("extension", EXTENSIONS)
 @pytest.mark.asvs("5.2.2")
 def test_another_format_under_a_known_extension_is_a_mismatch(extension: str) -> None:
     other = JPEG if extension in {"png", "apng"} else PNG
@@ -113,13 +119,13 @@ def test_another_format_under_a_known_extension_is_a_mismatch(extension: str) ->
     assert f"named .{extension}, but the content is" in report.detail
 
 
-@pytest.mark.parametrize("extension", [*NO_WEB_PAGE_EXTENSIONS, "txt", "csv", "json", "mp4", "7z"])
+@each_row("extension", [*NO_WEB_PAGE_EXTENSIONS, "txt", "csv", "json", "mp4", "7z"])
 def test_web_page_under_another_extension_is_a_mismatch(extension: str) -> None:
     report = report_of(PAGE, f"a.{extension}")
     assert (report.finding, report.content_type) == (Finding.TYPE_MISMATCH, "text/html")
 
 
-@pytest.mark.parametrize("extension", BINARY_EXTENSIONS)
+@each_row("extension", BINARY_EXTENSIONS)
 def test_web_page_before_the_file_is_detected(extension: str) -> None:
     format_ = format_of(extension)
     assert format_ is not None
@@ -127,19 +133,19 @@ def test_web_page_before_the_file_is_detected(extension: str) -> None:
     assert report.finding or report.integrity is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.unknown", "a.md", "a"])
+@each_row("name", ["a.html", "a.unknown", "a.md", "a"])
 def test_web_page_passes_under_text_and_unknown_extensions(name: str) -> None:
     assert report_of(PAGE, name).finding is None
 
 
-@pytest.mark.parametrize("extension", ["mp4", "tiff", "7z", "mp3"])
+@each_row("extension", ["mp4", "tiff", "7z", "mp3"])
 def test_known_format_under_an_uncovered_extension_is_a_mismatch(extension: str) -> None:
     if format_of(extension) is None:
         assert extension in FOREIGN
     assert report_of(PNG, f"a.{extension}").finding is Finding.TYPE_MISMATCH
 
 
-@pytest.mark.parametrize("name", ["a.unknown", "a", None])
+@each_row("name", ["a.unknown", "a", None])
 def test_unknown_extension_is_never_a_mismatch(name: str | None) -> None:
     report = report_of(PNG, name)
     assert (report.finding, report.format, report.content_type) == (None, "png", "image/png")
@@ -149,7 +155,7 @@ def test_known_format_is_checked_under_an_unknown_extension() -> None:
     assert report_of(PNG[:-40], "a.unknown").outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("extension", BINARY_EXTENSIONS)
+@each_row("extension", BINARY_EXTENSIONS)
 def test_file_with_a_damaged_start_is_corrupt(extension: str) -> None:
     format_ = format_of(extension)
     assert format_ is not None
@@ -158,7 +164,7 @@ def test_file_with_a_damaged_start_is_corrupt(extension: str) -> None:
     assert report.format is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "content_type"),
     [(b"\x1f\x8b\x08\0" + bytes(range(1, 30)), "application/gzip"), (b"words\n" * 9, "text/plain")],
 )
@@ -176,20 +182,18 @@ def test_noise_under_a_text_extension_is_corrupt() -> None:
     assert report_of(bytes(range(1, 256)) * 20, "a.txt").outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "text", [b"GIF89a is a picture format.\n", b"%PDF-1.4 begins a document.\n", b"BM, PK and RIFF are magic.\n"]
-)
+@each_row("text", [b"GIF89a is a picture format.\n", b"%PDF-1.4 begins a document.\n", b"BM, PK and RIFF are magic.\n"])
 def test_text_that_begins_with_a_binary_signature_is_text(text: bytes) -> None:
     report = report_of(text, "a.txt")
     assert (report.outcome, report.finding, report.format) == (Outcome.OK, None, "text")
 
 
-@pytest.mark.parametrize(("data", "name"), [(b" \r\n", "a.json"), (b"\xef\xbb\xbf", "a.xml"), (b"\n\n", "a.csv")])
+@each_row(("data", "name"), [(b" \r\n", "a.json"), (b"\xef\xbb\xbf", "a.xml"), (b"\n\n", "a.csv")])
 def test_white_space_is_blank_in_every_text_format(data: bytes, name: str) -> None:
     assert report_of(data, name).outcome is Outcome.BLANK
 
 
-@pytest.mark.parametrize("extension", ["eml", "json", "xml", "svg"])
+@each_row("extension", ["eml", "json", "xml", "svg"])
 def test_white_space_is_blank_before_it_is_corrupt(extension: str) -> None:
     report = report_of(b" \r\n\t\n", f"a.{extension}")
     assert (report.outcome, report.fill) == (Outcome.BLANK, "spaces")
@@ -233,7 +237,7 @@ class Failing:
         raise self.error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "outcome"),
     [
         (MemoryError(), Outcome.TOO_COMPLEX),
@@ -260,7 +264,7 @@ def test_failing_blank_rule_does_not_report_blank(monkeypatch: pytest.MonkeyPatc
     assert report_of(encoded(plain_picture(), "PNG"), "a.png").outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("extension", EXTENSIONS)
+@each_row("extension", EXTENSIONS)
 @settings(
     max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
 )
@@ -272,8 +276,8 @@ def test_any_bytes_under_any_extension_yield_a_report(extension: str, data: byte
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     """Return a format name and its sample with parts removed, inserted and overwritten."""
-    name = draw(st.sampled_from(sorted(SAMPLES)))
-    data = bytearray(SAMPLES[name])
+    name = draw(st.sampled_from(sorted(samples())))
+    data = bytearray(samples()[name])
     for _ in range(draw(st.integers(1, 5))):
         start = draw(st.integers(0, len(data)))
         end = draw(st.integers(start, min(len(data), start + 60)))
@@ -291,9 +295,9 @@ def test_any_damage_to_any_sample_yields_a_report_that_round_trips(case: tuple[s
     assert Report.from_json(report.to_json()) == report
 
 
-@pytest.mark.parametrize("name", sorted(SAMPLES))
+@each_row("name", lambda: sorted(samples()))
 def test_truncated_samples_never_make_a_reader_fail(name: str) -> None:
-    data = SAMPLES[name]
+    data = samples()[name]
     extension = min(next(format_ for format_ in FORMATS if format_.name == name).extensions)
     for kept in range(0, len(data), max(1, len(data) // 40)):
         report = report_of(data[:kept], f"a.{extension}")
@@ -351,7 +355,7 @@ ATTACKS = CORPUS.parent / "attacks"
 
 
 @needs_corpus
-@pytest.mark.parametrize("family", ["image", "image-bomb", "xml", "polyglot"])
+@each_row("family", ["image", "image-bomb", "xml", "polyglot"])
 def test_every_attack_file_yields_a_report_in_bounded_time(family: str) -> None:
     for path in (ATTACKS / family).rglob("*.*"):
         report = inspect_file(path)
@@ -360,7 +364,7 @@ def test_every_attack_file_yields_a_report_in_bounded_time(family: str) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", ["lottapixel.jpg", "uber.gif", "decompression_bomb_extents.gif"])
+@each_row("name", ["lottapixel.jpg", "uber.gif", "decompression_bomb_extents.gif"])
 @pytest.mark.asvs("5.2.6")
 def test_picture_bombs_are_reported_as_too_large(name: str) -> None:
     (path,) = (path for path in ATTACKS.rglob(f"*-{name}"))
@@ -374,16 +378,16 @@ def test_scripts_in_pictures_are_polyglots() -> None:
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("extension", ["txt", "csv", "log", "json", "pdf", "png"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@each_row("extension", ["txt", "csv", "log", "json", "pdf", "png"])
+@each_row("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_page_in_any_encoding_is_a_mismatch_under_another_name(extension: str, encoding: str) -> None:
     page = "<!DOCTYPE html><html><script>alert(1)</script></html>".encode(encoding)
     report = inspect_file(io.BytesIO(page), filename=f"upload.{extension}")
     assert (report.finding, report.content_type) == (Finding.TYPE_MISMATCH, "text/html")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32-be"])
-@pytest.mark.parametrize("extension", ["html", "htm", "md"])
+@each_row("encoding", ["utf-8", "utf-16", "utf-32-be"])
+@each_row("extension", ["html", "htm", "md"])
 def test_page_in_any_encoding_is_good_under_its_own_name(extension: str, encoding: str) -> None:
     page = "<!DOCTYPE html><html><p>words</p></html>".encode(encoding)
     assert inspect_file(io.BytesIO(page), filename=f"upload.{extension}").finding is None
@@ -397,25 +401,23 @@ PROGRAMS = {
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("extension", ["ics", "vcf", "tsv", "css", "md"])
-@pytest.mark.parametrize("program", PROGRAMS)
+@each_row("extension", ["ics", "vcf", "tsv", "css", "md"])
+@each_row("program", PROGRAMS)
 def test_program_under_a_name_that_promises_a_text_is_a_mismatch(program: str, extension: str) -> None:
     report = inspect_file(io.BytesIO(PROGRAMS[program]), filename=f"a.{extension}")
     assert (report.finding or report.integrity) in {Finding.TYPE_MISMATCH, Outcome.CORRUPT}
     assert "program" in report.flags
 
 
-@pytest.mark.parametrize("name", ["a.ini", "a.conf", "a.exe", "a"])
-@pytest.mark.parametrize("content", [*PROGRAMS.values(), b"#!/bin/sh\nid\n"])
+@each_row("name", ["a.ini", "a.conf", "a.exe", "a"])
+@each_row("content", [*PROGRAMS.values(), b"#!/bin/sh\nid\n"])
 def test_program_under_a_name_that_promises_nothing_has_a_flag(content: bytes, name: str) -> None:
     report = inspect_file(io.BytesIO(content), filename=name)
     assert (report.finding, report.flags) == (None, ("program",))
 
 
-@pytest.mark.parametrize("name", ["a.ics", "a.vcf", "a.ini", "a.txt"])
-@pytest.mark.parametrize(
-    "content", [b"BEGIN:VCARD\r\nEND:VCARD\r\n", b"MZ stands for something.\n" * 9, b"[a]\n#!b=1\n"]
-)
+@each_row("name", ["a.ics", "a.vcf", "a.ini", "a.txt"])
+@each_row("content", [b"BEGIN:VCARD\r\nEND:VCARD\r\n", b"MZ stands for something.\n" * 9, b"[a]\n#!b=1\n"])
 def test_text_is_no_program(content: bytes, name: str) -> None:
     report = inspect_file(io.BytesIO(content), filename=name)
     assert (report.finding, report.flags) == (None, ())

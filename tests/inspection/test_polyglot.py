@@ -6,13 +6,12 @@ import tarfile
 import zipfile
 import zlib
 
-import pytest
-
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.inspection.formats.image_samples import chess_board, encoded, png_chunk, with_chunk
 from tests.inspection.formats.office_packages import package_of
 from tests.inspection.formats.pdf_samples import pdf, text
+from tests.rows import each_row
 
 PICTURES = {
     "png": encoded(chess_board(), "PNG"),
@@ -57,13 +56,13 @@ def is_polyglot(data: bytes, extension: str) -> bool:
     return report_of(data, extension).finding is Finding.POLYGLOT
 
 
-@pytest.mark.parametrize("extension", HOSTS)
-@pytest.mark.parametrize("archive", [zipped(), zipped(comment=b"x" * 900), rar4(), rar5(), seven_zip()])
+@each_row("extension", HOSTS)
+@each_row("archive", [zipped(), zipped(comment=b"x" * 900), rar4(), rar5(), seven_zip()])
 def test_archive_after_a_file_is_a_polyglot(extension: str, archive: bytes) -> None:
     assert is_polyglot(HOSTS[extension] + archive, extension)
 
 
-@pytest.mark.parametrize("trailing", [rar4(), rar5(), seven_zip(), PDF])
+@each_row("trailing", [rar4(), rar5(), seven_zip(), PDF])
 def test_archive_or_document_after_an_archive_is_a_polyglot(trailing: bytes) -> None:
     assert is_polyglot(zipped() + trailing, "zip")
 
@@ -74,7 +73,7 @@ def test_archive_after_an_rtf_document_is_a_polyglot() -> None:
     assert is_polyglot(rtf + zipped(), "rtf")
 
 
-@pytest.mark.parametrize("extension", HOSTS)
+@each_row("extension", HOSTS)
 def test_archive_with_a_shifted_directory_is_a_polyglot(extension: str) -> None:
     file = io.BytesIO(HOSTS[extension])
     with zipfile.ZipFile(file, "a") as archive:
@@ -91,7 +90,7 @@ def test_document_inside_a_picture_is_a_polyglot() -> None:
     assert is_polyglot(with_chunk(PICTURES["png"], png_chunk(b"tEXt", b"k\0" + PDF)), "png")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("extension", "before", "behind"),
     [
         ("html", b"<html><body><p>words</p><!--\n", b"--></body></html>"),
@@ -107,7 +106,7 @@ def test_document_in_the_head_of_a_text_is_a_polyglot(extension: str, before: by
     assert not is_polyglot(before + b"begins with %PDF-1.4" + behind, extension)
 
 
-@pytest.mark.parametrize("extension", ["gif", "jpg", "png", "webp"])
+@each_row("extension", ["gif", "jpg", "png", "webp"])
 def test_page_or_script_in_a_picture_is_a_polyglot(extension: str) -> None:
     data = {
         "png": with_chunk(PICTURES["png"], png_chunk(b"tEXt", b"Comment\0" + PHP)),
@@ -128,7 +127,7 @@ def wav(size: bytes, samples: bytes) -> bytes:
     return b"RIFF" + size + b"WAVEfmt " + form + b"data" + struct.pack("<L", len(samples)) + samples
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opens", "closes"),
     [
         (b"=1/*", b"*/;alert(1)"),
@@ -146,12 +145,12 @@ def test_script_around_a_recording_or_picture_is_a_polyglot(opens: bytes, closes
     assert is_polyglot(bitmap[:2] + opens + bitmap[6:] + closes, "bmp")
 
 
-@pytest.mark.parametrize("script", [b"<?php echo 1;", b"<?phpinfo()?>", b"<?=`$_GET[1]`?>", b"<? system ('id'); ?>"])
+@each_row("script", [b"<?php echo 1;", b"<?phpinfo()?>", b"<?=`$_GET[1]`?>", b"<? system ('id'); ?>"])
 def test_every_php_tag_in_a_picture_is_a_polyglot(script: bytes) -> None:
     assert is_polyglot(with_chunk(PICTURES["png"], png_chunk(b"tEXt", b"Comment\0" + script)), "png")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "note",
     [
         b"<?xpacket begin='' id='W5M0'?>",
@@ -165,7 +164,7 @@ def test_ordinary_comments_in_a_picture_are_not_a_polyglot(note: bytes) -> None:
     assert not is_polyglot(with_chunk(PICTURES["png"], png_chunk(b"tEXt", b"Comment\0" + note)), "png")
 
 
-@pytest.mark.parametrize("extension", PICTURES)
+@each_row("extension", PICTURES)
 def test_page_after_a_picture_is_a_polyglot(extension: str) -> None:
     assert is_polyglot(PICTURES[extension] + b"\n" + PAGE, extension)
 
@@ -191,8 +190,8 @@ def test_wrong_extension_does_not_hide_a_polyglot() -> None:
     assert is_polyglot(PICTURES["gif"] + zipped(), "unknown")
 
 
-@pytest.mark.parametrize("extension", HOSTS)
-@pytest.mark.parametrize(
+@each_row("extension", HOSTS)
+@each_row(
     "trailing", [bytes(5000), b"MotionPhoto\0" * 99, b"PK\x05\x06" + bytes(18), b"Rar!\x1a\x07\0" * 9, b"\r\n\r\n"]
 )
 def test_ordinary_bytes_after_a_file_are_not_a_polyglot(extension: str, trailing: bytes) -> None:
@@ -209,7 +208,7 @@ def test_ordinary_files_are_ok_or_blank() -> None:
     assert {report_of(data, extension).outcome for extension, data in HOSTS.items()} <= {Outcome.OK, Outcome.BLANK}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "behind"),
     [
         (b"/*", b"*/alert(1)"),
@@ -229,7 +228,7 @@ def test_document_that_begins_as_a_script_is_a_polyglot(before: bytes, behind: b
     assert is_polyglot(before + PDF + behind, "pdf")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "before",
     [
         b"\n \n",

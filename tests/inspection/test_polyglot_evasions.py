@@ -42,6 +42,7 @@ from tests.inspection.second_formats import (
     zip_of,
 )
 from tests.inspection.threats.compound_files import compound, ole_package
+from tests.rows import each_row
 
 CARRIERS = carriers()
 
@@ -54,42 +55,42 @@ def is_polyglot(data: bytes, extension: str) -> bool:
     return report_of(data, extension).finding is Finding.POLYGLOT
 
 
-@pytest.mark.parametrize("extension", CARRIERS)
+@each_row("extension", CARRIERS)
 def test_carrier_is_good_by_itself(extension: str) -> None:
     assert report_of(CARRIERS[extension], extension).finding is None
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("archive", ARCHIVES)
-@pytest.mark.parametrize("extension", CARRIERS)
+@each_row("words", WORDS)
+@each_row("archive", ARCHIVES)
+@each_row("extension", CARRIERS)
 def test_no_words_before_an_archive_hide_it(extension: str, archive: str, words: bytes) -> None:
     assert is_polyglot(CARRIERS[extension] + words + ARCHIVES[archive], extension)
 
 
-@pytest.mark.parametrize("archive", ARCHIVES)
-@pytest.mark.parametrize("extension", INSIDE)
+@each_row("archive", ARCHIVES)
+@each_row("extension", INSIDE)
 def test_archive_in_the_middle_is_found(extension: str, archive: str) -> None:
     assert is_polyglot(inside(extension, ARCHIVES[archive]), extension)
     assert is_polyglot(inside(extension, bytes(70_000) + ARCHIVES[archive] + bytes(70_000)), extension)
 
 
-@pytest.mark.parametrize("comment", [0, 1, 65_535])
-@pytest.mark.parametrize("behind", [0, 3, 100_000])
-@pytest.mark.parametrize("zip64", [False, True])
+@each_row("comment", [0, 1, 65_535])
+@each_row("behind", [0, 3, 100_000])
+@each_row("zip64", [False, True])
 def test_end_record_is_found_at_any_distance_from_the_end(comment: int, behind: int, zip64: bool) -> None:  # noqa: FBT001
     archive = zip_of(ZipShape(comment=comment, zip64=zip64))
     assert is_polyglot(CARRIERS["png"] + archive + b"b" * behind, "png")
 
 
-@pytest.mark.parametrize("bogus", [1, 3, 2000])
-@pytest.mark.parametrize("zip64", [False, True])
+@each_row("bogus", [1, 3, 2000])
+@each_row("zip64", [False, True])
 def test_entries_that_lead_nowhere_do_not_hide_one_that_holds(bogus: int, zip64: bool) -> None:  # noqa: FBT001
     assert is_polyglot(CARRIERS["gif"] + zip_of(ZipShape(bogus_entries=bogus, zip64=zip64)), "gif")
 
 
-@pytest.mark.parametrize("sized", [False, True])
-@pytest.mark.parametrize("zip64", [False, True])
+@each_row("sized", [False, True])
+@each_row("zip64", [False, True])
 def test_offsets_may_count_from_the_start_of_the_file(sized: bool, zip64: bool) -> None:  # noqa: FBT001
     picture = CARRIERS["jpg"]
     assert is_polyglot(picture + zip_of(ZipShape(base=len(picture), sized=sized, zip64=zip64)), "jpg")
@@ -118,15 +119,15 @@ def test_random_evasions_are_found() -> None:
     assert missed == []
 
 
-@pytest.mark.parametrize("extension", ["docx", "zip"])
-@pytest.mark.parametrize("second", [rar5(), seven_zip(), cabinet(), zip_of(ZipShape())])
+@each_row("extension", ["docx", "zip"])
+@each_row("second", [rar5(), seven_zip(), cabinet(), zip_of(ZipShape())])
 def test_archive_behind_an_archive_is_found_wherever_it_begins(extension: str, second: bytes) -> None:
     good = package_of({"word/document.xml": b""})
     assert is_polyglot(good + b"\0" + second, extension) or report_of(good + b"\0" + second, extension).finding
 
 
-@pytest.mark.parametrize("archive", ARCHIVES)
-@pytest.mark.parametrize("extension", ["doc", "xls", "ppt", "msg", "sqlite"])
+@each_row("archive", ARCHIVES)
+@each_row("extension", ["doc", "xls", "ppt", "msg", "sqlite"])
 def test_archive_behind_the_last_sector_or_page_is_found(extension: str, archive: str) -> None:
     format_ = format_of(extension)
     assert format_ is not None
@@ -207,30 +208,28 @@ SCRIPTS_OF_PICTURES = (
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("distance", [0, 70_000, 1_048_570])
-@pytest.mark.parametrize("extension", INSIDE)
+@each_row("script", SCRIPTS)
+@each_row("distance", [0, 70_000, 1_048_570])
+@each_row("extension", INSIDE)
 def test_php_is_found_anywhere(extension: str, distance: int, script: bytes) -> None:
     assert is_polyglot(inside(extension, bytes(distance) + script + bytes(distance)), extension)
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("script", SCRIPTS_OF_PICTURES)
-@pytest.mark.parametrize("extension", ["png", "jpg"])
+@each_row("script", SCRIPTS_OF_PICTURES)
+@each_row("extension", ["png", "jpg"])
 def test_script_in_a_picture_is_found(extension: str, script: bytes) -> None:
     assert is_polyglot(inside(extension, bytes(70_000) + script + b"\0\xff"), extension)
 
 
-@pytest.mark.parametrize("extension", ["png", "jpg", "gif", "webp", "bmp", "wav", "flac", "mp3", "ttf", "pdf"])
+@each_row("extension", ["png", "jpg", "gif", "webp", "bmp", "wav", "flac", "mp3", "ttf", "pdf"])
 def test_php_behind_a_file_is_found(extension: str) -> None:
     assert is_polyglot(CARRIERS[extension] + PHP, extension)
 
 
-@pytest.mark.parametrize(
-    "page", [PAGE, b"<html lang=en><script>x()</script>", b"<HTA:APPLICATION><script>x()</script>"]
-)
-@pytest.mark.parametrize("distance", [0, 70_000])
-@pytest.mark.parametrize("extension", INSIDE)
+@each_row("page", [PAGE, b"<html lang=en><script>x()</script>", b"<HTA:APPLICATION><script>x()</script>"])
+@each_row("distance", [0, 70_000])
+@each_row("extension", INSIDE)
 def test_page_with_a_script_is_found_anywhere(extension: str, distance: int, page: bytes) -> None:
     assert is_polyglot(inside(extension, bytes(distance) + page + bytes(distance)), extension)
 
@@ -245,8 +244,8 @@ def test_document_header_is_found_to_the_end_of_the_window_of_readers() -> None:
 ATTACHED = {**ARCHIVES, "php": PHP, "page": PAGE}
 
 
-@pytest.mark.parametrize("kind", ATTACHED)
-@pytest.mark.parametrize(
+@each_row("kind", ATTACHED)
+@each_row(
     "saving",
     [{}, {"object_stream_mode": pikepdf.ObjectStreamMode.generate}, {"linearize": True}],
     ids=["plain", "object streams", "linearized"],
@@ -285,7 +284,7 @@ def test_attachment_of_an_update_is_let_in() -> None:
 
 
 @pytest.mark.asvs("5.2.2")
-@pytest.mark.parametrize("archive", ARCHIVES)
+@each_row("archive", ARCHIVES)
 def test_stream_that_only_claims_to_be_an_attachment_is_found(archive: str) -> None:
     data = with_stream(ARCHIVES[archive], Type=pikepdf.Name("/EmbeddedFile"))
     assert b"/EmbeddedFile" in data
@@ -311,7 +310,7 @@ def test_archive_that_reaches_out_of_an_attachment_is_found() -> None:
     assert is_polyglot(data, "pdf")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ordinary",
     [
         b"<?xpacket begin='' id='W5M0'?><x:xmpmeta xmlns:x='adobe:ns:meta/'/><?xpacket end='w'?>",
@@ -326,7 +325,7 @@ def test_archive_that_reaches_out_of_an_attachment_is_found() -> None:
         b"MSCF" * 20,
     ],
 )
-@pytest.mark.parametrize("extension", INSIDE)
+@each_row("extension", INSIDE)
 def test_bytes_that_resemble_a_second_format_are_let_in(extension: str, ordinary: bytes) -> None:
     assert report_of(inside(extension, ordinary), extension).finding is None
 
@@ -353,7 +352,7 @@ def test_noise_is_never_a_script_or_an_archive() -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("extension", ["png", "jpg", "gif", "webp", "pdf", "mp3", "rtf", "html", "docx", "zip"])
+@each_row("extension", ["png", "jpg", "gif", "webp", "pdf", "mp3", "rtf", "html", "docx", "zip"])
 def test_good_corpus_files_are_no_polyglots(extension: str) -> None:
     good = corpus_files(extension, "valid", "not_blank")
     assert [path.name for path in good if is_polyglot(path.read_bytes(), extension)] == []
@@ -396,7 +395,7 @@ def seconds_of(data: bytes) -> float:
     return best
 
 
-@pytest.mark.parametrize("flood", FLOODS)
+@each_row("flood", FLOODS)
 def test_time_grows_as_the_file_does(flood: str) -> None:
     # What grows faster does so on every try; what another process took away, on some.
     once, twice = FLOODS[flood](1_000), FLOODS[flood](2_000)

@@ -11,6 +11,7 @@ from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import Report
 from tests.inspection.formats.examining import CORPUS, needs_corpus
+from tests.rows import each_row
 from tests.run_length import amount
 
 
@@ -18,7 +19,7 @@ def report_of(data: bytes, name: str) -> Report:
     return replace(inspect_file(io.BytesIO(data), filename=name), ms=0.0)
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=[format_.name for format_ in FORMATS])
+@each_row("format_", FORMATS, ids=[format_.name for format_ in FORMATS])
 def test_sample_yields_equal_reports_twice(format_: Format) -> None:
     name = f"sample.{min(format_.extensions)}"
     for data in (format_.sample(), format_.sample()[:-7], format_.sample()[:20] + bytes(9) + format_.sample()[29:]):

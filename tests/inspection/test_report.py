@@ -23,6 +23,7 @@ from sluice_inspect.report import (
     reportable_measures,
 )
 from sluice_inspect.threats.rulebook import compiled
+from tests.rows import each_row
 
 REPORT = Report(
     format="png",
@@ -157,38 +158,38 @@ def test_report_round_trips() -> None:
     assert Report.from_json(REPORT.to_json()).to_json() == GOOD
 
 
-@pytest.mark.parametrize("raw", [None, 1, "report", [], {}, GOOD | {"more": 1}, {1: 2}, [*GOOD.items()]])
+@each_row("raw", [None, 1, "report", [], {}, GOOD | {"more": 1}, {1: 2}, [*GOOD.items()]])
 def test_anything_but_the_fields_of_a_report_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(raw)
 
 
-@pytest.mark.parametrize("name", list(GOOD))
+@each_row("name", list(GOOD))
 def test_report_without_a_field_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json({key: value for key, value in GOOD.items() if key != name})
 
 
-@pytest.mark.parametrize("name", ["detail", "blank_detail"])
-@pytest.mark.parametrize("text", FORGED_TEXTS)
+@each_row("name", ["detail", "blank_detail"])
+@each_row("text", FORGED_TEXTS)
 def test_detail_that_is_not_one_printable_line_is_refused(name: str, text: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(GOOD | {name: text})
 
 
-@pytest.mark.parametrize("content_type", FORGED_TYPES)
+@each_row("content_type", FORGED_TYPES)
 def test_invalid_content_type_is_refused(content_type: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(GOOD | {"content_type": content_type})
 
 
-@pytest.mark.parametrize("measures", FORGED_MEASURES)
+@each_row("measures", FORGED_MEASURES)
 def test_invalid_measures_are_refused(measures: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(GOOD | {"measures": measures})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "forged",
     [
         {"format": "exe"},
@@ -216,7 +217,7 @@ def test_invalid_field_values_are_refused(forged: dict[str, object]) -> None:
         Report.from_json(GOOD | forged)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "measures",
     [
         {"a": 2**63, "b": -(2**63), "c": 0.0, "d": False, "e": "ü" * 500, "a1_": 1},
@@ -270,13 +271,13 @@ def test_numbers_beyond_the_bounds_are_clamped() -> None:
     assert reportable_measures(measures) == {"a": 2**63, "b": -(2**63), "d": True, "e": 1.5}
 
 
-@pytest.mark.parametrize("facts", FORGED_FACTS)
+@each_row("facts", FORGED_FACTS)
 def test_fact_outside_of_the_catalogue_or_its_bounds_is_refused(facts: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(GOOD | {"facts": facts})
 
 
-@pytest.mark.parametrize("flags", FORGED_FLAGS)
+@each_row("flags", FORGED_FLAGS)
 def test_flag_outside_of_the_catalogue_is_refused(flags: object) -> None:
     with pytest.raises(ValueError, match="report"):
         Report.from_json(GOOD | {"flags": flags})

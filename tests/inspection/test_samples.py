@@ -2,15 +2,14 @@
 
 import io
 
-import pytest
-
 from sluice_inspect.format import Format
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import Outcome, Report
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.name)
+@each_row("kind", FORMATS, ids=lambda kind: kind.name)
 def test_a_sample_is_sound_and_its_report_is_valid(kind: Format) -> None:
     report = inspect_file(io.BytesIO(kind.sample()), filename=f"sample.{min(kind.extensions)}")
     assert (report.format, report.outcome, report.integrity) == (kind.name, Outcome.OK, Outcome.OK)

@@ -3,8 +3,6 @@
 import io
 import tarfile
 
-import pytest
-
 from sluice_inspect import sniff
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import FORMATS, format_of
@@ -12,9 +10,10 @@ from sluice_inspect.report import UNKNOWN_TYPE, Finding
 from sluice_inspect.signatures import is_web_page
 from sluice_inspect.sniff import extension_of
 from tests.inspection.formats.examining import source_of
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "extension"),
     [
         ("a.PDF", "pdf"),
@@ -41,9 +40,7 @@ def test_format_names_are_unique() -> None:
     assert len({format_.name for format_ in FORMATS}) == len(FORMATS)
 
 
-@pytest.mark.parametrize(
-    "format_", [format_ for format_ in FORMATS if not format_.is_text], ids=lambda format_: format_.name
-)
+@each_row("format_", [format_ for format_ in FORMATS if not format_.is_text], ids=lambda format_: format_.name)
 def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: object) -> None:
     own = next(each for each in FORMATS if each is format_)
     with source_of(own.sample()) as source:
@@ -58,7 +55,7 @@ def test_format_of_the_extension_is_tried_first() -> None:
         assert sniff.recognise(source, FORMATS, archive) is archive
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         b"<!DOCTYPE html><p>",
@@ -72,8 +69,8 @@ def test_web_page_is_recognised_by_its_start(page: bytes) -> None:
         assert is_web_page(source.head)
 
 
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize(
+@each_row("mark", ["", "\ufeff"])
+@each_row(
     "page",
     [
         "<!DOCTYPE html><script>x()</script>",
@@ -82,9 +79,7 @@ def test_web_page_is_recognised_by_its_start(page: bytes) -> None:
         "<!--" + "x" * 20_000 + "--><html>",
     ],
 )
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32", "utf-7"]
-)
+@each_row("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32", "utf-7"])
 def test_web_page_is_recognised_in_every_encoding(encoding: str, page: str, mark: str) -> None:
     if encoding == "utf-7":
         page = page.replace("<", "+ADw-").replace("ö", "oe").replace("日本", "Japan")
@@ -94,15 +89,13 @@ def test_web_page_is_recognised_in_every_encoding(encoding: str, page: str, mark
     assert is_web_page(data)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-32-be", "utf-7"])
-@pytest.mark.parametrize("text", ["see <html>", "< html", "a,b\n<html>,1", "+1 for <html>", "日本 <html>"])
+@each_row("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-32-be", "utf-7"])
+@each_row("text", ["see <html>", "< html", "a,b\n<html>,1", "+1 for <html>", "日本 <html>"])
 def test_text_that_mentions_a_page_is_none_in_any_encoding(encoding: str, text: str) -> None:
     assert not is_web_page(text.encode(encoding))
 
 
-@pytest.mark.parametrize(
-    "text", [b"<note>html</note>", b"see <html>", b"<htmlish>", b"", b"<!-- a comment without an end"]
-)
+@each_row("text", [b"<note>html</note>", b"see <html>", b"<htmlish>", b"", b"<!-- a comment without an end"])
 def test_other_text_is_not_a_web_page(text: bytes) -> None:
     with source_of(text) as source:
         assert not is_web_page(source.head)
@@ -115,7 +108,7 @@ def tar() -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "content_type"),
     [
         (b"\x1f\x8b\x08\0" + bytes(20), "application/gzip"),
@@ -137,7 +130,7 @@ def test_text_is_distinguished_from_binary_by_its_start() -> None:
         assert not sniff.is_plain_text(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b"<iframe src=javascript:alert(1)>",

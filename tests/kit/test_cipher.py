@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.kit.cipher import CannotOpen, Keyring, UnknownKey, decrypt, encrypt
+from tests.rows import each_row
 
 VECTORS = next(
     iter((Path(__file__).parents[2].parent / "shared" / "attacks" / "aead").glob("**/*aes_gcm_test.json")), None
@@ -39,7 +40,7 @@ def test_a_sealed_secret_does_not_open_elsewhere(binding: tuple[str, ...], other
             KEYRING.open(blob, bound_to=other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         ("ab", "c"),
@@ -81,14 +82,14 @@ def test_arbitrary_text_raises_cannot_open(blob: str) -> None:
         KEYRING.open(blob, bound_to=BINDING)
 
 
-@pytest.mark.parametrize("change", ["{}=", "{}==", "{}\n", " {}", "{}A"])
+@each_row("change", ["{}=", "{}==", "{}\n", " {}", "{}A"])
 def test_a_sealed_secret_has_exactly_one_accepted_form(change: str) -> None:
     blob = KEYRING.seal("secret", bound_to=BINDING)
     with pytest.raises(CannotOpen):
         KEYRING.open(change.format(blob), bound_to=BINDING)
 
 
-@pytest.mark.parametrize("plaintext", ["", "s", "se"])
+@each_row("plaintext", ["", "s", "se"])
 def test_unused_bits_set_in_the_last_character_are_refused(plaintext: str) -> None:
     blob = KEYRING.seal(plaintext, bound_to=BINDING)
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -130,7 +131,7 @@ def test_a_changed_key_id_is_refused_even_for_the_same_key() -> None:
         keyring.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=BINDING)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "primary"),
     [
         ({}, "k1"),
@@ -147,7 +148,7 @@ def test_an_invalid_keyring_is_refused(keys: dict[str, bytes], primary: str) -> 
         Keyring(keys, primary)
 
 
-@pytest.mark.parametrize("binding", [(), ("",), ("ten_1", "")])
+@each_row("binding", [(), ("",), ("ten_1", "")])
 def test_refuses_to_seal_without_a_binding(binding: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="bound to"):
         KEYRING.seal("secret", bound_to=binding)
@@ -177,7 +178,7 @@ def wycheproof_vectors() -> list[Any]:
 
 
 @pytest.mark.skipif(VECTORS is None, reason="../shared/attacks/aead is absent")
-@pytest.mark.parametrize("vector", wycheproof_vectors())
+@each_row("vector", wycheproof_vectors())
 @pytest.mark.asvs("11.3.2")
 def test_wycheproof_aes_gcm(vector: dict[str, str]) -> None:
     key, nonce, aad, plain = (bytes.fromhex(vector[name]) for name in ("key", "iv", "aad", "msg"))

@@ -10,6 +10,7 @@ import pytest
 from sluice.kit.cipher import CannotOpen, UnknownKey
 from sluice.kit.keyring_file import KeyringFile, add_key, load_keyring, retire_keys
 from sluice.kit.secret_files import SecretFileRefused, locked, make_secret_file
+from tests.rows import each_row
 
 BINDING = ("ten_1", "bkt_1", "secret_access_key")
 
@@ -84,7 +85,7 @@ def test_a_missing_folder_cannot_be_locked(tmp_path: Path) -> None:
 KEY = "00" * 32
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",

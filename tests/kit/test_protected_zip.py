@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.kit.protected_zip import LARGEST, ProtectedZip
+from tests.rows import each_row
 from tests.servers import require
 
 
@@ -30,7 +31,7 @@ def _opened(folder: Path, archive: bytes, password: str) -> subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 4093, 300_000])
+@each_row("size", [0, 1, 15, 16, 17, 4093, 300_000])
 async def test_seven_zip_opens_it_with_the_password_alone(tmp_path: Path, size: int) -> None:
     content = random.Random(size).randbytes(size)
     archive = await _archive("Bericht ä.pdf", content)

@@ -14,6 +14,7 @@ from sluice.kit.secret_files import (
     read_secret_file,
     replace_secret_file,
 )
+from tests.rows import each_row
 
 
 def mode_of(path: Path) -> int:
@@ -27,7 +28,7 @@ def test_a_missing_secret_file_is_made_once(tmp_path: Path) -> None:
     assert (second.content, second.made) == (b"one", False)
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@each_row("umask", [0o000, 0o022, 0o077])
 @pytest.mark.asvs("13.3.1")
 def test_a_new_secret_file_is_private_to_its_owner_for_any_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
@@ -39,7 +40,7 @@ def test_a_new_secret_file_is_private_to_its_owner_for_any_umask(tmp_path: Path,
     assert mode_of(tmp_path / "folder") == 0o700
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o611])
+@each_row("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o611])
 def test_a_secret_file_that_others_can_access_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x")
@@ -66,7 +67,7 @@ def test_a_mounted_secret_file_is_read_by_a_group_of_this_process_only(
         read_secret_file(path)
 
 
-@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
+@each_row("mode", [0o400, 0o600, 0o700])
 def test_a_private_secret_file_is_read(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x")

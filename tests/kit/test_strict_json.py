@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.kit.strict_json import MAX_DEPTH, NotStrictJson, read_json
+from tests.rows import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -20,7 +21,7 @@ def test_json_of_the_standard_writer_is_read_back(value: object) -> None:
     assert read_json(json.dumps(value).encode()) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "problem"),
     [
         (b"", "found nothing"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.kit.throttle import FailureThrottle
+from tests.rows import each_row
 
 
 class FakeClock:
@@ -51,7 +52,7 @@ def test_other_addresses_are_not_blocked() -> None:
     assert blocker.blocked("192.0.2.2") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff"),
@@ -123,7 +124,7 @@ def test_blocks_exactly_when_a_window_holds_the_limit_of_failures(limit: int, wi
             moments.append(clock.now)
 
 
-@pytest.mark.parametrize("wrong", [(0, 60, 1), (1, 0, 1), (1, 60, 0)])
+@each_row("wrong", [(0, 60, 1), (1, 0, 1), (1, 60, 0)])
 def test_invalid_throttle_parameters_are_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="throttle"):
         FailureThrottle(*wrong)

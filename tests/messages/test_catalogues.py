@@ -12,6 +12,7 @@ from babel import Locale
 from sluice.messages import DEFAULT_LOCALE, LOCALES, PARAMETERS, ParameterType, catalogue_of, plain_key
 from sluice.messages.patterns import BadPattern, names_in, parse, plurals_in
 from sluice.uploads.reasons import Reason
+from tests.rows import each_row
 
 ENGLISH: Final = catalogue_of(DEFAULT_LOCALE)
 TRANSLATIONS: Final = [locale for locale in LOCALES if locale != DEFAULT_LOCALE]
@@ -52,7 +53,7 @@ def test_there_is_a_file_for_each_locale_and_no_other() -> None:
     assert all(catalogue_of(locale).locale == locale for locale in LOCALES)
 
 
-@pytest.mark.parametrize("locale", TRANSLATIONS)
+@each_row("locale", TRANSLATIONS)
 def test_translation_has_the_keys_of_the_english_catalogue(locale: str) -> None:
     translated = catalogue_of(locale)
     assert differences(translated.messages, ENGLISH.messages) == {"lacks": set(), "has besides": set()}
@@ -70,7 +71,7 @@ def test_a_lacking_key_and_one_too_many_are_differences() -> None:
     }
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_no_key_is_written_twice(locale: str) -> None:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         assert len({name for name, _ in pairs}) == len(pairs)
@@ -79,7 +80,7 @@ def test_no_key_is_written_twice(locale: str) -> None:
     json.loads(files("sluice.messages").joinpath(f"{locale}.json").read_text("utf-8"), object_pairs_hook=unique)
 
 
-@pytest.mark.parametrize("locale", TRANSLATIONS)
+@each_row("locale", TRANSLATIONS)
 def test_translation_has_the_parameters_of_the_english_sentences(locale: str) -> None:
     translated = catalogue_of(locale).messages
     assert {key: names_in(parse(translated[key])) for key in KEYS} == {
@@ -90,7 +91,7 @@ def test_translation_has_the_parameters_of_the_english_sentences(locale: str) ->
     }
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_plurals_have_exactly_the_forms_of_the_language(locale: str) -> None:
     forms = {*Locale.parse(locale.replace("-", "_")).plural_form.tags, "other"}
     texts = catalogue_of(locale)
@@ -112,7 +113,7 @@ def test_plural_parameters_are_counts() -> None:
     assert {PARAMETERS[name] for name in chosen} == {ParameterType.COUNT}
 
 
-@pytest.mark.parametrize("code", [*Reason, *POLICIES, *OUTCOMES])
+@each_row("code", [*Reason, *POLICIES, *OUTCOMES])
 def test_reason_and_outcome_have_a_sentence_without_parameters(code: str) -> None:
     assert names_in(parse(ENGLISH.messages[plain_key(f"{code}.any")])) == frozenset()
 
@@ -123,7 +124,7 @@ def test_every_key_belongs_to_a_known_reason_or_outcome() -> None:
     assert all(re.fullmatch(r"[a-z_]+\.[a-z_]+", key) for key in KEYS)
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_units_are_complete(locale: str) -> None:
     units = catalogue_of(locale).units
     assert units.keys() == UNITS
@@ -141,7 +142,7 @@ def _found(texts: Iterable[str], pattern: str) -> list[str]:
     return [text for text in texts if re.search(pattern, text, re.IGNORECASE)]
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_sentences_are_typeset(locale: str) -> None:
     is_wide = locale in {"ja", "zh-Hans"}
     assert matching(locale, r"""["'`]|\.\.|  |^\s|\s$""") == []
@@ -152,7 +153,7 @@ def test_sentences_are_typeset(locale: str) -> None:
     assert matching(locale, r".{400}") == []
 
 
-@pytest.mark.parametrize("locale", FAMILIAR)
+@each_row("locale", FAMILIAR)
 def test_sender_is_addressed_formally(locale: str) -> None:
     assert matching(locale, FAMILIAR[locale]) == []
 
@@ -165,13 +166,13 @@ def test_english_sentences_have_no_jargon_and_no_blame() -> None:
     assert matching("en", jargon) == []
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 def test_sentences_name_no_fixed_number(locale: str) -> None:
     """Limits are parameters: what is written into a sentence would be a threshold, and wrong after a change."""
     assert matching(locale, r"\d") == []
 
 
-@pytest.mark.parametrize("locale", TRANSLATIONS)
+@each_row("locale", TRANSLATIONS)
 def test_no_sentence_was_left_in_english(locale: str) -> None:
     translated = catalogue_of(locale).messages
     assert [key for key in KEYS if translated[key] == ENGLISH.messages[key]] == []
@@ -179,7 +180,7 @@ def test_no_sentence_was_left_in_english(locale: str) -> None:
     assert [key for key in page if page[key] == ENGLISH.page[key]] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "{",

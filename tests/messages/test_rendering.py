@@ -7,11 +7,11 @@ import unicodedata
 from decimal import Decimal
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.messages import LOCALES, catalogue_of, render, safe_text
+from tests.rows import each_row
 
 MB: Final = 2**20
 UNITS: Final = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40, "bytes": 1, "byte": 1}
@@ -23,7 +23,7 @@ def sizes_in(sentence: str) -> list[Decimal]:
     return [Decimal(number.replace(",", "")) * UNITS[unit] for number, unit in _SIZE.findall(sentence)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("locale", "sentence"),
     [
         ("en", "This file has 21 MB; at most 10 MB are accepted. Please send a smaller one."),
@@ -38,7 +38,7 @@ def test_size_and_limit_are_named(locale: str, sentence: str) -> None:
     assert re.sub(r"\s", " ", shown) == sentence
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "limit", "shown"),
     [
         (10 * MB + 10_486, 10 * MB, ["10.01 MB", "10 MB"]),
@@ -71,7 +71,7 @@ def test_size_that_is_too_small_is_shown_as_smaller_than_its_limit(size: int, la
     assert least >= limit
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row("locale", LOCALES)
 @given(st.integers(0, 2**45), st.integers(1, 2**30))
 def test_different_sizes_read_differently_in_every_language(locale: str, limit: int, excess: int) -> None:
     texts = [
@@ -93,7 +93,7 @@ def test_duration_that_is_too_long_is_shown_as_longer_than_its_limit(limit: floa
     assert shown[0] > shown[1] or limit + excess == int(limit)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "words"),
     [
         (0, "in 1 second"),
@@ -112,7 +112,7 @@ def test_wait_is_rounded_up_to_a_fitting_unit(seconds: float, words: str) -> Non
     assert f"try again {words}." in render("undecided.wait", {"wait": seconds}, "en")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("locale", "words"),
     [
         ("de", "in 5 Minuten"),
@@ -126,7 +126,7 @@ def test_wait_is_written_as_the_language_does(locale: str, words: str) -> None:
     assert words in render("undecided.wait", {"wait": 300}, locale)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "words"),
     [(1, "1 stronę"), (2, "2 strony"), (5, "5 stron"), (12, "12 stron"), (22, "22 strony"), (0, "0 stron")],
 )
@@ -135,7 +135,7 @@ def test_number_chooses_the_plural_form(count: int, words: str) -> None:
     assert f"ma {words};" in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("allowed", "words"),
     [
         (["pdf"], "PDF."),
@@ -172,8 +172,8 @@ HOSTILE: Final = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("locale", ["en", "ja"])
+@each_row("text", HOSTILE)
+@each_row("locale", ["en", "ja"])
 def test_value_of_a_stranger_does_not_change_how_the_sentence_reads(text: str, locale: str) -> None:
     shown = render("extension_not_allowed.short", {"extension": text, "allowed": [text, "pdf"]}, locale)
     outside = re.sub("\u2068[^\u2066-\u2069]*\u2069", "", shown)
@@ -199,7 +199,7 @@ def test_braces_in_a_value_are_no_parameters() -> None:
 PLAIN: Final = catalogue_of("de").messages["file_too_large.plain"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {},
@@ -219,7 +219,7 @@ def test_parameters_that_do_not_fit_get_the_plain_sentence(params: dict[str, Any
     assert render("file_too_large.limit", params, "de") == PLAIN
 
 
-@pytest.mark.parametrize("allowed", [[], "pdf", [1], [""], ["\u202e"], None, ["a"] * 1000])
+@each_row("allowed", [[], "pdf", [1], [""], ["\u202e"], None, ["a"] * 1000])
 def test_list_that_does_not_fit_gets_the_plain_sentence(allowed: object) -> None:
     shown = render("extension_not_allowed.short", {"extension": "exe", "allowed": allowed}, "en")
     assert shown == catalogue_of("en").messages["extension_not_allowed.plain"]
@@ -229,12 +229,12 @@ def test_unknown_key_gets_the_plain_sentence_of_its_reason() -> None:
     assert render("file_too_large.of_a_later_version", {}, "de") == PLAIN
 
 
-@pytest.mark.parametrize("key", ["", "unknown", "unknown.key", ".", "../../en"])
+@each_row("key", ["", "unknown", "unknown.key", ".", "../../en"])
 def test_unknown_reason_gets_the_general_sentence(key: str) -> None:
     assert render(key, {}, "en") == "This file could not be accepted. Please choose another one."
 
 
-@pytest.mark.parametrize("locale", ["", "xx", "EN", "../en"])
+@each_row("locale", ["", "xx", "EN", "../en"])
 def test_unknown_locale_is_english(locale: str) -> None:
     assert render("file_too_large.plain", {}, locale) == catalogue_of("en").messages["file_too_large.plain"]
 

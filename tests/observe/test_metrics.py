@@ -3,6 +3,7 @@
 import time
 
 import httpx
+import pytest
 
 from tests.api import forms, raw_http
 from tests.api.responses import assert_rejected
@@ -105,6 +106,7 @@ def test_an_upload_in_progress_shows_in_the_spool_metrics(sqlite_local: Service)
     assert read_metrics(sqlite_local.url)("sluice_uploads_under_way") == 0
 
 
+@pytest.mark.engine
 def test_every_engine_reports_its_state_and_every_pool_its_size(service: Service) -> None:
     page = read_metrics(service.url)
     engines = service.ready().json()["engines"]

@@ -14,6 +14,7 @@ import pytest
 from sluice.observe.traces import is_requested
 from tests.cli.commands import Running, Sluice, sluice_in
 from tests.observe.metrics_page import until
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.collector import Collector, Span, running_collector
 
@@ -119,7 +120,7 @@ def test_no_span_holds_a_credential_a_file_name_or_an_id(collector: Collector, t
         assert secret.encode() not in collector.received, secret
 
 
-@pytest.mark.parametrize("variables", [{}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_SDK_DISABLED": "true"}])
+@each_row("variables", [{}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_SDK_DISABLED": "true"}])
 def test_traces_are_off_without_configuration(variables: dict[str, str]) -> None:
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"} if variables else {}
     assert not is_requested(variables | endpoint)
@@ -148,7 +149,7 @@ def test_without_configuration_no_exporter_is_loaded(tmp_path: Path) -> None:
     assert done.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http/json"])
+@each_row("protocol", ["grpc", "http/json"])
 def test_an_unsupported_trace_protocol_is_reported_and_the_server_still_serves(protocol: str, tmp_path: Path) -> None:
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
     with serving(sluice_in(tmp_path), **variables) as (server, client):

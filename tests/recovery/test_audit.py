@@ -4,11 +4,15 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.api.responses import data, page
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
 from tests.service import ApiClient, Deployment, Service, running_service
+
+pytestmark = pytest.mark.engine
 
 
 def _key_of(client: ApiClient, file_id: str) -> str:

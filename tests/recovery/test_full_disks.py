@@ -15,6 +15,7 @@ from tests.api.responses import page
 from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
+from tests.rows import each_row
 from tests.service import ApiClient, running_service
 
 MB = 1_048_576
@@ -92,7 +93,7 @@ def test_a_full_database_disk_returns_503_or_507(deployments: Deployments, tmp_p
         assert run_audit(service).findings == []
 
 
-@pytest.mark.parametrize("tenths", range(10))
+@each_row("tenths", range(10))
 def test_a_client_that_disconnects_within_its_body_leaves_nothing(client: ApiClient, tenths: int) -> None:
     context = client.create_context()
     body = forms.encode([forms.field("context", context), forms.file("a.zzz", noise(3 * MB))])

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from sluice_inspect.child import protocol
+from tests.rows import each_row
 
 
 def test_request_arrives_with_its_descriptor() -> None:
@@ -77,7 +78,7 @@ def test_long_filename_keeps_its_end() -> None:
     assert frame.decode("utf-8", "replace").partition('é.docx"')[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         b"", b"null", b"[]", b'"text"', b"{", b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e999}', b'{"a":"\\udc00"}',

@@ -3,9 +3,8 @@
 import errno
 import struct
 
-import pytest
-
 from sluice_inspect.child import seccomp
+from tests.rows import each_row
 
 _OWN_PID = 4321
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -37,7 +36,7 @@ REFUSED = [
     if name not in {"clone", "clone3", "ioctl", "fcntl", "prlimit64", "tgkill", "newfstatat"}
 ]
 
-EACH_MACHINE = pytest.mark.parametrize("machine", list(_ARCH))
+EACH_MACHINE = each_row("machine", list(_ARCH))
 
 
 def _decide(machine: str, number: int, arguments: tuple[int, ...] = (), arch: int | None = None) -> str:
@@ -65,30 +64,30 @@ def _number(name: str, machine: str) -> int:
 
 
 @EACH_MACHINE
-@pytest.mark.parametrize("name", ALLOWED)
+@each_row("name", ALLOWED)
 def test_filter_allows_reading_and_computing(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == _ALLOW
 
 
 @EACH_MACHINE
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED)
 def test_filter_refuses_other_calls(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == "EPERM"
 
 
 @EACH_MACHINE
-@pytest.mark.parametrize("name", ["clone", "clone3"])
+@each_row("name", ["clone", "clone3"])
 def test_new_process_or_thread_fails_with_eagain(machine: str, name: str) -> None:
     assert _decide(machine, _number(name, machine)) == "EAGAIN"
 
 
-@pytest.mark.parametrize("number", [57, 58])
+@each_row("number", [57, 58])
 def test_fork_and_vfork_fail_with_eagain(number: int) -> None:
     assert _decide("x86_64", number) == "EAGAIN"
 
 
 @EACH_MACHINE
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "decision"),
     [
         ("ioctl", (0, 0x5412), "ENOTTY"),

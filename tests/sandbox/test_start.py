@@ -14,6 +14,7 @@ from sluice.settings import Settings
 from sluice.wiring.engines import make_sandbox
 from sluice.wiring.start import StartRefused
 from sluice_inspect.child.protocol import Level
+from tests.rows import each_row
 from tests.sandbox.conftest import HOSTILE_JOBS, ROOT, OpenSandbox, RunJob
 from tests.sandbox.processes import open_descriptors, wait_until
 
@@ -83,7 +84,7 @@ async def test_start_fails_when_confinement_does_not_hold(tmp_path: Path) -> Non
         await _sandbox(tmp_path, "from sluice_inspect.child import seccomp\nseccomp.install = lambda: None\n").start()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ("JOBS['check'] = lambda fd, name: {'format': 'alpha', 'outcome': 'ok'}", r"gamma \(judged alpha, ok"),

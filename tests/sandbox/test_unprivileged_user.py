@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.rows import each_row
 from tests.sandbox.conftest import ROOT
 
 _AS_NOBODY = """
@@ -34,7 +35,7 @@ asyncio.run(attempt())
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
-@pytest.mark.parametrize("level", ["strict", "seccomp"])
+@each_row("level", ["strict", "seccomp"])
 async def test_unprivileged_user_gets_same_confinement_as_root(level: str) -> None:
     # the right to read is kept, since only root may be able to read the interpreter; it does not help the child
     process = await asyncio.create_subprocess_exec(

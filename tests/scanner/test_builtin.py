@@ -17,6 +17,7 @@ from sluice.scanner.builtin import BuiltinScanner
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
+from tests.rows import each_row
 from tests.scanner.conftest import Seal
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import run
@@ -40,8 +41,8 @@ GOOD: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("result", "expected"),
+@each_row(
+    "result, expected",
     [
         (Completed(GOOD, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
         (Completed({"complete": True, "signatures": RULES_VERSION}, 2.0), Clean("builtin", RULES_VERSION, 2.0)),
@@ -64,7 +65,7 @@ async def test_sandbox_result_becomes_scan_result(result: RunResult, expected: o
     assert await BuiltinScanner(InProcessSandbox(result)).scan(seal(b"x"), tenant_id="ten_1") == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "report",
     [
         pytest.param({}, id="empty"),

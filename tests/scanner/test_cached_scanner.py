@@ -22,6 +22,7 @@ from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
 from tests.inspection.threats.packed_files import EICAR
+from tests.rows import each_row
 from tests.scanner.conftest import Seal
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import free_port
@@ -103,14 +104,13 @@ async def test_different_bytes_are_scanned(seal: Seal) -> None:
     assert scanner.scans == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         Infected("Eicar", "fake 1", "1", 1.0),
         Incomplete("a limit", "fake 1", "1", 1.0),
         ScannerUnavailable("unreachable", "fake"),
     ],
-    ids=lambda result: type(result).__name__,
 )
 async def test_only_clean_verdicts_are_cached(seal: Seal, result: ScanResult) -> None:
     scanner = FakeScanner(result, engine_version=VERSION_1)
@@ -185,7 +185,7 @@ async def test_threat_that_the_child_reports_now_wins_over_a_cached_verdict(seal
     assert [type(result) for result in results] == [Clean, Infected]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         UnpackReport(None, "a limit", 1.0),
@@ -194,7 +194,6 @@ async def test_threat_that_the_child_reports_now_wins_over_a_cached_verdict(seal
         UnpackReport(None, "", 1.0, largest=10**9),
         None,
     ],
-    ids=["incomplete", "hides parts", "encrypted", "larger part", "no report"],
 )
 async def test_cached_verdict_counts_only_beside_the_same_report(seal: Seal, other: UnpackReport | None) -> None:
     scanner = FakeScanner(CLEAN_1, engine_version=VERSION_1)

@@ -14,6 +14,7 @@ from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice_inspect.threats.scan import scan_source
 from tests.inspection.threats.packed_files import EICAR, zipped
+from tests.rows import each_row
 from tests.scanner.conftest import Seal
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import free_port, missing
@@ -72,8 +73,8 @@ def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         yield server
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("name", FOUND_BY_HASH)
+@each_row("transport", TRANSPORTS)
+@each_row("name", FOUND_BY_HASH)
 async def test_clamav_test_files_are_infected(clamd: Clamd, seal: Seal, name: str, transport: str) -> None:
     if not (TESTFILES / name).is_file():
         missing(name, apt="clamav-testfiles")
@@ -85,7 +86,7 @@ async def test_clamav_test_files_are_infected(clamd: Clamd, seal: Seal, name: st
     assert result.engine.startswith("clamd 1.")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_row("transport", TRANSPORTS)
 async def test_file_over_size_limit_is_incomplete(small_clamd: Clamd, seal: Seal, transport: str) -> None:
     result = await ClamdScanner([address_of(small_clamd, transport)], InProcessSandbox()).scan(
         seal(random.Random(1).randbytes(9_000_000)), tenant_id="ten_1"
@@ -96,7 +97,7 @@ async def test_file_over_size_limit_is_incomplete(small_clamd: Clamd, seal: Seal
     )
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_row("transport", TRANSPORTS)
 async def test_file_over_recursion_limit_is_incomplete(clamd: Clamd, seal: Seal, transport: str) -> None:
     result = await ClamdScanner([address_of(clamd, transport)], InProcessSandbox()).scan(
         seal(deeply_nested()), tenant_id="ten_1"
@@ -194,7 +195,7 @@ async def test_restarted_daemon_is_used_again(tmp_path: Path, seal: Seal) -> Non
         assert isinstance(await scanner.scan(seal(EICAR), tenant_id="ten_1"), Infected)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_row("transport", TRANSPORTS)
 async def test_scan_limit_is_measured(small_clamd: Clamd, transport: str) -> None:
     scanner = ClamdScanner([address_of(small_clamd, transport)], InProcessSandbox(), largest_bytes=8 * 2**20)
     await scanner.start()

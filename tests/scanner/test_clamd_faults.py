@@ -13,6 +13,7 @@ from sluice.kit.sealed import Sealed
 from sluice.scanner import Clean, EngineVersion, Incomplete, ScannerUnavailable
 from sluice.scanner.clamd.member import HealthPolicy
 from sluice.scanner.clamd.scanner import ClamdScanner
+from tests.rows import each_row
 from tests.scanner.conftest import Seal
 from tests.scanner.faulty_clamd import (
     Fault,
@@ -100,8 +101,8 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("data", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="large")])
-@pytest.mark.parametrize("fault", FAULTS)
+@each_row("data", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="large")])
+@each_row("fault", FAULTS)
 async def test_fault_during_scan_is_unavailable(fault: Fault, data: bytes, seal: Seal) -> None:
     async with faulty_clamd(fault) as daemon:
         result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(data), tenant_id="ten_1"))
@@ -109,16 +110,14 @@ async def test_fault_during_scan_is_unavailable(fault: Fault, data: bytes, seal:
     assert daemon.address in result.why
 
 
-@pytest.mark.parametrize("response", [OK, b"stream: Eicar FOUND\0"])
+@each_row("response", [OK, b"stream: Eicar FOUND\0"])
 async def test_verdict_before_all_bytes_were_sent_is_unavailable(response: bytes, seal: Seal) -> None:
     async with faulty_clamd(responds(response)) as daemon:
         result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
     assert isinstance(result, ScannerUnavailable)
 
 
-@pytest.mark.parametrize(
-    "fault", [hangs, resets_at_once, responds(b""), responds(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")]
-)
+@each_row("fault", [hangs, resets_at_once, responds(b""), responds(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")])
 async def test_fault_before_scan_is_unavailable_and_down(fault: Fault, seal: Seal) -> None:
     async with faulty_clamd(responds_after_bytes(OK)) as daemon:
         daemon.on_version = fault
@@ -135,8 +134,8 @@ async def test_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
     assert (await scanner.health()).state is EngineState.DOWN
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"),
+@each_row(
+    "fault, why",
     [
         (reports_limit_mid_stream, "INSTREAM size limit exceeded"),
         (responds_after_bytes(b"stream: (null) FOUND\0"), "(null)"),
@@ -256,7 +255,7 @@ async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> N
         assert await becomes_true(lambda: scanner.is_responsive(0))
 
 
-@pytest.mark.parametrize("transport", ["tcp", "unix"])
+@each_row("transport", ["tcp", "unix"])
 async def test_daemon_that_misses_eicar_is_never_used(transport: str, tmp_path: Path, seal: Seal) -> None:
     async with faulty_clamd(
         responds_after_bytes(OK), socket_path=tmp_path / "clamd.sock" if transport == "unix" else None
@@ -292,9 +291,7 @@ async def test_bytes_are_streamed_when_descriptor_scan_misses_eicar(tmp_path: Pa
         assert "INSTREAM" in daemon.commands
 
 
-@pytest.mark.parametrize(
-    "fault", [hangs, resets_at_once, responds(b"fd[9]: OK"), responds(b"x" * 1_000_000), responds(b"")]
-)
+@each_row("fault", [hangs, resets_at_once, responds(b"fd[9]: OK"), responds(b"x" * 1_000_000), responds(b"")])
 async def test_fault_after_descriptor_is_unavailable(fault: Fault, tmp_path: Path, seal: Seal) -> None:
     async with faulty_clamd(fault, socket_path=tmp_path / "clamd.sock") as daemon:
         result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
@@ -381,7 +378,7 @@ async def test_old_signatures_degrade_health(seal: Seal) -> None:
         assert (await young.health()).state is EngineState.UP
 
 
-@pytest.mark.parametrize("reports_limits", [True, False])
+@each_row("reports_limits", [True, False])
 async def test_largest_fully_scanned_size_is_measured(*, reports_limits: bool) -> None:
     async with faulty_clamd(responds_after_bytes(OK)) as daemon:
         daemon.reports_limits, daemon.max_bytes = reports_limits, 3 * 2**20 + 5
@@ -465,7 +462,7 @@ async def test_scan_waits_while_socket_backlog_is_full(tmp_path: Path, seal: Sea
     assert {type(result) for result in results} == {Clean}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "unix:", "unix:relative", "tcp:host", "tcp::3310", "tcp:host:0", "tcp:host:70000", "tcp:host:x", "/run/clamd"],
 )

@@ -17,6 +17,7 @@ from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS, pdf_with, seven_zipped
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
+from tests.rows import each_row
 from tests.scanner.conftest import Seal, running_sandbox
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers.clamd import Clamd, running_clamd
@@ -92,14 +93,14 @@ def many_megabytes(members: int, last: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+@each_row("name", MISSED_BY_CLAMD)
 async def test_parts_that_clamd_does_not_open_are_scanned(scanner: ClamdScanner, seal: Seal, name: str) -> None:
     result = await scanner.scan(seal(MISSED_BY_CLAMD[name](MARKED)), tenant_id="ten_1")
     assert isinstance(result, Infected)
     assert (result.threat, result.engine) == ("Only-Clamd-Knows.UNOFFICIAL", "clamd 1.4.6")
 
 
-@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+@each_row("name", MISSED_BY_CLAMD)
 async def test_harmless_parts_that_clamd_does_not_open_are_clean(scanner: ClamdScanner, seal: Seal, name: str) -> None:
     assert isinstance(await scanner.scan(seal(MISSED_BY_CLAMD[name](CLEAN)), tenant_id="ten_1"), Clean)
 
@@ -116,7 +117,7 @@ OVER_LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("infected", "clean"), OVER_LIMITS)
+@each_row("infected, clean", OVER_LIMITS)
 async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
     scanner: ClamdScanner, seal: Seal, infected: bytes, clean: bytes
 ) -> None:
@@ -124,7 +125,7 @@ async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
     assert isinstance(await scanner.scan(seal(clean), tenant_id="ten_1"), Clean)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "packed",  # built when the test runs, not when it is collected
     [
         pytest.param(lambda: CLEAN + bytes(9 * MIB), id="file itself"),
@@ -144,8 +145,8 @@ async def test_part_larger_than_scan_limit_is_never_clean(
     assert isinstance(await scanner.scan(seal(packed()), tenant_id="ten_1"), Incomplete)
 
 
-@pytest.mark.parametrize(
-    ("packed", "why"),
+@each_row(
+    "packed, why",
     [
         pytest.param(
             lambda: gzipped(20, CLEAN),
@@ -267,8 +268,8 @@ async def test_threat_found_by_builtin_rule_names_builtin_engine(scanner: ClamdS
     assert (result.threat, result.engine) == ("Svg.Script", "builtin")
 
 
-@pytest.mark.parametrize(
-    ("job_result", "kind"),
+@each_row(
+    "job_result, kind",
     [
         (NoWorker("no child"), ScannerUnavailable),
         (Crashed("killed", 1.0), Incomplete),
@@ -302,7 +303,7 @@ async def test_encrypted_document_follows_the_policy(tight_clamd: Clamd, seal: S
     assert isinstance(await strict.scan(encrypted, tenant_id="ten_1"), Incomplete)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(lambda: CLEAN, id="plain"),
@@ -318,7 +319,7 @@ async def test_clamd_without_limit_alerts_is_believed_within_its_limits(
     assert isinstance(await scanner_without_alerts.scan(seal(data()), tenant_id="ten_1"), Clean)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(lambda: CLEAN + bytes(9 * MIB) + MARKED, id="file itself"),
@@ -372,7 +373,7 @@ def pdf_of_pictures(count: int) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])
+@each_row("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])
 async def test_clamd_without_limit_alerts_finds_virus_in_every_wrapping(
     scanner_without_alerts: ClamdScanner, seal: Seal, name: str
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from sluice.scanner.clamd.pool import ClamdSlots, SlotRequest
+from tests.rows import each_row
 
 
 @dataclass(eq=False)
@@ -115,7 +116,7 @@ async def test_waiting_scan_ends_when_last_host_becomes_unavailable() -> None:
     assert await waiting is None
 
 
-@pytest.mark.parametrize("granted", [False, True])
+@each_row("granted", [False, True])
 async def test_cancelled_wait_holds_no_slot(granted: bool) -> None:  # noqa: FBT001  (a parameter of the test)
     host = Host("a")
     slots = ClamdSlots([host], 1)

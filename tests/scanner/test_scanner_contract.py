@@ -13,6 +13,7 @@ from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
+from tests.rows import each_row
 from tests.scanner.conftest import Seal, running_sandbox
 from tests.scanner.in_process_sandbox import InProcessSandbox
 
@@ -54,7 +55,7 @@ async def test_clean_bytes_are_clean(scanner: Scanner, seal: Seal) -> None:
         assert result.ms > 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(EICAR, id="alone"),

@@ -17,6 +17,8 @@ from tests.scanning.waiting import until
 from tests.scheduling import SETUPS
 from tests.service import ApiClient, Deployment, Service, running_service
 
+pytestmark = pytest.mark.engine
+
 _versions = itertools.count(27501)
 
 

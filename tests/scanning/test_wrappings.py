@@ -10,6 +10,7 @@ from tests.api.responses import assert_rejected
 from tests.deployments import Deployments
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS
 from tests.inspection.threats.packed_files import EICAR
+from tests.rows import each_row
 from tests.servers import missing
 from tests.servers.clamd import running_clamd
 from tests.service import ApiClient, Service, running_service
@@ -45,22 +46,20 @@ def lenient_context(client: ApiClient) -> str:
     return client.create_context(reject_corrupt_files=False, reject_blank_files=False)
 
 
-@pytest.mark.parametrize("name", REQUIRED_CONTAINERS)
+@each_row("name", REQUIRED_CONTAINERS)
 def test_virus_is_rejected_in_every_wrapping(client: ApiClient, name: str) -> None:
     filename, wrap = REQUIRED_CONTAINERS[name]
     assert_rejected(client.upload(filename, wrap(EICAR), context=lenient_context(client)), "virus_detected")
 
 
-@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+@each_row("name", MISSED_BY_CLAMD)
 def test_virus_is_rejected_in_wrappings_that_clamd_does_not_open(client: ApiClient, name: str) -> None:
     assert_rejected(
         client.upload("file.bin", MISSED_BY_CLAMD[name](EICAR), context=lenient_context(client)), "virus_detected"
     )
 
 
-@pytest.mark.parametrize(
-    "path", sorted(TESTFILES.glob("clam*")) or [TESTFILES / "clam.zip"], ids=lambda path: path.name
-)
+@each_row("path", sorted(TESTFILES.glob("clam*")) or [TESTFILES / "clam.zip"])
 def test_clamav_test_file_is_judged(client: ApiClient, scanner: str, path: Path) -> None:
     if not path.is_file():
         missing(path.name, apt="clamav-testfiles")

@@ -2,13 +2,13 @@
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ _OPTIONS = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "shared_buffers": "128MB",
-    "max_connections": "200",
+    "max_connections": "1000",
     "jit": "off",
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
@@ -36,7 +36,6 @@ class Postgres:
 
     port: int
     programs: Path
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
 
     @property
     def url(self) -> str:
@@ -52,7 +51,7 @@ class Postgres:
 
         Its name is the last part of the URL. Nothing may be connected to the template while it is copied.
         """
-        name = f"test_{next(self._numbers)}"
+        name = f"test_{secrets.token_hex(6)}"
         self.psql(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url_of(name)
 

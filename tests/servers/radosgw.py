@@ -5,12 +5,10 @@ import secrets
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import botocore.config
-import botocore.session
 
 from tests.servers import daemon, free_port, listens, require, run
 
@@ -79,7 +77,11 @@ class RadosGateway:
     access_key: str
     secret_key: str
     region: str = "us-east-1"
-    client: Any = field(default=None, repr=False)  # botocore's S3 client, which is untyped
+
+    @property
+    def client(self) -> Any:
+        """botocore's client of S3, which is untyped."""
+        return _client_of(self)
 
     def create_bucket(self, name: str) -> str:
         """Create a bucket with a name of 3 to 63 characters and return the name."""
@@ -167,15 +169,22 @@ def _with_user(endpoint: str, environment: dict[str, str]) -> RadosGateway:
     access_key, secret_key = f"TEST{secrets.token_hex(8).upper()}", secrets.token_hex(20)
     options = ["--uid=test", "--display-name=test", f"--access-key={access_key}", f"--secret-key={secret_key}"]
     run(["radosgw-admin", "-n", "client.rgw", "user", "create", *options], environment=environment)
-    client = botocore.session.Session().create_client(
+    return RadosGateway(endpoint, access_key, secret_key)
+
+
+@cache
+def _client_of(gateway: RadosGateway) -> Any:
+    import botocore.config  # noqa: PLC0415  (loaded in 0.3 s, which collection need not take)
+    import botocore.session  # noqa: PLC0415
+
+    return botocore.session.Session().create_client(
         "s3",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id=access_key,
-        aws_secret_access_key=secret_key,
+        region_name=gateway.region,
+        endpoint_url=gateway.endpoint,
+        aws_access_key_id=gateway.access_key,
+        aws_secret_access_key=gateway.secret_key,
         config=botocore.config.Config(s3={"addressing_style": "path"}, request_checksum_calculation="when_required"),
     )
-    return RadosGateway(endpoint, access_key, secret_key, client=client)
 
 
 def _succeeds(command: list[str], environment: dict[str, str]) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 from sluice.storage import StoreError, StoreFull
 from sluice.storage.local import disk
 from sluice.storage.local.store import LocalStore
+from tests.rows import each_row
 from tests.storage.conftest import Seal, read_object
 
 REPOSITORY = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("step", "number"), STEPS)
+@each_row("step, number", STEPS)
 async def test_crash_at_any_step_leaves_complete_object_or_none(tmp_path: Path, step: str, number: int) -> None:
     root = tmp_path / "store"
     assert crash(root, step, number) == -signal.SIGKILL

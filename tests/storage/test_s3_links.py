@@ -12,6 +12,7 @@ import pytest
 
 from sluice.storage import StoreError
 from sluice.storage.s3.store import S3Store
+from tests.rows import each_row
 from tests.storage.conftest import MakeS3, Seal
 
 TRICKY = "t/Übersicht +%20&=#?/a b*~'.pdf"
@@ -98,8 +99,8 @@ async def test_presign_refuses_invalid_key(s3_store: S3Store) -> None:
         await s3_store.presign("../a", expires_in=60, filename="a", content_type="text/plain")
 
 
-@pytest.mark.parametrize(
-    ("bucket", "region", "endpoint_url", "begin"),
+@each_row(
+    "bucket, region, endpoint_url, begin",
     [
         ("my-bucket", "eu-central-1", None, "https://my-bucket.s3.eu-central-1.amazonaws.com/"),
         ("my.bucket", "eu-west-1", None, "https://s3.eu-west-1.amazonaws.com/my.bucket/"),
@@ -134,21 +135,19 @@ async def test_links_match_those_of_botocore(
     )
 
 
-@pytest.mark.parametrize("region", ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n"])
+@each_row("region", ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n"])
 def test_region_that_could_change_the_host_is_refused(region: str) -> None:
     with pytest.raises(StoreError, match="region"):
         S3Store("my-bucket", region, "AKIAIOSFODNN7EXAMPLE", "secret")
 
 
-@pytest.mark.parametrize(
-    "bucket", ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"]
-)
+@each_row("bucket", ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"])
 def test_bucket_name_that_could_change_the_address_is_refused(bucket: str) -> None:
     with pytest.raises(StoreError, match="bucket name"):
         S3Store(bucket, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "secret")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "endpoint_url",
     [
         "",

@@ -14,6 +14,7 @@ from sluice.storage import StoreError
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
 from sluice.storage.s3.store import S3Store
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.faults import Fault, fault_proxy
@@ -176,7 +177,7 @@ async def test_truncated_response_is_an_error(make_s3: MakeS3, gateway: RadosGat
             await read_object(store, "a")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *(

@@ -13,6 +13,7 @@ from botocore.credentials import Credentials
 
 from sluice.storage.s3.client import S3Credentials, S3Timeouts, bucket_address
 from sluice.storage.s3.small_puts import PutOutcome, SmallPuts
+from tests.rows import each_row
 from tests.servers import free_port
 
 STORED = b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 0\r\n\r\n'
@@ -97,8 +98,8 @@ async def test_connection_that_store_closed_while_idle_is_replaced() -> None:
         assert (server.connections, len(server.heads)) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome"),
+@each_row(
+    "answer, outcome",
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", PutOutcome.REFUSED),
         (b"HTTP/1.1 412 Precondition Failed\r\nETag: a\r\nContent-Length: 0\r\n\r\n", PutOutcome.REFUSED),

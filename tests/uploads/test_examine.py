@@ -19,6 +19,7 @@ from sluice.uploads.inspection import examine
 from sluice_inspect.child.jobs import JOBS
 from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.report import Outcome
+from tests.rows import each_row
 from tests.scanner.in_process_sandbox import InProcessSandbox
 
 INVALID_REPORT = {"check": {"format": "png"}, "scan": {}}
@@ -85,7 +86,7 @@ async def test_no_free_child_for_a_large_file_ends_the_wait_for_an_unpack_report
     assert unpack_report.result() is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         Crashed("by signal 11", 1.0),

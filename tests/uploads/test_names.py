@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from sluice.errors import Invalid
 from sluice.uploads.names import MAX_BYTES, read_name
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "kept", "extension"),
     [
         ("report.pdf", "report.pdf", "pdf"),
@@ -31,9 +32,7 @@ def test_keeps_the_last_path_part_and_the_last_extension(sent: str, kept: str, e
     assert (name.original, name.extension) == (kept, extension)
 
 
-@pytest.mark.parametrize(
-    "sent", ["", ".", "..", " ", "a/", "a\\", "a\0.pdf", "a\n.pdf", "\x7f.pdf", "a\x85b", "x" * 256, "é" * 128]
-)
+@each_row("sent", ["", ".", "..", " ", "a/", "a\\", "a\0.pdf", "a\n.pdf", "\x7f.pdf", "a\x85b", "x" * 256, "é" * 128])
 def test_refuses_an_invalid_file_name(sent: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_name(sent)

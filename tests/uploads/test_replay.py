@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from sluice.uploads.replay import MOST_SAMPLES, WHY, Replay, Unknown, Verdict, j
 from sluice.uploads.rules import decide, quarantine_by
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
+from tests.rows import each_row
 
 RULES = Rules(1, (), 1000, reject_blank=True, reject_corrupt=True, scan=True, rate=None, quota_bytes=None)
 SOUND = Report(
@@ -221,7 +221,7 @@ UNKNOWN: list[tuple[Facts, Verdict, Rules, Rules, Unknown]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "before", "earlier", "rules", "why"), UNKNOWN, ids=[case[-1] for case in UNKNOWN])
+@each_row(("facts", "before", "earlier", "rules", "why"), UNKNOWN, ids=[case[-1] for case in UNKNOWN])
 def test_a_fact_that_was_not_measured_leaves_the_verdict_unknown(
     facts: Facts, before: Verdict, earlier: Rules, rules: Rules, why: Unknown
 ) -> None:
@@ -229,7 +229,7 @@ def test_a_fact_that_was_not_measured_leaves_the_verdict_unknown(
     assert WHY[why]
 
 
-@pytest.mark.parametrize(("facts", "before", "earlier", "rules", "why"), UNKNOWN, ids=[case[-1] for case in UNKNOWN])
+@each_row(("facts", "before", "earlier", "rules", "why"), UNKNOWN, ids=[case[-1] for case in UNKNOWN])
 def test_an_earlier_check_that_fails_makes_the_verdict_known(
     facts: Facts, before: Verdict, earlier: Rules, rules: Rules, why: Unknown
 ) -> None:
@@ -266,7 +266,7 @@ def test_a_duplicate_of_an_upload_that_would_end_otherwise_is_unknown() -> None:
     assert (replay.unchanged, replay.would_reject[Reason.TOO_MANY_PAGES].count) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "broken",
     [
         {"facts": "{}"},

@@ -29,6 +29,7 @@ from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
+from tests.rows import each_row
 
 RULES = Rules(
     version=1,
@@ -125,7 +126,7 @@ def test_a_sound_file_passes_every_rule() -> None:
     assert decide(SOUND_FACTS, RULES) is None
 
 
-@pytest.mark.parametrize(("reason", "changes"), BROKEN_RULES)
+@each_row(("reason", "changes"), BROKEN_RULES)
 def test_each_rule_alone_rejects_with_its_reason(reason: Reason, changes: dict[str, Any]) -> None:
     rejection = decide(replace(SOUND_FACTS, **changes), RULES)
     assert rejection is not None
@@ -136,7 +137,7 @@ def test_every_reason_has_a_sample_and_a_message() -> None:
     assert {reason for reason, _ in BROKEN_RULES} == set(Reason) == set(WORDS)
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@each_row(("first", "second"), PAIRS)
 @pytest.mark.asvs("2.3.1")
 def test_the_first_of_two_broken_rules_gives_the_reason(
     first: tuple[Reason, dict[str, Any]], second: tuple[Reason, dict[str, Any]]
@@ -146,7 +147,7 @@ def test_the_first_of_two_broken_rules_gives_the_reason(
     assert rejection.reason is first[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "facts",
     [
         replace(SOUND_FACTS, **report(integrity=Outcome.ENCRYPTED)),
@@ -162,7 +163,7 @@ def test_a_file_whose_bytes_are_still_coming_is_not_too_small() -> None:
     assert decide(replace(SOUND_FACTS, size_bytes=0, sha256=None), RULES) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("integrity", "blank", "encrypted", "mode"),
     [
         (Mode.REPORT, Mode.REPORT, None, Mode.REPORT),
@@ -240,7 +241,7 @@ def test_checks_that_are_off_are_reported_as_off_and_policies_that_are_not_set_n
     assert not any(name.startswith("policy.") for name in found)
 
 
-@pytest.mark.parametrize(("reason", "changes"), BROKEN_RULES)
+@each_row(("reason", "changes"), BROKEN_RULES)
 def test_the_check_that_gives_the_reason_fails_in_the_report(reason: Reason, changes: dict[str, Any]) -> None:
     assert outcomes(replace(SOUND_FACTS, **changes))[WORDS[reason].check] == "fail"
 
@@ -255,8 +256,8 @@ def test_checks_of_the_content_after_a_fault_were_not_run() -> None:
     )
 
 
-@pytest.mark.parametrize(("reason", "changes"), [each for each in BROKEN_RULES if "policy." in WORDS[each[0]].check])
-@pytest.mark.parametrize("mode", [Mode.REPORT, Mode.QUARANTINE, Mode.OFF])
+@each_row(("reason", "changes"), [each for each in BROKEN_RULES if "policy." in WORDS[each[0]].check])
+@each_row("mode", [Mode.REPORT, Mode.QUARANTINE, Mode.OFF])
 def test_a_policy_that_is_not_enforced_rejects_nothing(reason: Reason, changes: dict[str, Any], mode: Mode) -> None:
     name = WORDS[reason].check.removeprefix("policy.")
     policy = getattr(RULES.policies, name).model_copy(update={"mode": mode})
@@ -271,7 +272,7 @@ def test_a_policy_that_is_not_enforced_rejects_nothing(reason: Reason, changes: 
     assert outcomes(facts, rules)[f"policy.{name}"] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "changes"),
     [
         ("blank", report(blank=True)),
@@ -287,7 +288,7 @@ def test_a_check_of_the_interface_in_report_mode_rejects_nothing(field: str, cha
     assert "would_fail" in outcomes(facts, rules).values()
 
 
-@pytest.mark.parametrize("rules", [RULES, replace(RULES, check_modes=CheckModes(blank=Mode.QUARANTINE))])
+@each_row("rules", [RULES, replace(RULES, check_modes=CheckModes(blank=Mode.QUARANTINE))])
 def test_stored_rules_and_facts_are_read_back_as_they_were(rules: Rules) -> None:
     facts = replace(SOUND_FACTS, examined=examined(replace(SOUND, facts={"width": 1, "video_codecs": ("vp9",)})))
     assert Rules.from_json(json.loads(json.dumps(rules.to_json()))) == rules

@@ -4,7 +4,6 @@ import unicodedata
 from dataclasses import replace
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from sluice.uploads.sentences import content_type_name, format_name, sentence_fo
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import FORMAT_NAMES, UNKNOWN_TYPE, Finding, Limits, Outcome, Report
+from tests.rows import each_row
 
 CANARIES: Final = ("Win.Test.EICAR_HDB-1", "/var/spool/sluice/x", "0x1F3A", "203.0.113.9")
 RULES: Final = Rules(
@@ -240,7 +240,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
+@each_row(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
 def test_rejection_gets_its_sentence(expected: Sentence, facts: dict[str, Any], rules: dict[str, Any]) -> None:
     assert sentence(facts, rules) == expected
 
@@ -249,8 +249,8 @@ def test_every_reason_has_a_case() -> None:
     assert {expected.key.partition(".")[0] for expected, _, _ in CASES} == set(Reason)
 
 
-@pytest.mark.parametrize(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
-@pytest.mark.parametrize("locale", LOCALES)
+@each_row(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
+@each_row("locale", LOCALES)
 def test_sentence_has_the_parameters_that_its_words_need(
     locale: str, expected: Sentence, facts: dict[str, Any], rules: dict[str, Any]
 ) -> None:
@@ -259,7 +259,7 @@ def test_sentence_has_the_parameters_that_its_words_need(
     assert (render(expected.key, expected.params, locale) == plain) == (expected.key.endswith(".plain"))
 
 
-@pytest.mark.parametrize(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
+@each_row(("expected", "facts", "rules"), CASES, ids=[case[0].key for case in CASES])
 def test_sentence_names_no_threat_path_threshold_or_file(
     expected: Sentence, facts: dict[str, Any], rules: dict[str, Any]
 ) -> None:
@@ -318,7 +318,7 @@ def test_usual_extension_of_a_format_has_its_name() -> None:
     assert format_name("yml") == format_name("yaml")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content_type", "name"),
     [("image/*", "picture"), ("image/png", "picture"), ("application/pdf", "PDF"), ("application/x-strange", None)],
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.errors import StorageFull
 from sluice.uploads.spool import Spool
+from tests.rows import each_row
 
 CHUNK = bytes(range(256)) * 1024
 
@@ -47,7 +48,7 @@ async def test_returns_the_written_bytes_with_size_and_digest(
     assert out == (expected, len(expected), hashlib.sha256(expected).digest())
 
 
-@pytest.mark.parametrize("memory", [0, 4 * 1024 * 1024])
+@each_row("memory", [0, 4 * 1024 * 1024])
 async def test_large_uploads_are_kept_unchanged_in_memory_and_on_disk(tmp_path: Path, memory: int) -> None:
     chunks = [CHUNK] * 10
     content, _, digest = await spooled(tmp_path, chunks, memory)
@@ -62,7 +63,7 @@ async def test_a_spool_on_disk_has_no_file_name(tmp_path: Path) -> None:
     spool.close()
 
 
-@pytest.mark.parametrize("memory", [0, 1024])
+@each_row("memory", [0, 1024])
 async def test_sealed_bytes_cannot_be_changed(tmp_path: Path, memory: int) -> None:
     spool = Spool(memory, tmp_path)
     await spool.write(b"sealed")

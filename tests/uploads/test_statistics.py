@@ -2,11 +2,10 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
-
 from sluice.decisions import FailedSum, Mark, MarkState
 from sluice.uploads.statistics import Outcomes, RejectionGroups, UploadSums, grouped
 from sluice.usage import UsageRow
+from tests.rows import each_row
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -49,7 +48,7 @@ def test_ids_of_groups_differ_where_words_only_meet() -> None:
     assert len(grouped([one, other, failed(1, "", actor_id=None)])) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "seen", "now"),
     [
         ("reviewed", "rep_2026-01-31_1", "reviewed"),

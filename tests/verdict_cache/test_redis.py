@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from sluice.kit.health import EngineState
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache, sign_entry
 from sluice.scanner.verdict_cache import CleanVerdict, VerdictKey
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.redis import RedisServer, running_redis
@@ -150,7 +151,7 @@ async def test_cancelled_lookup_does_not_affect_later_lookups(redis: RedisServer
             assert await cache.get(KEY) == CleanVerdict(flags=("mine",))
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1", "127.0.0.1:6379"])
+@each_row("url", ["", "http://127.0.0.1", "127.0.0.1:6379"])
 def test_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="scheme"):
         RedisVerdictCache(url, secret=SECRET)

@@ -24,6 +24,7 @@ from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.store_audit import BEFORE_BUCKETS, AuditFinding, Position, StoreAudit
 from tests.db.migrated import Migrated
 from tests.db.rows import add_file, add_tenant
+from tests.rows import each_row
 from tests.worker.environment import OTHER_KEYRING, LogRecorder, WorkerEnvironment
 
 
@@ -134,7 +135,7 @@ async def test_store_audit_has_a_position_between_the_platform_store_and_the_fir
     assert [step.store async for step in audit.compare(position) if isinstance(step, AuditFinding)] == ["bkt_2"]
 
 
-@pytest.mark.parametrize(("store", "visited"), [("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
+@each_row("store, visited", [("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
 async def test_store_audit_resumes_in_the_bucket_of_its_position(
     environment: WorkerEnvironment, store: str, visited: list[str]
 ) -> None:

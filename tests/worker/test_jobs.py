@@ -19,6 +19,7 @@ from sluice.worker import job, runner
 from sluice.worker.job import JobContext, error_boundary, run_until
 from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
 from sluice.worker.jobs.purge import purge_objects
+from tests.rows import each_row
 from tests.worker.environment import LogRecorder
 
 
@@ -328,7 +329,7 @@ async def test_purge_continues_after_an_object_whose_deletion_raises(memory: Mem
     assert log.failed == [{"job": "purge_objects", "object_key": "key-f1"}]
 
 
-@pytest.mark.parametrize("fault", [StoreUnavailable("no answer"), ZeroDivisionError()], ids=["store", "unexpected"])
+@each_row("fault", [StoreUnavailable("no answer"), ZeroDivisionError()])
 async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
     memory: Memory, log: LogRecorder, fault: Exception
 ) -> None:

@@ -1,11 +1,12 @@
 """Errors in the OpenAPI document: each endpoint lists those that it can answer, with envelope and example."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
 from sluice import errors
-from sluice.api.schemas.envelope import ErrorEnvelope
 from sluice.errors import SluiceError
 from sluice.uploads.reasons import WORDS, Reason
 
@@ -73,23 +74,22 @@ _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {
 def responses(*possible: type[SluiceError]) -> dict[int | str, dict[str, Any]]:
     """Return the documentation of the errors that an endpoint can answer, by status."""
     in_order = sorted(set(possible), key=lambda error: (error.status, error.code))
-    return {status: _documented(list(group)) for status, group in groupby(in_order, key=lambda error: error.status)}
+    return {status: _documented(*group) for status, group in groupby(in_order, key=lambda error: error.status)}
 
 
 def error_operations(possible: Sequence[type[SluiceError]], *, most_bytes: int) -> dict[str, Any]:
     """Return the same for an operation that is described by hand and takes bodies of at most `most_bytes`."""
     described: dict[str, Any] = {}
-    for code, response in responses(*possible).items():
+    for code, response in deepcopy(responses(*possible)).items():
         for name, example in response["content"]["application/json"]["examples"].items():
             if name == errors.BodyTooLarge.code:
                 example["value"] = _body(errors.BodyTooLarge(most_bytes))
-        body = {"schema": {"$ref": "#/components/schemas/ErrorEnvelope"}, **response["content"]["application/json"]}
-        named = {name: value for name, value in response.items() if name != "model"}
-        described[str(code)] = named | {"content": response["content"] | {"application/json": body}}
+        described[str(code)] = response
     return described
 
 
-def _documented(possible: list[type[SluiceError]]) -> dict[str, Any]:
+@cache
+def _documented(*possible: type[SluiceError]) -> dict[str, Any]:
     headers = ["Sluice-Error-Code"]
     status = possible[0].status
     if status == errors.Unauthenticated.status:
@@ -98,13 +98,14 @@ def _documented(possible: list[type[SluiceError]]) -> dict[str, Any]:
         headers += ["Retry-After", *RATE_LIMIT]
     elif any(error.retry_after is not None for error in possible):
         headers.append("Retry-After")
+    # The envelope is named and not given as a model: FastAPI would build a validator for each of 670 errors.
     return {
-        "model": ErrorEnvelope,
         "description": " / ".join(" ".join((error.__doc__ or "").split()) for error in possible),
         "headers": headers_of(*headers),
         "content": {
             "application/json": {
-                "examples": {error.code: {"value": _body(_EXAMPLES.get(error) or error())} for error in possible}
+                "examples": {error.code: {"value": _body(_EXAMPLES.get(error) or error())} for error in possible},
+                "schema": {"$ref": "#/components/schemas/ErrorEnvelope"},
             },
             # To a request whose Accept header names it
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},

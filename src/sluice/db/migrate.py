@@ -1,6 +1,7 @@
 """Migrating a database to the schema of this release, and granting the service's role its rights.
 
-The steps are in `migrations/versions`.
+The steps are in `migrations/versions`. Alembic runs them; it is loaded only when one is missing, since a start mostly
+finds the schema as it should be.
 
 On PostgreSQL the owner of the tables migrates, and the service may work in a role that cannot change them. Creating
 roles is the operator's task (docs/operations.md).
@@ -8,17 +9,16 @@ roles is the operator's task (docs/operations.md).
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.db.rls import ALL_TENANTS, NO_TENANT
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 7_305_441_926
@@ -97,16 +97,19 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
 async def revision(database: Database) -> str | None:
     """Return the revision of the database, None if it was never migrated."""
     async with database.reading(NO_TENANT) as connection:
-        return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+        return await connection.run_sync(_revision)
 
 
 def newest() -> str | None:
     """Return the revision of this release."""
-    return ScriptDirectory.from_config(_config()).get_current_head()
+    numbers = (path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
+    return max(numbers, default=None)
 
 
 def steps() -> list[str]:
     """Return all revisions, oldest first."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415  (see above)
+
     return [step.revision for step in reversed(list(ScriptDirectory.from_config(_config()).walk_revisions()))]
 
 
@@ -146,15 +149,27 @@ def _is_later(at: str) -> bool:
 
 
 def _upgrade(connection: Connection, to: str) -> None:
-    at = MigrationContext.configure(connection).get_current_revision()
+    at = _revision(connection)
     if at is not None and _is_later(at):
         return
+    from alembic import command  # noqa: PLC0415  (see above)
+
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, to)
 
 
-def _config() -> Config:
+def _revision(connection: Connection) -> str | None:
+    """Return what Alembic noted in its table, None if there is no table or no row."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    at = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    return None if at is None else str(at)
+
+
+def _config() -> "Config":
+    from alembic.config import Config  # noqa: PLC0415  (see above)
+
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS))
     config.set_main_option("path_separator", "os")

@@ -1,4 +1,9 @@
-"""The stores that the settings ask for: the platform's own, and the connection to each tenant's bucket."""
+"""The stores that the settings ask for: the platform's own, and the connection to each tenant's bucket.
+
+The S3 store, with its signatures and HTTP clients, is loaded when a bucket is first used.
+"""
+
+# ruff: noqa: PLC0415  (see above)
 
 from collections.abc import Collection
 from functools import partial
@@ -17,7 +22,6 @@ from sluice.storage import EndpointNotAllowed, ListsObjects, ObjectStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
-from sluice.storage.s3.store import S3Store
 from sluice.wiring.start import KEYRING, StartRefused, keyring, secret_file
 
 _MB = 1024 * 1024
@@ -47,6 +51,8 @@ def open_stores(settings: Settings) -> Stores:
     relay = Relay(partial(_allowed_addresses, allowed), settings.s3_connect_seconds)
 
     def connect(bucket: Bucket) -> ObjectStore:
+        from sluice.storage.s3.store import S3Store
+
         endpoint_url = bucket.endpoint_url
         relayed = endpoint_url is not None and needs_relay(endpoint_url)
 
@@ -100,6 +106,8 @@ def _make_platform_store(settings: Settings, timeouts: S3Timeouts) -> ObjectStor
             "A bucket as the platform's store needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY "
             "beside it."
         )
+    from sluice.storage.s3.store import S3Store
+
     return S3Store(
         bucket,
         settings.storage_region,
@@ -131,6 +139,8 @@ def make_source_bucket(
     name: str, region: str, access_key_id: str, secret_access_key: str, endpoint_url: str | None
 ) -> SourceBucket:
     """Return a bucket from which a command reads. Raise `StoreError`."""
+    from sluice.storage.s3.store import S3Store
+
     return S3Store(name, region, access_key_id, secret_access_key, endpoint_url=endpoint_url)
 
 

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-import pytest
-
 from tests.inspection.differential.comparing import PAIRS, Counts, compare
 from tests.inspection.differential.readers import DEBIAN_PACKAGES
+from tests.rows import each_row
 from tests.run_length import amount
 from tests.servers import require
 
@@ -25,18 +24,18 @@ def found_in(name: str, numbers: range | tuple[int, ...], every: int) -> list[tu
     return counts.found
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@each_row("name", PAIRS)
 def test_nothing_accepted_leads_outside_in_any_reader(name: str) -> None:
     for program, command in PAIRS[name].programs.items():
         require(program, command[0], apt=DEBIAN_PACKAGES[command[0]])
     assert found_in(name, range(amount("CASES", short=1500, full=200_000)), EVERY) == []
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@each_row("name", PAIRS)
 def test_nothing_accepted_leads_outside_in_python(name: str) -> None:
     assert found_in(name, range(10_000_000, 10_000_000 + amount("CASES", short=2000, full=200_000)), 10**9) == []
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@each_row("name", PAIRS)
 def test_cases_that_were_once_accepted_are_refused_or_harmless(name: str) -> None:
     assert found_in(name, ONCE_ACCEPTED[name], 1) == []

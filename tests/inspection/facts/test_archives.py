@@ -12,6 +12,7 @@ from sluice_inspect.programs import attachment_flag, extension_of, is_disguised,
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.zip_samples import archive
+from tests.rows import each_row
 
 PE = b"MZ" + bytes(58) + struct.pack("<L", 0x80) + bytes(0x40) + b"PE\0\0" + bytes(100)
 ELF = b"\x7fELF\x02\x01\x01" + bytes(60)
@@ -32,7 +33,7 @@ def tar(*members: tuple[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "kind"),
     [(PE, "pe"), (ELF, "elf"), (MACH_O, "mach-o"), (UNIVERSAL, "mach-o"), (JAVA, "java-class"), (b"dex\n035\0", "dex")],
 )
@@ -45,7 +46,7 @@ def test_script_and_shortcut_are_recognised_by_their_bytes() -> None:
     assert recognise("notes.txt", LNK) == ("shortcut", "lnk")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "category"),
     [
         ("a.exe", "program"), ("A.EXE", "program"), ("a.pdf.exe", "program"), ("a.exe. ", "program"),
@@ -59,14 +60,12 @@ def test_dangerous_extension_is_recognised(name: str, category: str) -> None:
     assert recognise(name, TEXT) == (category, "name")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "exe", "a.exe/b.txt", "a.jpg", "", "a.json", "lnk.txt"])
+@each_row("name", ["a.txt", "a.pdf", "exe", "a.exe/b.txt", "a.jpg", "", "a.json", "lnk.txt"])
 def test_honest_name_is_no_program(name: str) -> None:
     assert recognise(name, TEXT) is None
 
 
-@pytest.mark.parametrize(
-    "head", [b"MZ is how this text begins, and it goes on for a while like that, really.", b"MZ", b""]
-)
+@each_row("head", [b"MZ is how this text begins, and it goes on for a while like that, really.", b"MZ", b""])
 def test_two_letters_are_no_program(head: bytes) -> None:
     assert recognise("a.txt", head) is None
 
@@ -77,7 +76,7 @@ def test_extension_is_the_one_that_windows_uses() -> None:
     assert extension_of("folder.d/README") == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "head", "kind"),
     [("a.exe", b"", "program"), ("a.js", b"", "script"), ("a.lnk", b"", "shortcut"), ("a.zip", b"", "archive"),
      ("a.docx", b"PK\x03\x04", "document"), ("a", b"PK\x03\x04", "archive"), ("a", b"%PDF-1.7", "document"),
@@ -96,7 +95,7 @@ def test_archive_counts_members_depth_and_bytes() -> None:
     assert facts["flags_complete"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data"),
     [
         ("a.zip", archive(("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT))),
@@ -115,7 +114,7 @@ def test_programs_scripts_and_shortcuts_in_archives_are_counted_at_all_levels(na
 JSCRIPT = b'var shell = new ActiveXObject("WScript.Shell");\nshell.Run("calc");\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         JSCRIPT,
@@ -128,16 +127,14 @@ JSCRIPT = b'var shell = new ActiveXObject("WScript.Shell");\nshell.Run("calc");\
         b"#!/bin/sh\nrm -r .\n",
     ],
 )
-@pytest.mark.parametrize(
-    "name", ["invoice.pdf", "INVOICE.PDF", "a/photo.jpg", "table.xlsx", "letter.doc", "b.exe.png. "]
-)
+@each_row("name", ["invoice.pdf", "INVOICE.PDF", "a/photo.jpg", "table.xlsx", "letter.doc", "b.exe.png. "])
 def test_script_under_the_name_of_a_document_is_counted_and_flagged(name: str, script: bytes) -> None:
     data = archive((name, script))
     assert facts_of(data, "a.zip")["scripts"] == 1
     assert flags_of(data, "a.zip") == {"archive.script", "archive.disguised"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "head", "disguised"),
     [
         ("a.pdf", TEXT, True), ("a.png", TEXT, True), ("a.pdf", LNK, True), ("a.pdf", PE, True), ("a.doc", PE, True),
@@ -178,7 +175,7 @@ def test_encrypted_member_of_an_inner_archive_counts() -> None:
     assert facts["flags_complete"] is False
 
 
-@pytest.mark.parametrize("hides_names", [False, True])
+@each_row("hides_names", [False, True])
 def test_encrypted_7z_is_encrypted(hides_names: bool) -> None:  # noqa: FBT001
     py7zr = pytest.importorskip("py7zr")
     file = io.BytesIO()

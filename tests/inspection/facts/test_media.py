@@ -6,6 +6,7 @@ from sluice_inspect.catalogue import AUDIO_CODECS, VIDEO_CODECS
 from sluice_inspect.facts.media import _codec as codec_of
 from tests.inspection.facts import facts_of
 from tests.inspection.formats.media_samples import music, scene, sound, video
+from tests.rows import each_row
 
 av = pytest.importorskip("av")
 
@@ -21,7 +22,7 @@ def test_sound_has_duration_and_codec_and_no_video() -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "codec"), [("mp3", "mp2"), ("flac", "flac"), ("m4a", "aac"), ("opus", "opus")])
+@each_row(("name", "codec"), [("mp3", "mp2"), ("flac", "flac"), ("m4a", "aac"), ("opus", "opus")])
 def test_codec_of_sound_has_the_name_of_the_catalogue(name: str, codec: str) -> None:
     assert facts_of(sound(name, music(0.5)), f"a.{name}")["audio_codecs"] == (codec,)
 

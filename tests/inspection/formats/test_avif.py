@@ -7,9 +7,10 @@ from sluice_inspect.formats.heif import avif
 from sluice_inspect.formats.heif.avif import FORMAT
 from sluice_inspect.formats.heif.sample import sample_avif
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.heif_samples import item_file
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(128, 16).convert("RGB"), "AVIF")
 
@@ -30,7 +31,7 @@ def test_sample_passes_and_is_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+@each_row("mode", ["L", "RGB", "RGBA"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(FORMAT, encoded(chess_board().convert(mode), "AVIF")).outcome is Outcome.OK
 
@@ -45,12 +46,12 @@ def test_empty_picture_is_blank() -> None:
     assert examine_bytes(FORMAT, encoded(plain_picture().convert("RGB"), "AVIF")).blank
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
+@each_row("kept", [0.1, 0.5, 0.95, 0.999])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_row("seed", range(8))
 def test_changed_pixel_bytes_are_corrupt_although_one_decoder_accepts_them(seed: int) -> None:
     picture = encoded(Image.effect_noise((256, 256), 60).convert("RGB"), "AVIF", quality=80)
     start = picture.index(b"mdat") + 100 + seed * 37
@@ -92,19 +93,3 @@ def test_good_picture_passes_without_the_second_decoder(monkeypatch: pytest.Monk
 
 def test_decoder_uses_one_thread() -> None:
     assert AvifImagePlugin.DEFAULT_MAX_THREADS == 1
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("avif", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_corpus_files_that_no_reader_displays_do_not_pass() -> None:
-    shown = {"no-pixi", "poc_b"}  # both decode in every reader
-    paths = [path for path in corpus_files("avif", "corrupt") if not any(name in path.name for name in shown)]
-    assert [path.name for path in paths if examine_bytes(FORMAT, path.read_bytes()).passes] == []

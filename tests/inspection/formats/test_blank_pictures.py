@@ -4,7 +4,6 @@ import io
 import tracemalloc
 
 import numpy as np
-import pytest
 from PIL import Image, ImageDraw
 
 from sluice_inspect.images.blank import picture_is_blank
@@ -16,6 +15,7 @@ from tests.inspection.formats.image_samples import (
     paper_with_text,
     plain_picture,
 )
+from tests.rows import each_row
 
 
 def shaded(width: int, height: int, level: float, span: float, noise: float) -> Image.Image:
@@ -27,35 +27,35 @@ def recompressed(image: Image.Image, plugin: str, quality: int) -> Image.Image:
     return Image.open(io.BytesIO(encoded(image.convert("RGB"), plugin, quality=quality)))
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I", "I;16", "F"])
+@each_row("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I", "I;16", "F"])
 def test_one_colour_is_blank_in_every_mode(mode: str) -> None:
     assert picture_is_blank(Image.new(mode, (80, 60)))
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"])
+@each_row("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"])
 def test_chess_board_is_not_blank_in_any_mode(mode: str) -> None:
     assert not picture_is_blank(chess_board().convert(mode))
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 13), (7, 3), (33, 500)])
+@each_row("size", [(1, 1), (1, 13), (7, 3), (33, 500)])
 def test_any_size_can_be_blank(size: tuple[int, int]) -> None:
     assert picture_is_blank(Image.new("RGB", size, "white"))
 
 
-@pytest.mark.parametrize("noise", [0.7, 2, 5, 9])
-@pytest.mark.parametrize("level", [4, 128, 235, 253])
+@each_row("noise", [0.7, 2, 5, 9])
+@each_row("level", [4, 128, 235, 253])
 def test_noise_alone_is_blank(noise: float, level: int) -> None:
     assert picture_is_blank(grey_picture(noise_field(640, 480, level, noise)))
 
 
-@pytest.mark.parametrize("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
-@pytest.mark.parametrize("size", [(58, 58), (200, 300), (640, 480)])
+@each_row("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
+@each_row("size", [(58, 58), (200, 300), (640, 480)])
 def test_noise_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
     channels = [grey_picture(noise_field(*size, level, 5, seed)) for seed, level in enumerate(levels)]
     assert picture_is_blank(Image.merge("RGB", channels))
 
 
-@pytest.mark.parametrize(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
+@each_row(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
 def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
     assert picture_is_blank(recompressed(grey_picture(noise_field(640, 480, 20, 5)), plugin, quality))
 
@@ -90,8 +90,8 @@ def test_colours_under_full_transparency_are_blank() -> None:
     assert picture_is_blank(Image.fromarray(pixels))
 
 
-@pytest.mark.parametrize("alpha", [60, 128, 200])
-@pytest.mark.parametrize("size", [(80, 60), (640, 480)])
+@each_row("alpha", [60, 128, 200])
+@each_row("size", [(80, 60), (640, 480)])
 def test_texture_under_partial_transparency_is_not_blank(alpha: int, size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 4), dtype=np.uint8)
     pixels[..., 3] = alpha
@@ -104,27 +104,27 @@ def test_one_colour_with_a_texture_of_transparency_is_not_blank() -> None:
     assert not picture_is_blank(Image.fromarray(pixels))
 
 
-@pytest.mark.parametrize("alpha", [60, 128, 255])
+@each_row("alpha", [60, 128, 255])
 def test_grain_under_partial_transparency_is_blank(alpha: int) -> None:
     grain = grey_picture(noise_field(640, 480, 128, 4))
     assert picture_is_blank(Image.merge("LA", (grain, Image.new("L", grain.size, alpha))))
 
 
-@pytest.mark.parametrize("ink", [0, 255])
+@each_row("ink", [0, 255])
 def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
     page = Image.new("LA", (200, 100), (ink, 0))
     ImageDraw.Draw(page).text((40, 40), "word", fill=(ink, 255))
     assert not picture_is_blank(page)
 
 
-@pytest.mark.parametrize("size", [(300, 200), (827, 1170), (2480, 3508)])
+@each_row("size", [(300, 200), (827, 1170), (2480, 3508)])
 def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     page = plain_picture(*size, level=255)
     ImageDraw.Draw(page).rectangle((size[0] // 2, size[1] // 2, size[0] // 2 + 3, size[1] // 2 + 3), fill=0)
     assert not picture_is_blank(page)
 
 
-@pytest.mark.parametrize("size", [(640, 480), (827, 1170), (2480, 3508)])
+@each_row("size", [(640, 480), (827, 1170), (2480, 3508)])
 def test_one_drawn_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     plot = Image.new("RGB", size, "white")
     ImageDraw.Draw(plot).rectangle(
@@ -133,7 +133,7 @@ def test_one_drawn_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     assert not picture_is_blank(plot)
 
 
-@pytest.mark.parametrize("mode", ["1", "L"])
+@each_row("mode", ["1", "L"])
 def test_dust_on_a_scan_of_two_levels_is_blank(mode: str) -> None:
     page = Image.new(mode, (1654, 2339), "white")
     for number in range(9):
@@ -149,8 +149,8 @@ def test_single_pixel_in_an_icon_is_not_blank() -> None:
     assert not picture_is_blank(icon)
 
 
-@pytest.mark.parametrize("size", [(827, 1170), (1240, 1754), (2480, 3508)])
-@pytest.mark.parametrize("contrast", [20, 40, 150])
+@each_row("size", [(827, 1170), (1240, 1754), (2480, 3508)])
+@each_row("contrast", [20, 40, 150])
 def test_faint_page_number_is_not_blank(size: tuple[int, int], contrast: float) -> None:
     assert not picture_is_blank(paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast))
 
@@ -161,7 +161,7 @@ def test_faint_pencil_line_on_a_noisy_scan_is_not_blank() -> None:
     assert not picture_is_blank(grey_picture(np.asarray(page)))
 
 
-@pytest.mark.parametrize(("period", "depth"), [(2, 4), (4, 4), (7, 5), (12, 6)])
+@each_row(("period", "depth"), [(2, 4), (4, 4), (7, 5), (12, 6)])
 def test_fine_pattern_is_not_blank(period: int, depth: int) -> None:
     y, x = np.mgrid[0:400, 0:400]
     weave = ((x // (period // 2) + y // (period // 2)) % 2) * 2.0 - 1
@@ -186,14 +186,14 @@ def test_red_on_green_of_equal_brightness_is_not_blank() -> None:
     assert not picture_is_blank(page)
 
 
-@pytest.mark.parametrize("top", [300, 4095, 65535])
+@each_row("top", [300, 4095, 65535])
 def test_deep_samples_with_content_in_any_range_are_not_blank(top: int) -> None:
     ink = np.asarray(paper_with_text("Scan", 300, 200, size=40), dtype=np.float32) / 255
     assert not picture_is_blank(Image.fromarray((ink * top).astype(np.uint16)))
     assert not picture_is_blank(Image.fromarray(ink * top / 65535))
 
 
-@pytest.mark.parametrize("top", [300, 4095])
+@each_row("top", [300, 4095])
 def test_stretched_noise_in_deep_samples_is_blank(top: int) -> None:
     noise = np.clip(noise_field(300, 200, 0.2, 0.01) * top, 0, 65535)
     assert picture_is_blank(Image.fromarray(noise.astype(np.uint16)))

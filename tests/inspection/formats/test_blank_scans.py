@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -12,6 +11,7 @@ from sluice_inspect import inspect
 from sluice_inspect.images.blank import picture_is_blank
 from tests.inspection.formats.image_samples import animated, grey_picture, noise_field
 from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
+from tests.rows import each_row
 
 _Levels = NDArray[np.float32]
 
@@ -49,36 +49,34 @@ def with_word(page: _Levels, left: int, top: int, *, contrast: float = 90) -> _L
     return page - np.asarray(mask, dtype=np.float32) * np.float32(contrast / 255)
 
 
-@pytest.mark.parametrize("kind", BLANK_KINDS)
+@each_row("kind", BLANK_KINDS)
 def test_empty_page_with_traces_of_scanning_is_blank(kind: str) -> None:
     data = draw_scan(kind, 4 if kind == "mixed" else 1).encoded("JPEG")
     assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "blank"
 
 
-@pytest.mark.parametrize("kind", ["edge_shadow", "uneven_lamp", "punch_holes", "folds"])
+@each_row("kind", ["edge_shadow", "uneven_lamp", "punch_holes", "folds"])
 def test_empty_scan_in_a_pdf_is_blank(kind: str) -> None:
     assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "blank"
 
 
-@pytest.mark.parametrize("kind", CONTENT_KINDS)
+@each_row("kind", CONTENT_KINDS)
 def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
     data = draw_scan(kind, 1).encoded("JPEG")
     assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "ok"
 
 
-@pytest.mark.parametrize("kind", ["pencil", "word", "page_number"])
+@each_row("kind", ["pencil", "word", "page_number"])
 def test_mark_on_a_scan_in_a_pdf_is_not_blank(kind: str) -> None:
     assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "ok"
 
 
-@pytest.mark.parametrize("trace", [with_edge_shadow, with_lamp, with_fold])
+@each_row("trace", [with_edge_shadow, with_lamp, with_fold])
 def test_trace_alone_is_blank(trace: Callable[[_Levels], _Levels]) -> None:
     assert picture_is_blank(grey_picture(trace(empty_page())))
 
 
-@pytest.mark.parametrize(
-    ("trace", "place"), [(with_edge_shadow, (22, 500)), (with_lamp, (300, 900)), (with_fold, (300, 576))]
-)
+@each_row(("trace", "place"), [(with_edge_shadow, (22, 500)), (with_lamp, (300, 900)), (with_fold, (300, 576))])
 def test_word_within_a_trace_is_not_blank(trace: Callable[[_Levels], _Levels], place: tuple[int, int]) -> None:
     assert not picture_is_blank(grey_picture(with_word(trace(empty_page()), *place)))
 
@@ -87,9 +85,7 @@ def test_holes_where_a_punch_makes_them_are_blank() -> None:
     assert picture_is_blank(grey_picture(with_holes(empty_page(), (47, 427), (47, 743))))
 
 
-@pytest.mark.parametrize(
-    "places", [[(47, 427)], [(47, 427), (47, 600)], [(400, 427), (400, 743)], [(47, 427), (90, 743)]]
-)
+@each_row("places", [[(47, 427)], [(47, 427), (47, 600)], [(400, 427), (400, 743)], [(47, 427), (90, 743)]])
 def test_spots_where_no_punch_makes_them_are_not_blank(places: list[tuple[int, int]]) -> None:
     assert not picture_is_blank(grey_picture(with_holes(empty_page(), *places)))
 

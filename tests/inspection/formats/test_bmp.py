@@ -4,14 +4,14 @@ import io
 import struct
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from sluice_inspect.formats.bmp import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(), "BMP")
 OFFSET = 54 + 1024
@@ -49,7 +49,7 @@ ROWS = b"\x08\x00\x08\xff\x00\x00" * 3 + b"\x00\x04\x01\x02\x03\x04\x0c\xff\x00\
 """Run-length data of 16 x 4 pixels; the last row has four literal pixels."""
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA"])
+@each_row("mode", ["1", "L", "P", "RGB", "RGBA"])
 def test_every_mode_passes(mode: str) -> None:
     result = examine_bytes(FORMAT, encoded(chess_board().convert(mode), "BMP"))
     assert result.outcome is Outcome.OK
@@ -65,7 +65,7 @@ def test_all_zero_alpha_channel_is_ignored() -> None:
     assert examine_bytes(FORMAT, encoded(Image.fromarray(colours), "BMP")).blank is None
 
 
-@pytest.mark.parametrize("kept", [0.01, 0.2, 0.5, 0.95])
+@each_row("kept", [0.01, 0.2, 0.5, 0.95])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
@@ -76,15 +76,13 @@ def test_padding_of_the_last_row_may_be_missing() -> None:
     assert examine_bytes(FORMAT, data[:-4]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    ("place", "form", "value"), [(14, "<L", 66), (26, "<H", 7), (28, "<H", 13), (30, "<L", 77), (10, "<L", 20)]
-)
+@each_row(("place", "form", "value"), [(14, "<L", 66), (26, "<H", 7), (28, "<H", 13), (30, "<L", 77), (10, "<L", 20)])
 def test_impossible_header_is_unrecognised_or_corrupt(place: int, form: str, value: int) -> None:
     result = examine_bytes(FORMAT, with_field(place, form, value))
     assert not result.recognised or result.outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(("place", "value"), [(2, 0), (2, 2**31), (34, 2**31), (38, -5)])
+@each_row(("place", "value"), [(2, 0), (2, 2**31), (34, 2**31), (38, -5)])
 def test_wrong_values_in_ignored_header_fields_pass(place: int, value: int) -> None:
     assert examine_bytes(FORMAT, with_field(place, "<L" if value >= 0 else "<l", value)).outcome is Outcome.OK
 
@@ -131,14 +129,14 @@ def test_run_length_check_past_the_time_limit_is_not_corrupt() -> None:
     assert result.outcome is not Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(("plugin", "method"), [("JPEG", 4), ("PNG", 5)])
+@each_row(("plugin", "method"), [("JPEG", 4), ("PNG", 5)])
 def test_embedded_jpeg_or_png_is_decoded(plugin: str, method: int) -> None:
     inner = encoded(chess_board().convert("RGB"), plugin)
     assert examine_bytes(FORMAT, bmp(inner, size=(64, 64), bits=0, method=method)).outcome is Outcome.OK
     assert examine_bytes(FORMAT, bmp(inner, size=(64, 64), bits=0, method=method)[:-40]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(("bits", "method"), [(2, 0), (64, 0), (32, 11)])
+@each_row(("bits", "method"), [(2, 0), (64, 0), (32, 11)])
 def test_rare_variant_is_unsupported_when_complete_and_corrupt_when_truncated(bits: int, method: int) -> None:
     complete = bmp(bytes(16 * 4 * bits // 8), bits=bits, method=method)
     assert examine_bytes(FORMAT, complete).outcome is Outcome.UNSUPPORTED
@@ -153,25 +151,6 @@ def test_bitmap_array_is_unsupported() -> None:
 
 def test_text_that_begins_with_bm_is_not_recognised() -> None:
     assert not examine_bytes(FORMAT, b"BMP files begin with the letters BM and a size").recognised
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("bmp", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("bmp", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("bmp", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
 
 
 def test_headerless_bitmap_passes_only_as_dib() -> None:

@@ -8,6 +8,7 @@ import pytest
 from sluice_inspect.office.compound import CompoundFile, Tree, make_compound
 from sluice_inspect.report import Corrupt, TooComplex
 from tests.inspection.formats.examining import source_of
+from tests.rows import each_row
 
 LONG = bytes(range(256)) * 40
 TREE: Tree = {
@@ -62,7 +63,7 @@ def test_streams_are_counted() -> None:
     assert count_sound_streams(FILE) == 5
 
 
-@pytest.mark.parametrize("length", [100, 600, len(FILE) // 2, len(FILE) - 600])
+@each_row("length", [100, 600, len(FILE) // 2, len(FILE) - 600])
 def test_truncated_file_is_corrupt(length: int) -> None:
     with pytest.raises(Corrupt):
         count_sound_streams(FILE[:length])
@@ -79,13 +80,13 @@ def test_file_may_end_with_the_last_byte_of_a_short_stream() -> None:
         count_sound_streams(moved[:-1])
 
 
-@pytest.mark.parametrize("at", [28, 30])
+@each_row("at", [28, 30])
 def test_impossible_header_is_corrupt(at: int) -> None:
     with pytest.raises(Corrupt, match="header"):
         count_sound_streams(FILE[:at] + b"\x07\x07" + FILE[at + 2 :])
 
 
-@pytest.mark.parametrize("name", ["Long", "Leaf"])
+@each_row("name", ["Long", "Leaf"])
 def test_looping_stream_is_corrupt(name: str) -> None:
     start = struct.unpack_from("<L", FILE, entry_at(FILE, name) + 116)[0]
     with pytest.raises(Corrupt, match=name):
@@ -98,13 +99,13 @@ def test_overlapping_streams_are_corrupt() -> None:
         count_sound_streams(changed(FILE, entry_at(FILE, "Leaf") + 116, start))
 
 
-@pytest.mark.parametrize(("name", "size"), [("Long", 2**31), ("Short", 4000), ("Root Entry", 0)])
+@each_row(("name", "size"), [("Long", 2**31), ("Short", 4000), ("Root Entry", 0)])
 def test_stream_shorter_than_its_stated_size_is_corrupt(name: str, size: int) -> None:
     with pytest.raises(Corrupt):
         count_sound_streams(changed(FILE, entry_at(FILE, name) + 120, size))
 
 
-@pytest.mark.parametrize("link", [68, 72, 76])
+@each_row("link", [68, 72, 76])
 def test_looping_directory_is_corrupt(link: int) -> None:
     with pytest.raises(Corrupt, match="directory"):
         count_sound_streams(changed(FILE, entry_at(FILE, "Folder") + link, 0))

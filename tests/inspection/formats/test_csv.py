@@ -1,13 +1,12 @@
 """CSV: a table without a value is blank."""
 
-import pytest
-
 from sluice_inspect.formats.csv import FORMAT
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "table",
     [
         "id,name\n1,Ann\n",
@@ -27,7 +26,7 @@ def test_table_with_a_value_is_not_blank(table: str) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "table",
     [
         ",,,\n,,,\n",
@@ -40,7 +39,7 @@ def test_table_with_a_value_is_not_blank(table: str) -> None:
         "User ID\tCreated at\tStatus",
     ],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@each_row("encoding", ["utf-8", "utf-16"])
 def test_table_without_a_value_is_blank(table: str, encoding: str) -> None:
     assert examine_bytes(FORMAT, table.encode(encoding)).blank
 
@@ -51,15 +50,3 @@ def test_value_after_megabytes_of_empty_rows_is_not_blank() -> None:
 
 def test_zero_byte_is_corrupt() -> None:
     assert examine_bytes(FORMAT, b"id,name\n1,\0\n").outcome is Outcome.CORRUPT
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("csv", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("csv", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

@@ -8,8 +8,9 @@ import pytest
 from sluice_inspect.formats.doc.format import FORMAT, make_word
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 HIDDEN = b"\x3c\x08\x01"
 WHITE = b"\x70\x68\xff\xff\xff\x00"
@@ -40,12 +41,12 @@ def test_document_is_sound_and_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("part", range(1, 20))
 def test_truncated_document_is_corrupt(part: int) -> None:
     assert examine_bytes(FORMAT, DOCUMENT[: len(DOCUMENT) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         pytest.param(b"\xec\xa5\xc1\x00", b"\xec\xff\xc1\x00", id="magic"),
@@ -104,16 +105,12 @@ def test_word_2_is_unsupported() -> None:
     assert result.outcome is Outcome.UNSUPPORTED
 
 
-@pytest.mark.parametrize(
-    "text", ["\r", "\r\r\x0c\r", " \u00a0\u200b\t\r", "\x07\x07\x07\r", "\x13 PAGEREF x \x14\x15\r"]
-)
+@each_row("text", ["\r", "\r\r\x0c\r", " \u00a0\u200b\t\r", "\x07\x07\x07\r", "\x13 PAGEREF x \x14\x15\r"])
 def test_document_without_a_visible_character_is_blank(text: str) -> None:
     assert examine_bytes(FORMAT, make_word(text)).blank
 
 
-@pytest.mark.parametrize(
-    "text", [".\r", "\x1e\r", "\r" * 5000 + "0\r", "\x13 PAGE \x147\x15\r", "\x08\r", "\x13 FORMCHECKBOX \x15\r"]
-)
+@each_row("text", [".\r", "\x1e\r", "\r" * 5000 + "0\r", "\x13 PAGE \x147\x15\r", "\x08\r", "\x13 FORMCHECKBOX \x15\r"])
 def test_one_visible_mark_is_not_blank(text: str) -> None:
     assert examine_bytes(FORMAT, make_word(text)).blank is None
 
@@ -147,7 +144,7 @@ def test_empty_coloured_cell_is_not_blank() -> None:
     assert examine_bytes(FORMAT, make_word("\r", paragraph=white)).blank
 
 
-@pytest.mark.parametrize("shows", [True, False])
+@each_row("shows", [True, False])
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     data = embedded(picture(shows=shows).getvalue())
     assert (examine_bytes(FORMAT, make_word("\x01\r", data=data)).blank is None) is shows
@@ -167,22 +164,3 @@ def test_missing_picture_counts_as_content() -> None:
 def test_embedded_png_with_content_is_not_blank() -> None:
     file = io.BytesIO(picture(shows=True).getvalue())
     assert examine_bytes(FORMAT, make_word("\x01\r", data=embedded(file.read()))).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("doc", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("doc", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("doc", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("doc", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

@@ -9,8 +9,9 @@ import pytest
 from sluice_inspect.formats.eml import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 FIELDS = "From: a@example.com\r\nTo: b@example.com\r\nDate: Mon, 1 Jan 2024 00:00:00 +0000\r\n"
 
@@ -36,18 +37,16 @@ def mail(
     return message.as_bytes()
 
 
-@pytest.mark.parametrize(
-    "before", ["", "\ufeff", "\r\n\r\n", "From a@example.com Mon Jan  1 00:00:00 2024\r\n", "garbage\r\n"]
-)
+@each_row("before", ["", "\ufeff", "\r\n\r\n", "From a@example.com Mon Jan  1 00:00:00 2024\r\n", "garbage\r\n"])
 def test_mail_with_any_prefix_is_sound(before: str) -> None:
     result = examine_bytes(FORMAT, (before + FIELDS + "\r\nhi\r\n").encode())
     assert result.outcome is Outcome.OK
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
-    [
+    lambda: [
         pytest.param(FIELDS.encode() + "\r\nGrüße".encode("cp1252"), id="8 bits"),
         pytest.param(FIELDS.encode() + b"\r\na \0 zero", id="a zero"),
         pytest.param(FIELDS.encode("utf-16"), id="UTF-16"),
@@ -61,7 +60,7 @@ def test_unusual_mail_that_readers_accept_passes(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("data", [b"no field at all\r\n\r\nFrom: a\r\n", b"\r\n", FIELDS.encode() + bytes(900)])
+@each_row("data", lambda: [b"no field at all\r\n\r\nFrom: a\r\n", b"\r\n", FIELDS.encode() + bytes(900)])
 def test_data_that_is_not_mail_is_corrupt(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
@@ -70,9 +69,9 @@ def test_web_page_named_eml_is_a_mismatch() -> None:
     assert inspect_file(io.BytesIO(b"<html><body>504</body></html>"), filename="a.eml").finding is Finding.TYPE_MISMATCH
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
-    [
+    lambda: [
         pytest.param(FIELDS.encode() + b"\r\n", id="nothing"),
         pytest.param(mail(" \u00a0\n\u200b"), id="spaces"),
         pytest.param(mail(html="<html><body>&nbsp;</body></html>"), id="an empty page"),
@@ -88,9 +87,9 @@ def test_mail_without_visible_content_is_blank(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
-    [
+    lambda: [
         pytest.param(mail(subject="x"), id="a subject"),
         pytest.param(mail("."), id="a full stop"),
         pytest.param(mail(html="<p>x</p>"), id="a page"),
@@ -117,18 +116,3 @@ def test_endlessly_nested_multipart_is_not_blank() -> None:
         examine_bytes(FORMAT, FIELDS.encode() + b"Content-Type: multipart/mixed; boundary=b0\r\n\r\n" + nested).blank
         is None
     )
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("eml", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("eml", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("eml", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from sluice_inspect.formats.epub import FORMAT
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, with_part_changed, without_part
+from tests.rows import each_row
 
 SAMPLE = FORMAT.sample()
 PAGE = '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:svg="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</html>'
@@ -40,16 +39,11 @@ def encryption(algorithm: str) -> bytes:
     ).encode()
 
 
-def test_sample_passes() -> None:
-    result = examine(SAMPLE)
-    assert (result.passes, result.outcome, result.blank) == (True, Outcome.OK, None)
-
-
 def test_book_without_mimetype_is_recognised_by_its_container() -> None:
     assert examine(without_part(SAMPLE, "mimetype")).passes
 
 
-@pytest.mark.parametrize("kept", [0.2, 0.6, 0.97])
+@each_row("kept", [0.2, 0.6, 0.97])
 def test_truncated_book_is_corrupt(kept: float) -> None:
     result = examine(SAMPLE[: int(len(SAMPLE) * kept)])
     assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
@@ -59,14 +53,14 @@ def test_changed_byte_is_corrupt() -> None:
     assert examine(SAMPLE.replace(b"a gate", b"a gape")).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("part", ["META-INF/container.xml", "book.opf"])
+@each_row("part", ["META-INF/container.xml", "book.opf"])
 def test_book_without_its_container_or_package_document_is_corrupt(part: str) -> None:
     result = examine(without_part(SAMPLE, part))
     assert result.outcome is Outcome.CORRUPT
     assert part in result.detail
 
 
-@pytest.mark.parametrize("part", ["META-INF/container.xml", "book.opf"])
+@each_row("part", ["META-INF/container.xml", "book.opf"])
 def test_malformed_container_or_package_document_is_corrupt(part: str) -> None:
     parts = parts_of(SAMPLE)
     assert examine(package_of(parts | {part: parts[part][:-4]})).outcome is Outcome.CORRUPT
@@ -108,7 +102,7 @@ NAV = '<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" proper
 CSS = '<item id="css" href="s.css" media-type="text/css"/>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "",
@@ -123,7 +117,7 @@ def test_pages_without_visible_content_are_blank(body: str) -> None:
     assert blank(book(body))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "x",
@@ -142,10 +136,8 @@ def test_pages_with_visible_content_are_not_blank(body: str) -> None:
     assert not blank(book(body))
 
 
-@pytest.mark.parametrize("shows", [True, False])
-@pytest.mark.parametrize(
-    "body", ["<img src='img/p%20q.png'/>", "<svg:svg><svg:image xlink:href='img/p%20q.png'/></svg:svg>"]
-)
+@each_row("shows", [True, False])
+@each_row("body", ["<img src='img/p%20q.png'/>", "<svg:svg><svg:image xlink:href='img/p%20q.png'/></svg:svg>"])
 def test_picture_is_content_only_when_it_is_not_blank(body: str, shows: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book(body, {"img/p q.png": picture(shows=shows).getvalue()})) is not shows
 
@@ -160,12 +152,12 @@ def test_book_with_a_missing_page_is_not_blank() -> None:
     assert not blank(without_part(book("x"), "page.xhtml"))
 
 
-@pytest.mark.parametrize(("sheet", "is_blank"), [(b"p { color: red }", True), (b'p::before { content: "x" }', False)])
+@each_row(("sheet", "is_blank"), [(b"p { color: red }", True), (b'p::before { content: "x" }', False)])
 def test_style_sheet_with_generated_text_is_content(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     assert blank(book("", {"s.css": sheet}, items=CSS)) is is_blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sheet", "is_blank"), [(b"td { border: 0.5pt solid black }", False), (b"td { border: none; color: red }", True)]
 )
 def test_style_sheet_with_table_borders_is_content(sheet: bytes, is_blank: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
@@ -174,13 +166,3 @@ def test_style_sheet_with_table_borders_is_content(sheet: bytes, is_blank: bool)
 
 def test_book_without_pages_is_blank() -> None:
     assert blank(with_part_changed(SAMPLE, "book.opf", '<itemref idref="page"/>', ""))
-
-
-@needs_corpus
-def test_valid_corpus_files_pass_and_corrupt_ones_do_not() -> None:
-    assert [
-        path.name for path in corpus_files("epub", "valid") if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("epub", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

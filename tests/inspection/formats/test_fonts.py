@@ -2,14 +2,12 @@
 
 import struct
 
-import pytest
-
-from sluice_inspect.format import Format
 from sluice_inspect.formats.fonts.sample import make_font, make_woff, make_woff2, table_checksum
 from sluice_inspect.formats.fonts.sfnt import OTF, TTF
 from sluice_inspect.formats.fonts.webfont import WOFF, WOFF2
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 LONG = {b"GPOS": bytes(range(256)) * 30}
 TRUETYPE = make_font(tables=LONG)
@@ -42,7 +40,7 @@ def collection(*fonts: bytes) -> bytes:
     return b"ttcf" + struct.pack(">LL", 0x10000, len(fonts)) + struct.pack(f">{len(fonts)}L", *places) + body
 
 
-@pytest.mark.parametrize("name", FONTS)
+@each_row("name", FONTS)
 def test_font_is_sound_and_not_blank(name: str) -> None:
     format_, data = FONTS[name]
     result = examine_bytes(format_, data)
@@ -51,14 +49,14 @@ def test_font_is_sound_and_not_blank(name: str) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("name", FONTS)
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("name", FONTS)
+@each_row("part", range(1, 20))
 def test_truncated_font_is_corrupt(name: str, part: int) -> None:
     format_, data = FONTS[name]
     assert examine_bytes(format_, data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("name", ["ttf", "otf", "woff"])
+@each_row("name", ["ttf", "otf", "woff"])
 def test_changed_byte_is_corrupt(name: str) -> None:
     format_, data = FONTS[name]
     at = len(data) // 2
@@ -70,7 +68,7 @@ def test_zero_table_checksum_is_ignored() -> None:
     assert examine_bytes(TTF, TRUETYPE[:at] + bytes(4) + TRUETYPE[at + 4 :]).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize(("tag", "outcome"), [(b"head", Outcome.OK), (b"GPOS", Outcome.CORRUPT)])
+@each_row(("tag", "outcome"), [(b"head", Outcome.OK), (b"GPOS", Outcome.CORRUPT)])
 def test_wrong_checksum_is_corrupt_only_in_large_tables(tag: bytes, outcome: Outcome) -> None:
     at = TRUETYPE.index(tag) + 4
     assert examine_bytes(TTF, TRUETYPE[:at] + b"\1\2\3\4" + TRUETYPE[at + 4 :]).outcome is outcome
@@ -88,13 +86,13 @@ def test_every_font_of_a_collection_is_checked() -> None:
     assert examine_bytes(TTF, b"ttcf" + bytes(12)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("data", [b"true story\n", b"\0\1\0\0Standard Jet DB\0", b"OTTO\0\0"])
+@each_row("data", [b"true story\n", b"\0\1\0\0Standard Jet DB\0", b"OTTO\0\0"])
 def test_data_that_only_begins_like_a_font_is_not_recognised(data: bytes) -> None:
     assert not examine_bytes(TTF, data + bytes(200)).recognised
     assert not examine_bytes(OTF, data + bytes(200)).recognised
 
 
-@pytest.mark.parametrize("font", [make_font(b""), make_font(bytes([139, 14]), postscript=True)])
+@each_row("font", [make_font(b""), make_font(bytes([139, 14]), postscript=True)])
 def test_font_without_outlines_is_not_blank(font: bytes) -> None:
     format_ = OTF if font.startswith(b"OTTO") else TTF
     assert examine_bytes(format_, font).blank is None
@@ -120,13 +118,3 @@ def test_table_that_unpacks_to_too_much_is_a_bomb() -> None:
     data = make_woff(make_font(tables={b"GPOS": bytes(3_000_000)}))
     assert len(data) < 10_000
     assert examine_bytes(WOFF, data, Limits(ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
-
-
-@needs_corpus
-@pytest.mark.parametrize("format_", [TTF, OTF, WOFF, WOFF2], ids=lambda format_: format_.name)
-def test_intact_corpus_files_pass(format_: Format) -> None:
-    assert [
-        path.name
-        for path in corpus_files(format_.name, "valid", "not_blank")
-        if not examine_bytes(format_, path.read_bytes()).passes
-    ] == []

@@ -3,12 +3,11 @@
 import struct
 import time
 
-import pytest
-
 from sluice_inspect.formats.gif import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(), "GIF")
 ANIMATION = animated([chess_board(48, 3 + n) for n in range(6)], "GIF")
@@ -37,8 +36,8 @@ def test_one_visible_frame_among_empty_ones_is_not_blank() -> None:
     )
 
 
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.95])
-@pytest.mark.parametrize("picture", [GOOD, ANIMATION])
+@each_row("kept", [0.2, 0.5, 0.95])
+@each_row("picture", [GOOD, ANIMATION])
 def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
     assert examine_bytes(FORMAT, picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
 
@@ -85,15 +84,6 @@ def test_animation_past_the_time_limit_passes_and_is_not_blank() -> None:
     )
     assert result.passes
     assert result.blank is None
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("gif", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
 
 
 def test_frame_without_width_is_unsupported() -> None:

@@ -1,11 +1,10 @@
 """Rows of column headings are distinguished from data."""
 
-import pytest
-
 from sluice_inspect.text.header_row import is_heading
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cells",
     [
         ["id", "name"],
@@ -19,7 +18,7 @@ def test_column_names_are_a_heading(cells: list[str]) -> None:
     assert is_heading(cells)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cells",
     [
         ["name"],

@@ -10,9 +10,10 @@ from sluice_inspect.formats.heif import hevc
 from sluice_inspect.formats.heif.heic import FORMAT
 from sluice_inspect.formats.heif.sample import sample_heic
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import examine_bytes, source_of
 from tests.inspection.formats.heif_samples import box, heic, item_file
 from tests.inspection.formats.image_samples import chess_board, plain_picture
+from tests.rows import each_row
 
 GOOD = heic(chess_board(128, 16).convert("RGB"))
 
@@ -33,12 +34,12 @@ def test_sample_passes_and_is_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+@each_row("mode", ["L", "RGB", "RGBA"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(FORMAT, heic(chess_board().convert(mode))).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("chroma", ["420", "422", "444"])
+@each_row("chroma", ["420", "422", "444"])
 def test_every_chroma_subsampling_passes(chroma: str) -> None:
     assert examine_bytes(FORMAT, heic(gradient(), chroma=chroma)).outcome is Outcome.OK
 
@@ -91,12 +92,12 @@ def test_empty_pictures_of_different_colours_are_not_blank() -> None:
     )
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
+@each_row("kept", [0.1, 0.5, 0.95, 0.999])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_row("seed", range(8))
 def test_changed_pixel_bytes_are_corrupt_although_they_decode(seed: int) -> None:
     picture = heic(gradient(512), quality=90)
     start = picture.index(b"mdat") + 40 + seed * 37
@@ -129,7 +130,7 @@ def test_picture_over_the_pixel_limit_is_refused() -> None:
     assert examine_bytes(FORMAT, GOOD, Limits(max_pixels=100)).finding is Finding.IMAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize("coding", [b"unci", b"j2k1", b"vvc1"])
+@each_row("coding", [b"unci", b"j2k1", b"vvc1"])
 def test_other_codings_are_unsupported(coding: bytes) -> None:
     assert examine_bytes(FORMAT, item_file(coding, b"x" * 50)).outcome is Outcome.UNSUPPORTED
 
@@ -138,7 +139,7 @@ def test_protected_picture_is_encrypted() -> None:
     assert examine_bytes(FORMAT, item_file(b"hvc1", b"x" * 50, protected=True)).outcome is Outcome.ENCRYPTED
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@each_row("version", [1, 2])
 def test_later_versions_of_the_item_list_are_read(version: int) -> None:
     assert (
         examine_bytes(FORMAT, item_file(b"hvc1", b"x" * 50, protected=True, infos=version)).outcome is Outcome.ENCRYPTED
@@ -163,19 +164,3 @@ def test_only_the_container_is_checked_without_the_decoder(monkeypatch: pytest.M
     assert result.outcome is Outcome.UNSUPPORTED
     assert "not installed" in result.detail
     assert examine_bytes(FORMAT, GOOD[:-20]).outcome is Outcome.CORRUPT
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("heic", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_damaged_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("heic", "corrupt", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -1,11 +1,10 @@
 """JPEG: integrity, limits and blankness."""
 
-import pytest
-
 from sluice_inspect.formats.jpeg import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, plain_picture
+from tests.rows import each_row
 
 GOOD = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80)
 PROGRESSIVE = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80, progressive=True)
@@ -16,8 +15,8 @@ def after_start_marker(jpeg: bytes, inserted: bytes) -> bytes:
     return jpeg[:2] + inserted + jpeg[2:]
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
-@pytest.mark.parametrize("progressive", [False, True])
+@each_row("mode", ["L", "RGB", "CMYK"])
+@each_row("progressive", [False, True])
 def test_every_common_variant_passes(mode: str, *, progressive: bool) -> None:
     result = examine_bytes(FORMAT, encoded(chess_board().convert(mode), "JPEG", progressive=progressive))
     assert result.passes
@@ -28,8 +27,8 @@ def test_empty_picture_is_blank() -> None:
     assert examine_bytes(FORMAT, encoded(plain_picture(), "JPEG")).blank
 
 
-@pytest.mark.parametrize("picture", [GOOD, PROGRESSIVE])
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.95, 0.99])
+@each_row("picture", [GOOD, PROGRESSIVE])
+@each_row("kept", [0.2, 0.5, 0.95, 0.99])
 def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
     assert examine_bytes(FORMAT, picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
 
@@ -47,7 +46,7 @@ def test_zeros_between_the_scan_and_the_end_marker_pass() -> None:
     assert examine_bytes(FORMAT, GOOD.removesuffix(b"\xff\xd9") + bytes(64) + b"\xff\xd9").passes
 
 
-@pytest.mark.parametrize(
+@each_row(
     "odd",
     [
         APP5_MARKER + b"\x00\x02",
@@ -94,12 +93,3 @@ def test_picture_with_many_scans_is_too_complex() -> None:
 
 def test_file_of_only_segments_is_too_complex() -> None:
     assert examine_bytes(FORMAT, b"\xff\xd8" + b"\xff\xe5\x00\x02" * 500_001).outcome is Outcome.TOO_COMPLEX
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("jpg", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

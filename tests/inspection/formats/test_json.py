@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from sluice_inspect.formats import json as json_format
 from sluice_inspect.formats.json import FORMAT, check_stream
 from sluice_inspect.report import Corrupt, Limits, Outcome, TooComplex
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 GOOD = [
     '{"a": 1}',
@@ -57,31 +59,29 @@ def parses(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("text", GOOD)
+@each_row("text", GOOD)
 def test_standard_json_passes(text: str) -> None:
     result = examine_bytes(FORMAT, text.encode())
     assert result.outcome is Outcome.OK
     assert result.blank is None
 
 
-@pytest.mark.parametrize("text", BROKEN)
+@each_row("text", BROKEN)
 def test_invalid_json_is_corrupt(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "data", ['{"é": 1}'.encode("latin-1"), '{"a": 1}'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xc0\xaf"']
-)
+@each_row("data", ['{"é": 1}'.encode("latin-1"), '{"a": 1}'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xc0\xaf"'])
 def test_encodings_other_than_utf8_are_corrupt(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("text", EMPTY)
+@each_row("text", EMPTY)
 def test_nested_empty_values_are_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank
 
 
-@pytest.mark.parametrize("depth", [201, 5_000, 200_000])
+@each_row("depth", [201, 5_000, 200_000])
 def test_deep_nesting_is_too_complex(depth: int) -> None:
     assert examine_bytes(FORMAT, b"[" * depth + b"]" * depth).outcome is Outcome.TOO_COMPLEX
 
@@ -90,44 +90,46 @@ def test_nesting_within_the_limit_passes() -> None:
     assert examine_bytes(FORMAT, b"[" * 199 + b"1" + b"]" * 199).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("size", [1, 3, 4096])
-@pytest.mark.parametrize("text", [text.removeprefix("\ufeff") for text in GOOD])
+@each_row("size", [1, 3, 4096])
+@each_row("text", [text.removeprefix("\ufeff") for text in GOOD])
 def test_stream_check_accepts_what_the_parser_accepts(text: str, size: int) -> None:
     assert check_stream(in_pieces(text, size), Limits()).has_content
 
 
-@pytest.mark.parametrize("size", [1, 3, 4096])
-@pytest.mark.parametrize("text", BROKEN)
+@each_row("size", [1, 3, 4096])
+@each_row("text", BROKEN)
 def test_stream_check_refuses_what_the_parser_refuses(text: str, size: int) -> None:
     with pytest.raises(Corrupt):
         check_stream(in_pieces(text, size), Limits())
 
 
-@pytest.mark.parametrize("text", EMPTY)
+@each_row("text", EMPTY)
 def test_stream_check_reports_empty_values_as_without_content(text: str) -> None:
     assert not check_stream(in_pieces(text, 2), Limits()).has_content
 
 
-LONG = {
-    "one string": json.dumps({"data": "x" * 3_000_000, "tail": [True, None, {"y": -1.5e-7}]}),
-    "many rows": json.dumps([{"row": row, "name": 'é\\"' * 5} for row in range(60_000)]),
-    "deep inside": json.dumps({"a": {"b": {"c": [[list(range(200_000))], "é" * 300_000]}}}),
-    "many numbers": '{"a": [' + "1," * 700_000 + '2], "b": {}}',
-}
+@cache
+def long() -> dict[str, str]:
+    return {
+        "one string": json.dumps({"data": "x" * 3_000_000, "tail": [True, None, {"y": -1.5e-7}]}),
+        "many rows": json.dumps([{"row": row, "name": 'é\\"' * 5} for row in range(60_000)]),
+        "deep inside": json.dumps({"a": {"b": {"c": [[list(range(200_000))], "é" * 300_000]}}}),
+        "many numbers": '{"a": [' + "1," * 700_000 + '2], "b": {}}',
+    }
 
 
-@pytest.mark.parametrize("shape", LONG)
+@each_row("shape", long)
 def test_stream_check_reads_values_larger_than_its_window(shape: str) -> None:
-    walked = check_stream(in_pieces(LONG[shape], 65_536), Limits())
+    walked = check_stream(in_pieces(long()[shape], 65_536), Limits())
     assert walked.has_content
     assert walked.finished
 
 
-@pytest.mark.parametrize("shape", LONG)
-@pytest.mark.parametrize("damage", ["\x01", '"]', '",'])
+@each_row("shape", long)
+@each_row("damage", ["\x01", '"]', '",'])
 def test_stream_check_finds_damage_in_values_larger_than_its_window(shape: str, damage: str) -> None:
-    middle = len(LONG[shape]) * 2 // 3
-    broken = LONG[shape][:middle] + damage + LONG[shape][middle:]
+    middle = len(long()[shape]) * 2 // 3
+    broken = long()[shape][:middle] + damage + long()[shape][middle:]
     assert not parses(broken)
     with pytest.raises(Corrupt):
         check_stream(in_pieces(broken, 65_536), Limits())
@@ -158,17 +160,3 @@ def test_stream_check_agrees_with_the_parser(text: str, size: int) -> None:
     except Corrupt:
         walked = False
     assert walked == parses(text)
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("json", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name
-        for path in corpus_files("json", "corrupt")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.CORRUPT
-    ] == []

@@ -1,6 +1,7 @@
 """Audio and video: integrity, blankness and names."""
 
 import io
+from functools import cache
 
 import pytest
 
@@ -25,14 +26,19 @@ from tests.inspection.formats.media_samples import (
     tone,
     video,
 )
+from tests.rows import each_row
 
 FORMAT_NAMES = (*SOUND, *VIDEO)
-SAMPLES = {format_name: sound(format_name, music(1.5)) for format_name in SOUND} | {
-    format_name: video(format_name, scene(12), music(1.2)) for format_name in VIDEO
-}
 UNCOMPRESSED = {"wav", "aiff"}
 KNOWN_TRUNCATED = {"1c0ff998f8_xing.mp3"}
 """Labelled as valid, but truncated inside its last frame, like an interrupted upload."""
+
+
+@cache
+def sample(format_name: str) -> bytes:
+    if format_name in SOUND:
+        return sound(format_name, music(1.5))
+    return video(format_name, scene(12), music(1.2))
 
 
 def examine(format_name: str, data: bytes, limits: Limits | None = None) -> Examined:
@@ -45,97 +51,95 @@ def report_of(data: bytes, extension: str) -> Report:
     return inspect_file(io.BytesIO(data), filename=f"upload.{extension}")
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_encoder_output_is_ok_and_not_blank(format_name: str) -> None:
-    report = report_of(SAMPLES[format_name], format_name)
+    report = report_of(sample(format_name), format_name)
     assert (report.format, report.outcome, report.finding) == (format_name, Outcome.OK, None), report.detail
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.95])
+@each_row("format_name", FORMAT_NAMES)
+@each_row("share", [0.3, 0.5, 0.95])
 def test_truncated_file_is_corrupt(format_name: str, share: float) -> None:
     assert (
-        report_of(SAMPLES[format_name][: int(len(SAMPLES[format_name]) * share)], format_name).integrity
+        report_of(sample(format_name)[: int(len(sample(format_name)) * share)], format_name).integrity
         is Outcome.CORRUPT
     )
 
 
-@pytest.mark.parametrize(
-    "format_name", [format_name for format_name in FORMAT_NAMES if format_name not in UNCOMPRESSED]
-)
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+@each_row("format_name", [format_name for format_name in FORMAT_NAMES if format_name not in UNCOMPRESSED])
+@each_row("share", [0.3, 0.5, 0.7])
 def test_zeroed_media_data_is_corrupt(format_name: str, share: float) -> None:
-    data = bytearray(SAMPLES[format_name])
+    data = bytearray(sample(format_name))
     start = int(len(data) * share)
     data[start : start + 4096] = bytes(min(4096, len(data) - start))
     assert report_of(bytes(data), format_name).integrity is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("tail", [64, 400])
+@each_row("tail", [64, 400])
 def test_zeros_in_place_of_the_end_of_an_index_are_corrupt(tail: int) -> None:
     data = video("avi", scene(40))
     assert report_of(data, "avi").integrity is Outcome.OK
     assert report_of(data[:-tail] + bytes(tail), "avi").integrity is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("format_name", ["avi", "aac"])
-@pytest.mark.parametrize("share", [0.5, 0.75, 0.9])
+@each_row("format_name", ["avi", "aac"])
+@each_row("share", [0.5, 0.75, 0.9])
 def test_zeros_in_place_of_the_end_are_corrupt(format_name: str, share: float) -> None:
-    data = SAMPLES[format_name]
+    data = sample(format_name)
     kept = int(len(data) * share)
     assert report_of(data[:kept] + bytes(len(data) - kept), format_name).integrity is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_web_page_before_the_media_is_a_mismatch(format_name: str) -> None:
     assert (
-        report_of(b"<!DOCTYPE html><title>502</title>" + SAMPLES[format_name], format_name).finding
+        report_of(b"<!DOCTYPE html><title>502</title>" + sample(format_name), format_name).finding
         is Finding.TYPE_MISMATCH
     )
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_picture_under_a_media_extension_is_a_mismatch(format_name: str) -> None:
     assert report_of(encoded(chess_board(), "PNG"), format_name).finding is Finding.TYPE_MISMATCH
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
-@pytest.mark.parametrize("other", ["txt", "pdf", "png", "zip"])
+@each_row("format_name", FORMAT_NAMES)
+@each_row("other", ["txt", "pdf", "png", "zip"])
 def test_media_under_another_extension_is_a_mismatch(format_name: str, other: str) -> None:
-    report = report_of(SAMPLES[format_name], other)
+    report = report_of(sample(format_name), other)
     assert (report.format, report.finding) == (format_name, Finding.TYPE_MISMATCH)
 
 
-@pytest.mark.parametrize("format_name", SOUND)
-@pytest.mark.parametrize("wave", [silence(1), noise(1, -72)], ids=["digital silence", "faint noise"])
+@each_row("format_name", SOUND)
+@each_row("wave", lambda: [silence(1), noise(1, -72)], ids=["digital silence", "faint noise"])
 def test_silence_is_blank(format_name: str, wave: Wave) -> None:
     assert report_of(sound(format_name, wave), format_name).blank_detail == "no sound is louder than -60 dBFS"
 
 
-@pytest.mark.parametrize("format_name", SOUND)
+@each_row("format_name", SOUND)
 def test_late_tone_is_not_blank(format_name: str) -> None:
     wave = silence(4)
     wave[-24_000:-12_000] = tone(0.25)
     assert not report_of(sound(format_name, wave), format_name).blank
 
 
-@pytest.mark.parametrize("format_name", VIDEO)
+@each_row("format_name", VIDEO)
 def test_black_silent_video_is_blank(format_name: str) -> None:
     report = report_of(video(format_name, black(), silence(0.5)), format_name)
     assert report.blank_detail == "no picture shows anything and no sound is louder than -60 dBFS"
 
 
-@pytest.mark.parametrize("format_name", VIDEO)
+@each_row("format_name", VIDEO)
 def test_black_video_with_sound_is_not_blank(format_name: str) -> None:
     assert not report_of(video(format_name, black(), tone(0.5, -40)), format_name).blank
 
 
-@pytest.mark.parametrize("format_name", VIDEO)
+@each_row("format_name", VIDEO)
 def test_silent_video_with_a_visible_picture_is_not_blank(format_name: str) -> None:
     assert not report_of(video(format_name, [*black(20), *scene(1)], silence(0.5)), format_name).blank
 
 
-@pytest.mark.parametrize(("words", "blank"), [((b"Hello", b" "), False), ((b" ", b"\r\n"), True)])
+@each_row(("words", "blank"), [((b"Hello", b" "), False), ((b" ", b"\r\n"), True)])
 def test_subtitles_are_content_unless_they_are_empty(
     words: tuple[bytes, ...],
     blank: bool,  # noqa: FBT001  (a parameter of the test)
@@ -156,33 +160,31 @@ def tone_frames() -> bytes:
     return sound("mp3", tone(0.5))
 
 
-@pytest.mark.parametrize("format_name", ["mp3", "mkv", "mp4", "flac"])
+@each_row("format_name", ["mp3", "mkv", "mp4", "flac"])
 def test_only_the_container_is_checked_past_the_time_limit(format_name: str) -> None:
     rushed = Limits(soft_seconds=-1)
     empty = sound(format_name, silence(1)) if format_name in SOUND else video(format_name, black())
     result = examine(format_name, empty, rushed)
     assert (result.outcome, result.blank) == (Outcome.OK, None)
-    assert (
-        examine(format_name, SAMPLES[format_name][: len(SAMPLES[format_name]) // 2], rushed).outcome is Outcome.CORRUPT
-    )
+    assert examine(format_name, sample(format_name)[: len(sample(format_name)) // 2], rushed).outcome is Outcome.CORRUPT
 
 
 def test_partial_check_is_measured() -> None:
-    report = inspect_file(io.BytesIO(SAMPLES["mkv"]), filename="a.mkv", limits=Limits(soft_seconds=-1))
+    report = inspect_file(io.BytesIO(sample("mkv")), filename="a.mkv", limits=Limits(soft_seconds=-1))
     assert report.measures["partially_checked"] is True
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_media_is_unsupported_without_the_library(format_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playback, "INSTALLED", False)
-    assert examine(format_name, SAMPLES[format_name]).outcome is Outcome.UNSUPPORTED
-    assert "PyAV is not installed" in examine(format_name, SAMPLES[format_name]).detail
+    assert examine(format_name, sample(format_name)).outcome is Outcome.UNSUPPORTED
+    assert "PyAV is not installed" in examine(format_name, sample(format_name)).detail
 
 
-@pytest.mark.parametrize("format_name", [format_name for format_name in FORMAT_NAMES if format_name != "flac"])
+@each_row("format_name", [format_name for format_name in FORMAT_NAMES if format_name != "flac"])
 def test_truncated_file_is_corrupt_without_the_library(format_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playback, "INSTALLED", False)
-    assert examine(format_name, SAMPLES[format_name][: len(SAMPLES[format_name]) // 2]).outcome is Outcome.CORRUPT
+    assert examine(format_name, sample(format_name)[: len(sample(format_name)) // 2]).outcome is Outcome.CORRUPT
 
 
 def test_unknown_codec_is_unsupported_and_not_blank() -> None:
@@ -222,8 +224,8 @@ def test_undecodable_packets_are_corrupt_and_counted() -> None:
     assert "packets of the video are damaged, the first about second" in result.detail
 
 
-@pytest.mark.parametrize("archive", ["zip", "html"])
-@pytest.mark.parametrize("format_name", ["wav", "mp4", "mp3", "webm"])
+@each_row("archive", ["zip", "html"])
+@each_row("format_name", ["wav", "mp4", "mp3", "webm"])
 def test_second_format_after_the_media_is_a_polyglot(format_name: str, archive: str) -> None:
     file = io.BytesIO()
     if archive == "zip":
@@ -233,28 +235,28 @@ def test_second_format_after_the_media_is_a_polyglot(format_name: str, archive: 
             zipped.writestr("a.txt", "words")
     else:
         file.write(b"<html><script>alert(1)</script></html>")
-    assert report_of(SAMPLES[format_name] + file.getvalue(), format_name).finding is Finding.POLYGLOT
+    assert report_of(sample(format_name) + file.getvalue(), format_name).finding is Finding.POLYGLOT
 
 
 def test_page_in_a_tag_is_not_a_polyglot() -> None:
-    tagged = id3(200)[:10] + b"<html><script>".ljust(200) + SAMPLES["mp3"]
+    tagged = id3(200)[:10] + b"<html><script>".ljust(200) + sample("mp3")
     assert report_of(tagged, "mp3").finding is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("format_name", "extension"),
     [("mp4", "mov"), ("mov", "mp4"), ("mov", "m4v"), ("mp4", "3gp"), ("m4a", "mp4"), ("webm", "mkv"), ("opus", "ogg")],
 )
 def test_extensions_of_related_formats_are_no_mismatch(format_name: str, extension: str) -> None:
-    report = report_of(SAMPLES[format_name], extension)
+    report = report_of(sample(format_name), extension)
     assert (report.format, report.finding) == (format_name, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("format_name", "extension"), [("mp4", "m4a"), ("mkv", "webm"), ("ogg", "opus"), ("mp3", "aac"), ("m4a", "mp3")]
 )
 def test_extensions_of_other_media_formats_are_a_mismatch(format_name: str, extension: str) -> None:
-    assert report_of(SAMPLES[format_name], extension).finding is Finding.TYPE_MISMATCH
+    assert report_of(sample(format_name), extension).finding is Finding.TYPE_MISMATCH
 
 
 def test_heic_picture_is_not_recognised_as_media() -> None:
@@ -262,7 +264,7 @@ def test_heic_picture_is_not_recognised_as_media() -> None:
     assert report_of(picture, "mp4").format not in FORMAT_NAMES
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_no_valid_corpus_file_is_corrupt(format_name: str) -> None:
     refused = [
         path.name
@@ -272,7 +274,7 @@ def test_no_valid_corpus_file_is_corrupt(format_name: str) -> None:
     assert set(refused) <= KNOWN_TRUNCATED
 
 
-@pytest.mark.parametrize("format_name", FORMAT_NAMES)
+@each_row("format_name", FORMAT_NAMES)
 def test_only_blank_corpus_files_are_blank(format_name: str) -> None:
     assert all(report_of(path.read_bytes(), format_name).blank for path in corpus_files(format_name, "blank"))
     assert not any(report_of(path.read_bytes(), format_name).blank for path in corpus_files(format_name, "not_blank"))
@@ -287,6 +289,6 @@ def test_flac_checksum_is_ignored_without_a_sample_count() -> None:
     assert inspect_file(io.BytesIO(bytes(flac)), filename="a.flac").outcome is Outcome.OK
 
 
-@pytest.mark.parametrize(("version", "arguments"), [("18.1.0", {"metadata_errors": "replace"}), ("19.0.2", {})])
+@each_row(("version", "arguments"), [("18.1.0", {"metadata_errors": "replace"}), ("19.0.2", {})])
 def test_container_options_fit_the_installed_pyav(version: str, arguments: dict[str, str]) -> None:
     assert playback._metadata_options(version) == arguments

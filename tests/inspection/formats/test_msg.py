@@ -8,7 +8,8 @@ import pytest
 from sluice_inspect.formats.msg import FORMAT, make_message, make_storage, unpack_rtf
 from sluice_inspect.office.compound import Tree, make_compound
 from sluice_inspect.report import Corrupt, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 SUBJECT, BODY, RTF, HTML, DATA = 0x0037, 0x1000, 0x1009, 0x1013, 0x3701
 MESSAGE = make_message(
@@ -35,12 +36,12 @@ def test_message_is_sound_and_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("part", range(1, 20))
 def test_truncated_message_is_corrupt(part: int) -> None:
     assert examine_bytes(FORMAT, MESSAGE[: len(MESSAGE) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         pytest.param(
@@ -109,7 +110,7 @@ def test_compressed_rtf_with_a_wrong_checksum_is_corrupt() -> None:
     assert examine_bytes(FORMAT, make_message({RTF: packed[:-2] + b"?}"})).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         pytest.param(make_message({}), id="nothing"),
@@ -123,7 +124,7 @@ def test_mail_without_visible_content_is_blank(message: bytes) -> None:
     assert examine_bytes(FORMAT, message).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         pytest.param(make_message({SUBJECT: "x"}), id="a subject"),
@@ -136,17 +137,3 @@ def test_mail_without_visible_content_is_blank(message: bytes) -> None:
 )
 def test_item_with_visible_content_is_not_blank(message: bytes) -> None:
     assert examine_bytes(FORMAT, message).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("msg", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name
-        for path in corpus_files("msg", "corrupt")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.CORRUPT
-    ] == []

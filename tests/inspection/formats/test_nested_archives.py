@@ -18,6 +18,7 @@ from sluice_inspect.formats import compressed, sevenzip, tar
 from sluice_inspect.formats import zip as zip_format
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import examine_bytes, source_of
+from tests.rows import each_row
 
 Wrap = Callable[[str, bytes], bytes]
 
@@ -61,11 +62,11 @@ OUTER: list[tuple[Format, Wrap]] = [
 ]
 INNER: list[Wrap] = [in_zip, in_tar, lambda name, content: gzip.compress(in_tar(name, content)), in_sevenzip]
 NAMES = ["zip", "tar", "gz", "tar.gz", "bz2", "tar.xz", "7z"]
-each_outer = pytest.mark.parametrize(("format_", "wrap"), OUTER, ids=NAMES)
+each_outer = each_row(("format_", "wrap"), OUTER, ids=NAMES)
 
 
 @each_outer
-@pytest.mark.parametrize("inner", [in_zip, in_tar], ids=["zip", "tar"])
+@each_row("inner", [in_zip, in_tar], ids=["zip", "tar"])
 def test_unsafe_members_are_found_in_every_outer_format(format_: Format, wrap: Wrap, inner: Wrap) -> None:
     assert examine_bytes(format_, wrap("inner", inner("a", b"x"))).passes
     assert examine_bytes(format_, wrap("inner", inner("../a", b"x"))).finding is Finding.ARCHIVE_UNSAFE
@@ -85,7 +86,7 @@ def test_damaged_inner_archive_leaves_the_outer_one_sound(format_: Format, wrap:
         assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
-@pytest.mark.parametrize(("format_", "wrap"), OUTER[:4], ids=NAMES[:4])
+@each_row(("format_", "wrap"), OUTER[:4], ids=NAMES[:4])
 def test_damage_of_the_outer_archive_around_an_inner_one_is_corrupt(format_: Format, wrap: Wrap) -> None:
     data = wrap("inner", in_tar("a", b"x" * 5000))
     assert examine_bytes(format_, data[: int(len(data) * 0.4)]).outcome is Outcome.CORRUPT

@@ -4,12 +4,10 @@ import io
 import zipfile
 from dataclasses import replace
 
-import pytest
-
 from sluice_inspect.format import Format
 from sluice_inspect.formats.opendocument.format import ODT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, without_part
 from tests.inspection.formats.opendocument_samples import (
     FORMATS_BY_FAMILY,
@@ -19,8 +17,9 @@ from tests.inspection.formats.opendocument_samples import (
     paragraph,
     style,
 )
+from tests.rows import each_row
 
-each_format = pytest.mark.parametrize("format_", FORMATS_BY_FAMILY.values(), ids=FORMATS_BY_FAMILY)
+each_format = each_row("format_", FORMATS_BY_FAMILY.values(), ids=FORMATS_BY_FAMILY)
 
 
 @each_format
@@ -32,7 +31,7 @@ def test_sample_passes_and_is_recognised_by_its_own_format_only(format_: Format)
     ] == [format_.name]
 
 
-@pytest.mark.parametrize("variant", ["-template", "-master", "-web", ""])
+@each_row("variant", ["-template", "-master", "-web", ""])
 def test_variants_of_the_media_type_pass(variant: str) -> None:
     parts = parts_of(ODT.sample())
     parts["mimetype"] += variant.encode()
@@ -65,7 +64,7 @@ def test_mimetype_member_with_zip64_header_is_read() -> None:
 
 
 @each_format
-@pytest.mark.parametrize("kept", [0.3, 0.6, 0.95])
+@each_row("kept", [0.3, 0.6, 0.95])
 def test_truncated_document_is_corrupt(format_: Format, kept: float) -> None:
     data = format_.sample()
     result = examine_bytes(format_, data[: int(len(data) * kept)])
@@ -84,14 +83,12 @@ def test_document_without_content_is_corrupt() -> None:
     assert "content.xml" in result.detail
 
 
-@pytest.mark.parametrize(
-    "part", ["content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", "META-INF/manifest.xml"]
-)
+@each_row("part", ["content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", "META-INF/manifest.xml"])
 def test_malformed_main_part_is_corrupt(part: str) -> None:
     assert examine_bytes(ODT, package_of(parts_of(ODT.sample()) | {part: b"<a><b></a>"})).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("part", ["Configurations2/accelerator/current.xml", "Pictures/broken.xml"])
+@each_row("part", ["Configurations2/accelerator/current.xml", "Pictures/broken.xml"])
 def test_other_parts_named_xml_need_not_be_xml(part: str) -> None:
     assert examine_bytes(ODT, package_of(parts_of(ODT.sample()) | {part: b""})).passes
 
@@ -130,7 +127,7 @@ def test_high_compression_ratio_is_a_bomb() -> None:
     assert examine_bytes(ODT, data, replace(Limits(), ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
 
 
-@pytest.mark.parametrize("data", [b"", b"text", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(10)])
+@each_row("data", [b"", b"text", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(10)])
 def test_other_content_is_not_recognised(data: bytes) -> None:
     assert not examine_bytes(ODT, data).recognised
 
@@ -155,7 +152,7 @@ TABLE = '<table:table><table:table-row><table:table-cell table:style-name="A1"><
 SPAN = '<text:p><text:span text:style-name="T">word</text:span></text:p>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "styles"),
     [
         ("", ""),
@@ -177,7 +174,7 @@ def test_text_document_without_visible_content_is_blank(body: str, styles: str) 
     assert is_blank("text", body, styles)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "styles"),
     [
         (paragraph("."), ""),
@@ -213,7 +210,7 @@ def test_white_text_on_a_coloured_page_is_not_blank() -> None:
     assert not is_blank("text", SPAN, WHITE, {"styles.xml": page.encode()})
 
 
-@pytest.mark.parametrize(("shows", "name"), [(True, "Pictures/a.png"), (False, "./Pictures/a.png")])
+@each_row(("shows", "name"), [(True, "Pictures/a.png"), (False, "./Pictures/a.png")])
 def test_picture_is_content_only_when_it_is_not_blank(shows: bool, name: str) -> None:  # noqa: FBT001  (a parameter of pytest)
     body = f'<text:p><draw:frame><draw:image xlink:href="{name}"/></draw:frame></text:p>'
     assert is_blank("text", body, others={"Pictures/a.png": picture(shows=shows).getvalue()}) is not shows
@@ -227,7 +224,7 @@ def frame(inner: str, more: str = "") -> str:
     return f"<draw:frame {more}><draw:text-box>{inner}</draw:text-box></draw:frame>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "",
@@ -244,7 +241,7 @@ def test_presentation_without_visible_content_is_blank(body: str) -> None:
     assert is_blank("presentation", body, UNDRAWN + FILLED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         page(frame("<text:p>x</text:p>")),
@@ -260,24 +257,3 @@ def test_presentation_without_visible_content_is_blank(body: str) -> None:
 )
 def test_presentation_with_visible_content_is_not_blank(body: str) -> None:
     assert not is_blank("presentation", body, FILLED + WHITE)
-
-
-@needs_corpus
-@each_format
-def test_valid_corpus_files_pass(format_: Format) -> None:
-    assert [
-        path.name
-        for path in corpus_files(format_.name, "valid", "not_blank")
-        if not examine_bytes(format_, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-@each_format
-def test_only_blank_corpus_files_are_blank(format_: Format) -> None:
-    assert [
-        path.name for path in corpus_files(format_.name, "blank") if not examine_bytes(format_, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files(format_.name, "not_blank") if examine_bytes(format_, path.read_bytes()).blank
-    ] == []

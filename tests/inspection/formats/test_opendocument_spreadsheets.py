@@ -1,8 +1,7 @@
 """OpenDocument spreadsheets: what is blank and what is content."""
 
-import pytest
-
 from tests.inspection.formats.opendocument_samples import is_blank, style
+from tests.rows import each_row
 
 LINED = style(
     "A1", "table-cell", '<style:table-cell-properties fo:border-left="none" fo:border-top="0.5pt solid #000000"/>'
@@ -27,7 +26,7 @@ HEADINGS = row(cell("Name"), cell("Date"), cell("Amount"))
 NUMBER = cell("1", 'office:value-type="float" office:value="1"')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "",
@@ -47,7 +46,7 @@ def test_spreadsheet_without_values_or_with_headings_only_is_blank(body: str) ->
     assert is_blank("spreadsheet", body, OFF + WHITE_CELL + LINED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         sheet(row(cell("0", 'office:value-type="float" office:value="0"'))),

@@ -14,7 +14,8 @@ from sluice_inspect.formats.parquet.format import FORMAT
 from sluice_inspect.formats.parquet.sample import encode_file, encode_page, encode_sample, encode_struct, encode_table
 from sluice_inspect.formats.parquet.thrift import CompactReader, ThriftError
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
+from tests.rows import each_row
 
 NUMBERS = struct.pack("<500l", *range(500))
 OPTIONAL = {3: 1}
@@ -57,13 +58,13 @@ def test_rows_and_columns_are_measured() -> None:
         assert FORMAT.examine(source, Limits()).measures == {"rows": 500, "columns": 1}
 
 
-@pytest.mark.parametrize("part", range(1, 40))
+@each_row("part", range(1, 40))
 def test_truncated_table_is_corrupt(part: int) -> None:
     data = encode_table(encode_page(NUMBERS, 500), 500, 500)
     assert examine(data[: len(data) * part // 40]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("codec", "pack"),
     {
         1: lambda data: bytes(cramjam.snappy.compress_raw(data)),
@@ -105,7 +106,7 @@ def test_wrong_checksum_is_corrupt() -> None:
     assert "checksum" in examine(data.replace(NUMBERS[40:44], b"\1\2\3\4", 1)).detail
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(encode_table(encode_page(NUMBERS[:-4], 500), 500, 500), id="a value too few"),
@@ -143,7 +144,7 @@ def test_inconsistent_table_is_corrupt(data: bytes) -> None:
     assert examine(data).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(
@@ -178,7 +179,7 @@ def test_levels_that_contradict_their_header_are_corrupt() -> None:
     assert examine(encode_table(data, 4, 4, leaf=OPTIONAL)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         encode_file(b"", [{4: b"schema", 5: 1}, {1: 1, 3: 0, 4: b"a"}], [], 0),
@@ -201,7 +202,7 @@ def test_table_past_the_time_limit_is_partially_checked() -> None:
         assert FORMAT.examine(source, Limits(soft_seconds=-1)).measures["partially_checked"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"",
@@ -222,12 +223,3 @@ def test_invalid_thrift_raises_an_error(data: bytes) -> None:
 def test_thrift_structures_round_trip() -> None:
     values = {1: -3, 2: b"text", 5: [1, 2, 3], 15: {1: 2**40}}
     assert CompactReader(encode_struct(values)).read_struct() == values
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name for path in corpus_files("parquet", "valid", "not_blank") if not examine(path.read_bytes()).passes
-    ] == []
-    assert [path.name for path in corpus_files("parquet", "blank") if not examine(path.read_bytes()).blank] == []
-    assert [path.name for path in corpus_files("parquet", "not_blank") if examine(path.read_bytes()).blank] == []

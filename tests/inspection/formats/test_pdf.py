@@ -8,14 +8,14 @@ import zlib
 from dataclasses import replace
 
 import pikepdf
-import pytest
 
 from sluice_inspect.formats.pdf.format import FORMAT
 from sluice_inspect.formats.pdf.raw import refuse_costly_repair
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, stream, text
 from tests.inspection.growth import assert_linear
+from tests.rows import each_row
 
 WORD = pdf(text("Sluice"))
 NOISE = random.Random(1).randbytes(40_000)
@@ -49,9 +49,9 @@ def long_document(*, user: str = "", streams: bool = False) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("user", ["", "secret"])
-@pytest.mark.parametrize("begin", [0.2, 0.4, 0.6])
+@each_row("streams", [False, True])
+@each_row("user", ["", "secret"])
+@each_row("begin", [0.2, 0.4, 0.6])
 def test_document_without_a_quarter_of_its_bytes_is_corrupt(*, begin: float, user: str, streams: bool) -> None:
     data = long_document(user=user, streams=streams)
     assert examine(data).outcome is (Outcome.ENCRYPTED if user else Outcome.OK)
@@ -70,14 +70,14 @@ def test_document_that_was_edited_by_hand_passes() -> None:
     assert examine(data.replace(text("Sluice").encode() * 40, b"")).passes
 
 
-@pytest.mark.parametrize("place", [0.2, 0.4, 0.6, 0.8])
+@each_row("place", [0.2, 0.4, 0.6, 0.8])
 def test_hole_in_a_document_with_a_password_is_corrupt(place: float) -> None:
     data = long_document(user="secret")
     start = int(len(data) * place)
     assert examine(data[:start] + bytes(4096) + data[start + 4096 :]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("level", [0, 60, 200])
+@each_row("level", [0, 60, 200])
 def test_black_in_a_picture_that_is_not_packed_is_no_hole(level: int) -> None:
     rows = bytes([level]) * 4000 + bytes(30_000) + bytes([level]) * 6000
     entries = "/Type/XObject/Subtype/Image/Width 200/Height 200/ColorSpace/DeviceGray/BitsPerComponent 8"
@@ -88,28 +88,24 @@ def test_page_with_a_word_passes() -> None:
     assert examine(WORD) == Examined(recognised=True, outcome=Outcome.OK)
 
 
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()) == Examined(recognised=True, outcome=Outcome.OK)
-
-
-@pytest.mark.parametrize("front", [b"\n\n", b"HTTP/1.1 200 OK\r\n\r\n", b"\x1b%-12345X@PJL\r\n", b"x" * 1000])
+@each_row("front", [b"\n\n", b"HTTP/1.1 200 OK\r\n\r\n", b"\x1b%-12345X@PJL\r\n", b"x" * 1000])
 def test_bytes_before_the_header_pass(front: bytes) -> None:
     assert examine(front + WORD).passes
 
 
-@pytest.mark.parametrize(
+@each_row(
     "front", [HTML, b"x" * 1025, b"PK\x03\x04" + bytes(40), b"\x89PNG\r\n\x1a\n", bytes(257) + b"ustar" + bytes(250)]
 )
 def test_pdf_after_another_format_is_not_recognised(front: bytes) -> None:
     assert not examine(front + WORD).recognised
 
 
-@pytest.mark.parametrize("trailing", [b"\n" * 5000, bytes(5000), b"\r\n-- signed\r\n", HTML])
+@each_row("trailing", [b"\n" * 5000, bytes(5000), b"\r\n-- signed\r\n", HTML])
 def test_bytes_after_the_end_pass(trailing: bytes) -> None:
     assert examine(WORD + trailing).passes
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95])
+@each_row("kept", [0.1, 0.5, 0.95])
 def test_truncated_file_is_corrupt(kept: float) -> None:
     data = with_streams(2)
     result = examine(data[: int(len(data) * kept)])
@@ -126,7 +122,7 @@ def test_wrong_startxref_passes() -> None:
     assert examine(WORD.replace(b"startxref\n", b"startxref\n9")).passes
 
 
-@pytest.mark.parametrize("content", [b"not zlib at all, but said to be", b"x\x9c" + b"\xff" * 500])
+@each_row("content", [b"not zlib at all, but said to be", b"x\x9c" + b"\xff" * 500])
 def test_undecodable_page_content_is_corrupt_and_names_the_page(content: bytes) -> None:
     objects = {
         101: stream(content, "/Filter/FlateDecode"),
@@ -137,9 +133,7 @@ def test_undecodable_page_content_is_corrupt_and_names_the_page(content: bytes) 
     assert "page 2" in result.detail
 
 
-@pytest.mark.parametrize(
-    "filters", ["/ASCIIHexDecode", "/ASCII85Decode", "[/ASCIIHexDecode/FlateDecode]", "/RunLengthDecode"]
-)
+@each_row("filters", ["/ASCIIHexDecode", "/ASCII85Decode", "[/ASCIIHexDecode/FlateDecode]", "/RunLengthDecode"])
 def test_content_with_other_filters_is_decoded(filters: str) -> None:
     plain = text("Sluice").encode()
     packed = {
@@ -160,7 +154,7 @@ def test_names_with_invalid_utf8_are_read() -> None:
     assert examine_bytes(FORMAT, unknown).outcome in {Outcome.OK, Outcome.CORRUPT}
 
 
-@pytest.mark.parametrize("wrong", [b"/Length 6333333333333333333000", b"/Rotate 6333333333333333333000"])
+@each_row("wrong", [b"/Length 6333333333333333333000", b"/Rotate 6333333333333333333000"])
 def test_out_of_range_numbers_are_left_to_the_second_reader(wrong: bytes) -> None:
     page = pdf(text("one"), page="/Wrong 1").replace(b"/Wrong 1", wrong)
     assert examine_bytes(FORMAT, page).outcome is Outcome.OK
@@ -223,7 +217,7 @@ def test_pdf_that_only_one_reader_opens_passes() -> None:
     assert examine(WORD.replace(b"trailer", b"tr")).passes
 
 
-@pytest.mark.parametrize("word", [b"end\xefbj", b"\x8f\x02\x93", b"0\x0134"])
+@each_row("word", [b"end\xefbj", b"\x8f\x02\x93", b"0\x0134"])
 def test_several_impossible_bytes_between_objects_are_corrupt(word: bytes) -> None:
     assert examine(WORD.replace(b"endobj", word, 3)).outcome is Outcome.CORRUPT
 
@@ -316,20 +310,6 @@ def test_broken_object_that_readers_skip_passes() -> None:
     assert examine(assembled(objects)).passes
 
 
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("pdf", "valid", "not_blank", "password_protected")
-        if not examine(path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_corpus_bombs_are_detected() -> None:
-    assert {examine(path.read_bytes()).finding for path in corpus_files("pdf", "bomb")} == {Finding.ARCHIVE_BOMB}
-
-
 UNENDED = {
     "neither word": (b"9 0 obj<</Length 1>>stream\n", b""),
     "no end of the object": (b"9 0 obj<</Length 1>>stream\nwords\nendstream\n", b""),
@@ -338,7 +318,7 @@ UNENDED = {
 }
 
 
-@pytest.mark.parametrize("kind", list(UNENDED))
+@each_row("kind", list(UNENDED))
 def test_thousands_of_streams_without_end_are_refused_before_they_are_searched(kind: str) -> None:
     unit, last = UNENDED[kind]
     at = WORD.rindex(b"trailer")

@@ -3,11 +3,9 @@
 import struct
 import zlib
 
-import pytest
-
 from sluice_inspect.formats.png import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import (
     animated,
     chess_board,
@@ -17,6 +15,7 @@ from tests.inspection.formats.image_samples import (
     png_header,
     with_chunk,
 )
+from tests.rows import each_row
 
 GOOD = encoded(chess_board(), "PNG")
 IEND = b"\0\0\0\0IEND\xaeB`\x82"
@@ -28,7 +27,7 @@ def test_good_picture_passes() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
 def test_every_mode_passes(mode: str) -> None:
     assert examine_bytes(FORMAT, encoded(chess_board().convert(mode), "PNG")).passes
 
@@ -37,7 +36,7 @@ def test_empty_picture_is_blank() -> None:
     assert examine_bytes(FORMAT, encoded(plain_picture(), "PNG")).blank
 
 
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.95])
+@each_row("kept", [0.2, 0.5, 0.95])
 def test_truncated_picture_is_corrupt(kept: float) -> None:
     assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
@@ -96,19 +95,3 @@ def test_animation_with_wrong_sequence_numbers_passes() -> None:
 def test_animation_of_empty_frames_in_different_colours_is_not_blank() -> None:
     assert examine_bytes(FORMAT, animated([plain_picture(level=level) for level in (0, 255)], "PNG")).blank is None
     assert examine_bytes(FORMAT, animated([plain_picture(level=level) for level in (250, 255)], "PNG")).blank
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("png", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_damaged_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("png", "corrupt", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

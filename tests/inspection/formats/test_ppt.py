@@ -8,9 +8,10 @@ import pytest
 from sluice_inspect.formats.ppt.format import FORMAT, make_presentation, make_record, make_shape, make_text_box
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import encoded, grey_picture, noise_field
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 FILL, LINE, HIDDEN, PICTURE = 0x01BF, 0x01FF, 0x03BF, 0x4104
 NO_LINE_AND_FILL = ((FILL, 0x100000), (LINE, 0x80000))
@@ -46,12 +47,12 @@ def test_powerpoint_95_with_persistent_storage_is_unsupported() -> None:
     assert examine_bytes(FORMAT, make_compound(streams)).outcome is Outcome.UNSUPPORTED
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("part", range(1, 20))
 def test_truncated_presentation_is_corrupt(part: int) -> None:
     assert examine_bytes(FORMAT, PRESENTATION[: len(PRESENTATION) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         pytest.param(struct.pack("<L", 0xE391C05F), bytes(4), id="no last edit"),
@@ -138,7 +139,7 @@ def test_other_data_between_pictures_is_corrupt() -> None:
     assert examine_bytes(FORMAT, make_presentation([], pictures=[bytes(400)])).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "shapes",
     [
         pytest.param([], id="nothing"),
@@ -155,7 +156,7 @@ def test_slide_without_visible_content_is_blank(shapes: list[bytes]) -> None:
     assert examine_bytes(FORMAT, make_presentation(shapes)).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "shapes",
     [
         pytest.param([make_text_box(".")], id="a full stop"),
@@ -171,7 +172,7 @@ def test_slide_with_visible_content_is_not_blank(shapes: list[bytes]) -> None:
     assert examine_bytes(FORMAT, make_presentation(shapes)).blank is None
 
 
-@pytest.mark.parametrize("shows", [True, False])
+@each_row("shows", [True, False])
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     data = make_presentation([make_shape(properties=[*NO_LINE_AND_FILL, (PICTURE, 1)])], pictures=[png(shows=shows)])
     assert (examine_bytes(FORMAT, data).blank is None) is shows
@@ -181,22 +182,3 @@ def test_notes_and_outline_are_not_blank() -> None:
     assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("Say hello.")])).blank is None
     assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("")])).blank
     assert examine_bytes(FORMAT, make_presentation([], outline=make_record(0x0FA8, b"A title"))).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("ppt", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("ppt", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("ppt", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("ppt", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

@@ -10,7 +10,8 @@ from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, decode_wide_name
 from sluice_inspect.formats.rar import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.rows import each_row
 from tests.servers import UNDER_CI
 
 needs_libarchive = pytest.mark.skipif(
@@ -98,7 +99,7 @@ def examine(data: bytes, limits: Limits | None = None) -> Examined:
 
 
 GOOD5, GOOD4 = archive5(file5("a.txt"), file5("b/c.txt")), archive4(file4(b"a.txt"), file4(b"b\\c.txt"))
-each_version = pytest.mark.parametrize("good", [GOOD5, GOOD4], ids=["rar5", "rar4"])
+each_version = each_row("good", [GOOD5, GOOD4], ids=["rar5", "rar4"])
 
 
 @each_version
@@ -107,7 +108,7 @@ def test_archive_is_sound(good: bytes) -> None:
 
 
 @each_version
-@pytest.mark.parametrize("kept", [0.05, 0.3, 0.6, 0.95])
+@each_row("kept", [0.05, 0.3, 0.6, 0.95])
 def test_truncated_archive_is_corrupt(good: bytes, kept: float) -> None:
     assert examine(good[: int(len(good) * kept)]).outcome is Outcome.CORRUPT
 
@@ -153,7 +154,7 @@ def test_volume_with_a_split_member_is_unsupported() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
+@each_row("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
 def test_name_outside_the_folder_is_unsafe(name: str) -> None:
     assert examine(archive5(file5(name))).finding is Finding.ARCHIVE_UNSAFE
     assert examine(archive4(file4(name.encode()))).finding is Finding.ARCHIVE_UNSAFE
@@ -166,7 +167,7 @@ def test_unicode_name_takes_precedence_over_the_plain_name() -> None:
     assert examine(archive4(file4(b"harmless\0" + packed, flags=0x8200))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("plain", "packed", "name"),
     [
         (b"abc", b"\x04\x55\x30\x31\x32", "\u0430\u0431\u0432"),
@@ -180,10 +181,8 @@ def test_unicode_names_are_decoded(plain: bytes, packed: bytes, name: str) -> No
 
 
 @pytest.mark.asvs("5.2.5")
-@pytest.mark.parametrize("redirection_type", [1, 2, 3])
-@pytest.mark.parametrize(
-    "target", [b"/etc/passwd", b"..", b"../b", b"b/../../c", b"b/..", b"..\\b", b"C:\\b", b"\\??\\C:\\b", b""]
-)
+@each_row("redirection_type", [1, 2, 3])
+@each_row("target", [b"/etc/passwd", b"..", b"../b", b"b/../../c", b"b/..", b"..\\b", b"C:\\b", b"\\??\\C:\\b", b""])
 def test_links_and_junctions_that_point_outside_are_unsafe(redirection_type: int, target: bytes) -> None:
     assert (
         examine(archive5(file5("a", b"", extra=redirection(redirection_type, target)))).finding
@@ -192,7 +191,7 @@ def test_links_and_junctions_that_point_outside_are_unsafe(redirection_type: int
     assert examine(archive4(file4(b"a", target, mode=0o120777))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("target", [b"b", b"../b", b"../c/b", b"./b"])
+@each_row("target", [b"b", b"../b", b"../c/b", b"./b"])
 def test_symbolic_links_inside_the_folder_pass(target: bytes) -> None:
     assert examine(archive5(file5("b"), file5("d/a", b"", extra=redirection(1, target)))).passes
     assert examine(archive4(file4(b"b"), file4(b"d\\a", target, mode=0o120777))).passes
@@ -206,13 +205,13 @@ def test_member_written_through_a_link_is_unsafe() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["./d/a/b", "d//a/b", "D/A/b", "d\\a/b", "d/a./b", "d /a/b"])
+@each_row("name", ["./d/a/b", "d//a/b", "D/A/b", "d\\a/b", "d/a./b", "d /a/b"])
 def test_member_written_through_a_link_under_another_spelling_is_unsafe(name: str) -> None:
     link = file5("d/a", b"", extra=redirection(1, b"."))
     assert examine(archive5(link, file5(name))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("redirection_type", [4, 5])
+@each_row("redirection_type", [4, 5])
 @pytest.mark.asvs("5.2.5")
 def test_hard_link_or_copy_passes_unless_it_points_outside(redirection_type: int) -> None:
     inside, outside = redirection(redirection_type, b"a"), redirection(redirection_type, b"../a")
@@ -225,7 +224,7 @@ def test_member_that_is_two_links_is_unsafe() -> None:
     assert examine(archive5(file5("b"), file5("a", b"", extra=both))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("system", [3, 4, 5])
+@each_row("system", [3, 4, 5])
 def test_symbolic_link_of_every_system_with_unix_modes_is_judged(system: int) -> None:
     link = file4(b"a", b"../b", mode=0o120777, system=system)
     assert examine(archive4(link)).finding is Finding.ARCHIVE_UNSAFE
@@ -251,7 +250,7 @@ def test_invalid_compressed_data_is_corrupt() -> None:
 
 
 @needs_libarchive
-@pytest.mark.parametrize(
+@each_row(
     "archive",
     [archive5(file5("a", b"", packing=0x180)), archive4(file4(b"a", b"", method=0x33), file4(b"b", b"", flags=0x9000))],
 )
@@ -275,24 +274,3 @@ def test_archive_without_content_is_blank() -> None:
     assert examine_bytes(FORMAT, archive5(file5("a", b" \n"), file5("b", b""))).blank
     assert examine_bytes(FORMAT, archive4(file4(b"a", b""))).blank
     assert examine_bytes(FORMAT, GOOD5).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-@needs_libarchive
-def test_valid_corpus_files_are_not_corrupt_and_corrupt_ones_do_not_pass() -> None:
-    good = {path.name: examine_bytes(FORMAT, path.read_bytes()) for path in corpus_files("rar", "valid")}
-    assert [name for name, result in good.items() if result.outcome is Outcome.CORRUPT] == []
-    assert [
-        path.name for path in corpus_files("rar", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_password_protected_corpus_files_are_encrypted() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).outcome for path in corpus_files("rar", "password_protected")} == {
-        Outcome.ENCRYPTED
-    }

@@ -4,8 +4,9 @@ import pytest
 
 from sluice_inspect.formats.rtf import FORMAT
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 HEAD = rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}{\colortbl;\red255\green255\blue255;\red255\green0\blue0;}{\stylesheet{\s0 Normal;}}"
 
@@ -22,8 +23,8 @@ def drawn(*, shows: bool, word: bytes = b"pngblip") -> bytes:
     )
 
 
-@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \r\n"])
-@pytest.mark.parametrize("trailing", [b"", b"\0", b"\r\n \x1a", b" something else"])
+@each_row("before", [b"", b"\xef\xbb\xbf", b" \r\n"])
+@each_row("trailing", [b"", b"\0", b"\r\n \x1a", b" something else"])
 def test_document_with_bytes_around_it_is_sound(before: bytes, trailing: bytes) -> None:
     result = examine_bytes(FORMAT, before + document(b"Some {\\b bold} words.\\par") + trailing)
     assert result.recognised
@@ -31,13 +32,13 @@ def test_document_with_bytes_around_it_is_sound(before: bytes, trailing: bytes) 
     assert result.blank is None
 
 
-@pytest.mark.parametrize("part", range(4, 20))
+@each_row("part", range(4, 20))
 def test_truncated_document_is_corrupt(part: int) -> None:
     data = document(b"Some {\\b bold} words.\\par" * 20)
     assert examine_bytes(FORMAT, data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("body", [rb"\{\}\\", rb"a \'7b b \'7d", rb"{\pict\pngblip\bin4 }}{{}", rb"\u123{\'3f}"])
+@each_row("body", [rb"\{\}\\", rb"a \'7b b \'7d", rb"{\pict\pngblip\bin4 }}{{}", rb"\u123{\'3f}"])
 def test_literal_braces_are_not_structure(body: bytes) -> None:
     assert examine_bytes(FORMAT, document(body)).outcome is Outcome.OK
 
@@ -48,9 +49,7 @@ def test_eight_bit_text_is_complete_when_it_ends_with_a_brace() -> None:
     assert examine_bytes(FORMAT, document(shift_jis_text)[:-1]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "body", [rb"{\pict\pngblip 8950z4e47}", b"two \x01 control \x02 characters", b"zeros " + bytes(500)]
-)
+@each_row("body", [rb"{\pict\pngblip 8950z4e47}", b"two \x01 control \x02 characters", b"zeros " + bytes(500)])
 def test_damaged_content_is_corrupt(body: bytes) -> None:
     assert examine_bytes(FORMAT, document(body)).outcome is Outcome.CORRUPT
 
@@ -59,7 +58,7 @@ def test_deeply_nested_groups_are_too_complex() -> None:
     assert examine_bytes(FORMAT, document(b"{" * 20_000)).outcome is Outcome.TOO_COMPLEX
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         pytest.param(b"", id="nothing"),
@@ -91,7 +90,7 @@ def test_document_without_visible_content_is_blank(body: bytes) -> None:
     assert result.blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         pytest.param(b".", id="a full stop"),
@@ -116,18 +115,3 @@ def test_document_without_visible_content_is_blank(body: bytes) -> None:
 )
 def test_document_with_visible_content_is_not_blank(body: bytes) -> None:
     assert examine_bytes(FORMAT, document(body)).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("rtf", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("rtf", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("rtf", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

@@ -13,7 +13,8 @@ from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.sevenzip.walk import MAGIC
 from sluice_inspect.formats.sevenzip import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.rows import each_row
 from tests.servers import UNDER_CI
 
 py7zr = pytest.importorskip("py7zr")
@@ -57,7 +58,7 @@ MEMBERS = (("code.bin", CODE), ("empty", b""), ("dir/text.txt", b"some text\n" *
 GOOD = archive(*MEMBERS)
 
 
-@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
+@each_row("filters", FILTERS.values(), ids=FILTERS)
 def test_archives_of_every_available_method_are_unpacked_and_verified(filters: Sequence[Mapping[str, int]]) -> None:
     data = archive(*MEMBERS, filters=filters)
     assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
@@ -92,7 +93,7 @@ def test_libarchive_methods_are_unsupported_without_libarchive(monkeypatch: pyte
     assert examine(data).outcome is Outcome.UNSUPPORTED
 
 
-@pytest.mark.parametrize("hides_names", [False, True])
+@each_row("hides_names", [False, True])
 def test_password_protected_archive_is_encrypted(hides_names: bool) -> None:  # noqa: FBT001  (a parameter of pytest)
     file = io.BytesIO()
     with py7zr.SevenZipFile(file, "w", filters=LOCKED, password="x", header_encryption=hides_names) as opened:
@@ -100,19 +101,19 @@ def test_password_protected_archive_is_encrypted(hides_names: bool) -> None:  # 
     assert examine(file.getvalue()).outcome is Outcome.ENCRYPTED
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95, 0.999])
+@each_row("kept", [0.1, 0.5, 0.95, 0.999])
 def test_truncated_archive_is_corrupt(kept: float) -> None:
     assert examine(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("at", [8, 13, 21, 29, -5, -20])
+@each_row("at", [8, 13, 21, 29, -5, -20])
 def test_changed_byte_of_the_headers_is_corrupt(at: int) -> None:
     data = bytearray(GOOD)
     data[at] ^= 0x10
     assert examine(bytes(data)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         b"\x09",
@@ -144,7 +145,7 @@ def test_declared_size_is_refused_before_unpacking() -> None:
     assert result.finding is Finding.ARCHIVE_BOMB
 
 
-@pytest.mark.parametrize("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
+@each_row("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
 def test_name_outside_the_folder_is_unsafe(name: str) -> None:
     sample = FORMAT.sample()
     longest = "sluice.txt".encode("utf-16-le")
@@ -156,7 +157,7 @@ def test_name_outside_the_folder_is_unsafe(name: str) -> None:
     assert examine(raw(header, sample[32:header_at])).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "attributes",
     [
         0x8000 | 0o120777 << 16,
@@ -179,7 +180,7 @@ def test_trailing_bytes_pass_unless_they_are_html() -> None:
     assert examine(GOOD + b"<!DOCTYPE html><html><body>502</body></html>").outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("members", [(), (("a", b""),), (("a", b" \n"),), (("__MACOSX/._a", b"\0\5"),)])
+@each_row("members", [(), (("a", b""),), (("a", b" \n"),), (("__MACOSX/._a", b"\0\5"),)])
 def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]) -> None:
     assert examine_bytes(FORMAT, archive(*members)).blank
 
@@ -197,22 +198,3 @@ def test_sample_passes_and_py7zr_reads_it() -> None:
     with py7zr.SevenZipFile(io.BytesIO(FORMAT.sample())) as opened:
         assert opened.getnames() == ["sluice.txt"]
         assert opened.testzip() is None
-
-
-@needs_corpus
-def test_valid_corpus_files_pass_and_corrupt_ones_do_not() -> None:
-    assert [
-        path.name
-        for path in corpus_files("7z", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("7z", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_password_protected_corpus_files_are_encrypted() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).outcome for path in corpus_files("7z", "password_protected")} == {
-        Outcome.ENCRYPTED
-    }

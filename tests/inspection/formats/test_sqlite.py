@@ -11,7 +11,8 @@ import pytest
 from sluice_inspect.formats import sqlite
 from sluice_inspect.formats.sqlite import FORMAT
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 Edit = Callable[[sqlite3.Connection], object]
 
@@ -58,8 +59,8 @@ def test_zeros_in_a_row_zero_and_in_a_blob_pass() -> None:
     assert examine_bytes(FORMAT, database(*statements)).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("rows", ["one table", "two tables", "large values"])
-@pytest.mark.parametrize("tail", [2048, 4096, 16384])
+@each_row("rows", ["one table", "two tables", "large values"])
+@each_row("tail", [2048, 4096, 16384])
 def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:
     def fill(opened: sqlite3.Connection) -> None:
         opened.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT)")
@@ -75,9 +76,7 @@ def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:
     assert examine_bytes(FORMAT, data[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"]
-)
+@each_row("pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"])
 def test_every_layout_passes(pragma: str) -> None:
     def with_pragma(opened: sqlite3.Connection) -> None:
         opened.execute(f"PRAGMA {pragma}")
@@ -96,12 +95,12 @@ def test_database_with_a_write_ahead_log_passes(tmp_path: Path) -> None:
     assert examine_bytes(FORMAT, path.read_bytes()).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("part", range(1, 20))
 def test_truncated_database_is_corrupt(part: int) -> None:
     assert examine_bytes(FORMAT, DATABASE[: len(DATABASE) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("page", range(1, 10))
+@each_row("page", range(1, 10))
 def test_page_of_zeros_is_corrupt(page: int) -> None:
     assert (
         examine_bytes(FORMAT, DATABASE[: page * 4096] + bytes(4096) + DATABASE[(page + 1) * 4096 :]).outcome
@@ -109,7 +108,7 @@ def test_page_of_zeros_is_corrupt(page: int) -> None:
     )
 
 
-@pytest.mark.parametrize("header", [b"\x00\x07", b"\x11\x00"])
+@each_row("header", [b"\x00\x07", b"\x11\x00"])
 def test_impossible_page_size_is_corrupt(header: bytes) -> None:
     assert examine_bytes(FORMAT, DATABASE[:16] + header + DATABASE[18:]).outcome is Outcome.CORRUPT
 
@@ -175,7 +174,7 @@ def test_check_past_the_time_limit_passes() -> None:
     assert examine_bytes(FORMAT, database(edit=large), replace(Limits(), soft_seconds=0.0)).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statements",
     [
         ["VACUUM"],
@@ -191,25 +190,10 @@ def test_database_without_a_row_is_blank(statements: list[str]) -> None:
     assert result.blank
 
 
-@pytest.mark.parametrize("table", ["a", 'a "quoted" name', "select"])
+@each_row("table", ["a", 'a "quoted" name', "select"])
 def test_one_row_is_not_blank(table: str) -> None:
     quoted = '"' + table.replace('"', '""') + '"'
     data = database("CREATE TABLE other (x)", f"CREATE TABLE {quoted} (b)", f"INSERT INTO {quoted} VALUES (0)")
     result = examine_bytes(FORMAT, data)
     assert result.outcome is Outcome.OK
     assert result.blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("sqlite", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("sqlite", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("sqlite", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

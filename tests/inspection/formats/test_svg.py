@@ -2,13 +2,12 @@
 
 import base64
 
-import pytest
-
 from sluice_inspect.formats.svg import FORMAT
 from sluice_inspect.images.raster import sample_picture
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
+from tests.rows import each_row
 
 DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 PICTURE = base64.b64encode(sample_picture("PNG")).decode()
@@ -22,7 +21,7 @@ def examine(body: str, root: str = "", front: str = "") -> Examined:
     return examine_bytes(FORMAT, drawing(body, root, front))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "front",
     [
         "",
@@ -36,7 +35,7 @@ def test_drawing_is_sound_and_not_blank(front: str) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [drawing("<g>"), drawing("<g></p>"), drawing("a & b"), drawing("")[:-3], b"<svg", b"no drawing", drawing("\0")],
 )
@@ -69,7 +68,7 @@ def test_entity_with_an_absolute_address_is_unsafe() -> None:
     assert examine("<text>&x;</text>", front=front).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "",
@@ -104,7 +103,7 @@ def test_drawing_without_ink_is_blank(body: str) -> None:
     assert result.blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "<line x2='9' stroke='black'/>",
@@ -150,18 +149,3 @@ def test_drawing_with_possible_ink_is_not_blank(body: str) -> None:
 def test_web_page_named_svg_is_a_mismatch() -> None:
     with source_of(b"<!DOCTYPE html><html><body>Not found</body></html>") as source:
         assert inspect_file(source._fd, filename="a.svg").finding is Finding.TYPE_MISMATCH
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("svg", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("svg", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("svg", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

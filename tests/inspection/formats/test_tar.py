@@ -10,7 +10,8 @@ import pytest
 from sluice_inspect.archives.tar_headers import BLOCK
 from sluice_inspect.formats.tar import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.rows import each_row
 
 TEXT = b"some text\n" * 200
 
@@ -59,14 +60,14 @@ BARE = GOOD.rstrip(b"\0") + bytes(-len(GOOD.rstrip(b"\0")) % BLOCK)
 END = bytes(2 * BLOCK)
 
 
-@pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+@each_row("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
 def test_archives_of_every_layout_are_sound(layout: int) -> None:
     assert examine(archive(entry("a/" * 60 + "b.txt", TEXT), entry("c", b"x"), layout=layout)) == Examined(
         recognised=True, outcome=Outcome.OK
     )
 
 
-@pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+@each_row("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_names_and_sizes_in_extended_headers_are_read(layout: int) -> None:
     assert examine(archive(entry("ü" * 200, TEXT), entry("b", TEXT, uid=2**40), layout=layout)).passes
 
@@ -90,14 +91,14 @@ def test_concatenated_archive_is_checked_too() -> None:
     assert examine(GOOD + archive(entry("../a", b"x"))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.4, 0.7])
+@each_row("kept", [0.1, 0.4, 0.7])
 def test_archive_truncated_within_a_member_is_corrupt(kept: float) -> None:
     result = examine(BARE[: int(len(BARE) * kept)])
     assert result.outcome is Outcome.CORRUPT
     assert "cut" in result.detail
 
 
-@pytest.mark.parametrize("cut", [1, 300, 511])
+@each_row("cut", [1, 300, 511])
 def test_incomplete_block_is_corrupt(cut: int) -> None:
     assert examine((BARE + END)[:-cut]).outcome is Outcome.CORRUPT
     assert examine(BARE[:-cut]).outcome is Outcome.CORRUPT
@@ -130,7 +131,7 @@ def test_changed_line_ends_are_corrupt() -> None:
     assert examine(GOOD.replace(b"\n", b"\r\n")).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("size", [b"\xff" * 12, b"0000000x000\0"])
+@each_row("size", [b"\xff" * 12, b"0000000x000\0"])
 def test_impossible_size_is_corrupt(size: bytes) -> None:
     assert examine(header(b"a", size) + END).outcome is Outcome.CORRUPT
 
@@ -139,7 +140,7 @@ def test_size_in_base_256_is_read() -> None:
     assert examine(header(b"a", b"\x80" + (5).to_bytes(11, "big")) + b"hello".ljust(BLOCK, b"\0") + END).passes
 
 
-@pytest.mark.parametrize("records", [b"12 path=a\n", b"path=a\n", b"9 path=abc", b"999 a=b\n", b"6 abc\n"])
+@each_row("records", [b"12 path=a\n", b"path=a\n", b"9 path=abc", b"999 a=b\n", b"6 abc\n"])
 def test_malformed_extended_header_is_corrupt(records: bytes) -> None:
     extended = header(b"x", b"%011o\0" % len(records), b"x") + records.ljust(BLOCK, b"\0")
     assert examine(extended + header(b"a", b"%011o\0" % 0) + END).outcome is Outcome.CORRUPT
@@ -150,10 +151,8 @@ def test_size_in_an_extended_header_takes_precedence() -> None:
     assert examine(extended + header(b"a", b"%011o\0" % 0) + b"0123456789".ljust(BLOCK, b"\0") + END).passes
 
 
-@pytest.mark.parametrize(
-    "name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", ".. /a", "a/.. ./b", " ..\\a", "..\u00a0/a"]
-)
-@pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+@each_row("name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", ".. /a", "a/.. ./b", " ..\\a", "..\u00a0/a"])
+@each_row("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_name_outside_the_folder_is_unsafe(name: str, layout: int) -> None:
     assert examine(archive(entry(name, b"x"), layout=layout)).finding is Finding.ARCHIVE_UNSAFE
 
@@ -164,7 +163,7 @@ def test_name_in_an_extended_header_takes_precedence() -> None:
     assert examine(archive((info, content))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("type_flag", [tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+@each_row("type_flag", [tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
 @pytest.mark.asvs("5.2.5")
 def test_symbolic_links_devices_and_pipes_are_unsafe(type_flag: bytes) -> None:
     result = examine(archive(entry("a", type=type_flag, linkname="b")))
@@ -185,9 +184,7 @@ def test_hard_link_with_a_stated_size_has_no_data() -> None:
 
 def test_old_gnu_sparse_file_is_read_with_its_full_map() -> None:
     entries = b"".join(b"%011o\0%011o\0" % (offset, 1) for offset in (0, 4096, 8192, 12288))
-    first = header(
-        b"holes", b"%011o\0" % 5, b"S", p257=b"ustar  \0", p386=entries, p482=b"\1", p483=b"%011o\0" % 10**6
-    )
+    first = header(b"holes", b"%011o\0" % 5, b"S", p257=b"ustar  \0", p386=entries, p482=b"\1", p483=b"%011o\0" % 10**6)
     further = (b"%011o\0%011o\0" % (16384, 1) + b"%011o\0%011o\0" % (10**6, 0)).ljust(BLOCK, b"\0")
     assert examine(first + further + b"hello".ljust(BLOCK, b"\0") + END).passes
 
@@ -214,12 +211,12 @@ def test_zip_archive_after_a_tar_archive_is_a_polyglot() -> None:
     assert examine(GOOD + b"PK\x03\x04" + bytes(30)).finding is Finding.POLYGLOT
 
 
-@pytest.mark.parametrize("data", [b"", b"text", bytes(1024), b"a" * 2000, b"%PDF-1.7" + bytes(600)])
+@each_row("data", [b"", b"text", bytes(1024), b"a" * 2000, b"%PDF-1.7" + bytes(600)])
 def test_other_content_is_not_recognised(data: bytes) -> None:
     assert not examine(data).recognised
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entries",
     [
         (),
@@ -234,27 +231,6 @@ def test_archive_without_content_is_blank(entries: tuple[tuple[tarfile.TarInfo, 
     assert examine_bytes(FORMAT, data).blank
 
 
-@pytest.mark.parametrize(
-    "entries", [(entry("a", b"x"),), (entry("a"), entry("b", b"0")), (entry("a", bytes(400_000) + b"x"),)]
-)
+@each_row("entries", [(entry("a", b"x"),), (entry("a"), entry("b", b"0")), (entry("a", bytes(400_000) + b"x"),)])
 def test_archive_with_any_content_is_not_blank(entries: tuple[tuple[tarfile.TarInfo, bytes], ...]) -> None:
     assert examine_bytes(FORMAT, archive(*entries)).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-def test_valid_corpus_files_are_not_corrupt() -> None:
-    results = {
-        path.name: examine_bytes(FORMAT, path.read_bytes()) for path in corpus_files("tar", "valid", "not_blank")
-    }
-    assert [name for name, result in results.items() if result.outcome is Outcome.CORRUPT] == []
-
-
-@needs_corpus
-def test_corrupt_corpus_files_do_not_pass() -> None:
-    assert [
-        path.name for path in corpus_files("tar", "corrupt") if examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -11,6 +11,7 @@ from sluice_inspect.formats.tar import FORMAT
 from sluice_inspect.report import Finding
 from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.test_tar import END, archive, entry, header
+from tests.rows import each_row
 
 GNU = b"ustar  \0"
 POSIX = b"ustar\x0000"
@@ -52,28 +53,28 @@ def passes(*parts: bytes) -> bool:
 EVIL = member(b"../e")
 
 
-@pytest.mark.parametrize("keyword", ["path", "GNU__sparse__name", "GNU__volume__filename", "linkpath"])
-@pytest.mark.parametrize("type_flag", [b"x", b"X", b"g"])
-@pytest.mark.parametrize("name", ["../e", "/e", "d/../../e"])
+@each_row("keyword", ["path", "GNU__sparse__name", "GNU__volume__filename", "linkpath"])
+@each_row("type_flag", [b"x", b"X", b"g"])
+@each_row("name", ["../e", "/e", "d/../../e"])
 @pytest.mark.asvs("5.3.3")
 def test_name_outside_in_any_extended_header_is_unsafe(keyword: str, type_flag: bytes, name: str) -> None:
     assert is_unsafe(extended(type_flag, **{keyword: name}), member())
 
 
-@pytest.mark.parametrize("keyword", ["path", "linkpath", "size", "GNU__sparse__realsize", "GNU__sparse__name"])
+@each_row("keyword", ["path", "linkpath", "size", "GNU__sparse__realsize", "GNU__sparse__name"])
 def test_global_header_that_names_or_measures_all_members_is_unsafe(keyword: str) -> None:
     assert is_unsafe(extended(b"g", **{keyword: "0"}), member())
     assert passes(extended(b"g", comment="7c3f", mtime="1700000000"), member())
 
 
-@pytest.mark.parametrize("first", [long_name(b"../e"), extended(path="../e")])
-@pytest.mark.parametrize("second", [long_name(b"b"), extended(path="b")])
+@each_row("first", [long_name(b"../e"), extended(path="../e")])
+@each_row("second", [long_name(b"b"), extended(path="b")])
 def test_name_outside_is_unsafe_in_any_order_of_the_headers(first: bytes, second: bytes) -> None:
     assert is_unsafe(first, second, member())
     assert is_unsafe(second, first, member())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parts",
     [
         (long_name(b"a"), extended(path="b")),
@@ -92,13 +93,13 @@ def test_extended_name_beside_a_truncated_one_passes() -> None:
     assert passes(long_name(b"n" * 150), extended(mtime="1700000000.5"), member(b"n" * 100))
 
 
-@pytest.mark.parametrize("type_flag", [b"D", b"V", b"N", b"A", b"E", b"I", b"M", b"7", b"Z"])
+@each_row("type_flag", [b"D", b"V", b"N", b"A", b"E", b"I", b"M", b"7", b"Z"])
 def test_name_outside_of_an_entry_of_any_type_is_unsafe(type_flag: bytes) -> None:
     assert is_unsafe(member(b"../e", type_flag=type_flag))
     assert passes(member(b"e", type_flag=type_flag), member())
 
 
-@pytest.mark.parametrize("entry_of_list", [b"Y../e", b"N/e", b"D../e", b"R../e", b"T/e", b"X../e"])
+@each_row("entry_of_list", [b"Y../e", b"N/e", b"D../e", b"R../e", b"T/e", b"X../e"])
 def test_name_outside_in_the_list_of_a_folder_is_unsafe(entry_of_list: bytes) -> None:
     listed = b"Yb\0" + entry_of_list + b"\0\0"
     assert is_unsafe(member(b"a/", listed, b"D", p257=GNU))
@@ -106,13 +107,13 @@ def test_name_outside_in_the_list_of_a_folder_is_unsafe(entry_of_list: bytes) ->
     assert passes(member(b"a/", b"Yb\0Dc\0\0", b"D", p257=GNU))
 
 
-@pytest.mark.parametrize("line", [b"Rename a to ../e\n", b"Rename /e to b\n", b"Symlink b to c\n"])
+@each_row("line", [b"Rename a to ../e\n", b"Rename /e to b\n", b"Symlink b to c\n"])
 def test_name_outside_or_link_in_a_table_of_names_is_unsafe(line: bytes) -> None:
     assert is_unsafe(member(b"././@MaNgLeD_NaMeS", line, b"N"))
     assert passes(member(b"././@MaNgLeD_NaMeS", b"Rename @@MaNgLeD.1 to d/b\n", b"N"), member())
 
 
-@pytest.mark.parametrize("magic", [POSIX, GNU, bytes(8), b"ustar 00"])
+@each_row("magic", [POSIX, GNU, bytes(8), b"ustar 00"])
 def test_prefix_that_leads_outside_is_unsafe_under_any_magic(magic: bytes) -> None:
     assert is_unsafe(member(p257=magic, p345=b"../d"))
     assert is_unsafe(member(p257=magic, p345=b"/d"))
@@ -123,7 +124,7 @@ def test_prefix_that_is_unsafe_in_the_length_of_star_is_unsafe() -> None:
     assert is_unsafe(member(p345=b"d/" + b"p" * 126 + b"/..x"))
 
 
-@pytest.mark.parametrize("type_flag", [b"1", b"0", b"\0", b"7"])
+@each_row("type_flag", [b"1", b"0", b"\0", b"7"])
 def test_target_outside_is_unsafe_whatever_the_type(type_flag: bytes) -> None:
     assert is_unsafe(member(type_flag=type_flag, p157=b"/etc/passwd"))
     assert is_unsafe(long_name(b"../e", b"K"), member(type_flag=type_flag))
@@ -145,7 +146,7 @@ def test_bytes_behind_an_extended_header_in_its_block_are_unsafe() -> None:
     assert is_unsafe(header(b"L", b"%011o\0" % 2, b"L"), data(b"d/../../e\0"), member())
 
 
-@pytest.mark.parametrize("type_flag", [b"5"])
+@each_row("type_flag", [b"5"])
 def test_folder_with_a_size_that_covers_a_member_is_unsafe(type_flag: bytes) -> None:
     content = data(b"x") + member(b"b")
     folder = header(b"d", b"%011o\0" % (2 * BLOCK), type_flag, p257=POSIX)
@@ -153,7 +154,7 @@ def test_folder_with_a_size_that_covers_a_member_is_unsafe(type_flag: bytes) -> 
     assert passes(header(b"d", b"%011o\0" % BLOCK, type_flag, p257=POSIX), member(b"b"), member(b"c"))
 
 
-@pytest.mark.parametrize("name", [b"d/", b"d"])
+@each_row("name", [b"d/", b"d"])
 def test_file_named_like_a_folder_whose_data_is_a_member_is_unsafe(name: bytes) -> None:
     parts = [] if name == b"d/" else [long_name(b"d/")]
     assert is_unsafe(*parts, member(name, data(b"text") + EVIL, b"\0"))
@@ -166,7 +167,7 @@ def test_two_sizes_are_unsafe_if_a_member_is_between_them() -> None:
     assert passes(extended(size="4"), header(b"a", b"%011o\0" % 0), data(b"text"), member(b"b"))
 
 
-@pytest.mark.parametrize("key", ["GNU__sparse__size", "GNU__sparse__realsize"])
+@each_row("key", ["GNU__sparse__size", "GNU__sparse__realsize"])
 def test_real_size_without_a_map_of_holes_is_unsafe(key: str) -> None:
     assert is_unsafe(extended(b"x", **{key: "5"}), member(b"a", data(b"text") + EVIL))
 
@@ -177,7 +178,7 @@ def test_map_of_holes_that_is_no_map_is_not_skipped() -> None:
     assert not passes(sparse, b"text" * 126 + bytes(8))
 
 
-@pytest.mark.parametrize("magic", [POSIX, b"USTAR\x0000", bytes(8)])
+@each_row("magic", [POSIX, b"USTAR\x0000", bytes(8)])
 def test_map_of_holes_that_goes_on_where_only_some_readers_look_is_unsafe(magic: bytes) -> None:
     entries = b"%011o\0%011o\0" % (0, 0) * 4
     sparse = header(b"a", b"%011o\0" % 0, b"S", p257=magic, p386=entries, p482=b"\1")
@@ -190,7 +191,7 @@ def test_map_of_holes_of_a_member_that_is_no_sparse_file_is_unsafe() -> None:
     assert is_unsafe(sparse, header(b"..", b"%011o\0" % 0, b"1", p157=b".."), bytes(BLOCK))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "places",
     [
         {"p257": POSIX, "p345": b"p" * 155},
@@ -214,7 +215,7 @@ def test_label_with_data_is_unsafe() -> None:
     assert is_unsafe(member(b"label", data(b"text") + EVIL, b"V"))
 
 
-@pytest.mark.parametrize("type_flag", [b"V", b"N", b"E", b"I"])
+@each_row("type_flag", [b"V", b"N", b"E", b"I"])
 def test_name_before_a_label_or_table_is_unsafe(type_flag: bytes) -> None:
     assert is_unsafe(long_name(b"d/"), member(b"label", type_flag=type_flag), member())
 
@@ -259,18 +260,14 @@ def test_archives_of_tarfile_pass_with_long_names_and_links_of_every_layout() ->
     assert passes(file.getvalue())
 
 
-@pytest.mark.parametrize("place", [100, 108, 116, 136])
-@pytest.mark.parametrize(
-    "number", [b"1_45247", b"+145247", b"0o14524", b"\t145247", b"14 5247", b"\x00145247", b"-000001"]
-)
+@each_row("place", [100, 108, 116, 136])
+@each_row("number", [b"1_45247", b"+145247", b"0o14524", b"\t145247", b"14 5247", b"\x00145247", b"-000001"])
 def test_field_that_only_some_readers_take_for_a_number_is_unsafe(place: int, number: bytes) -> None:
     block = header(b"a.txt", b"00000000000\0", **{f"p{place}": number})
     assert examine_bytes(FORMAT, block + END).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
-    "number", [b"000644 \0", b"   644 \0", b"0000644\0", b"00000644", bytes(8), b" " * 8, b"\x80" + bytes(7)]
-)
+@each_row("number", [b"000644 \0", b"   644 \0", b"0000644\0", b"00000644", bytes(8), b" " * 8, b"\x80" + bytes(7)])
 def test_field_in_any_spelling_of_a_number_passes(number: bytes) -> None:
     block = header(b"a.txt", b"00000000000\0", **{f"p{place}": number for place in (100, 108, 116)})
     assert examine_bytes(FORMAT, block + END).passes

@@ -16,8 +16,9 @@ from sluice_inspect.formats.tiff.lzw import unpacked_size
 from sluice_inspect.images.raster import sample_picture
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Measure, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.inspection.formats.tiff_samples import Values, chess_board, grey_page, saved, tiff_of_pages
+from tests.rows import each_row
 
 ROWS = bytes(range(64)) * 64
 STRICT = ["tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd", "lzma", "group4"]
@@ -36,8 +37,8 @@ def picture(compression: str | None) -> Image.Image:
     return image.convert("1") if compression in {"group3", "group4"} else image
 
 
-@pytest.mark.parametrize("compression", [*STRICT, *OTHERS])
-@pytest.mark.parametrize("big", [False, True])
+@each_row("compression", [*STRICT, *OTHERS])
+@each_row("big", [False, True])
 def test_tiff_is_sound_and_not_blank(compression: str | None, *, big: bool) -> None:
     result = examine(saved(picture(compression), compression=compression, big=big))
     assert result.recognised
@@ -45,14 +46,14 @@ def test_tiff_is_sound_and_not_blank(compression: str | None, *, big: bool) -> N
     assert result.blank is None
 
 
-@pytest.mark.parametrize("compression", [*STRICT, *OTHERS])
-@pytest.mark.parametrize("part", range(1, 20, 3))
+@each_row("compression", [*STRICT, *OTHERS])
+@each_row("part", range(1, 20, 3))
 def test_truncated_tiff_is_corrupt(compression: str | None, part: int) -> None:
     data = saved(picture(compression), compression=compression)
     assert examine(data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("compression", "minimum"),
     {**dict.fromkeys(STRICT, 15), "tiff_lzw": 7, "jpeg": 9, "zstd": 0, "packbits": 0}.items(),
 )
@@ -82,7 +83,7 @@ def test_lossless_jpeg_is_never_corrupt() -> None:
     assert result.passes, result.detail
 
 
-@pytest.mark.parametrize("shows", [True, False])
+@each_row("shows", [True, False])
 def test_lab_is_judged_by_its_colours(*, shows: bool) -> None:
     plane = chess_board("L") if shows else Image.new("L", (64, 64), 90)
     even = Image.new("L", (64, 64), 128)
@@ -90,19 +91,19 @@ def test_lab_is_judged_by_its_colours(*, shows: bool) -> None:
     assert (result.outcome, result.blank is None) == (Outcome.OK, shows)
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
+@each_row("order", ["<", ">"])
 def test_colours_of_8_bits_in_a_colour_map_are_content(order: str) -> None:
     grey = [*range(256)]
     page = {**grey_page(64, 64, t262=3), 320: (3, grey * 3)}
     assert examine(tiff_of_pages(page, data=ROWS, order=order)).blank is None
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
+@each_row("order", ["<", ">"])
 def test_page_of_either_byte_order_is_read(order: str) -> None:
     assert examine(tiff_of_pages(grey_page(64, 64), data=ROWS, order=order)).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         pytest.param(grey_page(64, 200), id="more rows than data"),
@@ -119,7 +120,7 @@ def test_impossible_page_is_corrupt(page: Values) -> None:
     assert examine(data).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "pack"), [(8, zlib.compress), (34925, lzma.compress), (50000, zstandard.ZstdCompressor().compress)]
 )
 def test_strip_that_unpacks_to_too_little_is_corrupt(method: int, pack: Callable[[bytes], bytes]) -> None:
@@ -217,7 +218,7 @@ def test_tiff_is_blank_only_when_every_page_is_blank() -> None:
     assert examine(saved(white, chess_board("L"))).blank is None
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
+@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
 def test_pictures_of_every_mode_are_checked_for_blankness(mode: str) -> None:
     deep = mode in {"I;16", "I", "F"}
     shown = Image.new(mode, (64, 64)) if deep else chess_board(mode)
@@ -259,20 +260,7 @@ def test_trailing_bytes_are_measured() -> None:
     assert measures["trailing_bytes"] == 28
 
 
-@pytest.mark.parametrize("name", ["a.tif", "a.tiff"])
+@each_row("name", ["a.tif", "a.tiff"])
 def test_other_content_named_tiff_is_a_mismatch(name: str) -> None:
     with source_of(sample_picture("PNG")) as source:
         assert inspect_file(source._fd, filename=name).finding is Finding.TYPE_MISMATCH
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name for path in corpus_files("tiff", "valid", "not_blank") if not examine(path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [path.name for path in corpus_files("tiff", "blank") if not examine(path.read_bytes()).blank] == []
-    assert [path.name for path in corpus_files("tiff", "not_blank") if examine(path.read_bytes()).blank] == []

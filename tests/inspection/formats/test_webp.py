@@ -2,11 +2,9 @@
 
 import struct
 
-import pytest
-
 from sluice_inspect.formats.webp import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.image_samples import (
     animated,
     chess_board,
@@ -15,6 +13,7 @@ from tests.inspection.formats.image_samples import (
     noise_field,
     plain_picture,
 )
+from tests.rows import each_row
 
 LOSSY = encoded(chess_board().convert("RGB"), "WEBP")
 LOSSLESS = encoded(chess_board().convert("RGB"), "WEBP", lossless=True)
@@ -23,15 +22,15 @@ ANIMATION = animated([chess_board(48, 3 + n).convert("RGB") for n in range(4)], 
 ALL = [LOSSY, LOSSLESS, TRANSPARENT, ANIMATION]
 
 
-@pytest.mark.parametrize("picture", ALL)
+@each_row("picture", ALL)
 def test_every_variant_passes(picture: bytes) -> None:
     result = examine_bytes(FORMAT, picture)
     assert result.passes
     assert result.blank is None
 
 
-@pytest.mark.parametrize("picture", ALL)
-@pytest.mark.parametrize("kept", [0.5, 0.95])
+@each_row("picture", ALL)
+@each_row("kept", [0.5, 0.95])
 def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
     assert examine_bytes(FORMAT, picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
 
@@ -58,8 +57,8 @@ def test_damaged_pixels_are_corrupt() -> None:
     assert examine_bytes(FORMAT, LOSSLESS[:middle] + bytes(len(LOSSLESS) - middle)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("coding", [{}, {"lossless": True}])
-@pytest.mark.parametrize("place", [0.3, 0.5, 0.7])
+@each_row("coding", [{}, {"lossless": True}])
+@each_row("place", [0.3, 0.5, 0.7])
 def test_zeros_in_encoded_data_are_corrupt(coding: dict[str, bool], place: float) -> None:
     photo = bytearray(encoded(grey_picture(noise_field(200, 200, 128, 40)).convert("RGB"), "WEBP", **coding))
     at = int(len(photo) * place)
@@ -67,8 +66,8 @@ def test_zeros_in_encoded_data_are_corrupt(coding: dict[str, bool], place: float
     assert examine_bytes(FORMAT, bytes(photo)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("coding", [{}, {"lossless": True}])
-@pytest.mark.parametrize("tail", [1200, 4096])
+@each_row("coding", [{}, {"lossless": True}])
+@each_row("tail", [1200, 4096])
 def test_zeros_in_place_of_the_end_are_corrupt(coding: dict[str, bool], tail: int) -> None:
     photo = encoded(grey_picture(noise_field(300, 300, 128, 40)).convert("RGB"), "WEBP", **coding)
     assert examine_bytes(FORMAT, photo[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
@@ -89,7 +88,7 @@ def test_damaged_frame_of_an_animation_is_corrupt() -> None:
     assert examine_bytes(FORMAT, bytes(moving)).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("spare", [1, 12, 400])
+@each_row("spare", [1, 12, 400])
 def test_padding_after_encoded_data_passes(spare: int) -> None:
     data = LOSSLESS[20:] + b"spare" + bytes(spare) + b"\0" * (len(LOSSLESS) + 5 + spare & 1)
     assert examine_bytes(
@@ -97,9 +96,9 @@ def test_padding_after_encoded_data_passes(spare: int) -> None:
     ).passes
 
 
-@pytest.mark.parametrize("quality", [1, 30, 80, 100])
-@pytest.mark.parametrize("method", [0, 4, 6])
-@pytest.mark.parametrize("coding", [{}, {"lossless": True}])
+@each_row("quality", [1, 30, 80, 100])
+@each_row("method", [0, 4, 6])
+@each_row("coding", [{}, {"lossless": True}])
 def test_pictures_of_every_quality_and_method_pass(quality: int, method: int, coding: dict[str, bool]) -> None:
     options = {"quality": quality, "method": method, **coding}
     for picture in (
@@ -114,7 +113,7 @@ def test_pictures_of_every_quality_and_method_pass(quality: int, method: int, co
         assert examine_bytes(FORMAT, encoded(clear, "WEBP", **options)).passes
 
 
-@pytest.mark.parametrize("picture", ALL)
+@each_row("picture", ALL)
 def test_pixel_limit_applies_to_every_variant(picture: bytes) -> None:
     assert examine_bytes(FORMAT, picture, Limits(max_pixels=48 * 48 - 1)).finding is Finding.IMAGE_TOO_LARGE
 
@@ -129,12 +128,3 @@ def test_file_of_only_chunks_is_too_complex() -> None:
         examine_bytes(FORMAT, b"RIFF" + (4 + len(chunks)).to_bytes(4, "little") + b"WEBP" + chunks).outcome
         is Outcome.TOO_COMPLEX
     )
-
-
-@needs_corpus
-def test_intact_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("webp", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []

@@ -15,8 +15,9 @@ from sluice_inspect.formats.xls.format import (
     make_workbook,
 )
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import picture
+from tests.rows import each_row
 
 ROWS = b"".join(make_number(row, column, row * column) for row in range(60) for column in range(10))
 WHITE_STYLE = (
@@ -58,13 +59,13 @@ def test_workbook_is_sound_and_not_blank() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@each_row("part", range(1, 20))
 def test_truncated_workbook_is_corrupt(part: int) -> None:
     data = book(ROWS)
     assert examine_bytes(FORMAT, data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cells",
     [
         pytest.param(bytes(400), id="zeros"),
@@ -121,7 +122,7 @@ def test_text_split_between_two_records_passes() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize("version", [0x0500, 0x0600])
+@each_row("version", [0x0500, 0x0600])
 def test_workbook_without_its_container_is_checked(version: int) -> None:
     result = examine_bytes(FORMAT, make_stream([make_number(0, 0, 1)], version=version))
     assert result.recognised
@@ -129,9 +130,7 @@ def test_workbook_without_its_container_is_checked(version: int) -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
-    "beginning", [make_record(0x09, bytes(4)), make_record(0x0209, bytes(6)), make_record(0x0409, bytes(6))]
-)
+@each_row("beginning", [make_record(0x09, bytes(4)), make_record(0x0209, bytes(6)), make_record(0x0409, bytes(6))])
 def test_sheet_of_an_early_excel_is_checked(beginning: bytes) -> None:
     text = make_record(0x04, struct.pack("<HH", 0, 0) + bytes(3) + b"\x02hi")
     assert examine_bytes(FORMAT, beginning + text + make_record(0x0A)).outcome is Outcome.OK
@@ -140,9 +139,7 @@ def test_sheet_of_an_early_excel_is_checked(beginning: bytes) -> None:
     assert examine_bytes(FORMAT, beginning + text).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    "lock", [struct.pack("<HHH", 0, 1, 2), struct.pack("<HHH", 1, 1, 1) + bytes(48), b"\1\0\2\0\2\0" + bytes(9)]
-)
+@each_row("lock", [struct.pack("<HHH", 0, 1, 2), struct.pack("<HHH", 1, 1, 1) + bytes(48), b"\1\0\2\0\2\0" + bytes(9)])
 def test_password_protected_workbook_is_encrypted(lock: bytes) -> None:
     assert (
         examine_bytes(FORMAT, book(make_record(0x0203, b"?" * 14), before=make_record(0x2F, lock))).outcome
@@ -158,7 +155,7 @@ def test_workbook_with_the_default_password_is_not_encrypted() -> None:
     assert result.blank is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cells",
     [
         pytest.param(b"", id="nothing"),
@@ -181,7 +178,7 @@ def test_sheet_without_visible_content_is_blank(cells: bytes) -> None:
     assert examine_bytes(FORMAT, book(cells, before=shared(["Name", "Price"]))).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cells",
     [
         pytest.param(make_number(4, 4, 0), id="zero"),
@@ -229,26 +226,7 @@ def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
     assert examine_bytes(FORMAT, book(ROWS, before=drawing(damaged) + drawing(damaged))).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("shows", [True, False])
+@each_row("shows", [True, False])
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     before = drawing(picture(shows=shows).getvalue())
     assert (examine_bytes(FORMAT, book(drawn_object(PICTURE), before=before)).blank is None) is shows
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("xls", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-    assert [
-        path.name for path in corpus_files("xls", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("xls", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    locked = corpus_files("xls", "password_protected")
-    assert [
-        path.name for path in locked if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.ENCRYPTED
-    ] == []

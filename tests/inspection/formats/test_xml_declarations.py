@@ -12,6 +12,7 @@ from sluice_inspect.report import Finding, Outcome, Unsafe
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.growth import assert_linear
+from tests.rows import each_row
 
 SUBSETS: Final = {
     "entity": '<!ENTITY a SYSTEM "{0}">',
@@ -79,17 +80,15 @@ def test_address_outside_of_the_document_is_unsafe_in_every_spelling() -> None:
     assert tried > 300
 
 
-@pytest.mark.parametrize("codec", list(CODECS))
-@pytest.mark.parametrize(
-    "doctype", ['SYSTEM "http://example.org/a.dtd"', "PUBLIC '-//W3C//DTD SVG 1.1//EN' 'file:///a.dtd'"]
-)
+@each_row("codec", list(CODECS))
+@each_row("doctype", ['SYSTEM "http://example.org/a.dtd"', "PUBLIC '-//W3C//DTD SVG 1.1//EN' 'file:///a.dtd'"])
 def test_dtd_outside_of_the_document_is_unsafe(codec: str, doctype: str) -> None:
     data = document(f"<!DOCTYPE svg {doctype}>", *CODECS[codec], root="svg")
     assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
     assert examine_bytes(svg.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "doctype",
     [
         'a [<!ENTITY b SYSTEM "http://www.w3.org/TR/xhtml1/DTD/b.txt">]',
@@ -103,14 +102,14 @@ def test_known_host_excuses_only_dtds_at_its_usual_port(doctype: str) -> None:
     assert examine_bytes(xml.FORMAT, document(f"<!DOCTYPE {dtd}>")).outcome is Outcome.OK
 
 
-@pytest.mark.parametrize("codec", ["cp037", "cp500", "cp1140", "cp1026", "cp273"])
+@each_row("codec", ["cp037", "cp500", "cp1140", "cp1026", "cp273"])
 def test_address_in_ebcdic_is_unsafe(codec: str) -> None:
     head = f'<?xml version="1.0" encoding="IBM{codec[2:].zfill(3)}"?>'
     data = f'{head}<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'.encode(codec)
     assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "doctype",
     [
         'svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd"',
@@ -133,7 +132,7 @@ def test_declaration_in_an_encoding_that_the_parser_does_not_know_is_unsafe() ->
     assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "before",
     ["%undeclared;", "<!ENTITY % p '<!ENTITY z \"&#37;undeclared;\">'> %p;", "<!ENTITY z '%undeclared;'>"],
 )
@@ -154,7 +153,7 @@ def test_xml_declaration_without_end_is_corrupt() -> None:
     assert examine_bytes(xml.FORMAT, data).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("count", [2_000, 100_000])
+@each_row("count", [2_000, 100_000])
 def test_chain_of_parameter_entities_is_a_bomb(count: int) -> None:
     chain = "".join(f"<!ENTITY % p{n} '&#37;p{n - 1};'>" for n in range(1, count))
     data = document(f"<!DOCTYPE a [<!ENTITY % p0 ''>{chain} %p{count - 1};]>")
@@ -188,7 +187,7 @@ GROWING: Final[dict[str, Callable[[int], str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", list(GROWING))
+@each_row("kind", list(GROWING))
 def test_declarations_are_read_in_linear_time(kind: str) -> None:
     def read(size: int) -> None:
         with suppress(Unsafe):

@@ -9,6 +9,7 @@ import pytest
 from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe, Unsupported
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import Doctype, StopParsing, XmlTarget, parse_xml
+from tests.rows import each_row
 
 
 class Words(XmlTarget):
@@ -45,7 +46,7 @@ def test_text_reaches_the_target_in_document_order() -> None:
     assert words.text == "one two three"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "shift_jis"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "shift_jis"])
 def test_declared_encodings_are_decoded(encoding: str) -> None:
     words = Words()
     text = "é" if encoding != "shift_jis" else "表"
@@ -54,9 +55,7 @@ def test_declared_encodings_are_decoded(encoding: str) -> None:
     assert words.text == text
 
 
-@pytest.mark.parametrize(
-    "document", ["", "text", "<a>", "<a></b>", "<a x='1' x='2'/>", "<a/>tail", "<a>&nothing;</a>", "<a>\x00</a>"]
-)
+@each_row("document", ["", "text", "<a>", "<a></b>", "<a x='1' x='2'/>", "<a/>tail", "<a>&nothing;</a>", "<a>\x00</a>"])
 def test_malformed_documents_are_corrupt_and_named(document: str) -> None:
     with pytest.raises(Corrupt, match=r"part\.xml"):
         read(document)
@@ -72,7 +71,7 @@ def test_doctype_is_ignored_when_inert() -> None:
     assert read('<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/x.dtd"><html/>')
 
 
-@pytest.mark.parametrize("document", ["<!DOCTYPE a><a/>", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'])
+@each_row("document", ["<!DOCTYPE a><a/>", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'])
 def test_doctype_is_corrupt_when_forbidden(document: str) -> None:
     with pytest.raises(Corrupt, match="DOCTYPE"):
         read(document, doctype=Doctype.FORBIDDEN)
@@ -99,7 +98,7 @@ def test_entities_in_other_files_are_listed_and_never_loaded() -> None:
     assert (words.text, declarations.external) == ("", ("other",))
 
 
-@pytest.mark.parametrize("limit", [20, 256])
+@each_row("limit", [20, 256])
 def test_nesting_past_the_limit_is_too_complex(limit: int) -> None:
     limits = replace(Limits(), max_xml_depth=limit)
     assert read("<a>" * limit + "</a>" * limit, limits)

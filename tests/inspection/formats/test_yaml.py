@@ -1,20 +1,17 @@
 """YAML: integrity, bombs and blankness."""
 
-import pytest
-
 from sluice_inspect.formats.yaml import FORMAT
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import examine_bytes
+from tests.rows import each_row
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", ["a: 1\n", "%YAML 1.2\n---\n- x\n...\n", "a: [1, 2\n", "\tindented by a tab\n", "- é\n"]
-)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@each_row("text", ["a: 1\n", "%YAML 1.2\n---\n- x\n...\n", "a: [1, 2\n", "\tindented by a tab\n", "- é\n"])
+@each_row("encoding", ["utf-8", "utf-16", "cp1252"])
 def test_text_passes_even_if_a_strict_parser_rejects_it(text: str, encoding: str) -> None:
     result = examine_bytes(FORMAT, text.encode(encoding))
     assert result.outcome is Outcome.OK
@@ -35,7 +32,7 @@ def test_alias_expansion_is_a_bomb() -> None:
     assert examine_bytes(FORMAT, ("# " + "x" * 70_000 + "\n" + BOMB).encode()).finding is Finding.ARCHIVE_BOMB
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "base: &base {a: 1}\n" + "".join(f"job{n}:\n  <<: *base\n" for n in range(5000)),
@@ -49,7 +46,7 @@ def test_ordinary_aliases_pass(text: str) -> None:
     assert (result.outcome, result.finding) == (Outcome.OK, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "---\n...\n",
@@ -67,7 +64,7 @@ def test_nulls_and_empty_values_are_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a: 1",
@@ -84,19 +81,3 @@ def test_nulls_and_empty_values_are_blank(text: str) -> None:
 )
 def test_one_value_is_not_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank is None
-
-
-@needs_corpus
-def test_corpus_files_match_their_labels() -> None:
-    assert [
-        path.name
-        for path in corpus_files("yaml", "valid", "not_blank")
-        if examine_bytes(FORMAT, path.read_bytes()).outcome is not Outcome.OK
-    ] == []
-    assert [
-        path.name for path in corpus_files("yaml", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("yaml", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [path.name for path in corpus_files("yaml", "bomb") if examine_bytes(FORMAT, path.read_bytes()).passes] == []

@@ -6,12 +6,11 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
-import pytest
-
 from sluice_inspect.formats.zip import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.zip_samples import archive
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -50,7 +49,7 @@ def examine(data: bytes, limits: Limits | None = None) -> Examined:
 GOOD = archive(("a.txt", b"some text\n"), ("folder/b.bin", bytes(range(256)) * 40))
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@each_row("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_members_of_every_available_method_are_unpacked(method: int) -> None:
     assert examine(archive(("a", b"content " * 100_000), ("b", b""), method=method)) == Examined(
         recognised=True, outcome=Outcome.OK
@@ -92,12 +91,12 @@ def test_password_protected_members_are_encrypted() -> None:
     assert examine(central_entry(bytes(data), 8, "<H", 1)).outcome is Outcome.ENCRYPTED
 
 
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.95, 0.999])
+@each_row("kept", [0.2, 0.5, 0.95, 0.999])
 def test_truncated_archive_is_corrupt(kept: float) -> None:
     assert examine(GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("at", range(30, 600, 61))
+@each_row("at", range(30, 600, 61))
 def test_changed_byte_of_content_is_corrupt_and_the_member_is_named(at: int) -> None:
     data = bytearray(archive(("a.bin", bytes(range(256)) * 4), method=zipfile.ZIP_STORED))
     data[at + 5] ^= 0x55
@@ -110,9 +109,7 @@ def test_changed_line_ends_are_corrupt() -> None:
     assert examine(GOOD.replace(b"\n", b"\r\n")).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize(
-    ("field", "fmt", "value"), [(10, "<H", 0), (16, "<L", 1), (20, "<L", 7), (24, "<L", 7), (42, "<L", 3)]
-)
+@each_row(("field", "fmt", "value"), [(10, "<H", 0), (16, "<L", 1), (20, "<L", 7), (24, "<L", 7), (42, "<L", 3)])
 def test_directory_that_contradicts_the_local_headers_is_corrupt(field: int, fmt: str, value: int) -> None:
     assert examine(central_entry(GOOD, field, fmt, value)).outcome is Outcome.CORRUPT
 
@@ -127,7 +124,7 @@ def test_volume_of_a_multivolume_archive_is_corrupt() -> None:
     assert examine(GOOD[: at + 4] + struct.pack("<HH", 1, 0) + GOOD[at + 8 :]).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("front", [b"#!/usr/bin/env python3\n", b"From: me\n\n", b"\x8a\x7e\xca\x56" * 20])
+@each_row("front", [b"#!/usr/bin/env python3\n", b"From: me\n\n", b"\x8a\x7e\xca\x56" * 20])
 def test_leading_bytes_pass_unless_they_are_html(front: bytes) -> None:
     assert examine(front + GOOD).passes
     assert not examine(HTML + GOOD).recognised
@@ -138,7 +135,7 @@ def test_trailing_text_passes_unless_it_is_html() -> None:
     assert examine(GOOD + HTML).outcome is Outcome.CORRUPT
 
 
-@pytest.mark.parametrize("front", [b"MZ" + bytes(100), b"\x7fELF" + bytes(100)])
+@each_row("front", [b"MZ" + bytes(100), b"\x7fELF" + bytes(100)])
 def test_self_extracting_program_is_not_recognised(front: bytes) -> None:
     assert not examine(front + GOOD).recognised
 
@@ -151,14 +148,12 @@ def test_archive_at_the_end_of_another_is_unsafe() -> None:
     assert examine(GOOD + archive(("b", b"y"))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"text", b"PK", b"%PDF-1.7 and text", b"text with PK\x05\x06 within" + bytes(30)]
-)
+@each_row("data", [b"", b"text", b"PK", b"%PDF-1.7 and text", b"text with PK\x05\x06 within" + bytes(30)])
 def test_other_content_is_not_recognised(data: bytes) -> None:
     assert not examine(data).recognised
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         (),
@@ -174,7 +169,7 @@ def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]
     assert examine(archive(*members)).blank
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         (("a", b"x"),),
@@ -185,33 +180,3 @@ def test_archive_without_content_is_blank(members: tuple[tuple[str, bytes], ...]
 )
 def test_archive_with_any_content_is_not_blank(members: tuple[tuple[str, bytes], ...]) -> None:
     assert examine(archive(*members)).blank is None
-
-
-def test_sample_passes() -> None:
-    assert examine(FORMAT.sample()).passes
-
-
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("zip", "valid", "not_blank", "password_protected")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("zip", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("zip", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-
-
-@needs_corpus
-def test_corpus_bombs_are_detected() -> None:
-    assert {examine_bytes(FORMAT, path.read_bytes()).finding for path in corpus_files("zip", "bomb")} == {
-        Finding.ARCHIVE_BOMB
-    }

@@ -10,6 +10,7 @@ from sluice_inspect.formats.zip import FORMAT
 from sluice_inspect.report import Finding
 from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.zip_samples import Member, extra_field, unicode_path, written
+from tests.rows import each_row
 
 LINK = stat.S_IFLNK | 0o777
 MASKED = 0x2000
@@ -32,15 +33,15 @@ def pkware_unix(target: bytes = b"") -> bytes:
     return extra_field(0x000D, bytes(12) + target)
 
 
-@pytest.mark.parametrize("system", [0, 1, 2, 3, 7, 10, 11, 14, 18, 19, 255])
-@pytest.mark.parametrize("mode", [LINK, stat.S_IFCHR | 0o666, stat.S_IFBLK | 0o666, stat.S_IFIFO | 0o644])
+@each_row("system", [0, 1, 2, 3, 7, 10, 11, 14, 18, 19, 255])
+@each_row("mode", [LINK, stat.S_IFCHR | 0o666, stat.S_IFBLK | 0o666, stat.S_IFIFO | 0o644])
 @pytest.mark.asvs("5.2.5")
 def test_link_or_device_is_unsafe_whatever_the_system(system: int, mode: int) -> None:
     assert is_unsafe(written(Member(system=system, mode=mode)))
     assert passes(written(Member(system=system, mode=stat.S_IFREG | 0o644)))
 
 
-@pytest.mark.parametrize("extra", [asi_unix(LINK), asi_unix(LINK, b"b"), asi_unix(0, b"b"), pkware_unix(b"b")])
+@each_row("extra", [asi_unix(LINK), asi_unix(LINK, b"b"), asi_unix(0, b"b"), pkware_unix(b"b")])
 @pytest.mark.asvs("5.2.5")
 def test_link_in_an_extra_field_of_either_header_is_unsafe(extra: bytes) -> None:
     assert is_unsafe(written(Member(extra=extra)))
@@ -48,14 +49,14 @@ def test_link_in_an_extra_field_of_either_header_is_unsafe(extra: bytes) -> None
     assert is_unsafe(written(Member(extra=asi_unix(0o100644) + extra)))
 
 
-@pytest.mark.parametrize("extra", [asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))])
+@each_row("extra", [asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))])
 def test_owners_and_times_in_extra_fields_pass(extra: bytes) -> None:
     assert passes(written(Member(extra=extra, local_extra=extra)))
 
 
-@pytest.mark.parametrize("name", [b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b"])
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("crc_of", [b"a", b"another"])
+@each_row("name", [b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b"])
+@each_row("version", [1, 2])
+@each_row("crc_of", [b"a", b"another"])
 @pytest.mark.asvs("5.3.3")
 def test_unicode_name_outside_is_unsafe_in_either_header(name: bytes, version: int, crc_of: bytes) -> None:
     extra = unicode_path(name, crc_of, version=version)
@@ -100,12 +101,12 @@ def test_flag_for_masked_headers_excuses_no_other_local_name() -> None:
     assert not passes(written(Member(flags=MASKED, local_name=b"../e")))
 
 
-@pytest.mark.parametrize("name", [b"../e", b"/e"])
+@each_row("name", [b"../e", b"/e"])
 def test_local_name_outside_is_unsafe_even_if_masked(name: bytes) -> None:
     assert is_unsafe(written(Member(flags=MASKED | 0x0041, local_name=name)))
 
 
-@pytest.mark.parametrize("sizes", [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
+@each_row("sizes", [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
 def test_member_in_data_whose_size_the_local_header_does_not_state_is_unsafe(sizes: tuple[int, int]) -> None:
     inner = written(Member(name=b"../e"))
     assert is_unsafe(written(Member(content=inner, local_sizes=sizes)))
@@ -125,9 +126,9 @@ def test_member_before_the_archive_is_unsafe_in_an_archive_within_another() -> N
     assert is_unsafe(written(Member(content=hidden, name=b"inner.zip")))
 
 
-@pytest.mark.parametrize("layout", ["<4s3L", "<4sL2Q"])
-@pytest.mark.parametrize("signed", [1, 0])
-@pytest.mark.parametrize("changed", [None, 1, 2, 3])
+@each_row("layout", ["<4s3L", "<4sL2Q"])
+@each_row("signed", [1, 0])
+@each_row("changed", [None, 1, 2, 3])
 def test_descriptor_that_contradicts_the_directory_is_unsafe(layout: str, signed: int, changed: int | None) -> None:
     fields: list[bytes | int] = [b"PK\7\x08", zlib.crc32(b"text"), 4, 4]
     if changed is not None:
@@ -166,7 +167,7 @@ def test_bytes_behind_a_deflated_stream_are_unsafe() -> None:
     assert is_unsafe(written(Member(method=8, packed=packed + b"more")))
 
 
-@pytest.mark.parametrize("value", [5, 2**40])
+@each_row("value", [5, 2**40])
 def test_zip64_field_that_contradicts_the_header_is_unsafe(value: int) -> None:
     sizes = extra_field(1, struct.pack("<2Q", 4, value))
     assert not passes(written(Member(extra=sizes)))
@@ -180,7 +181,7 @@ def test_zip64_field_that_repeats_the_header_passes() -> None:
     assert passes(written(Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16)))))
 
 
-@pytest.mark.parametrize("size", [1, 7, 9, 17, 32])
+@each_row("size", [1, 7, 9, 17, 32])
 def test_zip64_field_of_an_odd_length_is_damaged(size: int) -> None:
     extra = extra_field(1, struct.pack("<2Q", 4, 4).ljust(32, b"\0")[:size])
     assert not passes(written(Member(extra=extra)))
@@ -193,7 +194,7 @@ def test_zip64_field_that_lacks_a_size_is_unsafe() -> None:
     assert passes(written(Member(local_sizes=full, local_extra=extra_field(1, struct.pack("<2Q", 4, 4)))))
 
 
-@pytest.mark.parametrize("extra", [b" ", b"   ", b"\x01\x00\x09\x00four"])
+@each_row("extra", [b" ", b"   ", b"\x01\x00\x09\x00four"])
 def test_extra_field_that_does_not_fill_its_space_is_damaged(extra: bytes) -> None:
     assert not passes(written(Member(extra=extra)))
     assert passes(written(Member(extra=bytes(3), local_extra=bytes(3))))
@@ -230,7 +231,7 @@ def test_longer_zip64_end_record_is_unsafe() -> None:
     assert is_unsafe(written(Member(), between=record[:56] + b"more" + record[56:]))
 
 
-@pytest.mark.parametrize("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"])
+@each_row("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"])
 def test_bytes_behind_the_archive_pass(behind: bytes) -> None:
     assert passes(written(Member()) + behind)
 

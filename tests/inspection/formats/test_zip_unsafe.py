@@ -12,6 +12,7 @@ from sluice_inspect.formats.zip import FORMAT
 from sluice_inspect.report import Finding, Limits
 from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.zip_samples import archive
+from tests.rows import each_row
 
 
 def examine(data: bytes, limits: Limits | None = None) -> Examined:
@@ -30,24 +31,24 @@ def archive_with_mode(name: str, mode: int) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", "\\a"])
+@each_row("name", ["../a", "a/../../b", "/etc/a", "C:/a", "..\\a", "\\a"])
 @pytest.mark.asvs("5.3.3")
 def test_name_outside_the_folder_is_unsafe(name: str) -> None:
     assert examine(archive((name, b"x"))).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("name", ["a..b", "...", "a/.hidden", "ünï/cödé.txt", "with space.txt"])
+@each_row("name", ["a..b", "...", "a/.hidden", "ünï/cödé.txt", "with space.txt"])
 def test_unusual_harmless_names_pass(name: str) -> None:
     assert examine(archive((name, b"x"))).passes
 
 
-@pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010644, 0o140755])
+@each_row("mode", [0o120777, 0o020666, 0o060666, 0o010644, 0o140755])
 @pytest.mark.asvs("5.2.5")
 def test_links_devices_and_pipes_are_unsafe(mode: int) -> None:
     assert examine(archive_with_mode("a", mode)).finding is Finding.ARCHIVE_UNSAFE
 
 
-@pytest.mark.parametrize("mode", [0o100644, 0])
+@each_row("mode", [0o100644, 0])
 def test_regular_files_pass(mode: int) -> None:
     assert examine(archive_with_mode("a", mode)).passes
 

@@ -23,6 +23,7 @@ from tests.inspection.threats.containers import (
     seven_zipped,
 )
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, verdict_of, zipped
+from tests.rows import each_row
 
 HARMLESS = random.Random(1).randbytes(3000)
 CONTAINERS: Mapping[str, Wrap] = (
@@ -54,24 +55,24 @@ def scan_with_buffer(
         buffer.close()
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@each_row("name", CONTAINERS)
 def test_eicar_is_found_in_every_container(name: str) -> None:
     assert threat_in(CONTAINERS[name](EICAR)) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@each_row("name", CONTAINERS)
 def test_harmless_bytes_are_clean_in_every_container(name: str) -> None:
     assert verdict_of(scan_bytes(CONTAINERS[name](HARMLESS))) == verdict_of(scan_bytes(b""))
 
 
-@pytest.mark.parametrize("name", MISSED_BY_CLAMD)
+@each_row("name", MISSED_BY_CLAMD)
 def test_parts_that_clamd_misses_are_written_to_the_shared_buffer(name: str) -> None:
     result, parts = scan_with_buffer(MISSED_BY_CLAMD[name](HARMLESS))
     assert result["complete"] is True
     assert any(HARMLESS in part for part in parts)
 
 
-@pytest.mark.parametrize("name", [name for name in REQUIRED_CONTAINERS if name != "PDF attachment"])
+@each_row("name", [name for name in REQUIRED_CONTAINERS if name != "PDF attachment"])
 def test_parts_that_clamd_opens_are_not_written_to_the_shared_buffer(name: str) -> None:
     assert scan_with_buffer(REQUIRED_CONTAINERS[name][1](HARMLESS))[1] == []
 
@@ -123,7 +124,7 @@ def test_truncated_rar_archive_is_incomplete() -> None:
     assert "rar archive that cannot be unpacked to its end" in str(scan_bytes(rar.sample()[:30])["why"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "packed",
     [
         pytest.param(
@@ -146,13 +147,13 @@ def test_stream_that_needs_much_memory_is_incomplete() -> None:
     assert "needs more memory to unpack than is allowed" in str(scan_bytes(packed)["why"])
 
 
-@pytest.mark.parametrize(("start", "name"), [(b"MSCF\0\0\0\0", "cab"), (b"ITSF", "chm")])
+@each_row(("start", "name"), [(b"MSCF\0\0\0\0", "cab"), (b"ITSF", "chm")])
 def test_packing_that_only_clamd_opens_is_reported_as_foreign(start: bytes, name: str) -> None:
     assert scan_bytes(start + HARMLESS)["foreign"] == [name]
     assert scan_bytes(zipped({"a": start + HARMLESS}))["foreign"] == [name]
 
 
-@pytest.mark.parametrize(("method", "expansion"), [(6, 160), (9, 30_000)])
+@each_row(("method", "expansion"), [(6, 160), (9, 30_000)])
 def test_member_that_only_clamd_opens_counts_with_its_maximum_size(method: int, expansion: int) -> None:
     odd = bytearray(zipped({"b": HARMLESS}))
     packed = int.from_bytes(odd[18:22], "little")
@@ -172,7 +173,7 @@ def test_sizes_are_measured() -> None:
     assert result["unpacked"] == 14_000 + len(zipped({"b": bytes(9000)}))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_damaged_container_raises_no_exception(seed: int) -> None:
     chance = random.Random(seed)
     for wrap in CONTAINERS.values():

@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, verdict_of, zipped
+from tests.rows import each_row
 
 PE = b"MZ" + bytes(58) + struct.pack("<L", 64) + b"PE\0\0" + bytes(200)
 ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
@@ -14,7 +15,7 @@ UNIVERSAL = b"\xca\xfe\xba\xbe" + struct.pack(">L", 2) + bytes(40)
 SCRIPT = b"#!/bin/sh\nrm -rf /\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "filename", "program_type"),
     [
         (PE, "invoice.pdf", "PE"),
@@ -34,7 +35,7 @@ def test_program_with_a_document_extension_is_a_threat(data: bytes, filename: st
     assert threat_in(data, filename) == f"Disguised-Program.{program_type}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "filename"),
     [
         pytest.param(PE, "setup.exe", id="a program under its own name"),

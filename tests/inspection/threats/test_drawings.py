@@ -16,6 +16,7 @@ from sluice_inspect.threats.drawing import drawing_parts
 from tests.inspection.formats.examining import corpus_files, needs_corpus
 from tests.inspection.growth import assert_linear
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
+from tests.rows import each_row
 
 SVG: Final = "http://www.w3.org/2000/svg"
 XHTML: Final = "http://www.w3.org/1999/xhtml"
@@ -119,19 +120,19 @@ def test_every_spelling_of_a_script_is_a_threat() -> None:
     assert len(found) > 600
 
 
-@pytest.mark.parametrize("codec", list(CODECS))
-@pytest.mark.parametrize("name", ["", "a.svg"])
+@each_row("codec", list(CODECS))
+@each_row("name", ["", "a.svg"])
 def test_script_is_found_in_every_encoding(codec: str, name: str) -> None:
     assert threat_in(drawing("<g/><s:script/>", codec=codec), name) == "Svg.Script"
 
 
-@pytest.mark.parametrize("carrier", list(CARRIERS))
-@pytest.mark.parametrize("inside", ["<s:script/>", '<a href="java&#9;script:x()"/>', "<g onfocusin='x'/>"])
+@each_row("carrier", list(CARRIERS))
+@each_row("inside", ["<s:script/>", '<a href="java&#9;script:x()"/>', "<g onfocusin='x'/>"])
 def test_script_is_found_in_every_carrier(carrier: str, inside: str) -> None:
     assert threat_in(CARRIERS[carrier](drawing(inside))) == "Svg.Script"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"<svg onload=x()>",
@@ -145,7 +146,7 @@ def test_script_in_a_damaged_drawing_is_a_threat(data: bytes) -> None:
     assert threat_in(data, "a.svg") == "Svg.Script"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inside",
     [
         '<a href="http://example.org/javascript:"/>',
@@ -219,7 +220,7 @@ GROWING: Final[dict[str, Callable[[int], str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", list(GROWING))
+@each_row("kind", list(GROWING))
 def test_drawings_are_read_in_linear_time(kind: str) -> None:
     def read(size: int) -> None:
         source = MemorySource(bytearray(f"<svg>{GROWING[kind](size)}</svg>".encode()))

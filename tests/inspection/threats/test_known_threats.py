@@ -15,6 +15,7 @@ from sluice_inspect.threats import EICAR as KNOWN
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, streamed_zip, tarred, threat_in, verdict_of, zipped
+from tests.rows import each_row
 
 SHARED = Path(__file__).parents[3].parent / "shared"
 
@@ -24,7 +25,7 @@ def test_eicar_constant_matches_the_published_checksum() -> None:
     assert KNOWN == EICAR
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(EICAR, id="alone"),
@@ -69,7 +70,7 @@ def body(lines: bytes, encoding: bytes = b"base64") -> bytes:
     return b"From: a@example.org\r\nContent-Transfer-Encoding: " + encoding + b"\r\n\r\n" + lines
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         pytest.param(body(base64.b64encode(EICAR)), id="one long line"),
@@ -99,7 +100,7 @@ def drawing(address: str, before: str = "") -> bytes:
     return f'{before}<svg xmlns="http://www.w3.org/2000/svg"><image href="data:a/b{address}"/></svg>'.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(drawing(";base64," + LETTERS.replace("Q", "%51")), id="percent signs"),
@@ -120,7 +121,7 @@ IN_BASE64 = base64.b64encode(ZIP).decode()
 LINES = base64.encodebytes(ZIP).decode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         pytest.param(f"<a>{LETTERS}</a>", id="the file itself in an element"),
@@ -144,7 +145,7 @@ LINES = base64.encodebytes(ZIP).decode()
         pytest.param('{"a": "%s"}' % IN_BASE64.replace("E", "\\u0045"), id="JSON, escapes"),  # noqa: UP031
     ],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@each_row("encoding", ["utf-8", "utf-16"])
 def test_eicar_is_found_in_letters_without_a_mark(text: str, encoding: str) -> None:
     assert threat_in(text.encode(encoding)) == "Eicar-Test-File"
 
@@ -170,7 +171,7 @@ def test_entities_that_multiply_in_an_address_are_not_scanned_to_the_end() -> No
     assert scan_bytes(data)["complete"] is False
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(b"", id="empty"),

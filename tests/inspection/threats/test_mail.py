@@ -14,6 +14,7 @@ from tests.inspection.threats import mail_readings
 from tests.inspection.threats.containers import pdf_with, rtf_object
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, zipped
 from tests.inspection.threats.test_containers import scan_with_buffer
+from tests.rows import each_row
 from tests.run_length import amount
 
 ZIP = zipped({"e.com": EICAR})
@@ -92,7 +93,7 @@ def uuencoded(data: bytes) -> bytes:
 
 
 @pytest.mark.asvs("5.4.3")
-@pytest.mark.parametrize("name", ODD_MAILS)
+@each_row("name", ODD_MAILS)
 def test_virus_is_found_in_a_mail_that_only_some_readers_forgive(name: str) -> None:
     assert threat_in(ODD_MAILS[name]) == "Eicar-Test-File"
 
@@ -138,7 +139,7 @@ def test_mbox_of_many_messages_is_scanned_to_its_end() -> None:
     assert threat_in(message * 400 + message.replace(letters(bytes(900)), letters())) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unit",
     [
         b"content-transfer-encoding: base64\n\n",

@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, threat_in, zipped
+from tests.rows import each_row
 
 DEFLATED = zipped({"b.com": EICAR})
 DIRECTORY_AT = DEFLATED.index(b"PK\x01\x02")
@@ -18,7 +19,7 @@ def patched(data: bytes, at: int, value: bytes) -> bytes:
     return data[:at] + value + data[at + len(value) :]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(DEFLATED[:DIRECTORY_AT] + zipped({})[-22:], id="the directory is empty"),
@@ -65,7 +66,7 @@ def sparse() -> bytes:
 PACKED_IN_TAR = tarred({"seen": b"", "b.gz": gzip.compress(EICAR)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(with_tar_header((124, b"00000000000\0"), SINGLE), id="a size of zero"),

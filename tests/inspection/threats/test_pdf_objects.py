@@ -6,6 +6,7 @@ import pytest
 
 from tests.inspection.threats.containers import pdf_content, pdf_with
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, zipped
+from tests.rows import each_row
 
 ZIP = zipped({"e.com": EICAR})
 SCRIPT = b"<</S/JavaScript/JS(this.exportDataObject\\({cName:'a', nLaunch:2}\\);)>>"
@@ -21,7 +22,7 @@ def behind_the_end(body: bytes, number: int = 990) -> bytes:
 
 
 @pytest.mark.asvs("5.4.3")
-@pytest.mark.parametrize("number", [990, 1, 2, 3])
+@each_row("number", [990, 1, 2, 3])
 def test_packed_attachment_behind_the_last_end_mark_is_found(number: int) -> None:
     assert threat_in(behind_the_end(stream(EICAR), number)) == "Eicar-Test-File"
     assert threat_in(behind_the_end(stream(ZIP, b"/Type/EmbeddedFile"), number)) == "Eicar-Test-File"
@@ -61,12 +62,12 @@ def test_ordinary_document_is_scanned_to_its_end() -> None:
     assert scan_bytes(behind_the_end(stream(b"words")))["complete"] is True
 
 
-@pytest.mark.parametrize("unit", [b"1 0 obj ", b"1 0 obj stream\n", b"1 0 obj<<>>endobj ", b"endobj ", b"1 0 "])
+@each_row("unit", [b"1 0 obj ", b"1 0 obj stream\n", b"1 0 obj<<>>endobj ", b"endobj ", b"1 0 "])
 def test_many_objects_are_scanned_or_refused(unit: bytes) -> None:
     assert scan_bytes(pdf_content(b"q Q") + unit * 100_000)["threat"] is None
 
 
-@pytest.mark.parametrize("tail", [b"AAAA", b"", b"\0" * 40])
+@each_row("tail", [b"AAAA", b"", b"\0" * 40])
 def test_attachment_with_a_wrong_checksum_is_found(tail: bytes) -> None:
     packed = zlib.compress(EICAR)[:-4] + tail
     body = b"<</Type/EmbeddedFile/Length %d/Filter/FlateDecode>>stream\n%b\nendstream" % (len(packed), packed)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pikepdf
-import pytest
 from pikepdf import Array, Dictionary, Name
 
 from sluice_inspect.threats.pdf_scripts import readings_of
 from tests.inspection.growth import assert_linear
 from tests.inspection.threats.containers import pdf_script
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
+from tests.rows import each_row
 
 LAUNCHES: Final = (
     'this.exportDataObject({cName:"a",nLaunch:2})', "exportDataObject({cName:'a', 'nLaunch' : 1})",
@@ -145,8 +145,8 @@ def test_script_in_parts_is_a_threat() -> None:
     assert threat_in(saved(pdf)) == "Pdf.Launches-Attachment"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
-@pytest.mark.parametrize("cut", [17, 18, 23, 60])
+@each_row("encoding", ["utf-8", "utf-16", "utf-16-be"])
+@each_row("cut", [17, 18, 23, 60])
 def test_script_of_an_xml_form_that_is_cut_anywhere_is_a_threat(cut: int, encoding: str) -> None:
     form = "<xdp><template><script>this.exportDataObject({nLaunch:2})</script></template></xdp>".encode(encoding)
     pdf = pikepdf.new()
@@ -157,7 +157,7 @@ def test_script_of_an_xml_form_that_is_cut_anywhere_is_a_threat(cut: int, encodi
     assert threat_in(saved(pdf)) == "Pdf.Launches-Attachment"
 
 
-@pytest.mark.parametrize("as_packets", [True, False])
+@each_row("as_packets", [True, False])
 def test_script_of_an_xml_form_is_a_threat(*, as_packets: bool) -> None:
     pdf = pikepdf.new()
     pdf.add_blank_page()
@@ -168,7 +168,7 @@ def test_script_of_an_xml_form_is_a_threat(*, as_packets: bool) -> None:
     assert threat_in(saved(pdf)) == "Pdf.Launches-Attachment"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "this.exportDataObject({cName: 'a'})",
@@ -203,7 +203,7 @@ PAGE: Final = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "other"),
     [
         (b"<</S/Launch/F(cmd.exe)>>", b"null"),
@@ -224,8 +224,8 @@ def test_launch_of_a_program_is_a_threat_in_every_spelling(action: bytes, other:
     assert threat_in(zipped({"a.pdf": PAGE % (action, other)})) == "Pdf.Launches-Program"
 
 
-@pytest.mark.parametrize("name", [b"JS", b"#4a#53", b"J#53"])
-@pytest.mark.parametrize(
+@each_row("name", [b"JS", b"#4a#53", b"J#53"])
+@each_row(
     "script", [b"(this.\\145xportDataObject\\({nLaunch:2}\\))", b"<" + LAUNCHES[0].encode().hex().encode() + b">"]
 )
 def test_script_is_found_under_every_spelling_of_names_and_strings(name: bytes, script: bytes) -> None:
@@ -256,6 +256,6 @@ GROWING: Final[dict[str, Callable[[int], str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", list(GROWING))
+@each_row("kind", list(GROWING))
 def test_scripts_are_read_in_linear_time(kind: str) -> None:
     assert_linear(lambda size: list(readings_of([GROWING[kind](size)])), 15_000)

@@ -6,6 +6,7 @@ from sluice_inspect.program_names import PROGRAM_EXTENSIONS, is_program_name
 from tests.inspection.threats.compound_files import packaged
 from tests.inspection.threats.containers import docx_with_package, pdf_launch, rtf_object
 from tests.inspection.threats.packed_files import scan_bytes, threat_in
+from tests.rows import each_row
 
 # What the list lacked before it was taken from mail clients.
 ADDED = (
@@ -25,38 +26,38 @@ HARMLESS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("extension", sorted(PROGRAM_EXTENSIONS))
+@each_row("extension", sorted(PROGRAM_EXTENSIONS))
 def test_every_listed_extension_is_a_program(extension: str) -> None:
     assert is_program_name(f"name.{extension}")
     assert is_program_name(f"name.{extension.upper()}")
 
 
-@pytest.mark.parametrize("name", DISGUISES)
+@each_row("name", DISGUISES)
 def test_disguised_name_is_a_program(name: str) -> None:
     assert is_program_name(name)
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+@each_row("name", HARMLESS)
 def test_other_name_is_no_program(name: str) -> None:
     assert not is_program_name(name)
 
 
 @pytest.mark.asvs("5.4.3")
-@pytest.mark.parametrize("extension", ADDED)
+@each_row("extension", ADDED)
 def test_program_is_found_by_its_name_in_packages_and_launch_actions(extension: str) -> None:
     assert threat_in(docx_with_package(b"x", f"a.{extension}".encode())) == "Package.Program"
     assert threat_in(pdf_launch(f"folder/a.{extension}")) == "Pdf.Launches-Program"
     assert threat_in(pdf_launch(f"a.{extension.upper()} /quiet", "/Win")) == "Pdf.Launches-Program"
 
 
-@pytest.mark.parametrize("name", [name for name in DISGUISES if "\0" not in name and name.isascii()])
+@each_row("name", [name for name in DISGUISES if "\0" not in name and name.isascii()])
 def test_disguised_name_is_found_in_packages_and_launch_actions(name: str) -> None:
     assert threat_in(packaged(b"x", name.encode())) == "Package.Program"
     assert threat_in(rtf_object(b"x", name=name.encode())) == "Package.Program"
     assert threat_in(pdf_launch(name)) == "Pdf.Launches-Program"
 
 
-@pytest.mark.parametrize("name", ["a.txt", "report.docx", "a.tmp", "exe.txt"])
+@each_row("name", ["a.txt", "report.docx", "a.tmp", "exe.txt"])
 def test_harmless_names_stay_flags(name: str) -> None:
     assert scan_bytes(docx_with_package(b"x", name.encode()))["threat"] is None
     assert scan_bytes(pdf_launch(name))["threat"] is None

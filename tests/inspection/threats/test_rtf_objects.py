@@ -13,6 +13,7 @@ from tests.inspection.threats import rtf_readings
 from tests.inspection.threats.compound_files import compound, ole_package, packaged
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, zipped
 from tests.inspection.threats.test_containers import scan_with_buffer
+from tests.rows import each_row
 from tests.run_length import amount
 
 PROGRAM = b"MZ" + bytes(58) + struct.pack("<L", 64) + b"PE\0\0" + bytes(20)
@@ -60,19 +61,19 @@ BETWEEN = {
 
 
 @pytest.mark.asvs("5.4.3")
-@pytest.mark.parametrize("name", BETWEEN)
+@each_row("name", BETWEEN)
 def test_virus_is_found_whatever_stands_between_the_digits(name: str) -> None:
     data = ole1(ole_package(zipped({"e.com": EICAR})))
     assert threat_in(document(spread(data, BETWEEN[name]))) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize("name", BETWEEN)
+@each_row("name", BETWEEN)
 def test_virus_is_found_whatever_stands_in_the_middle_of_a_byte(name: str) -> None:
     data = ole1(ole_package(zipped({"e.com": EICAR})))
     assert threat_in(document(spread(data, BETWEEN[name], every=7))) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize("wrap", [rb"{\foo %b}", rb"{\*\foo %b}", rb"{%b}", rb"{\pict %b}", rb"{\result{\foo %b}}"])
+@each_row("wrap", [rb"{\foo %b}", rb"{\*\foo %b}", rb"{%b}", rb"{\pict %b}", rb"{\result{\foo %b}}"])
 def test_virus_is_found_in_digits_of_nested_groups(wrap: bytes) -> None:
     data = ole1(ole_package(zipped({"e.com": EICAR}))).hex().encode()
     written = data[:30] + wrap % data[30:80] + data[80:]
@@ -93,7 +94,7 @@ def test_half_a_byte_is_dropped_or_kept() -> None:
     assert threat_in(document(data[:40] + rb"5{\*\x}" + data[40:])) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "mark",
     [
         rb"{\*\objdata ",
@@ -123,8 +124,8 @@ def test_compound_file_in_the_data_store_is_opened() -> None:
     assert threat_in(document(data, rb"{\*\datastore ")) == "Eicar-Test-File"
 
 
-@pytest.mark.parametrize("name", [b"Package\0", b"package\0", b"PACKAGE\0", b"Package", b"package2\0"])
-@pytest.mark.parametrize(("topic", "item"), [(b"", b""), (b"a topic\0", b""), (b"x" * 300 + b"\0", b"item\0")])
+@each_row("name", [b"Package\0", b"package\0", b"PACKAGE\0", b"Package", b"package2\0"])
+@each_row(("topic", "item"), [(b"", b""), (b"a topic\0", b""), (b"x" * 300 + b"\0", b"item\0")])
 def test_packaged_program_is_a_threat_by_class_topic_and_item_of_any_kind(
     name: bytes, topic: bytes, item: bytes
 ) -> None:
@@ -173,7 +174,7 @@ def test_ordinary_object_has_one_reading() -> None:
     assert len(list(rtf_parts(MemorySource(bytearray(document(lines)))))) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unit",
     [
         rb"\objdata ",

@@ -10,6 +10,7 @@ from tests.inspection.threats.compound_files import compound, packaged
 from tests.inspection.threats.containers import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
 from tests.inspection.threats.test_disguised_programs import PE
+from tests.rows import each_row
 
 _FOLDER = Path(threats.__file__).parent / "rules"
 SHORTCUT = bytes.fromhex("4c0000000114020000000000c000000000000046") + bytes(60)
@@ -48,7 +49,7 @@ End Sub
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "threat"),
     [
         pytest.param(svg(b"<script>alert(1)</script>"), "Svg.Script", id="svg, script"),
@@ -98,7 +99,7 @@ def test_content_that_acts_by_itself_is_a_threat(data: bytes, threat: str) -> No
     assert threat_in(data) == threat
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "flags"),
     [
         pytest.param(with_macro(b"Sub Sum()\nEnd Sub\n"), ["macro"], id="macro"),
@@ -131,7 +132,7 @@ def test_possibly_harmless_content_is_flagged(data: bytes, flags: list[str]) -> 
     assert (result["threat"], result["complete"], result["flags"]) == (None, True, flags)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(svg(b"<title>on load = never</title><desc>a script: none</desc>"), id="svg that mentions scripts"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sluice_inspect.threats.budget import ScanBudget
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, zipped
+from tests.rows import each_row
 
 SMALL = ScanBudget(
     max_unpacked_bytes=3 * 2**20,
@@ -32,9 +33,9 @@ def nested(levels: int, data: bytes) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
-    [
+    lambda: [
         pytest.param(zipped({"zeros": bytes(2**22)}), "unpacks to more than 100 times its size", id="ratio"),
         pytest.param(gzip.compress(bytes(2**22)), "unpacks to more than 100 times its size", id="ratio, gzip"),
         pytest.param(bz2.compress(bytes(2**22)), "unpacks to more than 100 times its size", id="ratio, bzip2"),
@@ -64,9 +65,9 @@ def test_file_over_budget_is_incomplete_with_a_reason(data: bytes, why: str) -> 
     assert (result["threat"], result["complete"], result["why"]) == (None, False, why)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
-    [
+    lambda: [
         pytest.param(zipped({"film.mp4": NOISE}), id="a large member"),
         pytest.param(gzip.compress(b"Note: a long log\n" + NOISE), id="a large text"),
         pytest.param(tarred({str(n): NOISE[: 2**17] for n in range(9)}, "w:gz"), id="a large tar of small members"),
@@ -85,9 +86,9 @@ def test_large_file_within_the_budget_is_scanned_completely(data: bytes) -> None
     assert (result["why"], result["complete"]) == ("", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
-    [
+    lambda: [
         pytest.param(zipped({"film.mp4": NOISE + EICAR + NOISE}), id="a large member"),
         pytest.param(tarred({"a": NOISE, "b": EICAR}, "w:gz"), id="a large tar"),
         pytest.param(tarred({"a": NOISE, "b": gzip.compress(EICAR)}, "w:gz"), id="packed in a large tar"),

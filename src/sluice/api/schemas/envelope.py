@@ -34,7 +34,7 @@ class UpdateBody(RequestBody):
 class ResponseBody(BaseModel):
     """A part of a response."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, defer_build=True)
 
 
 def is_none(value: object) -> bool:

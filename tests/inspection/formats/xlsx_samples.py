@@ -1,18 +1,15 @@
-"""XLSX: what is blank and what is content."""
+"""XLSX files without and with visible content, made by openpyxl."""
 
 import io
 from collections.abc import Callable
 
 import openpyxl
-import pytest
 from openpyxl.chart import BarChart
 from openpyxl.comments import Comment
 from openpyxl.drawing.image import Image
 from openpyxl.styles import Font, PatternFill
 from openpyxl.worksheet.worksheet import Worksheet
 
-from sluice_inspect.formats.xlsx import FORMAT
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import package_of, parts_of, picture
 
 Edit = Callable[[Worksheet], object]
@@ -153,46 +150,3 @@ CONTENT = {
     "button": button(),
     "comment": workbook(cell(None, comment=Comment("please check", "me"))),
 }
-
-
-@pytest.mark.parametrize("name", BLANK)
-def test_workbook_without_visible_content_is_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, BLANK[name])
-    assert result.passes
-    assert result.blank
-
-
-@pytest.mark.parametrize("name", CONTENT)
-def test_workbook_with_visible_content_is_not_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, CONTENT[name])
-    assert result.passes
-    assert result.blank is None
-
-
-def test_blank_reason_names_headings() -> None:
-    assert "headings" in (examine_bytes(FORMAT, BLANK["headings alone"]).blank or "")
-
-
-def test_sample_passes() -> None:
-    result = examine_bytes(FORMAT, FORMAT.sample())
-    assert result.passes
-    assert result.blank is None
-
-
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("xlsx", "valid", "not_blank", "password_protected")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("xlsx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("xlsx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

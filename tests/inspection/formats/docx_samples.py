@@ -1,19 +1,16 @@
-"""DOCX: what is blank and what is content."""
+"""DOCX files without and with visible content, made by python-docx."""
 
 import io
 from collections.abc import Callable
 
 import docx
-import pytest
 from docx.document import Document
 from docx.enum.text import WD_BREAK
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from docx.shared import RGBColor
 
-from sluice_inspect.formats.docx import FORMAT
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
-from tests.inspection.formats.office_packages import picture, with_part_changed
+from tests.inspection.formats.office_packages import picture
 
 Edit = Callable[[Document], object]
 
@@ -152,64 +149,3 @@ CONTENT = {
     "check box": with_body(f"<w:p {W}><w:r><w:fldChar><w:ffData><w:checkBox/></w:ffData></w:fldChar></w:r></w:p>"),
     "paragraph border": with_body(f'<w:p {W}><w:pPr><w:pBdr><w:bottom w:val="single"/></w:pBdr></w:pPr></w:p>'),
 }
-
-
-@pytest.mark.parametrize("name", BLANK)
-def test_document_without_ink_is_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, BLANK[name])
-    assert result.passes
-    assert result.blank
-
-
-@pytest.mark.parametrize("name", CONTENT)
-def test_document_with_ink_is_not_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, CONTENT[name])
-    assert result.passes
-    assert result.blank is None
-
-
-def test_content_after_many_empty_paragraphs_is_not_blank() -> None:
-    def edit(opened: Document) -> None:
-        for _ in range(500):
-            opened.add_paragraph(" ")
-        opened.add_paragraph("x")
-
-    assert examine_bytes(FORMAT, document(edit)).blank is None
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    [
-        "application/vnd.ms-word.document.macroEnabled.main+xml",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
-        "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
-    ],
-)
-def test_templates_and_macro_documents_are_accepted(content_type: str) -> None:
-    plain = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
-    assert examine_bytes(FORMAT, with_part_changed(run("x"), "[Content_Types].xml", plain, content_type)).passes
-
-
-def test_sample_passes() -> None:
-    result = examine_bytes(FORMAT, FORMAT.sample())
-    assert result.passes
-    assert result.blank is None
-
-
-@needs_corpus
-def test_valid_and_encrypted_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("docx", "valid", "not_blank", "password_protected")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("docx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("docx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []

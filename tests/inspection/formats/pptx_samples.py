@@ -1,11 +1,10 @@
-"""PPTX: what is blank and what is content."""
+"""PPTX files without and with visible content, made by python-pptx."""
 
 import io
 from collections.abc import Callable
 from typing import Any
 
 import pptx
-import pytest
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.enum.shapes import MSO_CONNECTOR, MSO_SHAPE
@@ -13,8 +12,6 @@ from pptx.oxml import parse_xml
 from pptx.slide import Slide
 from pptx.util import Inches
 
-from sluice_inspect.formats.pptx import FORMAT
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import picture
 
 Edit = Callable[[Slide], object]
@@ -122,42 +119,3 @@ CONTENT = {
         lambda slide: setattr(slide.shapes.add_group_shape().shapes.add_textbox(*BOX).text_frame, "text", "x")
     ),
 }
-
-
-@pytest.mark.parametrize("name", BLANK)
-def test_presentation_without_visible_content_is_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, BLANK[name])
-    assert result.passes
-    assert result.blank
-
-
-@pytest.mark.parametrize("name", CONTENT)
-def test_presentation_with_visible_content_is_not_blank(name: str) -> None:
-    result = examine_bytes(FORMAT, CONTENT[name])
-    assert result.passes
-    assert result.blank is None
-
-
-def test_sample_passes() -> None:
-    result = examine_bytes(FORMAT, FORMAT.sample())
-    assert result.passes
-    assert result.blank is None
-
-
-@needs_corpus
-def test_valid_corpus_files_pass() -> None:
-    assert [
-        path.name
-        for path in corpus_files("pptx", "valid", "not_blank")
-        if not examine_bytes(FORMAT, path.read_bytes()).passes
-    ] == []
-
-
-@needs_corpus
-def test_only_blank_corpus_files_are_blank() -> None:
-    assert [
-        path.name for path in corpus_files("pptx", "blank") if not examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
-    assert [
-        path.name for path in corpus_files("pptx", "not_blank") if examine_bytes(FORMAT, path.read_bytes()).blank
-    ] == []
