@@ -1,4 +1,7 @@
-"""Files generated in code, valid and invalid, to be uploaded. The expected results are in the tests."""
+"""Files generated in code, valid and invalid, to be uploaded. The expected results are in the tests.
+
+The libraries are loaded when the first file is made: most tests need none.
+"""
 
 import io
 import random
@@ -6,11 +9,10 @@ import struct
 import zipfile
 import zlib
 from functools import cache
+from typing import TYPE_CHECKING
 
-import docx
-import openpyxl
-import pptx
-from PIL import Image
+if TYPE_CHECKING:
+    from PIL import Image
 
 TEXT = b"Sluice opens for clean water.\n"
 
@@ -18,6 +20,8 @@ TEXT = b"Sluice opens for clean water.\n"
 @cache
 def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
     """Return an image with visible content: coloured squares from a fixed seed."""
+    from PIL import Image  # noqa: PLC0415  (loaded when a test needs it)
+
     dice = random.Random(7)
     image = Image.new("RGB", size)
     for left in range(0, size[0], 8):
@@ -28,10 +32,12 @@ def picture(form: str = "PNG", size: tuple[int, int] = (64, 48)) -> bytes:
 
 @cache
 def white_picture(form: str = "PNG") -> bytes:
+    from PIL import Image  # noqa: PLC0415  (loaded when a test needs it)
+
     return _saved(Image.new("RGB", (64, 48), "white"), form)
 
 
-def _saved(image: Image.Image, form: str) -> bytes:
+def _saved(image: "Image.Image", form: str) -> bytes:
     out = io.BytesIO()
     image.save(out, form)
     return out.getvalue()
@@ -67,6 +73,8 @@ def pdf(drawing: bytes = b"BT /F1 24 Tf 72 700 Td (Clean water) Tj ET") -> bytes
 
 @cache
 def docx_file(text: str = "Clean water") -> bytes:
+    import docx  # noqa: PLC0415  (loaded when a test needs it)
+
     document, out = docx.Document(), io.BytesIO()
     if text:
         document.add_paragraph(text)
@@ -76,6 +84,8 @@ def docx_file(text: str = "Clean water") -> bytes:
 
 @cache
 def xlsx_file(value: int | None = 42) -> bytes:
+    import openpyxl  # noqa: PLC0415  (loaded when a test needs it)
+
     book, out = openpyxl.Workbook(), io.BytesIO()
     if value is not None:
         book["Sheet"]["A1"] = value
@@ -85,6 +95,8 @@ def xlsx_file(value: int | None = 42) -> bytes:
 
 @cache
 def pptx_file(text: str = "Clean water") -> bytes:
+    import pptx  # noqa: PLC0415  (loaded when a test needs it)
+
     deck, out = pptx.Presentation(), io.BytesIO()
     slide = deck.slides.add_slide(deck.slide_layouts[5])
     slide.shapes.title.text = text

@@ -6,12 +6,14 @@ import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from sluice.api.http1.connection_table import share_of
-from tests.api.responses import data
+from tests.api.responses import check_response, data
 from tests.deployments import Deployments
 from tests.http1.sockets import narrow_connection, read_status, read_until_closed, statuses
 from tests.observe.metrics_page import read_metrics, until
@@ -20,6 +22,7 @@ from tests.service import Service, running_service
 
 CONNECTIONS = 24
 SHARE = CONNECTIONS // 2
+STATES = ("silent", "busy")
 HALF_HEAD = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
 LIVE = HALF_HEAD + b"\r\n"
 FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
@@ -35,10 +38,24 @@ def is_open(sock: socket.socket) -> bool:
     return not select.select([sock], [], [], 0)[0]
 
 
-@pytest.fixture
-def service(deployments: Deployments) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def server(deployments: Deployments) -> Iterator[Service]:
     with running_service(deployments.fresh("sqlite-local"), CONNECTIONS=str(CONNECTIONS)) as service:
         yield service
+
+
+@pytest.fixture
+def service(server: Service) -> Iterator[Service]:
+    """The server without connections, and a client of its own for each test, which may close it."""
+    server.http.close()
+    until(lambda: sum(read_metrics(server.url)("sluice_connections", state=state) for state in STATES), is_alone)
+    with httpx.Client(base_url=server.url, timeout=60, event_hooks={"response": [check_response]}) as http:
+        yield replace(server, http=http)
+
+
+def is_alone(connections: float) -> bool:
+    """Return whether the server has no connection but the one that asks."""
+    return connections <= 1
 
 
 @pytest.fixture
