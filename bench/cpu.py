@@ -35,6 +35,16 @@ def anonymous_bytes(root: int) -> int:
     return sum(_field(pid, "Pss_Anon:") for pid in tree(root)) * 1024
 
 
+def pss_bytes(pid: int) -> int:
+    """Return the memory of one process, in which a page that several share counts to each in part."""
+    return _field(pid, "Pss:") * 1024
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def descriptors(root: int) -> int:
     """Return the number of open files, sockets and pipes of a process and its descendants."""
     return sum(_count(Path(f"/proc/{pid}/fd")) for pid in tree(root))

@@ -24,20 +24,20 @@ from sluice.observe.siblings import Siblings
 from sluice.settings import Settings
 from sluice.uploads.spool import held
 from sluice.wiring.assembly import Services, assembled, run_worker
-from sluice.wiring.prestart import LaunchedZygote
+from sluice.wiring.prestart import EarlyZygote
 
 _LAST_USED_SECONDS = 2.0
 
 
 def create_app(
     settings: Settings | None = None,
-    launched: LaunchedZygote | None = None,
+    launched: EarlyZygote | None = None,
     sources: Sequence[Source] = (),
     siblings: Siblings | None = None,
 ) -> Starlette:
     """Return the app of `settings`, by default those of the environment.
 
-    `launched` is a zygote started before, `sources` are further metrics, `siblings` the other processes of the server.
+    `launched` is a zygote started before, or the socket of a shared one, `sources` are further metrics, `siblings` the other processes of the server.
     """
     given = settings or Settings()
 
@@ -55,6 +55,7 @@ def create_app(
                     desk,
                     download_host=None if given.download_url is None else given.download_url.host,
                 )
+                services.engines.sandbox.prepare()
                 if siblings is None:
                     yield
                     return

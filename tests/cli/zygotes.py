@@ -64,6 +64,9 @@ class _ZygoteProcess:
         self._process = os.pidfd_open(pid)
         self._errors = errors
 
+    def identify(self, pid: int) -> None:
+        """Do nothing: its process id is known."""
+
     def kill(self) -> None:
         """Send SIGKILL; a no-op when it has exited."""
         with contextlib.suppress(ProcessLookupError):

@@ -20,8 +20,14 @@ class InProcessSandbox:
         self.state = EngineState.UP
         self.asked: list[tuple[Job, str, str]] = []
 
-    async def start(self) -> None:
+    async def begin(self) -> None:
         """Do nothing: there is no process to start."""
+
+    def prepare(self) -> None:
+        """Do nothing."""
+
+    async def start(self) -> None:
+        """Do nothing."""
 
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None

@@ -74,7 +74,7 @@ _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {
 def responses(*possible: type[SluiceError]) -> dict[int | str, dict[str, Any]]:
     """Return the documentation of the errors that an endpoint can answer, by status."""
     in_order = sorted(set(possible), key=lambda error: (error.status, error.code))
-    return {status: _documented(*group) for status, group in groupby(in_order, key=lambda error: error.status)}
+    return {status: _documented(tuple(group)) for status, group in groupby(in_order, key=lambda error: error.status)}
 
 
 def error_operations(possible: Sequence[type[SluiceError]], *, most_bytes: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def error_operations(possible: Sequence[type[SluiceError]], *, most_bytes: int) 
 
 
 @cache
-def _documented(*possible: type[SluiceError]) -> dict[str, Any]:
+def _documented(possible: tuple[type[SluiceError], ...]) -> dict[str, Any]:
     headers = ["Sluice-Error-Code"]
     status = possible[0].status
     if status == errors.Unauthenticated.status:

@@ -33,11 +33,21 @@ class ServerProcess:
     is_first: bool = True
     ready_fd: int | None = None
 
+    @property
+    def zygote(self) -> Path | None:
+        """The socket of the zygote that the processes share, None if there is only one process."""
+        return None if self.folder is None else zygote_path(self.folder)
+
     def announce(self) -> None:
         """Report to the supervisor that this process answers requests."""
         if self.ready_fd is not None:
             os.write(self.ready_fd, b"1")
             os.close(self.ready_fd)
+
+
+def zygote_path(folder: Path) -> Path:
+    """Return where the zygote listens that the processes of a server share."""
+    return folder / "zygote"
 
 
 def process_count(settings: "Settings") -> int:

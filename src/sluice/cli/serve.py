@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sluice.settings import Settings
-    from sluice.wiring.prestart import LaunchedZygote
+    from sluice.wiring.prestart import EarlyZygote, LaunchedZygote
 
 _COLLECT_AFTER: Final = (5000, 10, 10)  # Python's own first number is 700: a few uploads
 _CONTEXT: Final = '{"context_key": "claims", "display_name": "Claims"}'
@@ -48,7 +48,7 @@ def serve(
     if missing := missing_in_production(settings):
         raise CommandRefused(missing, Exit.USAGE)
     count = process_count(settings)
-    launched = start_zygote(context) if count == 1 else None
+    launched: EarlyZygote | None = start_zygote(context) if count == 1 else None
 
     import asyncio
     import gc
@@ -73,7 +73,7 @@ def serve(
             if isinstance(came, int):
                 return came
             process = came
-            launched = start_zygote(context)
+            launched = process.zygote
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(of_one_process(settings, process.number, count), listener, launched, process))
     return Exit.DONE
@@ -90,13 +90,15 @@ def _supervised(settings: "Settings", count: int, listener: "socket.socket") -> 
 
 
 def _load_server() -> None:
+    """Load what every process of a server needs; the processes share this memory."""
     import sluice.asgi
-    import sluice.db.postgres
-    import sluice.db.sqlite  # noqa: F401
+    import sluice.cli.listening
+    import sluice.db.migrate
+    import sluice.storage.s3.store  # noqa: F401
 
 
 async def _serve(
-    settings: "Settings", listener: "socket.socket", launched: "LaunchedZygote | None", process: ServerProcess
+    settings: "Settings", listener: "socket.socket", launched: "EarlyZygote | None", process: ServerProcess
 ) -> None:
     import gc
     import signal

@@ -1,7 +1,8 @@
 """The supervisor of several server processes: starts them, replaces those that die, drains all of them.
 
-It loads the code of a server and does nothing else with it: no event loop, no thread, no connection. So a process is
-forked in milliseconds, and a replacement serves within a second or two.
+It loads the code of a server before it forks the first process, and does nothing else with it: no event loop, no
+thread, no connection. So a process costs milliseconds, shares the memory of the code, and a replacement serves at once.
+The zygote of their sandbox is one for all of them, launched here and replaced when it dies.
 """
 
 import contextlib
@@ -19,9 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from sluice.cli.output import Exit
-from sluice.cli.processes import ServerProcess
+from sluice.cli.processes import ServerProcess, zygote_path
 from sluice.kit.libc import die_with_parent
 from sluice.observe.log import log
+from sluice.sandbox.launch import IsolatedProcess, launch_shared_zygote, open_zygote_socket
+from sluice.sandbox.protocol import JobLimits
 
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})
 _LOOK_SECONDS: Final = 0.05  # between two looks whether a process that starts is ready
@@ -45,16 +48,61 @@ class _Place:
     quick_deaths: int = 0
 
 
+class _SharedZygote:
+    """The zygote that the processes share, and the socket at which it serves them, in `folder`.
+
+    A process that connects while there is no zygote is served by the next one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.start_at: float | None = 0.0  # when it is launched; None while it runs
+        self._listener = open_zygote_socket(zygote_path(folder))
+        self._process: IsolatedProcess | None = None
+        self._started_at = 0.0
+        self._quick_deaths = 0
+
+    def keep_up(self) -> None:
+        """Launch it, if it does not run and it is time."""
+        now = time.monotonic()
+        process = self._process
+        if process is not None and (code := process.poll()) is not None:
+            self._quick_deaths = self._quick_deaths + 1 if now - self._started_at < _STEADY_SECONDS else 0
+            self.start_at = now + _pause_after(self._quick_deaths)
+            why = process.last_error_line() or (f"signal {-code}" if code < 0 else f"exit code {code}")
+            log.error("zygote_died", process_id=process.pid, why=why, again_in_seconds=self.start_at - now)
+            self._process = None
+        if self._process is None and self.start_at is not None and now >= self.start_at:
+            self._started_at = now
+            try:
+                self._process = launch_shared_zygote(self._listener, memory_bytes=JobLimits().memory_bytes)
+            except OSError as error:
+                log.error("zygote_not_started", why=str(error))
+                self.start_at = now + _LONGEST_PAUSE
+            else:
+                self.start_at = None
+
+    def forget(self) -> None:
+        """Close, in a new process, what belongs to the supervisor."""
+        self._listener.close()
+
+    def end(self) -> None:
+        """Kill it; its workers end with it."""
+        self._listener.close()
+        if self._process is not None:
+            self._process.kill()
+
+
 class ProcessSupervisor:
     """The processes of one server that share the socket `listener`."""
 
     def __init__(self, count: int, listener: socket.socket, drain_seconds: float, load: Callable[[], None]) -> None:
-        """`load` loads the code of a server; it is called in the supervisor while the first process starts."""
+        """`load` loads the code of a server; it is called in the supervisor before the first process starts."""
         self._load = load
         self._listener = listener
         self._drain_seconds = drain_seconds
         self._places = [_Place(number) for number in range(count)]
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-"))
+        self._zygote = _SharedZygote(self._folder)
         self._has_served = False
         self._deadline: float | None = None  # of the drain, None before it
         self._to_renew: list[_Place] = []
@@ -65,14 +113,16 @@ class ProcessSupervisor:
     def run(self) -> ServerProcess | int:
         """Return twice: in each new process what it is, and in the supervisor the exit code, when all have ended."""
         self._mask = set(map(signal.Signals, signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)))
-        process = self._start(self._places[0])
-        if process is not None:
-            return process
+        self._zygote.keep_up()
         self._load()
         gc.collect()
         gc.freeze()  # what is loaded stays shared with the processes
+        process = self._start(self._places[0])
+        if process is not None:
+            return process
         while self._deadline is None or any(place.pid for place in self._places):
             self._note_ready()
+            self._zygote.keep_up()
             for place in self._places:
                 if self._may_start(place):
                     process = self._start(place)
@@ -85,6 +135,7 @@ class ProcessSupervisor:
                 log.error("processes_killed", why="they did not end in time")
                 self._deadline = time.monotonic() + _GRACE_SECONDS
                 self._send(signal.SIGKILL)
+        self._zygote.end()
         shutil.rmtree(self._folder, ignore_errors=True)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         return self._exit_code
@@ -113,6 +164,7 @@ class ProcessSupervisor:
             os._exit(Exit.ERROR)
         for other in (ready, *(each.ready_fd for each in self._places if each.ready_fd >= 0)):
             os.close(other)
+        self._zygote.forget()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor decides
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         return ServerProcess(place.number, len(self._places), self._folder, not self._has_served, announced)
@@ -137,6 +189,8 @@ class ProcessSupervisor:
         if any(place.ready_fd >= 0 for place in self._places):
             return _LOOK_SECONDS
         until = [place.start_at for place in self._places if not place.pid and self._deadline is None]
+        if self._zygote.start_at is not None:
+            until.append(self._zygote.start_at)
         if self._deadline is not None:
             until.append(self._deadline)
         return max(_LOOK_SECONDS, min([*(moment - time.monotonic() for moment in until), _IDLE_SECONDS]))
@@ -201,7 +255,12 @@ class ProcessSupervisor:
             return
         lived = time.monotonic() - place.started_at
         place.quick_deaths = place.quick_deaths + 1 if lived < _STEADY_SECONDS else 0
-        pause = min(_LONGEST_PAUSE, 2.0 ** (place.quick_deaths - 2)) if place.quick_deaths > 1 else 0.0
+        pause = _pause_after(place.quick_deaths)
         place.start_at += pause
         why = f"signal {-code}" if code < 0 else f"exit code {code}"
         log.error("process_died", process=place.number, process_id=pid, why=why, again_in_seconds=pause)
+
+
+def _pause_after(quick_deaths: int) -> float:
+    """Return the seconds until a process starts again after so many that lived only for seconds."""
+    return min(_LONGEST_PAUSE, 2.0 ** (quick_deaths - 2)) if quick_deaths > 1 else 0.0

@@ -1,4 +1,8 @@
-"""The sandbox engine on Linux: confined workers, forked from a zygote that has loaded every parser."""
+"""The sandbox engine on Linux: confined workers, forked from a zygote that has loaded every parser.
+
+A start is quick: the zygote takes orders, and shows how firmly a worker can be confined. The parsers are loaded and
+tested after it; a file that comes earlier waits for that.
+"""
 
 import asyncio
 import contextlib
@@ -7,18 +11,19 @@ import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.dispatch import Dispatcher, FileJob, Scheduler
-from sluice.sandbox.launch import DEFAULT_JOBS, LaunchedZygote, launch_zygote, private_file
+from sluice.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice.sandbox.pool import WorkerPool
 from sluice.sandbox.protocol import Completed, Job, JobLimits, RunResult, SandboxBroken
-from sluice.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
+from sluice.sandbox.supervisor import Supervisor, WorkerUnavailable
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
 
@@ -54,15 +59,15 @@ class ZygoteSandbox:
         idle_seconds: float = 60.0,
         jobs: str = DEFAULT_JOBS,
         import_path: Sequence[str] = (),
-        launched: LaunchedZygote | None = None,
+        launched: EarlyZygote | None = None,
     ) -> None:
-        """Set up; nothing runs before `start`.
+        """Set up; nothing runs before `begin`.
 
         `workers` files are processed at once (default: one per core, at least two), and for every two of them one more
         file of up to 1 MiB. `level` `auto` takes the strictest level that works here, never below `least`; a named
         level is required. A file waits at most `wait_seconds` for a worker. `jobs` names the module of the jobs,
-        searched on `import_path` too. `launched` is a zygote that was launched earlier with the same `jobs` and memory
-        limit.
+        searched on `import_path` too. `launched` is a zygote that was launched earlier with the same `jobs` and memory limit,
+        or the socket of one that several processes share.
         """
         self._slots = workers or max(2, os.cpu_count() or 2)
         self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
@@ -74,35 +79,44 @@ class ZygoteSandbox:
         small_slots = max(1, self._slots // 2)
         self._max_workers = max(self._slots * _WORKERS_PER_SLOT, self._slots + small_slots)
         self._scheduler = Scheduler(self._slots, small_slots)
-        self._dispatcher = Dispatcher(
-            self._scheduler,
-            self._current_pool,
-            limits=self._limits,
-            files_per_worker=files_per_worker,
-            wait_seconds=wait_seconds,
-        )
+        self._wait_seconds = wait_seconds
+        self._dispatcher = self._new_dispatcher(self._current_pool)
         self._launched = launched
         self._pool: WorkerPool | None = None
         self._supervisors: list[Supervisor] = []  # all whose processes may still exist; the current one is the last
         self._is_up = asyncio.Event()
         self._closed = False
-        self._restarting: asyncio.Task[None] | None = None
+        self._is_tested = False
+        self._fault = ""  # what the self-test found wrong
+        self._keeping: asyncio.Task[None] | None = None
         self._restarts = 0
         self._started_at = 0.0
         self._pause = 0.0
 
-    async def start(self) -> None:
-        """Start the zygote, find the level, test every format. Raise `SandboxBroken`, with nothing left running."""
+    async def begin(self) -> None:
+        """Start the zygote and find the level. Raise `SandboxBroken`, with nothing left running."""
         try:
-            supervisor = await self._start_zygote()
-            worker = await self._spawn_strictest(supervisor)
-            self._open_pool(supervisor).add(worker)
-            await self._self_test(supervisor.open_samples())
+            await self._find_level(await self._start_zygote())
         except BaseException:
             await self.aclose()
             raise
-        if self._pool is not None:
-            self._pool.discard_used()
+
+    def prepare(self) -> None:
+        """Have every format loaded and tested in the background, and again whenever the zygote has exited.
+
+        If a format fails, all runs and the health say so from then on.
+        """
+        if self._keeping is None and self._pool is None and not self._closed:
+            self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def start(self) -> None:
+        """Begin, and load and test every format at once. Raise `SandboxBroken`, with nothing left running."""
+        await self.begin()
+        try:
+            await self._load(self._supervisors[-1])
+        except BaseException:
+            await self.aclose()
+            raise
 
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
@@ -114,7 +128,7 @@ class ZygoteSandbox:
         """Return the level, the numbers of workers and runs, and how often the zygote was restarted."""
         state, detail = EngineState.UP, ""
         if self._pool is None:
-            state, detail = EngineState.DOWN, "closed" if self._closed else "the zygote is being started"
+            state, detail = self._state_without_pool()
         elif self.level == "limits-only":
             state, detail = EngineState.DEGRADED, "workers are held by limits only: no seccomp, no Landlock"
         return EngineHealth(
@@ -136,13 +150,13 @@ class ZygoteSandbox:
     async def aclose(self) -> None:
         """End every worker and the zygote, and wait until they are gone. A second call is a no-op."""
         self._closed = True
-        if self._restarting is not None:
-            self._restarting.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._restarting
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
         self._is_up.clear()
-        if self._launched is not None:
-            self._launched.kill()
+        launched, self._launched = self._launched, None
+        if launched is not None and not isinstance(launched, Path):
+            launched.kill()
         if self._pool is not None:
             self._pool.close()
         self._pool = None
@@ -151,70 +165,120 @@ class ZygoteSandbox:
     async def _current_pool(self, deadline: float) -> WorkerPool:
         """Return the pool, waiting for a restart until `deadline`. Raise `WorkerUnavailable`."""
         while (pool := self._pool) is None:
+            self.prepare()
             left = deadline - time.monotonic()
-            if self._closed or left <= 0:
-                why = "the sandbox is closed" if self._closed else "the sandbox is being started again"
-                raise WorkerUnavailable(why)
+            if self._closed or self._fault or left <= 0:
+                raise WorkerUnavailable(
+                    "the sandbox is closed" if self._closed else self._fault or "the sandbox is being started"
+                )
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_up.wait(), left)
         return pool
 
+    def _state_without_pool(self) -> tuple[EngineState, str]:
+        if self._closed or self._fault:
+            return EngineState.DOWN, self._fault or "closed"
+        if self._restarts:
+            return EngineState.DOWN, "the zygote is being started"
+        # A file that comes now waits for a second or two, as one does for a free worker.
+        degraded = self.level == "limits-only"
+        return EngineState.DEGRADED if degraded else EngineState.UP, "the formats are being loaded and tested"
+
     async def _start_zygote(self) -> Supervisor:
-        launched, self._launched = self._launched, None
+        launched = self._launched
         try:
-            launched = launched or launch_zygote(
-                memory_bytes=self._limits.memory_bytes, jobs=self._jobs, import_path=self._import_path
-            )
+            if isinstance(launched, Path):
+                launched = connect_zygote(launched)
+            else:
+                self._launched = None
+                launched = launched or launch_zygote(
+                    memory_bytes=self._limits.memory_bytes, jobs=self._jobs, import_path=self._import_path
+                )
         except OSError as error:
             raise SandboxBroken(f"no process can be started: {error}") from error
         supervisor = await Supervisor.start(launched, self._on_zygote_exit)
         self._supervisors.append(supervisor)
         return supervisor
 
-    async def _spawn_strictest(self, supervisor: Supervisor) -> Worker:
-        """Return a first worker at the strictest candidate level that works here, and set `level`."""
+    async def _find_level(self, supervisor: Supervisor) -> None:
+        """Set `level` to the strictest candidate that works here."""
         obstacles: list[str] = []
         for level in self._candidates:
             try:
-                worker = await supervisor.spawn(level)
+                await supervisor.try_level(level)
             except WorkerUnavailable as error:
                 obstacles.append(f"{level}: {error}")
             else:
                 self.level = level
-                return worker
+                return
         raise SandboxBroken(f"no level asked for can be reached here ({'; '.join(obstacles)})")
 
-    def _open_pool(self, supervisor: Supervisor) -> WorkerPool:
-        self._pool = WorkerPool(
+    async def _load(self, supervisor: Supervisor) -> None:
+        """Load every format and open the pool. Raise `SandboxBroken`."""
+        needs_test = await supervisor.load()
+        pool = self._new_pool(supervisor)
+        if needs_test and not self._is_tested:
+            try:
+                await self._self_test(pool, supervisor.open_samples())
+            except SandboxBroken as error:
+                pool.close()
+                supervisor.report_test(str(error))
+                raise
+            pool.discard_used()
+        if needs_test:
+            supervisor.report_test("")
+        self._is_tested = True
+        self._pool = pool
+        self._started_at = time.monotonic()
+        self._is_up.set()
+
+    def _new_dispatcher(self, current_pool: Callable[[float], Awaitable[WorkerPool]]) -> Dispatcher:
+        return Dispatcher(
+            self._scheduler,
+            current_pool,
+            limits=self._limits,
+            files_per_worker=self._files_per_worker,
+            wait_seconds=self._wait_seconds,
+        )
+
+    def _new_pool(self, supervisor: Supervisor) -> WorkerPool:
+        return WorkerPool(
             supervisor,
             level=self.level,
             max_workers=self._max_workers,
             files_per_worker=self._files_per_worker,
             idle_seconds=self._idle_seconds,
         )
-        self._started_at = time.monotonic()
-        self._is_up.set()
-        return self._pool
 
     def _on_zygote_exit(self) -> None:
         """Start another zygote: all workers of this one are gone."""
         self._is_up.clear()
         pool, self._pool = self._pool, None
         if pool is None or self._closed:
-            return
+            return  # before the zygote had loaded: whoever waits for that learns it
         pool.close()
         if time.monotonic() - self._started_at > _SETTLED_SECONDS:
             self._pause = 0.0
-        self._restarting = asyncio.get_running_loop().create_task(self._restart())
+        self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
 
-    async def _restart(self) -> None:
-        await self._close_supervisors()
-        while self._pool is None:
-            await asyncio.sleep(self._pause)
-            self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _LONGEST_PAUSE)
-            self._restarts += 1
-            with suppress(SandboxBroken):
-                self._open_pool(await self._start_zygote())
+    async def _keep_up(self) -> None:
+        """Load every format, in another zygote if this one has exited, until that succeeds or a format fails."""
+        while True:
+            if not self._supervisors or not self._supervisors[-1].is_alive:
+                await self._close_supervisors()
+                await asyncio.sleep(self._pause)
+                self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _LONGEST_PAUSE)
+                self._restarts += 1
+            try:
+                supervisor = self._supervisors[-1] if self._supervisors else await self._start_zygote()
+                await self._load(supervisor)
+            except SandboxBroken as error:
+                if self._supervisors and self._supervisors[-1].is_alive:
+                    self._fault = str(error)
+                    self._is_up.set()  # for those who wait
+                    return
+            else:
+                return
 
     async def _close_supervisors(self) -> None:
         while self._supervisors:
@@ -223,23 +287,27 @@ class ZygoteSandbox:
 
     # Self-test: one good file of every format goes through a confined worker, the way a stranger's file does.
 
-    async def _self_test(self, samples: socket.socket) -> None:
-        """Check and scan every sample from `samples`, which is closed.
+    async def _self_test(self, pool: WorkerPool, samples: socket.socket) -> None:
+        """Check and scan every sample from `samples`, which is closed, in the pool's workers.
 
         Raise `SandboxBroken` naming each format that failed.
         """
-        slots = asyncio.Semaphore(self._slots)
+
+        async def pool_under_test(_deadline: float) -> WorkerPool:
+            return pool
+
+        slots, dispatcher = asyncio.Semaphore(self._slots), self._new_dispatcher(pool_under_test)
 
         async def test(sample: _Sample) -> str:
             async with slots:
-                return await self._test_sample(sample)
+                return await self._test_sample(dispatcher, sample)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(test(sample)) async for sample in _read_samples(samples)]
         if failures := [failure for task in tasks if (failure := task.result())]:
             raise SandboxBroken(f"the self-test failed for {'; '.join(failures)}")
 
-    async def _test_sample(self, sample: "_Sample") -> str:
+    async def _test_sample(self, dispatcher: Dispatcher, sample: "_Sample") -> str:
         """Return what is wrong, empty if nothing is."""
         if sample.failed:
             return f"{sample.format} (no sample: {sample.failed})"
@@ -247,8 +315,10 @@ class ZygoteSandbox:
             file.write(sample.content)
             file.flush()
             sealed = Sealed(file.fileno(), len(sample.content), hashlib.sha256(sample.content).digest())
-            checked = await self.run("check", sealed, filename=sample.filename, tenant_id=_SELF_TEST_TENANT)
-            scanned = await self.run("scan", sealed, filename=sample.filename, tenant_id=_SELF_TEST_TENANT)
+            jobs: tuple[Job, Job] = ("check", "scan")
+            checked, scanned = [
+                await dispatcher.run(FileJob(job, sealed, sample.filename, _SELF_TEST_TENANT, None)) for job in jobs
+            ]
         if not isinstance(checked, Completed):
             return f"{sample.format} ({checked})"
         found, outcome = checked.payload.get("format"), checked.payload.get("outcome")

@@ -1,8 +1,9 @@
-"""Launch the zygote: an isolated Python process with an environment of its own and one socket.
+"""Launch the zygote, an isolated Python process with an environment of its own and one socket, or connect to one.
 
 `supervisor` waits for it and uses it.
 
-Launching is separate from supervising so that the zygote can load its parsers while the server loads itself.
+Launching is separate from supervising so that the zygote starts while the server loads itself. The processes of one
+server share a zygote: `launch_shared_zygote` gives it the socket at which it serves them, and each connects.
 """
 
 import asyncio
@@ -16,11 +17,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Final, Protocol, TypeAlias
 
 import sluice
 
 DEFAULT_JOBS: Final = "sluice_inspect.child.jobs"
+_MODULE: Final = "sluice_inspect.child.zygote"
 
 _BOOT: Final = """\
 import sys
@@ -51,6 +53,9 @@ class ZygoteProcess(Protocol):
     def pid(self) -> int:
         """The process id."""
 
+    def identify(self, pid: int) -> None:
+        """Take the process id that it has sent."""
+
     def kill(self) -> None:
         """Kill it; a no-op when it has exited."""
 
@@ -74,18 +79,81 @@ class LaunchedZygote:
         self.process.kill()
 
 
+# A zygote that was launched before, or the socket of a shared one.
+EarlyZygote: TypeAlias = LaunchedZygote | Path
+
+
 def launch_zygote(*, memory_bytes: int, jobs: str = DEFAULT_JOBS, import_path: Sequence[str] = ()) -> LaunchedZygote:
     """Start a zygote. The arguments are those of `ZygoteSandbox`. Raise `OSError` when no process can be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     arguments = {"jobs": jobs, "memory_bytes": memory_bytes}
     try:
-        process = IsolatedProcess("sluice_inspect.child.zygote", arguments, theirs, import_path=import_path)
+        process = IsolatedProcess(_MODULE, arguments, theirs, import_path=import_path)
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
     return LaunchedZygote(process, ours)
+
+
+def launch_shared_zygote(listener: socket.socket, *, memory_bytes: int) -> "IsolatedProcess":
+    """Start a zygote that serves whoever connects to `listener`, until it is killed. Raise `OSError`."""
+    return IsolatedProcess(_MODULE, {"jobs": DEFAULT_JOBS, "memory_bytes": memory_bytes, "shared": True}, listener)
+
+
+def open_zygote_socket(path: Path) -> socket.socket:
+    """Return a socket, not inherited, at which a shared zygote listens; `connect_zygote` may be called at once."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+def connect_zygote(path: Path) -> LaunchedZygote:
+    """Return a connection to the shared zygote that listens, or will, at `path`. Raise `OSError`."""
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        control.connect(str(path))
+    except BaseException:
+        control.close()
+        raise
+    return LaunchedZygote(SharedZygote(), control)
+
+
+class SharedZygote:
+    """A zygote that the supervisor of the server's processes has launched, and starts again when it has exited."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._process = -1
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 before it is known."""
+        return self._pid
+
+    def identify(self, pid: int) -> None:
+        """Take the process id that it has sent."""
+        self._pid = pid
+        with contextlib.suppress(OSError):  # it has exited
+            self._process = os.pidfd_open(pid)
+
+    def kill(self) -> None:
+        """Kill it: to be called only if it does not answer, since it serves other processes too."""
+        if self._process >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+
+    def last_error_line(self) -> str:
+        """Return nothing: its supervisor has its error stream."""
+        return ""
+
+    async def wait(self) -> None:
+        """Let go of it: it goes on for others."""
+        if self._process >= 0:
+            os.close(self._process)
+            self._process = -1
 
 
 def private_file() -> IO[bytes]:
@@ -128,6 +196,13 @@ class IsolatedProcess:
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
+
+    def identify(self, pid: int) -> None:
+        """Do nothing: its process id is known."""
+
+    def poll(self) -> int | None:
+        """Reap it if it has exited. Return its exit code, None while it runs."""
+        return self._process.poll()
 
     def kill(self) -> None:
         """Kill it; a no-op when it has exited."""

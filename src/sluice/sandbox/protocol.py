@@ -96,14 +96,22 @@ RunResult = Completed | Crashed | OverLimit | NoWorker
 class Sandbox(Protocol):
     """Runs jobs on sealed bytes in confined worker processes."""
 
-    # The confinement level that was reached; known once `start` has returned.
+    # The confinement level that was reached; known once `begin` has returned.
     level: Level
 
-    async def start(self) -> None:
-        """Start the workers and check one good file of every format.
+    async def begin(self) -> None:
+        """Find the level. Raise `SandboxBroken` if workers cannot be confined here."""
+        ...
 
-        Raise `SandboxBroken` naming the formats that failed.
+    def prepare(self) -> None:
+        """Begin to load every format and to check one good file of each. Runs begin it as well, and wait for it.
+
+        If a format fails, every run returns `NoWorker`, and the health is down and names the formats that failed.
         """
+        ...
+
+    async def start(self) -> None:
+        """Begin, load every format and check one good file of each. Raise `SandboxBroken` naming those that failed."""
         ...
 
     async def run(

@@ -6,13 +6,15 @@ import json
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from sluice.sandbox.channel import Channel, JobReply, Reply, TimedOut
 from sluice.sandbox.launch import LaunchedZygote
 from sluice.sandbox.outcome import ExitStatus
 from sluice.sandbox.protocol import SandboxBroken
 from sluice_inspect.child.protocol import Level
+
+T = TypeVar("T")
 
 _PACKET_MAX: Final = 4096
 _START_SECONDS: Final = 60.0
@@ -47,22 +49,23 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._exits: dict[int, asyncio.Future[ExitStatus | None]] = {}
-        self._ready: asyncio.Future[str] = self._loop.create_future()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._loaded: asyncio.Future[bool] = self._loop.create_future()
         self.is_alive = True
-        # What the zygote held when it was ready, and so every worker from its start.
+        # What the zygote held when it had loaded, and so every worker from its start.
         self.resident_bytes = 0
         self._control.setblocking(False)
         self._loop.add_reader(self._control.fileno(), self._on_readable)
 
     @classmethod
     async def start(cls, launched: LaunchedZygote, on_exit: Callable[[], None]) -> "Supervisor":
-        """Wait until the zygote has loaded every parser. `on_exit` is called once if it exits before `aclose`.
+        """Wait until the zygote takes orders. `on_exit` is called once if it exits before `aclose`.
 
         Raise `SandboxBroken` with its last error.
         """
         supervisor = cls(launched, on_exit)
         try:
-            await supervisor._wait_until_ready()
+            await supervisor._wait_for(supervisor._ready)
         except BaseException:
             launched.process.kill()
             await supervisor.aclose()
@@ -74,8 +77,24 @@ class Supervisor:
         """The zygote's process id."""
         return self._process.pid
 
-    async def spawn(self, level: Level) -> Worker:
-        """Return a new worker, confined to `level`. Raise `WorkerUnavailable`.
+    async def load(self) -> bool:
+        """Have every parser loaded, in some second. Return whether they have to be tested, and `report_test` called.
+
+        Raise `SandboxBroken`, also if another process has tested them and found one that fails.
+        """
+        self._send({"load": True})
+        return await self._wait_for(self._loaded)
+
+    def report_test(self, fault: str) -> None:
+        """Tell the zygote what is wrong with the parsers, empty if nothing is: other processes need not test them."""
+        self._send({"tested": fault})
+
+    async def try_level(self, level: Level) -> None:
+        """Confine a child that has loaded no parser, and end it. Raise `WorkerUnavailable` if that is not possible."""
+        self.kill(await self.spawn(level, unloaded=True))
+
+    async def spawn(self, level: Level, *, unloaded: bool = False) -> Worker:
+        """Return a new worker, confined to `level`; `unloaded`, it need not have a parser. Raise `WorkerUnavailable`.
 
         If cancelled, no worker is left behind.
         """
@@ -83,7 +102,7 @@ class Supervisor:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise WorkerUnavailable(f"no socket for a new worker: {error}") from error
-        number, exited = self._fork(level, theirs)
+        number, exited = self._fork(level, theirs, unloaded=unloaded)
         worker = Worker(number, Channel(ours), exited)
         try:
             hello = await worker.channel.hello(_SPAWN_SECONDS)
@@ -125,7 +144,7 @@ class Supervisor:
         await self._process.wait()
 
     def _fork(
-        self, level: Level | Literal["samples"], theirs: socket.socket
+        self, level: Level | Literal["samples"], theirs: socket.socket, *, unloaded: bool = False
     ) -> "tuple[int, asyncio.Future[ExitStatus | None]]":
         number = next(self._numbers)
         exited = self._loop.create_future()
@@ -134,7 +153,7 @@ class Supervisor:
         else:
             exited.set_result(None)
         with theirs:
-            self._send({"fork": number, "level": level}, theirs.fileno())
+            self._send({"fork": number, "level": level, "unloaded": unloaded}, theirs.fileno())
         return number, exited
 
     def _send(self, order: dict[str, object], *fds: int) -> None:
@@ -157,11 +176,14 @@ class Supervisor:
                 self._fail()
                 return
             match json.loads(packet):
-                case {"ready": {"resident_bytes": int(resident)}}:
+                case {"ready": int(pid)}:
+                    self._process.identify(pid)
+                    self._ready.set_result(None)
+                case {"loaded": {"resident_bytes": int(resident), "test": bool(needs_test)}}:
                     self.resident_bytes = resident
-                    self._ready.set_result("")
-                case {"failed": str(why)}:
-                    self._ready.set_result(why)
+                    self._loaded.set_result(needs_test)
+                case {"failed": str(why)} if not self._loaded.done():
+                    self._loaded.set_exception(SandboxBroken(why))
                 case {"exited": int(number), "status": int(status), "peak_bytes": int(peak)}:
                     self._exits.pop(number).set_result(ExitStatus(status, peak))
 
@@ -179,21 +201,22 @@ class Supervisor:
         self.is_alive = False
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        if not self._ready.done():
-            self._ready.set_result("")
+        for awaited in (self._ready, self._loaded):
+            awaited.cancel()
         for exited in self._exits.values():
             exited.set_result(None)
         self._exits.clear()
 
-    async def _wait_until_ready(self) -> None:
-        await asyncio.wait([self._ready], timeout=_START_SECONDS)
-        if not self._ready.done():
+    async def _wait_for(self, awaited: "asyncio.Future[T]") -> T:
+        """Return what the zygote says. Raise `SandboxBroken` if it says that it failed, nothing in time, or exits."""
+        await asyncio.wait([awaited], timeout=_START_SECONDS)
+        if not awaited.done():
+            self._fail()
             raise SandboxBroken(f"the zygote was not ready after {_START_SECONDS:.0f} s")
-        if failure := self._ready.result():
-            raise SandboxBroken(failure)
-        if not self.is_alive:
+        if awaited.cancelled():
             await self._process.wait()
             raise SandboxBroken(f"the zygote ended before it was ready: {self._process.last_error_line()}")
+        return awaited.result()
 
 
 def _pid_in(hello: Reply, level: Level) -> int:

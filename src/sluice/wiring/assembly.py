@@ -55,7 +55,7 @@ from sluice.wiring.engines import (
     make_verifiers,
     scanner_health,
 )
-from sluice.wiring.prestart import LaunchedZygote
+from sluice.wiring.prestart import EarlyZygote
 from sluice.wiring.start import (
     LINK_SECRET,
     StartRefused,
@@ -149,7 +149,7 @@ class Services:
 
 
 @asynccontextmanager
-async def assembled(settings: Settings, launched: LaunchedZygote | None = None) -> AsyncIterator[Services]:
+async def assembled(settings: Settings, launched: EarlyZygote | None = None) -> AsyncIterator[Services]:
     """Assemble the whole service and close it at the end. Raise `StartRefused` if a required engine is unavailable."""
     _arm_failpoint(settings)
     async with AsyncExitStack() as stack:
@@ -173,7 +173,7 @@ async def assembled_for_work(settings: Settings) -> AsyncIterator[WorkerServices
 
 
 @asynccontextmanager
-async def assembled_scanner(settings: Settings, launched: LaunchedZygote | None = None) -> AsyncIterator[Scanner]:
+async def assembled_scanner(settings: Settings, launched: EarlyZygote | None = None) -> AsyncIterator[Scanner]:
     """Start a scanner with a sandbox of its own and close both at the end. Raise `StartRefused` or `SandboxBroken`."""
     async with AsyncExitStack() as stack:
         make_folder(settings.resolved_spool_dir)
@@ -279,7 +279,7 @@ def _arm_failpoint(settings: Settings) -> None:
     log.warning("failpoint_armed", failpoint=settings.failpoint)
 
 
-async def _start_engines(settings: Settings, launched: LaunchedZygote | None, stack: AsyncExitStack) -> Engines:
+async def _start_engines(settings: Settings, launched: EarlyZygote | None, stack: AsyncExitStack) -> Engines:
     database = make_database(settings)
     stack.push_async_callback(database.aclose)
     stores = make_stores(settings)
@@ -293,7 +293,7 @@ async def _start_engines(settings: Settings, launched: LaunchedZygote | None, st
         stack.push_async_callback(sign_in.aclose)
     sandbox = make_sandbox(settings, launched)
     stack.push_async_callback(sandbox.aclose)
-    await sandbox.start()
+    await sandbox.begin()
     scanner = await make_scanner(settings, sandbox)
     stack.push_async_callback(scanner.aclose)
     log.info("engines", scanner=scanner.name, sandbox=sandbox.level)

@@ -23,7 +23,7 @@ from sluice.limiter.memory import MemoryLimiter
 from sluice.observe.log import log
 from sluice.sandbox import Sandbox
 from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import LaunchedZygote
+from sluice.sandbox.launch import EarlyZygote
 from sluice.sandbox.protocol import JobLimits
 from sluice.scanner import Scanner
 from sluice.scanner.builtin import BuiltinScanner
@@ -94,7 +94,7 @@ def _require_redis() -> None:
         raise StartRefused("SLUICE_REDIS_URL needs the library redis, which is not installed: install `sluice[redis]`.")
 
 
-def make_sandbox(settings: Settings, launched: LaunchedZygote | None = None) -> Sandbox:
+def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> Sandbox:
     """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`."""
     if sys.platform != "linux":
         raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")

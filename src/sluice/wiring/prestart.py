@@ -1,16 +1,16 @@
 """The early start of the sandbox's zygote, before the rest of the program is loaded. `engines` hands it to the sandbox.
 
-Imports as little as possible: the zygote loads its parsers on another core while this process loads the rest.
+Imports as little as possible: the zygote starts on another core while this process loads the rest.
 """
 
 import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluice.sandbox.launch import LaunchedZygote, launch_zygote
+from sluice.sandbox.launch import EarlyZygote, LaunchedZygote, launch_zygote
 from sluice.sandbox.protocol import JobLimits
 
-__all__ = ["Launch", "LaunchedZygote", "launch_early"]
+__all__ = ["EarlyZygote", "Launch", "LaunchedZygote", "launch_early"]
 
 # Starts a zygote, or returns None if there cannot be one.
 Launch: TypeAlias = Callable[[], LaunchedZygote | None]

@@ -1,4 +1,9 @@
-"""The jobs that a worker can run, and what it loads for them. Imported in children only."""
+"""The jobs that a worker can run, and what it loads for them. Imported in the zygote and its children only.
+
+Importing this module loads no parser: `preload` does, when the zygote is told to.
+"""
+
+# ruff: noqa: PLC0415  (see above)
 
 import encodings
 import importlib
@@ -6,47 +11,53 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from sluice_inspect import inspection
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
-from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import Outcome
 from sluice_inspect.source import Source
-from sluice_inspect.threats import scan as threats
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
     """Check the format of the file behind `fd`; return `Report.to_json`."""
+    from sluice_inspect import inspection
+
     return inspection.inspect_file(fd, filename=filename).to_json()
 
 
 def scan(fd: int, filename: str) -> Mapping[str, object]:
     """Scan the file behind `fd` for known threats."""
-    return _without_defaults(threats.scan_source(fd, filename))
+    return _scan(fd, filename)
 
 
 def check_and_scan(fd: int, filename: str) -> Mapping[str, object]:
     """Run `check` and `scan` on one small file: handing a file over costs more than either."""
+    from sluice_inspect import inspection
+
     # A file with a fault is refused, so its scan is not needed, and of a bomb it would take long: it is null.
     source = Source(fd)
     report = inspection.inspect_file(source, filename=filename)
     has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
     return {
         "check": report.to_json(),
-        "scan": None if has_fault else _without_defaults(threats.scan_source(source, "")),
+        "scan": None if has_fault else _scan(source, ""),
     }
 
 
 def extract_hidden(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
     """Scan for known threats, and write the parts that clamd does not see to `buffer`."""
-    return _without_defaults(threats.scan_source(fd, filename, buffer))
+    return _scan(fd, filename, buffer)
 
 
 def extract_all(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
     """Scan for known threats, and write every part that is packed in the file to `buffer`."""
-    return _without_defaults(threats.scan_source(fd, filename, buffer, everything=True))
+    return _scan(fd, filename, buffer, everything=True)
 
 
-def _without_defaults(report: Mapping[str, object]) -> Mapping[str, object]:
+def _scan(
+    file: int | Source, filename: str, buffer: SharedBufferWriter | None = None, *, everything: bool = False
+) -> Mapping[str, object]:
+    from sluice_inspect.threats.scan import scan_source
+
+    report = scan_source(file, filename, buffer, everything=everything)
     # For most files, most fields are null, false, 0 or empty; sending them costs as much as the scan of a small file.
     return {name: value for name, value in report.items() if value}
 
@@ -58,6 +69,9 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
 
 def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
+    from sluice_inspect import inspection
+    from sluice_inspect.threats import scan as threats
+
     for module in pkgutil.iter_modules(encodings.__path__):
         if module.name not in {"cp65001", "mbcs", "oem"}:  # exist on Windows only
             importlib.import_module(f"encodings.{module.name}")
@@ -67,6 +81,8 @@ def preload() -> None:
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
     """Yield, for each format whose reader is installed, its name, a file name, and a maker of a small good file."""
+    from sluice_inspect.registry import FORMATS
+
     for file_format in FORMATS:
         if not file_format.missing_reader:
             yield file_format.name, f"sample.{min(file_format.extensions)}", file_format.sample
