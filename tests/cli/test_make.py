@@ -49,8 +49,12 @@ def run(clone: Path, *command: str, **environment: str) -> subprocess.CompletedP
 def test_make_help_lists_every_public_target(clone: Path) -> None:
     completed = run(clone, "make")
     targets = [line.split()[1] for line in completed.stdout.splitlines()]
-    expected = "help run quick pythons test test-inspect test-server test-clients test-long check format lock fuzz fuzz-edge"
-    expected += " differential differential-readings security audit image wheel release sbom verdicts scans kill-sweep faults"
+    expected = (
+        "help run quick pythons test test-inspect test-server test-clients test-long check format lock fuzz fuzz-edge"
+    )
+    expected += (
+        " differential differential-readings security audit image wheel release sbom verdicts scans kill-sweep faults"
+    )
     expected += " rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix bench bench-profile"
     expected += " bench-scale bench-scanner browsers screenshots gallery docs site clean"
     assert targets == expected.split()

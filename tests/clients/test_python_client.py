@@ -350,7 +350,14 @@ def test_what_is_not_sluice_is_named() -> None:
 
 
 def test_programs_of_users_are_typed() -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={ROOT / '.mypy_cache' / 'programs'}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={ROOT / '.mypy_cache' / 'programs'}",
+    ]
     command += ["--follow-imports=silent", "--python-version=3.10", "tests/clients/programs.py"]
     environment = {**os.environ, "MYPYPATH": "clients/python/src"}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
