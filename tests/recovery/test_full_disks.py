@@ -94,7 +94,8 @@ def test_a_full_database_disk_returns_503_or_507(deployments: Deployments, tmp_p
 
 
 @each_row("tenths", range(10))
-def test_a_client_that_disconnects_within_its_body_leaves_nothing(client: ApiClient, tenths: int) -> None:
+def test_a_client_that_disconnects_within_its_body_leaves_nothing(service: Service, tenths: int) -> None:
+    client = service.new_client().with_store()
     context = client.create_context()
     body = forms.encode([forms.field("context", context), forms.file("a.zzz", noise(3 * MB))])
     with raw_http.connection(client) as plug:
