@@ -252,6 +252,7 @@ class TwoTenants(RuleBasedStateMachine):
             self.check_everything(who)
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(120 + 20 * EXAMPLES)
 @pytest.mark.asvs("8.2.2", "8.4.1")
 def test_two_tenants_match_the_model_and_are_isolated(service: Service) -> None:

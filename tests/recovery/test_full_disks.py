@@ -16,7 +16,7 @@ from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
 from tests.rows import each_row
-from tests.service import ApiClient, running_service
+from tests.service import ApiClient, Service, running_service
 
 MB = 1_048_576
 
