@@ -12,7 +12,7 @@ import pytest
 from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.scheduling import ServerScheduling, in_run_order, setup_of, setups_for
+from tests.scheduling import ServerScheduling, in_run_order, setups_for
 from tests.servers.clamd import Clamd
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -154,15 +154,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which they run; without xdist, keep that of the files, unless it is random.
-
-    The limited services, whose workers seldom pause, run in one xdist worker each.
-    """
-    for item in items:
-        if "limited_service" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"limited {setup_of(item.nodeid)}"))
+    """Put the tests in the order in which xdist workers run them; without xdist, keep that of the files."""
     seed = config.getoption("shuffle")
     if hasattr(config, "workerinput") or seed is not None:
         items[:] = in_run_order(items, seed)

@@ -28,14 +28,11 @@ SLOW_FILES = (
     "sandbox/",
     "http1/",
 )
-"""Slow files, which run first: only short files are left for the end, so that no xdist worker waits."""
+"""Slow files, which run after the setups: only short files are left for the end, so that no xdist worker waits."""
 
 
 class ServerScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the same
-    """Give the tests of a file that use the same setup to one xdist worker, which has services of its own.
-
-    A test in a group (`pytest.mark.xdist_group`) goes with its group.
-    """
+    """Give all tests of one setup, or else of one file, to one xdist worker: an idle service costs processor time."""
 
     def __init__(self, config: pytest.Config, log: object) -> None:
         config.option.loadscopereorder = False  # many tests are not slow tests: see `in_run_order`
@@ -46,10 +43,8 @@ class ServerScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the same
 
 
 def scope_of(nodeid: str) -> str:
-    """Return what a worker takes as a whole: a group, or the tests of a file on a setup."""
-    if nodeid.rfind("@") > nodeid.rfind("]"):
-        return nodeid.rpartition("@")[2]
-    return f"{nodeid.partition('::')[0]} {setup_of(nodeid) or ''}"
+    """Return what a worker takes as a whole."""
+    return setup_of(nodeid) or nodeid.partition("::")[0]
 
 
 def setup_of(nodeid: str) -> str | None:
@@ -76,7 +71,10 @@ def setups_for(needs: Collection[str], *, engine: bool, one_process: bool) -> Se
 
 
 def in_run_order(items: Sequence[pytest.Item], seed: int | None = None) -> list[pytest.Item]:
-    """Return the tests in run order: the slow files, then the rest; with a seed in a random order, file by file."""
+    """Return the tests in run order: those of the setups, then the slow files, then the rest.
+
+    With a seed, setups, files and the tests in each are in a random order.
+    """
     if seed is not None:
         random = Random(seed)
         scopes: dict[str, list[pytest.Item]] = {}
@@ -86,6 +84,8 @@ def in_run_order(items: Sequence[pytest.Item], seed: int | None = None) -> list[
         return [item for scope in shuffled for item in random.sample(scope, len(scope))]
 
     def turn(item: pytest.Item) -> int:
+        if setup_of(item.nodeid):
+            return -1
         path = item.nodeid.removeprefix("tests/")
         return next((number for number, start in enumerate(SLOW_FILES) if path.startswith(start)), len(SLOW_FILES))
 
