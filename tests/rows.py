@@ -4,11 +4,10 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import pytest
 
-Test = TypeVar("Test", bound=Callable[..., object])
 _PARAM = type(pytest.param())
 
 
@@ -43,7 +42,7 @@ def each_row(
     names: str | Sequence[str],
     table: Iterable[object] | Callable[[], Iterable[object]],
     ids: Iterable[object] | Callable[[Any], object] | None = None,
-) -> Callable[[Test], Test]:
+) -> Callable[[Callable[..., object]], Callable[..., Any]]:
     """Run a test for every row of a table, as one case: `pytest.mark.parametrize` for rows that take milliseconds.
 
         @each_row(("text", "expected"), [("1", 1), ("2", 2)])
@@ -67,7 +66,7 @@ def each_row(
                 values = [each] if isinstance(names, str) and len(columns) == 1 else [*cast("Iterable[object]", each)]
                 yield label, dict(zip(columns, values, strict=True))
 
-    def decorate(test: Test) -> Test:
+    def decorate(test: Callable[..., object]) -> Callable[..., Any]:
         @contextmanager
         def fresh(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
             own = dict(fixtures)
@@ -98,6 +97,6 @@ def each_row(
         left = [each for name, each in whole.parameters.items() if name not in columns]
         assert len(left) + len(columns) == len(whole.parameters), f"{test} does not take {columns}"
         runner.__signature__ = whole.replace(parameters=left)
-        return cast("Test", runner)
+        return cast("Callable[..., Any]", runner)
 
     return decorate

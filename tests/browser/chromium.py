@@ -11,7 +11,8 @@ import pytest
 from tests.servers import missing
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, expect
+    from playwright.sync_api import Browser
+    from playwright.sync_api import expect as expect  # noqa: PLC0414  (exported)
 else:
 
     def expect(*arguments: Any) -> Any:
