@@ -78,9 +78,8 @@ def test_one_default_bucket_exists_across_servers(shared_test: Callable[[ApiClie
     shared_test(fleet.service.new_client())
 
 
-@pytest.mark.parametrize("attempt", range(4))
-def test_bucket_is_never_deleted_while_it_is_being_bound_across_servers(fleet: Fleet, attempt: int) -> None:
-    concurrency.test_bucket_is_never_deleted_while_it_is_being_bound(fleet.service.new_client(), attempt)
+def test_bucket_is_never_deleted_while_it_is_being_bound_across_servers(fleet: Fleet) -> None:
+    concurrency.test_bucket_is_never_deleted_while_it_is_being_bound(client_on_s3=fleet.service.new_client())
 
 
 @pytest.mark.timeout(900)

@@ -59,7 +59,5 @@ def test_concurrent_changes_leave_one_default_bucket(
 
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("race", ENDS, ids=_name)
-def test_a_bound_or_default_bucket_is_never_deleted(
-    fleet: Fleet, race: Callable[[ApiClient, int], None], turn: int
-) -> None:
-    race(fleet.service.new_client(), turn)
+def test_a_bound_or_default_bucket_is_never_deleted(fleet: Fleet, race: Callable[..., None], turn: int) -> None:
+    race(client_on_s3=fleet.service.new_client())
