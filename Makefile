@@ -3,6 +3,8 @@ PYTHON ?= python3
 export PYTHON
 VENV ?= .venv
 export VENV
+# Without bytecode each process compiles the tests and the service anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 FOLDER ?= ../shared/corpus
 WORKERS ?= 3

@@ -45,7 +45,7 @@ fi
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --quiet)
 # uv checks the same hashes in a tenth of pip's time. It does not read the configuration of pip: where it fails, pip installs.
 "${pip[@]}" install --require-hashes --requirement scripts/uv.txt || true
-if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
+if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
     "${pip[@]}" install --require-hashes --requirement "$lock"
 fi
 "${pip[@]}" install --no-deps --no-build-isolation --editable .

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,22 +22,27 @@ pytestmark = pytest.mark.engine
 
 CHECKS_OFF = {"reject_blank_files": False, "reject_corrupt_files": False, "scan_for_viruses": False}
 GROUPS = ("would_reject", "would_accept", "would_quarantine", "other_reason")
-FILES: Mapping[str, bytes] = {
-    "a.png": samples.picture(),
-    "wide.png": samples.picture(size=(300, 20)),
-    "white.png": samples.white_picture(),
-    "a.pdf": samples.pdf(),
-    "broken.pdf": samples.pdf()[:200],
-    "blank.pdf": samples.pdf(b""),
-    "disguised.pdf": samples.picture("JPEG"),
-    "a.docx": samples.docx_file(),
-    "tools.zip": samples.zip_of(("setup.exe", b"MZ" + bytes(500)), ("read me.txt", b"hello")),
-    "bomb.zip": samples.zip_bomb(),
-    "eicar.txt": EICAR,
-    "note.txt": samples.TEXT,
-    "empty.txt": b"",
-    "Large.bin": samples.noise(1_500_000),
-}
+
+
+@cache
+def files() -> Mapping[str, bytes]:
+    """Return files of every kind of verdict, by their names."""
+    return {
+        "a.png": samples.picture(),
+        "wide.png": samples.picture(size=(300, 20)),
+        "white.png": samples.white_picture(),
+        "a.pdf": samples.pdf(),
+        "broken.pdf": samples.pdf()[:200],
+        "blank.pdf": samples.pdf(b""),
+        "disguised.pdf": samples.picture("JPEG"),
+        "a.docx": samples.docx_file(),
+        "tools.zip": samples.zip_of(("setup.exe", b"MZ" + bytes(500)), ("read me.txt", b"hello")),
+        "bomb.zip": samples.zip_bomb(),
+        "eicar.txt": EICAR,
+        "note.txt": samples.TEXT,
+        "empty.txt": b"",
+        "Large.bin": samples.noise(1_500_000),
+    }
 
 
 def replay(client: ApiClient, context: str, changes: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def counts(groups: list[dict[str, Any]]) -> dict[str, int]:
 def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False)
     for name in ("a.png", "wide.png", "white.png", "a.pdf"):
-        client.upload(name, FILES[name], context=context)
+        client.upload(name, files()[name], context=context)
     answer = replay(
         client,
         context,
@@ -71,13 +77,13 @@ def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None
     assert counts(answer["would_quarantine"]) == {"content_type_not_allowed": 1}
     assert answer["unknown"] == {"count": 0, "because": []}
     (sample,) = answer["would_reject"][0]["samples"]
-    assert (sample["filename"], sample["size_bytes"]) == ("wide.png", len(FILES["wide.png"]))
+    assert (sample["filename"], sample["size_bytes"]) == ("wide.png", len(files()["wide.png"]))
     assert data(client.get(f"/reports/{sample['report_id']}"))["file"]["original_filename"] == "wide.png"
 
 
 def test_a_replay_changes_nothing(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False)
-    client.store("a.png", FILES["a.png"], context=context)
+    client.store("a.png", files()["a.png"], context=context)
     before, decisions = data(client.get(f"/contexts/{context}")), len(client.decisions())
     assert counts(replay(client, context, {"allowed_extensions": ["pdf"]})["would_reject"]) == {
         "extension_not_allowed": 1
@@ -89,8 +95,8 @@ def test_a_replay_changes_nothing(client: ApiClient) -> None:
 
 def test_what_was_not_measured_is_unknown_and_says_why(client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["png"], scan_for_viruses=False)
-    client.upload("a.pdf", FILES["a.pdf"], context=context)
-    client.upload("a.png", FILES["a.png"], context=context)
+    client.upload("a.pdf", files()["a.pdf"], context=context)
+    client.upload("a.png", files()["a.png"], context=context)
     unknown = replay(client, context, {"allowed_extensions": [], "scan_for_viruses": True})["unknown"]
     assert unknown["count"] == 2
     assert {cause["code"]: cause["count"] for cause in unknown["because"]} == {"not_scanned": 1, "not_received": 1}
@@ -205,11 +211,11 @@ def test_a_replay_says_what_the_change_then_does(client: ApiClient) -> None:
         before = uploaded(client, context)
         answer = replay(client, context, rules)
         after = uploaded(client, client.create_context(**rules))
-        again = {name: judged_again(before[name], after[name]) for name in FILES}
+        again = {name: judged_again(before[name], after[name]) for name in files()}
         assert {name: each for name, each in again.items() if each not in (None, verdict_of(after[name]))} == {}
         assert answer["unknown"]["count"] == list(again.values()).count(None)
-        assert answer["unchanged"] == sum(again[name] == verdict_of(before[name]) for name in FILES)
-        known += len(FILES) - answer["unknown"]["count"]
+        assert answer["unchanged"] == sum(again[name] == verdict_of(before[name]) for name in files())
+        known += len(files()) - answer["unknown"]["count"]
 
     compare()
     assert known
@@ -217,7 +223,7 @@ def test_a_replay_says_what_the_change_then_does(client: ApiClient) -> None:
 
 def uploaded(client: ApiClient, context: str) -> dict[str, dict[str, Any]]:
     """Upload all files; return the rows of their decisions by file name."""
-    for name, content in FILES.items():
+    for name, content in files().items():
         assert client.upload(name, content, context=context).status_code in (201, 400)
     return {row["original_filename"]: row for row in client.decisions() if row["context_key"] == context}
 

@@ -1,22 +1,25 @@
 """`sluice mcp` as an agent uses it: the official client on its standard input and output, and a running service."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.types import TextContent
 
 from sluice.cli.app import run
 from sluice.cli.output import Exit
 from tests.api.samples import TEXT, picture
 from tests.deployments import Deployments
 from tests.service import ApiClient, running_service
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 TOOLS = {"validate_file", "list_reports", "explain_rejection", "replay_change"}
 
@@ -32,6 +35,8 @@ def tenant(deployments: Deployments) -> Iterator[ApiClient]:
 @asynccontextmanager
 async def agent(tenant: ApiClient, folder: Path, **environment: str) -> AsyncIterator[Client]:
     """An agent with a server of its own, which may read files of the folder."""
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415  (loaded in a second, when a test runs)
+
     assert tenant.authorization is not None
     own = {
         "PATH": os.environ["PATH"],
@@ -47,7 +52,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool that must succeed, and return its result."""
     result = await client.call_tool(tool, arguments)
     (content,) = result.content
-    assert isinstance(content, TextContent)
+    assert content.type == "text"
     assert not result.is_error, content.text
     assert json.loads(content.text) == result.structured_content
     found: dict[str, Any] = json.loads(content.text)
@@ -58,7 +63,7 @@ async def error(client: Client, tool: str, **arguments: Any) -> str:
     """Call a tool that must fail, and return what it says."""
     result = await client.call_tool(tool, arguments)
     (content,) = result.content
-    assert isinstance(content, TextContent)
+    assert content.type == "text"
     assert result.is_error, content.text
     return content.text
 

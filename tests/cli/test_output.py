@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.rows import each_row
 
-FORMAT_CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"]
 HOSTILE_NAME = "in\u200bvoice\u2066\u202efdp.txt"
 ESCAPED_NAME = "in\\u200bvoice\\u2066\\u202efdp.txt"
 
@@ -24,7 +24,12 @@ def is_hidden(character: str) -> bool:
     return character != "\n" and unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp"}
 
 
-@each_row("character", FORMAT_CHARACTERS)
+@cache
+def format_characters() -> list[str]:
+    return [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"]
+
+
+@each_row("character", format_characters)
 def test_format_character_is_escaped_in_all_text_output(character: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"a{character}b"
     output.line(f"The file {name} is released.")
@@ -46,7 +51,7 @@ def test_control_character_cannot_start_a_new_line(hidden: str, capsys: pytest.C
 
 
 def test_json_output_preserves_strings_exactly(capsys: pytest.CaptureFixture[str]) -> None:
-    names = [HOSTILE_NAME, *FORMAT_CHARACTERS, "a\x7fb\nc\\u202e"]
+    names = [HOSTILE_NAME, *format_characters(), "a\x7fb\nc\\u202e"]
     output.as_json(names)
     printed = capsys.readouterr().out
     assert json.loads(printed) == names

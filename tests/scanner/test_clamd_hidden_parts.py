@@ -105,19 +105,20 @@ async def test_harmless_parts_that_clamd_does_not_open_are_clean(scanner: ClamdS
     assert isinstance(await scanner.scan(seal(MISSED_BY_CLAMD[name](CLEAN)), tenant_id="ten_1"), Clean)
 
 
-OVER_LIMITS = [
-    pytest.param(gzipped(9, MARKED), gzipped(9, CLEAN), id="over MaxRecursion"),
-    pytest.param(
-        zipped({"a.gz": gzipped(9, zipped({"b": MARKED}))}),
-        zipped({"a.gz": gzipped(9, zipped({"b": CLEAN}))}),
-        id="zip over MaxRecursion",
-    ),
-    pytest.param(many_members(50, MARKED), many_members(50, CLEAN), id="over MaxFiles"),
-    pytest.param(many_megabytes(9, MARKED), many_megabytes(9, CLEAN), id="over MaxScanSize"),
-]
+def over_limits() -> list[object]:
+    return [
+        pytest.param(gzipped(9, MARKED), gzipped(9, CLEAN), id="over MaxRecursion"),
+        pytest.param(
+            zipped({"a.gz": gzipped(9, zipped({"b": MARKED}))}),
+            zipped({"a.gz": gzipped(9, zipped({"b": CLEAN}))}),
+            id="zip over MaxRecursion",
+        ),
+        pytest.param(many_members(50, MARKED), many_members(50, CLEAN), id="over MaxFiles"),
+        pytest.param(many_megabytes(9, MARKED), many_megabytes(9, CLEAN), id="over MaxScanSize"),
+    ]
 
 
-@each_row("infected, clean", OVER_LIMITS)
+@each_row("infected, clean", over_limits)
 async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
     scanner: ClamdScanner, seal: Seal, infected: bytes, clean: bytes
 ) -> None:
