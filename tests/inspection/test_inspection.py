@@ -21,6 +21,7 @@ from sluice_inspect.sniff import FOREIGN
 from tests.inspection.formats.examining import CORPUS, needs_corpus
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
 from tests.rows import each_row
+from tests.run_length import amount
 
 PNG = encoded(chess_board(), "PNG")
 JPEG = encoded(chess_board(), "JPEG")
@@ -264,7 +265,11 @@ def test_failing_blank_rule_does_not_report_blank(monkeypatch: pytest.MonkeyPatc
     assert report_of(encoded(plain_picture(), "PNG"), "a.png").outcome is Outcome.OK
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=amount("RANDOM_BYTES", short=15, full=300),
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+)
 @given(data=st.binary(max_size=3000))
 def test_any_bytes_under_any_extension_yield_a_report(data: bytes) -> None:
     for extension in EXTENSIONS:
