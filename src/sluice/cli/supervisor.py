@@ -70,6 +70,7 @@ class _SharedZygote:
             self.start_at = now + _pause_after(self._quick_deaths)
             why = process.last_error_line() or (f"signal {-code}" if code < 0 else f"exit code {code}")
             log.error("zygote_died", process_id=process.pid, why=why, again_in_seconds=self.start_at - now)
+            process.end()
             self._process = None
         if self._process is None and self.start_at is not None and now >= self.start_at:
             self._started_at = now
@@ -89,7 +90,7 @@ class _SharedZygote:
         """Kill it; its workers end with it."""
         self._listener.close()
         if self._process is not None:
-            self._process.kill()
+            self._process.end()
 
 
 class ProcessSupervisor:

@@ -97,9 +97,12 @@ def launch_zygote(*, memory_bytes: int, jobs: str = DEFAULT_JOBS, import_path: S
     return LaunchedZygote(process, ours)
 
 
-def launch_shared_zygote(listener: socket.socket, *, memory_bytes: int) -> "IsolatedProcess":
+def launch_shared_zygote(
+    listener: socket.socket, *, memory_bytes: int, jobs: str = DEFAULT_JOBS, import_path: Sequence[str] = ()
+) -> "IsolatedProcess":
     """Start a zygote that serves whoever connects to `listener`, until it is killed. Raise `OSError`."""
-    return IsolatedProcess(_MODULE, {"jobs": DEFAULT_JOBS, "memory_bytes": memory_bytes, "shared": True}, listener)
+    arguments = {"jobs": jobs, "memory_bytes": memory_bytes, "shared": True}
+    return IsolatedProcess(_MODULE, arguments, listener, import_path=import_path)
 
 
 def open_zygote_socket(path: Path) -> socket.socket:
@@ -209,6 +212,12 @@ class IsolatedProcess:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it and reap it."""
+        self.kill()
+        self._process.wait()
+        self._errors.close()
 
     def last_error_line(self) -> str:
         """Return the last line that it wrote to its error stream, empty if there is none."""

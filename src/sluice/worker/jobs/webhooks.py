@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from sluice.buckets.endpoints import Resolve, addresses_of
@@ -61,8 +62,13 @@ class WebhookDeliveries:
         self._keyring = keyring
         self._options = options
         self._pause_seconds = pause_seconds
-        self._tls = ssl.create_default_context()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by endpoint
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return (
+            ssl.create_default_context()
+        )  # parses all certificates of the machine, 25 ms: not before there is an event
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; what is being sent is then given up, and sent again later."""
