@@ -22,7 +22,7 @@ from tests.deployments import Deployments
 from tests.run_length import amount
 from tests.service import API, ApiClient, Service, running_service
 
-_STEP: Final = amount("TEXT_STEP", short=100, full=1)
+_STEP: Final = amount("TEXT_STEP", short=200, full=1)
 """The short run sends every hundredth text to each field; each field starts at another one."""
 pytestmark = [needs_attacks, pytest.mark.timeout(300 + 7200 // _STEP)]
 _END_OF_STARTUP_MESSAGE: Final = b"Ctrl-C drains and stops."
