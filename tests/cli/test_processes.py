@@ -96,6 +96,10 @@ def zygotes(service: Service) -> list[int]:
     return [pid for pid in family(service) if is_zygote(pid)]
 
 
+def is_successor(zygote: int, found: list[int]) -> bool:
+    return bool(found) and zygote not in found
+
+
 def children(service: Service) -> list[int]:
     return [pid for pid in family(service) if not is_zygote(pid)]
 
@@ -161,7 +165,7 @@ def test_processes_share_one_zygote_and_its_successor(two_processes: Service) ->
                 assert client.upload("a.txt", TEXT, context=context).status_code == 201
             assert not children_of(pid)
         os.kill(zygote, signal.SIGKILL)
-        until(partial(zygotes, two_processes), lambda found, before=zygote: bool(found) and before not in found)
+        until(lambda: zygotes(two_processes), partial(is_successor, zygote))
 
 
 def test_metrics_are_added_up_and_never_fall_when_a_process_dies(two_processes: Service) -> None:
