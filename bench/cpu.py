@@ -45,6 +45,12 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def servers(supervisor: int) -> list[int]:
+    """Return the processes of a server: the children of its supervisor but the zygote, which runs another program."""
+    program = Path(f"/proc/{supervisor}/cmdline").read_bytes()
+    return [pid for pid in children(supervisor) if Path(f"/proc/{pid}/cmdline").read_bytes() == program]
+
+
 def descriptors(root: int) -> int:
     """Return the number of open files, sockets and pipes of a process and its descendants."""
     return sum(_count(Path(f"/proc/{pid}/fd")) for pid in tree(root))

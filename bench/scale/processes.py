@@ -16,7 +16,7 @@ from tests.observe.metrics_page import read_metrics
 from tests.servers.postgres import running_postgres
 
 from bench import payloads
-from bench.cpu import cpu_seconds
+from bench.cpu import cpu_seconds, servers
 from bench.load import load
 from bench.sluice import Sluice, running_sluice
 
@@ -45,7 +45,7 @@ def measure(folder: Path) -> dict[str, Any]:
                 row = found[name]
                 row["cpu_ms"] = min(row["cpu_ms"], 1000 * spent / _UPLOADS)
                 row["per_second"] = max(row["per_second"], _UPLOADS / took)
-        _until(two, lambda: _answering(two) == len(_children(two)))
+        _until(two, lambda: _answering(two) == len(servers(two.pid)))
         back = [_seconds_until_back(two) for _ in range(_KILLS)]
     print(found)
     print(f"back after kill -9: {', '.join(f'{seconds:.2f} s' for seconds in back)} (goal {_BACK_SECONDS:.0f} s)")
@@ -54,11 +54,11 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def _seconds_until_back(server: Sluice) -> float:
     """Kill one process of a server; return the seconds until another one answers in its place."""
-    victim, others = _children(server)[0], set(_children(server))
+    victim, others = servers(server.pid)[0], set(servers(server.pid))
     began = time.perf_counter()
     os.kill(victim, signal.SIGKILL)
     # A new process has started, and the supervisor counts all of them as answering.
-    _until(server, lambda: bool(set(_children(server)) - others) and _answering(server) == len(others))
+    _until(server, lambda: bool(set(servers(server.pid)) - others) and _answering(server) == len(others))
     return time.perf_counter() - began
 
 
@@ -68,10 +68,6 @@ def _until(server: Sluice, holds: Callable[[], bool]) -> None:
         if time.perf_counter() > deadline:
             raise SystemExit(f"the processes of {server.pid} are not back after {_LONGEST:.0f} s")
         time.sleep(0.02)
-
-
-def _children(server: Sluice) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
 
 
 def _answering(server: Sluice) -> int:

@@ -78,9 +78,29 @@ def test_redis_stays_the_limiter_of_several_processes(monkeypatch: pytest.Monkey
     assert of_one_process(settings_of(monkeypatch, LIMITER="redis"), 0, 2).limiter == "redis"
 
 
-def children(service: Service) -> list[int]:
-    pid = service.process.pid
+def family(service: Service) -> list[int]:
+    """Return the children of the supervisor: the processes of the server, and their zygote."""
+    return children_of(service.process.pid)
+
+
+def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_zygote(pid: int) -> bool:
+    return "sluice_inspect.child.zygote" in Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def zygotes(service: Service) -> list[int]:
+    return [pid for pid in family(service) if is_zygote(pid)]
+
+
+def is_successor(zygote: int, found: list[int]) -> bool:
+    return bool(found) and zygote not in found
+
+
+def children(service: Service) -> list[int]:
+    return [pid for pid in family(service) if not is_zygote(pid)]
 
 
 def is_replaced(victim: int, pids: list[int]) -> bool:
@@ -132,6 +152,19 @@ def test_a_rate_limit_is_exact_over_all_processes(two_processes: Service) -> Non
         with answered_by(pid, two_processes):
             statuses += [client.upload("a.txt", TEXT, context=context).status_code for _ in range(4)]
     assert statuses == [201, 201, 201, 201, 201, 429, 429, 429]
+
+
+def test_processes_share_one_zygote_and_its_successor(two_processes: Service) -> None:
+    client = client_of(two_processes)
+    context = client.create_context()
+    for _ in range(2):
+        (zygote,) = zygotes(two_processes)
+        for pid in children(two_processes):
+            with answered_by(pid, two_processes):
+                assert client.upload("a.txt", TEXT, context=context).status_code == 201
+            assert not children_of(pid)
+        os.kill(zygote, signal.SIGKILL)
+        until(lambda: zygotes(two_processes), partial(is_successor, zygote))
 
 
 def test_metrics_are_added_up_and_never_fall_when_a_process_dies(two_processes: Service) -> None:
