@@ -329,7 +329,7 @@ async def test_purge_continues_after_an_object_whose_deletion_raises(memory: Mem
     assert log.failed == [{"job": "purge_objects", "object_key": "key-f1"}]
 
 
-@each_row("fault", [StoreUnavailable("no answer"), ZeroDivisionError()])
+@pytest.mark.parametrize("fault", [StoreUnavailable("no answer"), ZeroDivisionError()])
 async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
     memory: Memory, log: LogRecorder, fault: Exception
 ) -> None:
