@@ -1,15 +1,18 @@
 """The zygote that several processes share: parsers are loaded when needed, once, and tested once."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sluice.kit.health import EngineState
+from sluice.sandbox import engine
 from sluice.sandbox.engine import ZygoteSandbox
 from sluice.sandbox.launch import IsolatedProcess, launch_shared_zygote, launch_zygote, open_zygote_socket
-from sluice.sandbox.protocol import Completed, JobLimits, NoWorker
+from sluice.sandbox.pool import WorkerPool
+from sluice.sandbox.protocol import Completed, JobLimits, NoWorker, SandboxBroken
 from tests.sandbox.conftest import ROOT, RunJob
 from tests.sandbox.processes import children_of, read_proc, wait_for_end, wait_until
 
@@ -126,6 +129,31 @@ async def test_a_format_that_fails_in_the_background_is_named_and_takes_no_file(
         await sandbox.aclose()
     shared.process.end()
     shared.listener.close()
+
+
+async def test_formats_that_failed_are_tested_again(
+    shared: _Shared, run: RunJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_RETEST_SECONDS", 0.1)
+    self_test = ZygoteSandbox._self_test
+    faults = ["the self-test failed for alpha"]
+
+    async def fail_once(self: ZygoteSandbox, pool: WorkerPool, samples: socket.socket) -> None:
+        await self_test(self, pool, samples)
+        if faults:
+            raise SandboxBroken(faults.pop())
+
+    monkeypatch.setattr(ZygoteSandbox, "_self_test", fail_once)
+    sandbox = ZygoteSandbox(launched=shared.path)
+    await sandbox.begin()
+    assert isinstance(await run(sandbox, "describe file"), NoWorker)
+    deadline = asyncio.get_running_loop().time() + 30
+    while (await sandbox.health()).state is not EngineState.UP:
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.02)
+    assert isinstance(await run(sandbox, "describe file"), Completed)
+    assert (await sandbox.health()).detail == ""
+    await sandbox.aclose()
 
 
 async def test_the_zygote_of_a_server_maps_no_parser_before_it_is_needed() -> None:

@@ -19,7 +19,6 @@ from sluice.worker import job, runner
 from sluice.worker.job import JobContext, error_boundary, run_until
 from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
 from sluice.worker.jobs.purge import purge_objects
-from tests.rows import each_row
 from tests.worker.environment import LogRecorder
 
 

@@ -93,8 +93,10 @@ def _load_server() -> None:
     """Load what every process of a server needs; the processes share this memory."""
     import sluice.asgi
     import sluice.cli.listening
-    import sluice.db.migrate
-    import sluice.storage.s3.store  # noqa: F401
+    import sluice.db.migrate  # noqa: F401
+    from sluice.wiring.storage import load_s3
+
+    load_s3()
 
 
 async def _serve(

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
+from sluice.observe.log import log
 from sluice.sandbox.dispatch import Dispatcher, FileJob, Scheduler
 from sluice.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice.sandbox.pool import WorkerPool
@@ -34,6 +35,7 @@ _WORKERS_PER_SLOT: Final = 4  # idle workers are kept for their tenants
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SETTLED_SECONDS: Final = 60.0
+_RETEST_SECONDS: Final = 5.0
 
 _SELF_TEST_TENANT: Final = "self-test"
 _SAMPLE_HEADER_MAX: Final = 64 * 1024
@@ -104,7 +106,7 @@ class ZygoteSandbox:
     def prepare(self) -> None:
         """Have every format loaded and tested in the background, and again whenever the zygote has exited.
 
-        If a format fails, all runs and the health say so from then on.
+        If a format fails, all runs and the health say so until a later try succeeds: a machine may be short of memory.
         """
         if self._keeping is None and self._pool is None and not self._closed:
             self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
@@ -262,7 +264,7 @@ class ZygoteSandbox:
         self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
 
     async def _keep_up(self) -> None:
-        """Load every format, in another zygote if this one has exited, until that succeeds or a format fails."""
+        """Load and test every format, in another zygote if this one has exited, until that succeeds."""
         while True:
             if not self._supervisors or not self._supervisors[-1].is_alive:
                 await self._close_supervisors()
@@ -275,9 +277,12 @@ class ZygoteSandbox:
             except SandboxBroken as error:
                 if self._supervisors and self._supervisors[-1].is_alive:
                     self._fault = str(error)
+                    log.error("formats_failed", why=self._fault, again_in_seconds=_RETEST_SECONDS)
                     self._is_up.set()  # for those who wait
-                    return
+                    await asyncio.sleep(_RETEST_SECONDS)
+                    self._is_up.clear()
             else:
+                self._fault = ""
                 return
 
     async def _close_supervisors(self) -> None:

@@ -82,6 +82,8 @@ class Supervisor:
 
         Raise `SandboxBroken`, also if another process has tested them and found one that fails.
         """
+        if self._loaded.done():
+            self._loaded = self._loop.create_future()
         self._send({"load": True})
         return await self._wait_for(self._loaded)
 

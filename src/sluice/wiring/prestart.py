@@ -7,10 +7,25 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluice.sandbox.launch import EarlyZygote, LaunchedZygote, launch_zygote
+from sluice.sandbox.launch import (
+    EarlyZygote,
+    IsolatedProcess,
+    LaunchedZygote,
+    launch_shared_zygote,
+    launch_zygote,
+    open_zygote_socket,
+)
 from sluice.sandbox.protocol import JobLimits
 
-__all__ = ["EarlyZygote", "Launch", "LaunchedZygote", "launch_early"]
+__all__ = [
+    "EarlyZygote",
+    "IsolatedProcess",
+    "Launch",
+    "LaunchedZygote",
+    "launch_early",
+    "launch_shared_zygote",
+    "open_zygote_socket",
+]
 
 # Starts a zygote, or returns None if there cannot be one.
 Launch: TypeAlias = Callable[[], LaunchedZygote | None]

@@ -27,6 +27,11 @@ from sluice.wiring.start import KEYRING, StartRefused, keyring, secret_file
 _MB = 1024 * 1024
 
 
+def load_s3() -> None:
+    """Load the S3 store before its first use: processes that are forked from this one share the memory."""
+    import sluice.storage.s3.store  # noqa: F401
+
+
 def make_stores(settings: Settings) -> Stores:
     """Return the platform's own store and how to connect to a tenant's bucket; make the keyring if it is missing.
 

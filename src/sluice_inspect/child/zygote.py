@@ -9,7 +9,7 @@ ended, with its exit status.
 
 Parsers are loaded by the first order that needs them: `load`, or a `fork` that is not only `unloaded`. Of several
 clients that order `load`, the first is told to `test` the parsers, and the others get their `loaded` when it has sent
-`tested` with what is wrong, or has left.
+`tested` with what is wrong, or has left. After a fault, the next `load` tests again.
 """
 
 import contextlib
@@ -146,6 +146,8 @@ class Zygote:
             for waiting in self._waiting:
                 self._answer_load(waiting)
             self._waiting.clear()
+            if self._fault:
+                self._fault = self._tester = None  # the next `load` tests again
         return True
 
     def _load(self) -> None:
