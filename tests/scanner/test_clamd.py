@@ -210,26 +210,6 @@ async def test_scan_limit_is_measured_without_limit_alerts(clamd_without_alerts:
     assert scanner.scan_limit == 25 * 2**20
 
 
-async def test_the_end_of_large_files_is_probed_when_the_first_one_comes(tmp_path: Path, seal: Seal) -> None:
-    with running_clamd(tmp_path, {"StreamMaxLength": "40M", "MaxFileSize": "40M"}) as server:
-        scanner = ClamdScanner([server.address], InProcessSandbox())
-        await scanner.start()
-        member = scanner._pool.members[0]
-
-        def known() -> tuple[int, int, bool]:
-            found = member.capabilities
-            return (found.taken >> 20, found.scan_limit >> 20, found.is_scan_limit_final) if found else (0, 0, False)
-
-        while not known()[0]:
-            await scanner._pool._next_change()
-        assert known() == (40, 32, False)
-        assert isinstance(await scanner.scan(seal(bytes(2**20)), tenant_id="ten_1"), Clean)
-        assert known() == (40, 32, False)
-        assert isinstance(await scanner.scan(seal(bytes(36 * 2**20)), tenant_id="ten_1"), Clean)
-        assert known() == (40, 40, True)
-        await scanner.aclose()
-
-
 async def test_concurrent_scans_get_their_own_results(clamd: Clamd, seal: Seal) -> None:
     scanner = ClamdScanner([clamd.tcp_address, clamd.address], InProcessSandbox(), concurrency=5)
     sealed = [seal(EICAR if number % 3 == 0 else b"clean %d" % number) for number in range(60)]

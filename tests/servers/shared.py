@@ -43,7 +43,7 @@ class OwnedServers:
         self._started: dict[str, Future[Any]] = {}
         self._threads: list[threading.Thread] = []
         self._starts: Final[Mapping[str, Callable[[Path], AbstractContextManager[Any]]]] = {
-            "postgres": running_postgres,
+            "postgres": _postgres,
             "gateway": running_radosgw,
             "redis": running_redis,
             "clamd": running_clamd,
@@ -77,6 +77,13 @@ class OwnedServers:
             if started.done():
                 raise
             started.set_exception(fault)  # a skip too: the worker's test raises it
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Postgres]:
+    with running_postgres(folder) as server:
+        server.for_service(server.url)  # the role is there before two workers could create it at once
+        yield server
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -144,34 +144,25 @@ class ClamdMember:
     async def _update_capabilities(self, version: ClamdVersion) -> None:
         before = self.capabilities
         found = await self._probe.probe(version)
-        if before is not None and before.taken:
+        if before is not None and before.is_scan_limit_final:
             # The session held, so it is the same process with the same limits: only its signatures are new.
             reports_limits = found.reports_limits and before.reports_limits
             if reports_limits or not before.reports_limits:
                 found = replace(
                     found,
                     scan_limit=before.scan_limit,
-                    is_scan_limit_final=before.is_scan_limit_final,
-                    taken=before.taken,
+                    is_scan_limit_final=True,
                     reports_limits=reports_limits,
                     packed=before.packed,
                 )
         self.capabilities = found
-        if not found.taken and self._limit_search is None:
-            # In the background: it may take a second, and small files need not wait for it.
-            self._limit_search = asyncio.create_task(self._find_limit(found, self._probe.find_taken))
+        if not found.is_scan_limit_final and self._limit_search is None:
+            # In the background: it may take seconds, and small files need not wait for it.
+            self._limit_search = asyncio.create_task(self._find_scan_limit(found))
 
-    def find_scan_limit(self) -> None:
-        """Begin to find how large a file it scans to its end, unless that is known or begun: a large file has come."""
-        found = self.capabilities
-        if found is not None and found.taken and not found.is_scan_limit_final and self._limit_search is None:
-            self._limit_search = asyncio.create_task(self._find_limit(found, self._probe.find_scan_limit))
-
-    async def _find_limit(
-        self, before: Capabilities, search: Callable[[Capabilities], Awaitable[Capabilities]]
-    ) -> None:
+    async def _find_scan_limit(self, before: Capabilities) -> None:
         try:
-            found = await search(before)
+            found = await self._probe.find_scan_limit(before)
         except (ClamdUnavailable, OSError) as error:
             self._limit_search = None
             why = f"the search for the largest file that it scans failed: {describe_failure(error)}"

@@ -198,14 +198,10 @@ class ClamdPool:
         await asyncio.gather(*(member.first_check_done.wait() for member in self.members))
 
     async def wait_for_scan_limits(self) -> None:
-        """Find how large a file each member in service scans to its end, and wait until that is final."""
-        while searching := [
-            member
-            for member in self.members
-            if member.capabilities is not None and not member.capabilities.is_scan_limit_final
-        ]:
-            for member in searching:
-                member.find_scan_limit()
+        """Wait until the scan limit of each member in service is final."""
+        while any(
+            member.capabilities is not None and not member.capabilities.is_scan_limit_final for member in self.members
+        ):
             await self._next_change()
 
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> MemberReply:

@@ -20,10 +20,6 @@ from sluice_inspect.threats import EICAR
 
 MIB: Final = 1024**2
 _DEEPER_THAN_ANY_LIMIT: Final = 110  # clamd accepts no MaxRecursion above 100
-# Default of clamd's MaxFileSize since 1.0: tried first, so that most searches need two scans.
-_USUAL_LIMIT_MB: Final = 100
-# Up to where the test virus is looked for behind padding before a larger file comes: a scan of this takes 0.1 to 0.3 s.
-_PROVEN_AT_ONCE_MB: Final = 32
 # What is tried of a clamd that does not report limits. No more parts of one file than the first are extracted for it.
 _MEMBERS_TRIED: Final = (4_000, 1_000, 100, 10)
 _TIMES_TRIED: Final = (4, 2)  # multiples of the largest file that is scanned; MaxScanSize is 4 by default
@@ -61,8 +57,7 @@ class Capabilities:
     it may not read, it says OK (measured, 1.4.6). `reports_limits`: it is set to `AlertExceedsMax yes`, so that it does
     not say OK of most of what it did not scan (see `sluice.scanner.unpack`). `scan_limit`: bytes of the largest file
     that it was seen to scan to its end; `is_scan_limit_final`: that is the largest file it scans, or the largest that
-    is needed. `taken`: bytes of the largest file that it was seen to take at all, 0 while unknown: it found the test
-    virus at its beginning, which costs a fraction of a scan to the end. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
+    is needed. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
     virus among what is packed in a file.
     """
 
@@ -71,7 +66,6 @@ class Capabilities:
     reports_limits: bool
     scan_limit: int = 0
     is_scan_limit_final: bool = False
-    taken: int = 0
     packed: PackedLimits = PackedLimits()
 
 
@@ -103,45 +97,14 @@ class Probe:
             )
         return replace(found, scan_limit=MIB)
 
-    async def find_taken(self, found: Capabilities) -> Capabilities:
-        """Find by bisection how large a file is taken, exact to the megabyte, and scanned up to 32 MB to its end.
-
-        Costs clamd less than a second. Final if no larger file is taken; otherwise `find_scan_limit` looks for the test
-        virus at the end of larger ones.
-        """
-        in_front = _plain_in_front if await self._choose_layout(found) is _plain_behind else _zipped_in_front
-        enough, too_much = found.scan_limit // MIB, max(self._largest, MIB) // MIB + 1
-        reports_limits = found.reports_limits
-        tries = [too_much - 1, _USUAL_LIMIT_MB, _USUAL_LIMIT_MB + 1]
-        while too_much - enough > 1:
-            size = next((tried for tried in tries if enough < tried < too_much), (enough + too_much) // 2)
-            verdict = await self._scan_behind(size * MIB, in_front, found)
-            reports_limits = reports_limits and verdict is not ClamdVerdict.CLEAN
-            if verdict is ClamdVerdict.INFECTED:
-                enough = size
-            else:
-                too_much = size
-        taken, at_once = enough * MIB, min(enough, _PROVEN_AT_ONCE_MB) * MIB
-        found = await self._find_end(replace(found, reports_limits=reports_limits), at_once)
-        if found.scan_limit < at_once:
-            taken = found.scan_limit  # what is behind is taken and not scanned
-        is_final = found.reports_limits and found.scan_limit == taken
-        return replace(found, taken=taken, is_scan_limit_final=is_final)
-
     async def find_scan_limit(self, found: Capabilities) -> Capabilities:
         """Find by bisection how large a file is scanned to its end, with the test virus behind padding.
 
         Exact to the megabyte. Takes up to some seconds of clamd's time. A clamd that calls a file clean that it did not
         scan to the end does not report limits; of such a one, the limits on what is packed in a file are found as well.
         """
-        found = await self._find_end(found, found.taken or self._largest)
-        found = replace(found, taken=found.scan_limit, is_scan_limit_final=True)
-        return found if found.reports_limits else replace(found, packed=await self._find_packed_limits(found))
-
-    async def _find_end(self, found: Capabilities, largest: int) -> Capabilities:
-        """Find how large a file, of at most `largest` bytes, is scanned to its end."""
         layout = await self._choose_layout(found)
-        enough, too_much = found.scan_limit // MIB, max(largest, MIB) // MIB + 1
+        enough, too_much = found.scan_limit // MIB, max(self._largest, MIB) // MIB + 1
         middle = too_much - 1
         reports_limits = found.reports_limits
         while too_much - enough > 1:
@@ -152,7 +115,8 @@ class Probe:
             else:
                 too_much = middle
             middle = (enough + too_much) // 2
-        return replace(found, scan_limit=enough * MIB, reports_limits=reports_limits)
+        found = replace(found, scan_limit=enough * MIB, is_scan_limit_final=True, reports_limits=reports_limits)
+        return found if reports_limits else replace(found, packed=await self._find_packed_limits(found))
 
     async def _find_packed_limits(self, found: Capabilities) -> PackedLimits:
         """Find how much of what is packed in one file is scanned. Each is a lower bound of the limit that is set."""
@@ -280,14 +244,6 @@ def _deflated_zip(members: list[tuple[int, bytes, int]]) -> bytes:
         archive += _LOCAL.pack(b"PK\3\4", 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0) + name + packed
     end = _END.pack(b"PK\5\6", 0, 0, len(members), len(members), len(directory), len(archive), 0)
     return bytes(archive + directory + end)
-
-
-def _plain_in_front(padding: int) -> tuple[tuple[int, bytes], ...]:
-    return ((0, EICAR), (padding - 1, b"\0"))
-
-
-def _zipped_in_front(padding: int) -> tuple[tuple[int, bytes], ...]:
-    return _zip_pieces(((b"eicar.com", EICAR, len(EICAR)), (b"padding", b"", padding)))
 
 
 def _plain_behind(padding: int) -> tuple[tuple[int, bytes], ...]:

@@ -132,15 +132,11 @@ class ClamdScanner:
 
     @property
     def scan_limit(self) -> int | None:
-        """Size in bytes of the largest file that every member in service takes; None while unknown.
-
-        That it scans it to its end is found out when the first file of more than 32 MB comes: until then, such a file
-        has no verdict.
-        """
+        """Size in bytes of the largest file that every member in service scans to its end; None while unknown."""
         found = [member.capabilities for member in self._pool.members if member.capabilities is not None]
-        if not found or not all(capabilities.taken for capabilities in found):
+        if not found or not all(capabilities.is_scan_limit_final for capabilities in found):
             return None
-        return min(capabilities.taken for capabilities in found)
+        return min(capabilities.scan_limit for capabilities in found)
 
     @property
     def reports_limits(self) -> bool:
@@ -157,7 +153,7 @@ class ClamdScanner:
                 await self._pool.start()
 
     async def find_scan_limit(self, seconds: float) -> None:
-        """Find how large files are scanned to their end, within `seconds`: `scan_limit` is no larger then."""
+        """Wait until `scan_limit` is known, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._pool.wait_for_scan_limits()
@@ -337,23 +333,19 @@ class ClamdScanner:
         """
         found = reply.capabilities
         is_silent = not found.reports_limits
-        largest = max(report.largest, scan.sealed.size)
+        largest = max(report.largest, scan.sealed.size) if is_silent else report.largest
         needs_search = largest > found.scan_limit or (is_silent and report.members > 0)
         if found.is_scan_limit_final or not needs_search:
             return ScanScope(self._encrypted, scan.sealed.size, found.scan_limit, found.packed)
-        silent = len(self._silent_members())
         await self.find_scan_limit(self._probe_seconds)
-        known = [member.capabilities for member in self._pool.members if member.capabilities is not None]
-        if not known or not all(capabilities.is_scan_limit_final for capabilities in known):
+        if self.scan_limit is None:
             raise NoVerdict(f"{reply.address}: how large files it scans is still being found out")
-        if len(self._silent_members()) > silent and not is_silent:
-            raise NoVerdict(f"{reply.address}: it was found meanwhile to say OK of what it does not scan")
         # By now another clamd may be the one that scans least.
         packed = [member.capabilities.packed for member in self._silent_members() if member.capabilities is not None]
         return ScanScope(
             self._encrypted,
             scan.sealed.size,
-            min(capabilities.scan_limit for capabilities in known),
+            self.scan_limit,
             PackedLimits(
                 min((limits.size for limits in packed), default=0),
                 min((limits.members for limits in packed), default=0),
