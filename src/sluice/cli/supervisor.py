@@ -263,5 +263,5 @@ class ProcessSupervisor:
 
 
 def _pause_after(quick_deaths: int) -> float:
-    """Return the seconds until a process starts again after so many that lived only for seconds."""
+    """Return the pause before a restart, in seconds, after `quick_deaths` in a row."""
     return min(_LONGEST_PAUSE, 2.0 ** (quick_deaths - 2)) if quick_deaths > 1 else 0.0

@@ -257,7 +257,7 @@ class ZygoteSandbox:
         self._is_up.clear()
         pool, self._pool = self._pool, None
         if pool is None or self._closed:
-            return  # before the zygote had loaded: whoever waits for that learns it
+            return  # before the zygote had loaded: the waiting `load` raises
         pool.close()
         if time.monotonic() - self._started_at > _SETTLED_SECONDS:
             self._pause = 0.0

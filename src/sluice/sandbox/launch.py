@@ -100,7 +100,7 @@ def launch_zygote(*, memory_bytes: int, jobs: str = DEFAULT_JOBS, import_path: S
 def launch_shared_zygote(
     listener: socket.socket, *, memory_bytes: int, jobs: str = DEFAULT_JOBS, import_path: Sequence[str] = ()
 ) -> "IsolatedProcess":
-    """Start a zygote that serves whoever connects to `listener`, until it is killed. Raise `OSError`."""
+    """Start a zygote that serves every client of `listener` until it is killed. Raise `OSError`."""
     arguments = {"jobs": jobs, "memory_bytes": memory_bytes, "shared": True}
     return IsolatedProcess(_MODULE, arguments, listener, import_path=import_path)
 
@@ -153,7 +153,7 @@ class SharedZygote:
         return ""
 
     async def wait(self) -> None:
-        """Let go of it: it goes on for others."""
+        """Close the handle; the zygote continues to serve other processes."""
         if self._process >= 0:
             os.close(self._process)
             self._process = -1

@@ -1,6 +1,6 @@
 """The jobs that a worker can run, and what it loads for them. Imported in the zygote and its children only.
 
-Importing this module loads no parser: `preload` does, when the zygote is told to.
+Importing this module loads no parser: `preload` does, on the order `load`.
 """
 
 # ruff: noqa: PLC0415  (see above)
