@@ -4,6 +4,7 @@ It measures the wall time of each file and fixture, and the processor time of ea
 that lives for less than `_SAMPLE_SECONDS` is counted in its parent's line, where the parent has reaped it.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -27,15 +28,18 @@ class _Process:
 
     def __init__(self) -> None:
         self.files: defaultdict[str, float] = defaultdict(float)
+        self.processor: defaultdict[str, float] = defaultdict(float)
         self.cases: Counter[str] = Counter()
         self.fixtures: defaultdict[str, float] = defaultdict(float)
         self.fixture_calls: Counter[str] = Counter()
         self.slowest: list[tuple[float, str]] = []
         self.collection = 0.0
         self._began = time.process_time()
+        self._spent = 0.0
 
     def pytest_collection_finish(self) -> None:
         self.collection = time.process_time() - self._began
+        self._spent = _tree_seconds(os.getpid())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
@@ -47,7 +51,9 @@ class _Process:
             self.fixture_calls[fixturedef.argname] += 1
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
         began = time.monotonic()
         try:
             return (yield)
@@ -55,6 +61,10 @@ class _Process:
             seconds, file = time.monotonic() - began, item.nodeid.partition("::")[0]
             self.files[file] += seconds
             self.cases[file] += 1
+            if nextitem is None or nextitem.nodeid.partition("::")[0] != file:
+                spent = _tree_seconds(os.getpid())
+                self.processor[file] += spent - self._spent
+                self._spent = spent
             self.slowest = sorted([*self.slowest, (seconds, item.nodeid)], reverse=True)[:_ROWS]
 
     def pytest_sessionfinish(self) -> None:
@@ -100,6 +110,23 @@ class _Programs:
         return seconds, Counter(self._names.values())
 
 
+def _tree_seconds(root: int) -> float:
+    """Return the processor time of a process and of all below it, with that of the children which they reaped."""
+    seconds: dict[int, float] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+            seconds[int(folder.name)] = sum(map(int, fields[11:15])) / _TICKS
+            children[int(fields[1])].append(int(folder.name))
+    total, left = 0.0, [root]
+    while left:
+        process = left.pop()
+        total += seconds.get(process, 0.0)
+        left += children[process]
+    return total
+
+
 def _program(command_line: bytes, stat: bytes) -> str:
     words = command_line.replace(b"\0", b" ").decode("utf-8", "replace")
     known = (
@@ -133,6 +160,7 @@ class _Summary:
         write(f"collection, CPU s per process: {[round(one['collection'], 1) for one in found]}")
         _table(write, "CPU s by program (processes)", seconds, processes)
         _table(write, "s by file (cases)", *_merged(found, "files", "cases"))
+        _table(write, "CPU s of a worker and what it started, by file (cases)", *_merged(found, "processor", "cases"))
         _table(
             write, "s by fixture, with those that it requests (setups)", *_merged(found, "fixtures", "fixture_calls")
         )

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
-import importlib
 import multiprocessing
 import os
 import signal
@@ -21,24 +20,11 @@ from typing import Final
 from sluice.cli.app import run
 from tests.cli.zygotes import ForkedZygote
 
-# Commands import their modules lazily. Import them once here, for all children.
-for _name in (
-    "httpx",
-    "uvloop",
-    "sluice.asgi",
-    "sluice.cli.listening",
-    "sluice.db.sqlite",
-    "sluice.wiring.assembly",
-    "sluice.worker.jobs.move_objects",
-    "sluice.worker.jobs.store_audit",
-):
-    importlib.import_module(_name)
-
 _SECONDS: Final = 60
 _DUMP_SECONDS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 PARENT: Final = multiprocessing.get_context("forkserver")
-PARENT.set_forkserver_preload([__name__])
+PARENT.set_forkserver_preload([__name__, "tests.cli.preload"])
 """Multiprocessing context that forks from the preloaded process; not limited to commands."""
 
 
@@ -166,6 +152,8 @@ def _run_command(
     output: tuple[Path, Path],
     zygote: ForkedZygote | None,
 ) -> None:
+    # multiprocessing hides an import that fails, and each process would load all by itself
+    assert "tests.cli.preload" in sys.modules
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -1,5 +1,6 @@
 """`sluice serve`: first start, later starts, shutdown with draining, and isolation of the zygote."""
 
+import contextlib
 import re
 import signal
 import socket
@@ -100,9 +101,12 @@ def test_shutdown_finishes_an_active_upload_and_the_next_start_lists_it(number: 
             headers=headers,
             timeout=30,
         )
-        with start_upload(server, key) as connection:
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        with socket.create_connection(address, timeout=30) as accepted, start_upload(server, key) as connection:
             server.process.send_signal(number)
             wait_until_refused(server)
+            accepted.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert accepted.recv(65536).startswith(b"HTTP/1.1 200 "), "it was accepted before the signal"
             connection.sendall(_UPLOAD_END)
             assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
         assert server.process.wait(30) == 0
@@ -136,12 +140,9 @@ def start_upload(server: Running, key: str) -> socket.socket:
 def wait_until_refused(server: Running) -> None:
     """Connect until the server refuses connections, which it does while it drains."""
     host, _, port = server.url.removeprefix("http://").partition(":")
-    try:
+    with contextlib.suppress(OSError):
         while True:
-            with socket.create_connection((host, int(port)), timeout=30) as connection:
-                connection.recv(1)
-    except OSError:
-        return
+            socket.create_connection((host, int(port)), timeout=30).close()
 
 
 def test_serve_reports_a_port_in_use_before_creating_data(sluice: Sluice) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ SETTINGS = {
     "PURGE_AFTER_DAYS": "0",
     "S3_MULTIPART_MB": "5",
     "SANDBOX_WORKERS": "2",
-    "WORKER_SECONDS": "0.1",
+    "WORKER_SECONDS": "0.3",
     "LOG_LEVEL": "error",
     # less than `PATIENCE`: an audit whose bucket hangs then ends with an error of its own
     "S3_REQUEST_SECONDS": "15",
@@ -166,11 +167,9 @@ class Sweep:
         if expires:
             with contextlib.suppress(httpx.TransportError):
                 self._expire_a_file(client)
-        threads = [threading.Thread(target=self._send_requests, args=(client, number)) for number in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            for sent in [clients.submit(self._send_requests, client, number) for number in range(CLIENTS)]:
+                sent.result()
 
     def _send_requests(self, client: ApiClient, number: int) -> None:
         rng = random.Random(f"{self.seed} {number} {self.kills.total()}")

@@ -86,10 +86,10 @@ def _supervised(settings: "Settings", count: int, listener: "socket.socket") -> 
 
     if settings.limiter == "memory":
         log.info("limiter_database", why="SLUICE_LIMITER=memory is exact within one process only", processes=count)
-    return ProcessSupervisor(count, listener, settings.drain_seconds, _load_server).run()
+    return ProcessSupervisor(count, listener, settings.drain_seconds, load_server).run()
 
 
-def _load_server() -> None:
+def load_server() -> None:
     """Load what every process of a server needs; the processes share this memory."""
     import sluice.asgi
     import sluice.cli.listening

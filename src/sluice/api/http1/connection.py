@@ -33,6 +33,7 @@ _UNREADABLE: Final = "The request is not HTTP/1.1 as RFC 9112 has it"
 _MOST_PIPELINED: Final = 16  # requests that one connection may send ahead of their answers
 _CHUNK_LINES: Final = 20  # bytes around a chunk: the longest size that the parser accepts, and two line ends
 _EXTENSION_BYTES: Final = 4096  # of all chunks of one body; what is longer than a chunk needs counts too
+_FIRST_REQUEST_SECONDS: Final = 2.0  # that a drain leaves to a connection which has not sent its first request
 # tcpi_bytes_acked of struct tcp_info: bytes that the client's kernel has taken. In Linux since 4.1.
 _ACKED_AT: Final = 120
 _ACKED: Final = struct.Struct("=Q")
@@ -56,6 +57,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_hand = 0  # bytes of an answer that wait until the client reads what was written before
         self._reading: ReadingRate | None = None
         self._answering_page: asyncio.Task[None] | None = None
+        self._is_draining = False
 
     # Connection
 
@@ -80,6 +82,19 @@ class GuardedProtocol(HttpToolsProtocol):
             self._answering.disconnected = True
             self._answering.message_event.set()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close after the request in progress; without one at once, or when the first request did not come in time."""
+        self._is_draining = True
+        if self.cycle is None:
+            # It may have been accepted a moment ago: a close now would lose the request that is on its way.
+            self.loop.call_later(_FIRST_REQUEST_SECONDS, self._close_unused)
+        else:
+            super().shutdown()
+
+    def _close_unused(self) -> None:
+        if self.cycle is None and not self._is_over():
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; refuse a head that is too large, and chunk extensions that are."""
@@ -135,6 +150,8 @@ class GuardedProtocol(HttpToolsProtocol):
         except SluiceError as refusal:
             self._refuse_by_raising(refusal)
         super().on_headers_complete()
+        if self._is_draining:
+            self.cycle.keep_alive = False
         self._head_open = False
         self._table.begin_request(self)
         self._rate = MinimumRate(self._timeouts, self.loop.time())
