@@ -112,6 +112,9 @@ def two_processes(deployments: Deployments) -> Iterator[Service]:
     deployment = replace(deployments.fresh("postgres-local"), own_zygote=True)
     with running_service(deployment, PROCESSES="2") as service:
         until(lambda: read_metrics(service.url)("sluice_processes", state="answering"), lambda found: found == 2)
+        # The formats have been tested by one process for both, which must not be stopped meanwhile.
+        client = service.new_client()
+        client.store(context=client.create_context())
         yield service
 
 

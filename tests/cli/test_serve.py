@@ -105,7 +105,7 @@ def test_shutdown_finishes_an_active_upload_and_the_next_start_lists_it(number: 
         with socket.create_connection(address, timeout=30) as accepted, start_upload(server, key) as connection:
             server.process.send_signal(number)
             wait_until_refused(server)
-            accepted.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            accepted.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
             assert accepted.recv(65536).startswith(b"HTTP/1.1 200 "), "it was accepted before the signal"
             connection.sendall(_UPLOAD_END)
             assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")

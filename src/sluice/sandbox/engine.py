@@ -217,9 +217,9 @@ class ZygoteSandbox:
 
     async def _load(self, supervisor: Supervisor) -> None:
         """Load every format and open the pool. Raise `SandboxBroken`."""
-        needs_test = await supervisor.load()
+        needs_test = await supervisor.load(test=not self._is_tested)
         pool = self._new_pool(supervisor)
-        if needs_test and not self._is_tested:
+        if needs_test:
             try:
                 await self._self_test(pool, supervisor.open_samples())
             except SandboxBroken as error:
@@ -227,7 +227,6 @@ class ZygoteSandbox:
                 supervisor.report_test(str(error))
                 raise
             pool.discard_used()
-        if needs_test:
             supervisor.report_test("")
         self._is_tested = True
         self._pool = pool

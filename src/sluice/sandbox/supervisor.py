@@ -77,14 +77,16 @@ class Supervisor:
         """The zygote's process id."""
         return self._process.pid
 
-    async def load(self) -> bool:
+    async def load(self, *, test: bool = True) -> bool:
         """Have every parser loaded, in some second. Return whether they have to be tested, and `report_test` called.
+
+        Without `test` they have not, and no test of another process is waited for.
 
         Raise `SandboxBroken`, also if another process has tested them and found one that fails.
         """
         if self._loaded.done():
             self._loaded = self._loop.create_future()
-        self._send({"load": True})
+        self._send({"load": True, "test": test})
         return await self._wait_for(self._loaded)
 
     def report_test(self, fault: str) -> None:

@@ -8,8 +8,9 @@ Exchanges one JSON object per packet with each client. In: `fork` (with the work
 ended, with its exit status.
 
 Parsers are loaded by the first order that needs them: `load`, or a `fork` that is not only `unloaded`. Of several
-clients that order `load`, the first is told to `test` the parsers, and the others get their `loaded` when it has sent
-`tested` with what is wrong, or has left. After a fault, the next `load` tests again.
+clients that order `load` with `test`, the first has to test the parsers, and the others get their `loaded` when it has
+sent `tested` with what is wrong, or has left. After a fault, the next `load` tests again. Without `test`, from a client
+that has tested the parsers in an earlier zygote, `loaded` comes at once.
 """
 
 import contextlib
@@ -140,7 +141,10 @@ class Zygote:
                 os.kill(pid, signal.SIGKILL)
         elif "load" in order:
             self._load()
-            self._answer_load(client)
+            if order["test"]:
+                self._answer_load(client)
+            else:
+                self._report_loaded(client, test=False)
         elif "tested" in order and client is self._tester:
             self._fault = order["tested"]
             for waiting in self._waiting:
@@ -178,7 +182,10 @@ class Zygote:
         else:
             is_tester = self._fault is None
             self._tester = client if is_tester else self._tester
-            client.send({"loaded": {"resident_bytes": worker.memory_in_use()[1], "test": is_tester}})
+            self._report_loaded(client, test=is_tester)
+
+    def _report_loaded(self, client: _Client, *, test: bool) -> None:
+        client.send({"loaded": {"resident_bytes": worker.memory_in_use()[1], "test": test}})
 
     def _fork(self, client: _Client, order: dict[str, str], fd: int) -> None:
         zygote = os.getpid()
