@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 import httpx
 from sqlalchemy import select, text
 
+from sluice.access import operator
 from sluice.api_keys.service import ApiKeys
+from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions
@@ -124,11 +126,9 @@ _fresh_tenants: defaultdict[tuple[str, Plan], list[tuple[str, str]]] = defaultdi
 
 
 async def _create_tenants(plan: Plan, database: Database) -> list[tuple[str, str]]:
-    tenants = [await Tenants(database).create("Weir & Sons", plan) for _ in range(_TENANTS_AT_ONCE)]
-    return [
-        (tenant.tenant_id, (await ApiKeys(database).create(operator_action(tenant.tenant_id), "tests", ["admin"])).text)
-        for tenant in tenants
-    ]
+    ids = [(await Tenants(database).create("Weir & Sons", plan)).tenant_id for _ in range(_TENANTS_AT_ONCE)]
+    actions = [AuditAction(operator(tenant_id, "tests"), "api_key.created") for tenant_id in ids]
+    return [(by.tenant_id, (await ApiKeys(database).create(by, "tests", ["admin"])).text) for by in actions]
 
 
 @contextmanager

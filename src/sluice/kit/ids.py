@@ -20,7 +20,10 @@ def first_id(prefix: str, at: datetime) -> str:
     return f"{prefix}_{''.join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])}"
 
 
-def new_id(prefix: str) -> str:
-    """Return `<prefix>_<26 characters>`: a UUIDv7 (RFC 9562) in Crockford base 32, as in the TypeID specification."""
-    number = uuid7().int
+def new_id(prefix: str, at: datetime | None = None) -> str:
+    """Return `<prefix>_<26 characters>`: a UUIDv7 (RFC 9562) in Crockford base 32, as in the TypeID specification.
+
+    With `at` it is an id of that moment, so that a search by id and one by a column that keeps the moment agree.
+    """
+    number = uuid7(nanoseconds=None if at is None else int(at.timestamp() * 1000) * 1_000_000).int
     return f"{prefix}_{''.join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])}"

@@ -429,8 +429,9 @@ class Upload:
             outcome = "rejected"
         elif (failure := first_of_mode(failed, Mode.QUARANTINE)) is not None:
             outcome = "quarantined"
+        now = self._engines.clock()
         return Decision(
-            report_id=new_id("rep") if self._named is None else self._named.report_id,
+            report_id=new_id("rep", now) if self._named is None else self._named.report_id,
             tenant_id=caller.tenant_id,
             file_id=file_id,
             context_key=snapshot.context.context_key,
@@ -441,7 +442,7 @@ class Upload:
             failures=failed,
             detail="" if failure is None else failure.detail,
             actor=caller,
-            created_at=self._engines.clock(),
+            created_at=now,
             duration_ms=round((time.monotonic() - self._began) * 1000),
             all_checks=self._purpose.all_checks,
         )
