@@ -36,22 +36,37 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
+def _imported() -> list[tuple[str, str]]:
+    """Return every import as its file and the name."""
+    return [(path, name) for path, tree in trees().items() for name in _imports(tree)]
+
+
 def _importing(*modules: str) -> set[str]:
     """Return the files that import one of these modules, or a name from one."""
     return {
         path
-        for path, tree in trees().items()
-        for name in _imports(tree)
+        for path, name in _imported()
         if any(name == module or name.startswith(f"{module}.") for module in modules)
     }
 
 
-def _calls() -> Iterator[tuple[str, str, ast.Call]]:
-    """Yield every call as its file, the text of what is called, and the node."""
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                yield path, ast.unparse(node.func), node
+def _dotted(node: ast.expr) -> str:
+    """Return a name with its attributes as it is written; what is no name is `()`. (`ast.unparse` takes seconds.)"""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "()"
+
+
+@cache
+def _calls() -> list[tuple[str, str, ast.Call]]:
+    """Return every call as its file, the text of what is called, and the node."""
+    return [
+        (path, _dotted(node.func), node)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
 
 
 @pytest.mark.asvs("1.3.2")
