@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from docs_pages.errors import every_error
@@ -44,14 +45,19 @@ class Operation:
         return str(self.said["summary"]).capitalize().replace("api", "API").replace(" url", " URL")
 
 
+@cache
+def _document() -> dict[str, Any]:
+    return make_endpoints().openapi()
+
+
 def openapi_page() -> str:
     """Return `openapi.json`."""
-    return json.dumps(make_endpoints().openapi(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_document(), indent=2, ensure_ascii=False) + "\n"
 
 
 def api_page() -> str:
     """Return `api.md`."""
-    document = make_endpoints().openapi()
+    document = _document()
     operations = [operation for operation in _operations(document) if operation.said["tags"][0] not in _OWN_SECTIONS]
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     blocks: list[str] = []
