@@ -266,9 +266,7 @@ def test_failing_blank_rule_does_not_report_blank(monkeypatch: pytest.MonkeyPatc
 
 
 @settings(
-    max_examples=amount("RANDOM_BYTES", short=15, full=300),
-    suppress_health_check=[HealthCheck.too_slow],
-    deadline=None,
+    max_examples=amount("RANDOM_BYTES", short=15, full=300), suppress_health_check=[HealthCheck.too_slow], deadline=None
 )
 @given(data=st.binary(max_size=3000))
 def test_any_bytes_under_any_extension_yield_a_report(data: bytes) -> None:

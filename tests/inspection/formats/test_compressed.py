@@ -38,11 +38,7 @@ FORMATS = [
     Packed(compressed.GZIP, gzip.compress),
     Packed(compressed.BZIP2, bz2.compress),
     Packed(compressed.XZ, lzma.compress, padding=bytes(8), ignores_what_follows=False),
-    Packed(
-        compressed.ZSTANDARD,
-        zstandard.ZstdCompressor(write_checksum=True).compress,
-        ignores_what_follows=False,
-    ),
+    Packed(compressed.ZSTANDARD, zstandard.ZstdCompressor(write_checksum=True).compress, ignores_what_follows=False),
     Packed(compressed.LZ4, lambda data: lz4_frame.compress(data, content_checksum=True)),
 ]
 each_format = each_row("packed", FORMATS, ids=lambda packed: packed.format_.name)

@@ -53,10 +53,7 @@ def test_document_without_mimetype_is_recognised_by_its_manifest(format_: Format
 
 
 def test_mimetype_member_with_zip64_header_is_read() -> None:
-    with (
-        zipfile.ZipFile(io.BytesIO(ODT.sample())) as sample,
-        zipfile.ZipFile(made := io.BytesIO(), "w") as archive,
-    ):
+    with zipfile.ZipFile(io.BytesIO(ODT.sample())) as sample, zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
         for name in sample.namelist():
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(sample.read(name))
@@ -104,10 +101,7 @@ def test_doctype_is_ignored_and_entity_expansion_is_a_bomb() -> None:
 def test_password_protected_document_is_encrypted_and_not_parsed() -> None:
     space = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
     manifest = f'<m:manifest xmlns:m="{space}"><m:file-entry m:full-path="content.xml"><m:encryption-data/></m:file-entry></m:manifest>'
-    parts = parts_of(ODT.sample()) | {
-        "content.xml": bytes(range(256)),
-        "META-INF/manifest.xml": manifest.encode(),
-    }
+    parts = parts_of(ODT.sample()) | {"content.xml": bytes(range(256)), "META-INF/manifest.xml": manifest.encode()}
     assert examine_bytes(ODT, package_of(parts)).outcome is Outcome.ENCRYPTED
     encrypted_package = {
         "mimetype": parts["mimetype"],

@@ -57,10 +57,7 @@ def in_missing_font(ordering: str, encoding: str, letters: str) -> bytes:
     ).replace(b"/C 20 Tf", b"/F 20 Tf")
 
 
-LAYER_OFF = (
-    "/OCProperties<</OCGs[100 0 R]/D<</OFF[100 0 R]/Order[100 0 R]>>>>",
-    "/Properties<</L 100 0 R>>",
-)
+LAYER_OFF = ("/OCProperties<</OCGs[100 0 R]/D<</OFF[100 0 R]/Order[100 0 R]>>>>", "/Properties<</L 100 0 R>>")
 
 
 @cache

@@ -258,9 +258,7 @@ def test_sound_headers_that_libarchive_rejects_are_unsupported(archive: bytes) -
     assert examine(archive).outcome is Outcome.UNSUPPORTED
 
 
-def test_only_stored_members_are_checked_without_libarchive(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_stored_members_are_checked_without_libarchive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libarchive, "_LIBRARY", None)
     assert examine(GOOD5).outcome is Outcome.OK
     result = examine(archive5(file5("a", packing=0x180)))
