@@ -85,31 +85,36 @@ def test_changed_pixel_bytes_are_corrupt_although_they_decode(seed: int) -> None
 
 
 @each_row(
-    ("data", "detail"),
+    ("case", "data", "detail"),
     [
-        *((GOOD[: int(len(GOOD) * kept)], "") for kept in (0.1, 0.5, 0.95, 0.999)),
-        (GOOD[:HALF] + bytes(40) + GOOD[HALF + 40 :], "zeros"),
-        (GOOD.replace(b"meta", b"mexa"), "no list"),
-        (item_file(b"hvc1", b"x" * 100)[:-10].replace(b"mdat", b"zzzz"), "ends at byte"),
-        (item_file(b"hvc1", b"x" * 50, infos=3), ""),
-        (item_file(b"hvc1", b"x" * 50, infos=4), ""),
+        *((f"cut at {kept}", GOOD[: int(len(GOOD) * kept)], "") for kept in (0.1, 0.5, 0.95, 0.999)),
+        ("zeros", GOOD[:HALF] + bytes(40) + GOOD[HALF + 40 :], "zeros"),
+        ("no list of items", GOOD.replace(b"meta", b"mexa"), "no list"),
+        ("item past the end", item_file(b"hvc1", b"x" * 100)[:-10].replace(b"mdat", b"zzzz"), "ends at byte"),
+        ("list of version 3", item_file(b"hvc1", b"x" * 50, infos=3), ""),
+        ("list of version 4", item_file(b"hvc1", b"x" * 50, infos=4), ""),
     ],
 )
-def test_truncated_or_damaged_picture_is_corrupt(data: bytes, detail: str) -> None:
+def test_truncated_or_damaged_picture_is_corrupt(case: str, data: bytes, detail: str) -> None:
     result = examine(data)
     assert result.outcome is Outcome.CORRUPT
     assert detail in result.detail
 
 
 @each_row(
-    ("data", "outcome"),
+    ("case", "data", "outcome"),
     [
-        *((item_file(coding, b"x" * 50), Outcome.UNSUPPORTED) for coding in (b"unci", b"j2k1", b"vvc1")),
-        (box(b"ftyp", b"mif3", bytes(4), b"heic") + box(b"mini", bytes(30)), Outcome.UNSUPPORTED),
-        *((item_file(b"hvc1", b"x" * 50, protected=True, infos=infos), Outcome.ENCRYPTED) for infos in (0, 1, 2)),
+        *((coding, item_file(coding, b"x" * 50), Outcome.UNSUPPORTED) for coding in (b"unci", b"j2k1", b"vvc1")),
+        ("compact header", box(b"ftyp", b"mif3", bytes(4), b"heic") + box(b"mini", bytes(30)), Outcome.UNSUPPORTED),
+        *(
+            (infos, item_file(b"hvc1", b"x" * 50, protected=True, infos=infos), Outcome.ENCRYPTED)
+            for infos in (0, 1, 2)
+        ),
     ],
 )
-def test_other_coding_is_unsupported_and_protected_picture_encrypted(data: bytes, outcome: Outcome) -> None:
+def test_other_coding_is_unsupported_and_protected_picture_encrypted(
+    case: object, data: bytes, outcome: Outcome
+) -> None:
     assert examine(data).outcome is outcome
 
 

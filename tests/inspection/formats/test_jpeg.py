@@ -34,19 +34,19 @@ def test_empty_picture_is_blank() -> None:
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     [
-        GOOD.removesuffix(END_MARKER),
-        GOOD.removesuffix(END_MARKER) + bytes(64) + END_MARKER,
-        GOOD + b"a preview of the maker",
-        GOOD[:2] + APP5_MARKER + b"\x00\x02" + GOOD[2:],
-        GOOD[:2] + b"\xff\xe0\x00\x02" + GOOD[2:],
-        GOOD[:2] + b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02" + GOOD[2:],
-        GOOD[:2] + b"\xff\xff\xff" + APP5_MARKER + b"\x00\x04ab" + GOOD[2:],
-        GOOD[:2] + b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff" + GOOD[2:],
+        ("no end marker", GOOD.removesuffix(END_MARKER)),
+        ("zeros before the end marker", GOOD.removesuffix(END_MARKER) + bytes(64) + END_MARKER),
+        ("bytes after the end", GOOD + b"a preview of the maker"),
+        ("APP5", GOOD[:2] + APP5_MARKER + b"\x00\x02" + GOOD[2:]),
+        ("short APP0", GOOD[:2] + b"\xff\xe0\x00\x02" + GOOD[2:]),
+        ("Adobe", GOOD[:2] + b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02" + GOOD[2:]),
+        ("fill bytes", GOOD[:2] + b"\xff\xff\xff" + APP5_MARKER + b"\x00\x04ab" + GOOD[2:]),
+        ("Exif", GOOD[:2] + b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff" + GOOD[2:]),
     ],
 )
-def test_unusual_metadata_or_end_passes(data: bytes) -> None:
+def test_unusual_metadata_or_end_passes(case: str, data: bytes) -> None:
     assert examine(data).passes
 
 

@@ -58,16 +58,16 @@ def test_empty_picture_is_blank() -> None:
 
 
 @each_row(
-    ("data", "detail"),
+    ("case", "data", "detail"),
     [
-        *((GOOD[: int(len(GOOD) * kept)], "") for kept in (0.2, 0.5, 0.95)),
-        (GOOD.removesuffix(IEND), "before its end chunk"),
-        (GOOD[:PIXEL] + bytes([GOOD[PIXEL] ^ 1]) + GOOD[PIXEL + 1 :], "checksum is wrong"),
-        (png_header(64, 64), ""),  # missing pixels, correct checksums
-        (png_header(0, 10), ""),
+        *((f"cut at {kept}", GOOD[: int(len(GOOD) * kept)], "") for kept in (0.2, 0.5, 0.95)),
+        ("no end chunk", GOOD.removesuffix(IEND), "before its end chunk"),
+        ("changed pixel", GOOD[:PIXEL] + bytes([GOOD[PIXEL] ^ 1]) + GOOD[PIXEL + 1 :], "checksum is wrong"),
+        ("missing pixels, correct checksums", png_header(64, 64), ""),
+        ("no width", png_header(0, 10), ""),
     ],
 )
-def test_truncated_or_damaged_picture_is_corrupt(data: bytes, detail: str) -> None:
+def test_truncated_or_damaged_picture_is_corrupt(case: str, data: bytes, detail: str) -> None:
     result = examine(data)
     assert result.outcome is Outcome.CORRUPT
     assert detail in result.detail

@@ -57,17 +57,17 @@ def test_links_devices_and_pipes_are_unsafe(mode: int) -> None:
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     [
-        *(archive((name, b"x")) for name in ("a..b", "...", "a/.hidden", "ünï/cödé.txt", "with space.txt")),
-        archive_with_mode("a", 0o100644),
-        archive_with_mode("a", 0),
-        archive_with_mode("-", 0o010600),  # standard input that a program packed
-        before_the_directory(b"\x20" * 500 + b"APK Sig Block 42"),
-        archive(("inner.zip", GOOD[:-30])),
+        *((name, archive((name, b"x"))) for name in ("a..b", "...", "a/.hidden", "ünï/cödé.txt", "with space.txt")),
+        ("regular file", archive_with_mode("a", 0o100644)),
+        ("no mode", archive_with_mode("a", 0)),
+        ("standard input that a program packed", archive_with_mode("-", 0o010600)),
+        ("signature before the directory", before_the_directory(b"\x20" * 500 + b"APK Sig Block 42")),
+        ("damaged inner archive", archive(("inner.zip", GOOD[:-30]))),
     ],
 )
-def test_unusual_harmless_archive_passes(data: bytes) -> None:
+def test_unusual_harmless_archive_passes(case: str, data: bytes) -> None:
     assert examine(data).passes
 
 
