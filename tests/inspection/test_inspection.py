@@ -55,15 +55,11 @@ def test_every_sample_is_ok_under_each_of_its_extensions(format_: Format) -> Non
 @each_row(
     ("name", "module", "function"),
     [
-        ("zip", "container.Feed", "peek"),
-        ("docx", "zip.archive", "_unpack"),
-        ("ods", "zip.archive", "_unpack"),
-        ("tar", "container.Feed", "take"),
-        ("gz", "compression", "unpack_stream"),
-        ("7z", "sevenzip.walk", "read_directory"),
-        ("rar", "rar.walk", "read_layout"),
+        ("zip", "container.Feed", "peek"), ("docx", "zip.archive", "_unpack"), ("ods", "zip.archive", "_unpack"),
+        ("tar", "container.Feed", "take"), ("gz", "compression", "unpack_stream"),
+        ("7z", "sevenzip.walk", "read_directory"), ("rar", "rar.walk", "read_layout"),
     ],
-)
+)  # fmt: skip
 def test_unexpected_error_in_an_archive_walker_leaves_no_report(
     name: str, module: str, function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

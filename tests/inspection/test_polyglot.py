@@ -211,19 +211,12 @@ def test_ordinary_files_are_ok_or_blank() -> None:
 @each_row(
     ("before", "behind"),
     [
-        (b"/*", b"*/alert(1)"),
-        (b"x=1;/* a */ /*\n", b"*/;alert(1)"),
-        (b"x=`", b"`;alert(1)"),
-        (b"'''", b"'''\nprint(1)"),
-        (b"#!/bin/sh\nid; exit\n", b""),
-        (b"\xef\xbb\xbf#!/usr/bin/python\n", b""),
-        (b"@echo off & calc & exit\r\n", b""),
-        (b"calc & exit\r\n", b""),
-        (b"id\nexit 0\n", b""),
-        (b": <<'EOF'\n", b"\nEOF\nid\n"),
-        (b"<?=`$_GET[0]`?>", b""),
+        (b"/*", b"*/alert(1)"), (b"x=1;/* a */ /*\n", b"*/;alert(1)"), (b"x=`", b"`;alert(1)"),
+        (b"'''", b"'''\nprint(1)"), (b"#!/bin/sh\nid; exit\n", b""), (b"\xef\xbb\xbf#!/usr/bin/python\n", b""),
+        (b"@echo off & calc & exit\r\n", b""), (b"calc & exit\r\n", b""), (b"id\nexit 0\n", b""),
+        (b": <<'EOF'\n", b"\nEOF\nid\n"), (b"<?=`$_GET[0]`?>", b""),
     ],
-)
+)  # fmt: skip
 def test_document_that_begins_as_a_script_is_a_polyglot(before: bytes, behind: bytes) -> None:
     assert is_polyglot(before + PDF + behind, "pdf")
 

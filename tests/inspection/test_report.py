@@ -40,37 +40,13 @@ REPORT = Report(
 )
 GOOD = REPORT.to_json()
 FORGED_TEXTS = [
-    "a\r\nSet-Cookie: b",
-    "a\nb",
-    "a\0b",
-    "\x1b[2J",
-    "abc\u202etxt.exe",
-    "zero\u200bwidth",
-    "\ufeff",
-    "\ud800",
-    "\x85",
-    "\u2028",
-    "x" * 501,
-    1,
-    None,
-    ["a"],
-]
+    "a\r\nSet-Cookie: b", "a\nb", "a\0b", "\x1b[2J", "abc\u202etxt.exe", "zero\u200bwidth", "\ufeff", "\ud800", "\x85",
+    "\u2028", "x" * 501, 1, None, ["a"],
+]  # fmt: skip
 FORGED_TYPES = [
-    "image/PNG",
-    "image/png; charset=utf-8",
-    "image/png\r\nX: y",
-    "image/png\n",
-    "image",
-    "image/",
-    "/png",
-    "script/javascript",
-    "text/html/x",
-    "image/пнг",
-    "image/" + "p" * 95,
-    "",
-    None,
-    5,
-]
+    "image/PNG", "image/png; charset=utf-8", "image/png\r\nX: y", "image/png\n", "image", "image/", "/png",
+    "script/javascript", "text/html/x", "image/пнг", "image/" + "p" * 95, "", None, 5,
+]  # fmt: skip
 FORGED_MEASURES: list[object] = [
     {"Width": 1},
     {"": 1},

@@ -4,8 +4,6 @@ import base64
 import io
 from email.message import EmailMessage
 
-import pytest
-
 from sluice_inspect.formats.eml import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome
@@ -45,18 +43,16 @@ def test_mail_with_any_prefix_is_sound(before: str) -> None:
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     lambda: [
-        pytest.param(FIELDS.encode() + "\r\nGrüße".encode("cp1252"), id="8 bits"),
-        pytest.param(FIELDS.encode() + b"\r\na \0 zero", id="a zero"),
-        pytest.param(FIELDS.encode("utf-16"), id="UTF-16"),
-        pytest.param(FIELDS.encode() + b"Content-Transfer-Encoding: binary\r\n\r\n" + bytes(4000), id="binary content"),
-        pytest.param(
-            FIELDS.encode() + b"Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nhi", id="no last boundary"
-        ),
+        ("8 bits", FIELDS.encode() + "\r\nGrüße".encode("cp1252")),
+        ("a zero", FIELDS.encode() + b"\r\na \0 zero"),
+        ("UTF-16", FIELDS.encode("utf-16")),
+        ("binary content", FIELDS.encode() + b"Content-Transfer-Encoding: binary\r\n\r\n" + bytes(4000)),
+        ("no last boundary", FIELDS.encode() + b"Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nhi"),
     ],
 )
-def test_unusual_mail_that_readers_accept_passes(data: bytes) -> None:
+def test_unusual_mail_that_readers_accept_passes(case: str, data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.OK
 
 
@@ -70,41 +66,34 @@ def test_web_page_named_eml_is_a_mismatch() -> None:
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     lambda: [
-        pytest.param(FIELDS.encode() + b"\r\n", id="nothing"),
-        pytest.param(mail(" \u00a0\n\u200b"), id="spaces"),
-        pytest.param(mail(html="<html><body>&nbsp;</body></html>"), id="an empty page"),
-        pytest.param(mail(attached=b""), id="an attachment without content"),
-        pytest.param(mail(attached=picture(shows=False).getvalue(), media_type="image/png"), id="an empty picture"),
-        pytest.param(
-            FIELDS.encode() + b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b" \n"),
-            id="spaces in base64",
-        ),
+        ("nothing", FIELDS.encode() + b"\r\n"),
+        ("spaces", mail(" \u00a0\n\u200b")),
+        ("an empty page", mail(html="<html><body>&nbsp;</body></html>")),
+        ("an attachment without content", mail(attached=b"")),
+        ("an empty picture", mail(attached=picture(shows=False).getvalue(), media_type="image/png")),
+        ("spaces in base64", FIELDS.encode() + b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b" \n")),
     ],
 )
-def test_mail_without_visible_content_is_blank(data: bytes) -> None:
+def test_mail_without_visible_content_is_blank(case: str, data: bytes) -> None:
     assert examine_bytes(FORMAT, data).blank
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     lambda: [
-        pytest.param(mail(subject="x"), id="a subject"),
-        pytest.param(mail("."), id="a full stop"),
-        pytest.param(mail(html="<p>x</p>"), id="a page"),
-        pytest.param(mail(attached=b"x"), id="an attachment"),
-        pytest.param(mail(attached=picture(shows=True).getvalue(), media_type="image/png"), id="a picture"),
-        pytest.param(
-            FIELDS.encode() + b"Content-Type: message/rfc822\r\n\r\n" + FIELDS.encode() + b"\r\n", id="an embedded mail"
-        ),
-        pytest.param(
-            FIELDS.encode() + b"Content-Type: text/plain; charset=nowhere\r\n\r\n\xe9", id="an unknown charset"
-        ),
-        pytest.param(FIELDS.encode() + b"\r\n" + b" " * 3_000_000, id="more text than is examined"),
+        ("a subject", mail(subject="x")),
+        ("a full stop", mail(".")),
+        ("a page", mail(html="<p>x</p>")),
+        ("an attachment", mail(attached=b"x")),
+        ("a picture", mail(attached=picture(shows=True).getvalue(), media_type="image/png")),
+        ("an embedded mail", FIELDS.encode() + b"Content-Type: message/rfc822\r\n\r\n" + FIELDS.encode() + b"\r\n"),
+        ("an unknown charset", FIELDS.encode() + b"Content-Type: text/plain; charset=nowhere\r\n\r\n\xe9"),
+        ("more text than is examined", FIELDS.encode() + b"\r\n" + b" " * 3_000_000),
     ],
 )
-def test_mail_with_visible_content_is_not_blank(data: bytes) -> None:
+def test_mail_with_visible_content_is_not_blank(case: str, data: bytes) -> None:
     result = examine_bytes(FORMAT, data)
     assert result.outcome is Outcome.OK
     assert result.blank is None

@@ -42,19 +42,15 @@ def test_truncated_message_is_corrupt(part: int) -> None:
 
 
 @each_row(
-    ("old", "new"),
+    ("case", "old", "new"),
     [
-        pytest.param(
-            struct.pack("<HH", 0x1F, SUBJECT), struct.pack("<HH", 0x1F, 0x9999), id="property that is missing"
-        ),
-        pytest.param(struct.pack("<HH", 3, 0x0017), struct.pack("<HH", 0, 0x0017), id="type that does not exist"),
-        pytest.param(
-            struct.pack("<HHLL", 0x1F, SUBJECT, 6, 20), struct.pack("<HHLL", 0x1F, SUBJECT, 6, 99), id="another length"
-        ),
-        pytest.param("a letter. Words".encode("utf-16-le"), bytes(30), id="zeros in a text"),
+        ("property that is missing", struct.pack("<HH", 0x1F, SUBJECT), struct.pack("<HH", 0x1F, 0x9999)),
+        ("type that does not exist", struct.pack("<HH", 3, 0x0017), struct.pack("<HH", 0, 0x0017)),
+        ("another length", struct.pack("<HHLL", 0x1F, SUBJECT, 6, 20), struct.pack("<HHLL", 0x1F, SUBJECT, 6, 99)),
+        ("zeros in a text", "a letter. Words".encode("utf-16-le"), bytes(30)),
     ],
 )
-def test_properties_that_contradict_their_list_are_corrupt(old: bytes, new: bytes) -> None:
+def test_properties_that_contradict_their_list_are_corrupt(case: str, old: bytes, new: bytes) -> None:
     result = examine_bytes(FORMAT, changed(MESSAGE, old, new))
     assert result.outcome is Outcome.CORRUPT
     assert result.detail
@@ -111,29 +107,29 @@ def test_compressed_rtf_with_a_wrong_checksum_is_corrupt() -> None:
 
 
 @each_row(
-    "message",
+    ("case", "message"),
     [
-        pytest.param(make_message({}), id="nothing"),
-        pytest.param(make_message({SUBJECT: " ", BODY: "\u00a0\r\n\u200b"}), id="spaces"),
-        pytest.param(make_message({HTML: b"<html><body>&nbsp;</body></html>"}), id="an empty page"),
-        pytest.param(make_message({RTF: packed_rtf(rb"{\rtf1\par}")}), id="an empty formatted text"),
-        pytest.param(make_message({}, [{0x3707: "name.txt"}]), id="an attachment without content"),
+        ("nothing", make_message({})),
+        ("spaces", make_message({SUBJECT: " ", BODY: "\u00a0\r\n\u200b"})),
+        ("an empty page", make_message({HTML: b"<html><body>&nbsp;</body></html>"})),
+        ("an empty formatted text", make_message({RTF: packed_rtf(rb"{\rtf1\par}")})),
+        ("an attachment without content", make_message({}, [{0x3707: "name.txt"}])),
     ],
 )
-def test_mail_without_visible_content_is_blank(message: bytes) -> None:
+def test_mail_without_visible_content_is_blank(case: str, message: bytes) -> None:
     assert examine_bytes(FORMAT, message).blank
 
 
 @each_row(
-    "message",
+    ("case", "message"),
     [
-        pytest.param(make_message({SUBJECT: "x"}), id="a subject"),
-        pytest.param(make_message({BODY: "."}), id="a body"),
-        pytest.param(make_message({HTML: b"<p>x</p>"}), id="a page"),
-        pytest.param(make_message({RTF: packed_rtf(rb"{\rtf1 x}")}), id="a formatted text"),
-        pytest.param(make_message({}, [{DATA: b"x"}]), id="an attachment"),
-        pytest.param(make_message({}, item_class="IPM.Contact"), id="a contact"),
+        ("a subject", make_message({SUBJECT: "x"})),
+        ("a body", make_message({BODY: "."})),
+        ("a page", make_message({HTML: b"<p>x</p>"})),
+        ("a formatted text", make_message({RTF: packed_rtf(rb"{\rtf1 x}")})),
+        ("an attachment", make_message({}, [{DATA: b"x"}])),
+        ("a contact", make_message({}, item_class="IPM.Contact")),
     ],
 )
-def test_item_with_visible_content_is_not_blank(message: bytes) -> None:
+def test_item_with_visible_content_is_not_blank(case: str, message: bytes) -> None:
     assert examine_bytes(FORMAT, message).blank is None

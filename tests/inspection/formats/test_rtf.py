@@ -1,7 +1,5 @@
 """RTF: integrity and blankness."""
 
-import pytest
-
 from sluice_inspect.formats.rtf import FORMAT
 from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import examine_bytes
@@ -59,59 +57,57 @@ def test_deeply_nested_groups_are_too_complex() -> None:
 
 
 @each_row(
-    "body",
+    ("case", "body"),
     [
-        pytest.param(b"", id="nothing"),
-        pytest.param(rb"\par\page\tab\sect ", id="breaks"),
-        pytest.param(rb"\~\u160 ?\'a0\u8203 ?\u-257 ?\-", id="invisible characters"),
-        pytest.param(rb"\uc2\u8203 ab\uc0\u8203 ", id="fallbacks"),
-        pytest.param(rb"{\header ACME\par}{\footer 1}", id="header and footer"),
-        pytest.param(rb"{\info{\title A letter}}{\*\generator Writer}", id="document information"),
-        pytest.param(rb"{\*\newdestination words}", id="an unknown destination"),
-        pytest.param(rb"{\field{\*\fldinst PAGEREF x}{\fldrslt }}", id="a field without a result"),
-        pytest.param(rb"{\v secret}", id="hidden text"),
-        pytest.param(rb"{\cf1 white}", id="white text"),
-        pytest.param(rb"\trowd\cellx2000\cell\row", id="a table without lines"),
-        pytest.param(rb"\brdrt\brdrnone\par", id="a border of type none"),
-        pytest.param(rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par", id="a white cell"),
-        pytest.param(drawn(shows=False), id="an empty picture"),
-        pytest.param(
+        ("nothing", b""),
+        ("breaks", rb"\par\page\tab\sect "),
+        ("invisible characters", rb"\~\u160 ?\'a0\u8203 ?\u-257 ?\-"),
+        ("fallbacks", rb"\uc2\u8203 ab\uc0\u8203 "),
+        ("header and footer", rb"{\header ACME\par}{\footer 1}"),
+        ("document information", rb"{\info{\title A letter}}{\*\generator Writer}"),
+        ("an unknown destination", rb"{\*\newdestination words}"),
+        ("a field without a result", rb"{\field{\*\fldinst PAGEREF x}{\fldrslt }}"),
+        ("hidden text", rb"{\v secret}"),
+        ("white text", rb"{\cf1 white}"),
+        ("a table without lines", rb"\trowd\cellx2000\cell\row"),
+        ("a border of type none", rb"\brdrt\brdrnone\par"),
+        ("a white cell", rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par"),
+        ("an empty picture", drawn(shows=False)),
+        (
+            "an empty picture in two formats",
             rb"{\*\shppict" + drawn(shows=False) + rb"}{\nonshppict" + drawn(shows=True, word=b"wmetafile8") + b"}",
-            id="an empty picture in two formats",
         ),
-        pytest.param(
-            rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}", id="a shape around an empty picture"
-        ),
+        ("a shape around an empty picture", rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}"),
     ],
 )
-def test_document_without_visible_content_is_blank(body: bytes) -> None:
+def test_document_without_visible_content_is_blank(case: str, body: bytes) -> None:
     result = examine_bytes(FORMAT, document(body))
     assert result.outcome is Outcome.OK
     assert result.blank
 
 
 @each_row(
-    "body",
+    ("case", "body"),
     [
-        pytest.param(b".", id="a full stop"),
-        pytest.param(rb"\'e9", id="a byte"),
-        pytest.param(rb"\u1234 ?", id="a letter in Unicode"),
-        pytest.param(rb"\bullet ", id="a named character"),
-        pytest.param(rb"\{", id="a brace"),
-        pytest.param(rb"{\field{\*\fldinst PAGE}{\fldrslt 7}}", id="a field with a result"),
-        pytest.param(rb"{\*\formfield{\fftype1}}", id="a check box"),
-        pytest.param(rb"{\footnote A note.}", id="a footnote"),
-        pytest.param(rb"{\v secret}x", id="text beside hidden text"),
-        pytest.param(rb"{\cf1 white}{\cf2 red}", id="red text"),
-        pytest.param(rb"\highlight2{\cf1 white}", id="white text on colour"),
-        pytest.param(rb"\clbrdrt\brdrs\cellx2000\cell\row", id="a line"),
-        pytest.param(rb"\trowd\clcbpat2\cellx2000\cell\row", id="a coloured cell"),
-        pytest.param(rb"{\object{\*\objclass Excel.Sheet.8}}", id="an object"),
-        pytest.param(rb"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 1}}}}", id="a shape"),
-        pytest.param(drawn(shows=True), id="a picture"),
-        pytest.param(drawn(shows=False, word=b"wmetafile8"), id="a metafile"),
-        pytest.param(rb"{\pict\jpegblip\bin5 abcde}", id="a picture that cannot be read"),
+        ("a full stop", b"."),
+        ("a byte", rb"\'e9"),
+        ("a letter in Unicode", rb"\u1234 ?"),
+        ("a named character", rb"\bullet "),
+        ("a brace", rb"\{"),
+        ("a field with a result", rb"{\field{\*\fldinst PAGE}{\fldrslt 7}}"),
+        ("a check box", rb"{\*\formfield{\fftype1}}"),
+        ("a footnote", rb"{\footnote A note.}"),
+        ("text beside hidden text", rb"{\v secret}x"),
+        ("red text", rb"{\cf1 white}{\cf2 red}"),
+        ("white text on colour", rb"\highlight2{\cf1 white}"),
+        ("a line", rb"\clbrdrt\brdrs\cellx2000\cell\row"),
+        ("a coloured cell", rb"\trowd\clcbpat2\cellx2000\cell\row"),
+        ("an object", rb"{\object{\*\objclass Excel.Sheet.8}}"),
+        ("a shape", rb"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 1}}}}"),
+        ("a picture", drawn(shows=True)),
+        ("a metafile", drawn(shows=False, word=b"wmetafile8")),
+        ("a picture that cannot be read", rb"{\pict\jpegblip\bin5 abcde}"),
     ],
 )
-def test_document_with_visible_content_is_not_blank(body: bytes) -> None:
+def test_document_with_visible_content_is_not_blank(case: str, body: bytes) -> None:
     assert examine_bytes(FORMAT, document(body)).blank is None

@@ -11,20 +11,10 @@ PROSE = "Grüße aus Köln: 12 € für jeden.\n" * 40
 @each_row(
     "encoding",
     [
-        "utf-8",
-        "utf-8-sig",
-        "utf-16",
-        "utf-16-le",
-        "utf-16-be",
-        "utf-32",
-        "utf-32-le",
-        "utf-32-be",
-        "cp1252",
-        "iso8859_15",
-        "cp500",
-        "utf-7",
+        "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp1252",
+        "iso8859_15", "cp500", "utf-7",
     ],
-)
+)  # fmt: skip
 def test_text_passes_in_any_encoding(encoding: str) -> None:
     result = examine_bytes(TEXT, PROSE.encode(encoding, "replace"))
     assert result.outcome is Outcome.OK

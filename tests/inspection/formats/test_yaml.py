@@ -49,17 +49,10 @@ def test_ordinary_aliases_pass(text: str) -> None:
 @each_row(
     "text",
     [
-        "---\n...\n",
-        "# nothing\n",
-        "a:\nb:\n",
-        "a: ~ # none\nb: null\n",
-        "- \n- []\n",
-        "--- {}\n",
-        "key: { }\n",
-        "%YAML 1.2\n---\n",
-        "\ufeff \n",
+        "---\n...\n", "# nothing\n", "a:\nb:\n", "a: ~ # none\nb: null\n", "- \n- []\n", "--- {}\n", "key: { }\n",
+        "%YAML 1.2\n---\n", "\ufeff \n",
     ],
-)
+)  # fmt: skip
 def test_nulls_and_empty_values_are_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank
 
@@ -67,17 +60,9 @@ def test_nulls_and_empty_values_are_blank(text: str) -> None:
 @each_row(
     "text",
     [
-        "a: 1",
-        "x",
-        "- 0",
-        "false",
-        "a:#b",
-        "http://x",
-        "a: |\n",
-        "a: b:",
-        "# c\n" * 90_000 + "x",
+        "a: 1", "x", "- 0", "false", "a:#b", "http://x", "a: |\n", "a: b:", "# c\n" * 90_000 + "x",
         "a:\n" + " " * 100_000 + "b",
     ],
-)
+)  # fmt: skip
 def test_one_value_is_not_blank(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).blank is None

@@ -142,23 +142,11 @@ def test_mbox_of_many_messages_is_scanned_to_its_end() -> None:
 @each_row(
     "unit",
     [
-        b"content-transfer-encoding: base64\n\n",
-        b"content-transfer-encoding: base64\n",
-        b"--q\n",
-        b"--q\n\n",
-        b"--\n",
-        b"--:\n",
-        b"a:\n",
-        b"\n",
-        b"begin 644 a\n",
-        b"=",
-        b"= \n",
-        b"\r",
-        b"(",
-        b"--q\ncontent-type: multipart/mixed; boundary=q\n\n",
-        b"content-type: message/rfc822\n\n",
+        b"content-transfer-encoding: base64\n\n", b"content-transfer-encoding: base64\n", b"--q\n", b"--q\n\n",
+        b"--\n", b"--:\n", b"a:\n", b"\n", b"begin 644 a\n", b"=", b"= \n", b"\r", b"(",
+        b"--q\ncontent-type: multipart/mixed; boundary=q\n\n", b"content-type: message/rfc822\n\n",
     ],
-)
+)  # fmt: skip
 def test_parts_are_found_in_linear_time(unit: bytes) -> None:
     head = b"Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Transfer-Encoding: base64\n\n"
 

@@ -97,17 +97,10 @@ def test_half_a_byte_is_dropped_or_kept() -> None:
 @each_row(
     "mark",
     [
-        rb"{\*\objdata ",
-        rb"{\*\objdata0 ",
-        rb"{\*\objdata-12 ",
-        b"{\\objdata\n",
-        rb"{\*\objdata",
-        b"{\\*\\objdata\r\n",
-        rb"{\*\objdata123456789 ",
-        rb"\objdata ",
-        rb"{\*\objalias ",
+        rb"{\*\objdata ", rb"{\*\objdata0 ", rb"{\*\objdata-12 ", b"{\\objdata\n", rb"{\*\objdata",
+        b"{\\*\\objdata\r\n", rb"{\*\objdata123456789 ", rb"\objdata ", rb"{\*\objalias ",
     ],
-)
+)  # fmt: skip
 def test_object_is_found_by_every_spelling_of_its_mark(mark: bytes) -> None:
     data = ole1(ole_package(zipped({"e.com": EICAR}))).hex().encode()
     assert threat_in(document(data, mark)) == "Eicar-Test-File"
@@ -177,17 +170,10 @@ def test_ordinary_object_has_one_reading() -> None:
 @each_row(
     "unit",
     [
-        rb"\objdata ",
-        rb"{\*\objdata ",
-        rb"{\*\objdata 01}",
-        rb"{\*\objdata ab\par}",
-        rb"{\pict ",
-        rb"\objdata\bin9999999 ",
-        rb"{\objdata {\a 1}{\*\b 2}{\c 3}\'31\u5 }",
-        b"{",
-        rb"\objdata\'",
+        rb"\objdata ", rb"{\*\objdata ", rb"{\*\objdata 01}", rb"{\*\objdata ab\par}", rb"{\pict ",
+        rb"\objdata\bin9999999 ", rb"{\objdata {\a 1}{\*\b 2}{\c 3}\'31\u5 }", b"{", rb"\objdata\'",
     ],
-)
+)  # fmt: skip
 def test_search_for_objects_takes_linear_time(unit: bytes) -> None:
     def seconds(count: int) -> float:
         source = MemorySource(bytearray(rb"{\rtf1 " + unit * count))
