@@ -15,8 +15,7 @@ from tests.rows import each_row
 )  # fmt: skip
 def test_table_with_a_value_is_not_blank(table: str) -> None:
     result = examine_bytes(FORMAT, table.encode())
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
 @each_row(

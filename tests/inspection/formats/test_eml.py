@@ -38,8 +38,7 @@ def mail(
 @each_row("before", ["", "\ufeff", "\r\n\r\n", "From a@example.com Mon Jan  1 00:00:00 2024\r\n", "garbage\r\n"])
 def test_mail_with_any_prefix_is_sound(before: str) -> None:
     result = examine_bytes(FORMAT, (before + FIELDS + "\r\nhi\r\n").encode())
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
 @each_row(

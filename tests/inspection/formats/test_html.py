@@ -23,8 +23,7 @@ def image(*, shows: bool) -> str:
 @each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "koi8_r"])
 def test_page_passes_in_any_encoding(encoding: str) -> None:
     result = examine_bytes(FORMAT, page("<p>Straße, Привет</p>").decode().encode(encoding, "replace"))
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
 @each_row("data", [page("one\0two"), b"<p>never closed", b"no tag at all"])

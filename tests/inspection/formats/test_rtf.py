@@ -25,9 +25,7 @@ def drawn(*, shows: bool, word: bytes = b"pngblip") -> bytes:
 @each_row("trailing", [b"", b"\0", b"\r\n \x1a", b" something else"])
 def test_document_with_bytes_around_it_is_sound(before: bytes, trailing: bytes) -> None:
     result = examine_bytes(FORMAT, before + document(b"Some {\\b bold} words.\\par") + trailing)
-    assert result.recognised
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.recognised, result.outcome, result.blank) == (True, Outcome.OK, None)
 
 
 @each_row("part", range(4, 20))

@@ -31,8 +31,7 @@ def examine(body: str, root: str = "", front: str = "") -> Examined:
 )
 def test_drawing_is_sound_and_not_blank(front: str) -> None:
     result = examine("<path d='M0 0L9 9' stroke='black'/>", front=front)
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
 @each_row(
