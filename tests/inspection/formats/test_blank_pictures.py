@@ -25,8 +25,8 @@ def recompressed(image: Image.Image, plugin: str, quality: int) -> Image.Image:
     return Image.open(io.BytesIO(encoded(image.convert("RGB"), plugin, quality=quality)))
 
 
-def with_box(page: Image.Image, left: int, top: int, width: int, height: int, colour: object = 0) -> Image.Image:
-    ImageDraw.Draw(page).rectangle((left, top, left + width - 1, top + height - 1), fill=colour)
+def with_box(page: Image.Image, left: int, top: int, size: tuple[int, int], colour: object = 0) -> Image.Image:
+    ImageDraw.Draw(page).rectangle((left, top, left + size[0] - 1, top + size[1] - 1), fill=colour)
     return page
 
 
@@ -82,7 +82,7 @@ def test_shading_dust_and_a_shadow_in_the_margin_of_a_scan_are_blank() -> None:
 def test_dust_on_a_scan_of_two_levels_is_blank(mode: str) -> None:
     page = Image.new(mode, (1654, 2339), "white")
     for number in range(9):
-        with_box(page, 90 + 130 * number, 100 + 200 * number, 3, 2)
+        with_box(page, 90 + 130 * number, 100 + 200 * number, (3, 2))
     assert picture_is_blank(page)
 
 
@@ -134,9 +134,9 @@ def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
 @each_row("size", [(300, 200), *SIZES])
 def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     left, top = size[0] // 2, size[1] // 2
-    assert not picture_is_blank(with_box(plain_picture(*size, level=255), left, top, 4, 4))
+    assert not picture_is_blank(with_box(plain_picture(*size, level=255), left, top, (4, 4)))
     if size in SIZES:
-        assert not picture_is_blank(with_box(Image.new("RGB", size, "white"), left, top, 2, 2, (31, 119, 180)))
+        assert not picture_is_blank(with_box(Image.new("RGB", size, "white"), left, top, (2, 2), (31, 119, 180)))
 
 
 @each_row("size", [(827, 1170), (1240, 1754), (2480, 3508)])
@@ -159,8 +159,8 @@ def test_fine_pattern_is_not_blank(period: int, depth: int) -> None:
 
 
 def test_single_pixel_in_an_icon_and_red_on_green_of_equal_brightness_are_not_blank() -> None:
-    assert not picture_is_blank(with_box(plain_picture(32, 32, level=255), 20, 9, 1, 1))
-    assert not picture_is_blank(with_box(Image.new("RGB", (200, 200), (0, 100, 0)), 80, 80, 41, 41, (196, 0, 0)))
+    assert not picture_is_blank(with_box(plain_picture(32, 32, level=255), 20, 9, (1, 1)))
+    assert not picture_is_blank(with_box(Image.new("RGB", (200, 200), (0, 100, 0)), 80, 80, (41, 41), (196, 0, 0)))
 
 
 @each_row("top", [300, 4095, 65535])
