@@ -25,6 +25,20 @@ def test_eicar_constant_matches_the_published_checksum() -> None:
     assert KNOWN == EICAR
 
 
+def body(lines: bytes, encoding: bytes = b"base64") -> bytes:
+    return b"From: a@example.org\r\nContent-Transfer-Encoding: " + encoding + b"\r\n\r\n" + lines
+
+
+def drawing(address: str, before: str = "") -> bytes:
+    return f'{before}<svg xmlns="http://www.w3.org/2000/svg"><image href="data:a/b{address}"/></svg>'.encode()
+
+
+LETTERS = base64.b64encode(EICAR).decode()
+ZIP = zipped({"b.com": EICAR})
+IN_BASE64 = base64.b64encode(ZIP).decode()
+LINES = base64.encodebytes(ZIP).decode()
+
+
 @each_row(
     ("case", "data"),
     [
@@ -58,19 +72,7 @@ def test_eicar_constant_matches_the_published_checksum() -> None:
         ("mail in mail", mail_with(mail_with(EICAR))),
         ("mail in zip", zipped({"letter.eml": mail_with(EICAR)})),
         ("mailbox", b"From sender\n" + mail_with(b"x" * 99) + b"\nFrom sender\n" + mail_with(EICAR)),
-    ],
-)
-def test_eicar_is_found_in_every_packing(case: str, data: bytes) -> None:
-    assert threat_in(data) == "Eicar-Test-File"
-
-
-def body(lines: bytes, encoding: bytes = b"base64") -> bytes:
-    return b"From: a@example.org\r\nContent-Transfer-Encoding: " + encoding + b"\r\n\r\n" + lines
-
-
-@each_row(
-    ("case", "message"),
-    [
+        # unusual encodings of mail
         ("one long line", body(base64.b64encode(EICAR))),
         ("short lines", body(b"\r\n".join(base64.b64encode(EICAR)[i : i + 7] for i in range(0, 99, 7)))),
         ("junk between the letters", body(b"!".join(base64.b64encode(EICAR)[i : i + 1] for i in range(99)))),
@@ -83,22 +85,7 @@ def body(lines: bytes, encoding: bytes = b"base64") -> bytes:
             body(quopri.encodestring(EICAR.replace(b"$", b"=24")).replace(b"=3D24", b"=24"), b"quoted-printable"),
         ),
         ("byte order mark in front", b"\xef\xbb\xbf" + body(base64.b64encode(EICAR))),
-    ],
-)
-def test_eicar_is_found_in_unusual_mail_encodings(case: str, message: bytes) -> None:
-    assert threat_in(message) == "Eicar-Test-File"
-
-
-LETTERS = base64.b64encode(EICAR).decode()
-
-
-def drawing(address: str, before: str = "") -> bytes:
-    return f'{before}<svg xmlns="http://www.w3.org/2000/svg"><image href="data:a/b{address}"/></svg>'.encode()
-
-
-@each_row(
-    ("case", "data"),
-    [
+        # spellings of an address
         ("percent signs", drawing(";base64," + LETTERS.replace("Q", "%51"))),
         ("character references", drawing(";base64," + LETTERS.replace("W", "&#87;"))),
         ("character references in the mark", drawing(";base6&#x34;&#44;" + LETTERS)),
@@ -108,13 +95,8 @@ def drawing(address: str, before: str = "") -> bytes:
         ("page", b"<html><a href='data:a/b;base64," + LETTERS.replace("Q", "%51").encode() + b"'>"),
     ],
 )
-def test_eicar_is_found_in_every_spelling_of_an_address(case: str, data: bytes) -> None:
+def test_eicar_is_found_in_every_packing(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
-
-
-ZIP = zipped({"b.com": EICAR})
-IN_BASE64 = base64.b64encode(ZIP).decode()
-LINES = base64.encodebytes(ZIP).decode()
 
 
 @each_row(
@@ -157,14 +139,18 @@ def test_letters_that_are_no_file_are_no_part() -> None:
     assert scan_bytes(f"<a>{words}</a>".encode())["members"] == 0
 
 
-def test_files_in_letters_that_begin_within_each_other_are_not_scanned_to_the_end() -> None:
-    data = b"<a>" + (b"UEsDBBQAAAAI" * 4 + b" ") * 10_000 + b"</a>"
+@each_row(
+    ("case", "data"),
+    [
+        ("files in letters within each other", b"<a>" + (b"UEsDBBQAAAAI" * 4 + b" ") * 10_000 + b"</a>"),
+        ("entities that multiply", drawing("&a;" * 50_000, f'<!DOCTYPE svg [<!ENTITY a "{"x" * 5_000}">]>')),
+    ],
+)
+def test_letters_that_cost_too_much_are_not_scanned_to_the_end(case: str, data: bytes) -> None:
     assert scan_bytes(data)["complete"] is False
 
 
-def test_entities_that_multiply_in_an_address_are_not_scanned_to_the_end() -> None:
-    data = drawing("&a;" * 50_000, f'<!DOCTYPE svg [<!ENTITY a "{"x" * 5_000}">]>')
-    assert scan_bytes(data)["complete"] is False
+CLEAN = {"threat": None, "complete": True, "why": "", "signatures": RULES_VERSION, "encrypted": False}
 
 
 @each_row(
@@ -180,13 +166,7 @@ def test_entities_that_multiply_in_an_address_are_not_scanned_to_the_end() -> No
     ],
 )
 def test_clean_bytes_are_clean_and_completely_scanned(case: str, data: bytes) -> None:
-    assert verdict_of(scan_bytes(data)) == {
-        "threat": None,
-        "complete": True,
-        "why": "",
-        "signatures": RULES_VERSION,
-        "encrypted": False,
-    }
+    assert verdict_of(scan_bytes(data)) == CLEAN
 
 
 def test_descriptor_is_neither_moved_nor_closed(tmp_path: Path) -> None:
@@ -202,13 +182,7 @@ def test_encrypted_member_is_reported_without_a_threat() -> None:
     locked = bytearray(zipped({"secret": b"x" * 100}))
     locked[6] |= 1  # general purpose flag, bit 0, in the local header …
     locked[locked.index(b"PK\x01\x02") + 8] |= 1  # … and in the directory
-    assert verdict_of(scan_bytes(bytes(locked))) == {
-        "threat": None,
-        "complete": True,
-        "why": "",
-        "signatures": RULES_VERSION,
-        "encrypted": True,
-    }
+    assert verdict_of(scan_bytes(bytes(locked))) == CLEAN | {"encrypted": True}
 
 
 @pytest.mark.skipif(not (SHARED / "corpus").is_dir(), reason="../shared/corpus is not here")
