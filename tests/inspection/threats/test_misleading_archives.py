@@ -89,8 +89,5 @@ def test_tar_with_two_sizes_for_one_member_is_incomplete() -> None:
 
 
 def test_mail_part_under_a_wrong_boundary_is_scanned() -> None:
-    message = (
-        b'Content-Type: multipart/mixed; boundary="a"\n\n--b\nContent-Transfer-Encoding: base64\n\n'
-        + base64.b64encode(EICAR)
-    )
-    assert threat_in(message) == "Eicar-Test-File"
+    head = b'Content-Type: multipart/mixed; boundary="a"\n\n--b\nContent-Transfer-Encoding: base64\n\n'
+    assert threat_in(head + base64.b64encode(EICAR)) == "Eicar-Test-File"
