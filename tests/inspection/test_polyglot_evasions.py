@@ -76,25 +76,16 @@ def test_archive_in_the_middle_is_found(extension: str, archive: str) -> None:
     assert is_polyglot(inside(extension, bytes(70_000) + ARCHIVES[archive] + bytes(70_000)), extension)
 
 
-@each_row("comment", [0, 1, 65_535])
-@each_row("behind", [0, 3, 100_000])
 @each_row("zip64", [False, True])
-def test_end_record_is_found_at_any_distance_from_the_end(comment: int, behind: int, zip64: bool) -> None:  # noqa: FBT001
-    archive = zip_of(ZipShape(comment=comment, zip64=zip64))
-    assert is_polyglot(CARRIERS["png"] + archive + b"b" * behind, "png")
-
-
-@each_row("bogus", [1, 3, 2000])
-@each_row("zip64", [False, True])
-def test_entries_that_lead_nowhere_do_not_hide_one_that_holds(bogus: int, zip64: bool) -> None:  # noqa: FBT001
-    assert is_polyglot(CARRIERS["gif"] + zip_of(ZipShape(bogus_entries=bogus, zip64=zip64)), "gif")
-
-
-@each_row("sized", [False, True])
-@each_row("zip64", [False, True])
-def test_offsets_may_count_from_the_start_of_the_file(sized: bool, zip64: bool) -> None:  # noqa: FBT001
+def test_archive_of_any_shape_is_found(*, zip64: bool) -> None:
+    for comment, behind in product((0, 1, 65_535), (0, 3, 100_000)):
+        archive = zip_of(ZipShape(comment=comment, zip64=zip64))
+        assert is_polyglot(CARRIERS["png"] + archive + b"b" * behind, "png"), (comment, behind)
+    for bogus in (1, 3, 2000):  # entries that lead nowhere
+        assert is_polyglot(CARRIERS["gif"] + zip_of(ZipShape(bogus_entries=bogus, zip64=zip64)), "gif"), bogus
     picture = CARRIERS["jpg"]
-    assert is_polyglot(picture + zip_of(ZipShape(base=len(picture), sized=sized, zip64=zip64)), "jpg")
+    for sized in (False, True):  # offsets that count from the start of the file
+        assert is_polyglot(picture + zip_of(ZipShape(base=len(picture), sized=sized, zip64=zip64)), "jpg"), sized
 
 
 def test_random_evasions_are_found() -> None:
@@ -123,8 +114,7 @@ def test_random_evasions_are_found() -> None:
 @each_row("extension", ["docx", "zip"])
 @each_row("second", [rar5(), seven_zip(), cabinet(), zip_of(ZipShape())])
 def test_archive_behind_an_archive_is_found_wherever_it_begins(extension: str, second: bytes) -> None:
-    good = package_of({"word/document.xml": b""})
-    assert is_polyglot(good + b"\0" + second, extension) or report_of(good + b"\0" + second, extension).finding
+    assert report_of(package_of({"word/document.xml": b""}) + b"\0" + second, extension).finding is not None
 
 
 @each_row("archive", ARCHIVES)
@@ -136,13 +126,10 @@ def test_archive_behind_the_last_sector_or_page_is_found(extension: str, archive
     assert is_polyglot(format_.sample() + b"/EmbeddedFile stream\n" + ARCHIVES[archive], extension)
 
 
-def test_archive_packaged_in_a_document_is_let_in() -> None:
+def test_archive_packaged_in_a_document_or_in_a_database_is_let_in(tmp_path: Path) -> None:
     data = compound({"WordDocument": bytes(5000), "\x01Ole10Native": ole_package(bytes(9000) + ARCHIVES["zip"])})
     assert ARCHIVES["zip"] in data
     assert report_of(data, "doc").finding is None
-
-
-def test_archive_in_a_database_is_let_in(tmp_path: Path) -> None:
     path = tmp_path / "files.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE files (content BLOB)")
@@ -152,60 +139,24 @@ def test_archive_in_a_database_is_let_in(tmp_path: Path) -> None:
 
 
 SCRIPTS = (
-    PHP,
-    b"<?PHP\nsystem('id');",
-    b"<?php\t/*\x80\xff*/eval($_POST[1]);",
-    b"<?=`$_GET[0]`?>",
-    b"<?=`id`;",
-    b"<?=/*\x00\xff*/system($_GET[0]);",
-    b"<? eval($_REQUEST['x']); ?>",
-    b"<?=$_GET[0]($_GET[1]);",
-    b"\xff__HALT_COMPILER(); ?>",
-    b"<?$_=$_GET;$_[0]($_[1]);",
-    b"<?$_GET[0]($_GET[1])?>",
-    b"<?$\x80=$_GET;$\x80[0]($\x80[1]);",
-    b'<?$f="sys"."tem";$f(\'id\');',
-    b"<? $f = 'sys\0'.'tem'; $f('id');",
-    b"<?#\nsystem('id');",
-    b"<?//a\n//a\n//a\n//a\n//a\nsystem('id');",
-    b"<?/*" + b"\0" * 5000 + b"*/system('id');",
-    b"<?@eval($_POST[1]);",
-    b"<?;system('id');",
-    b"<?{system('id');}",
-    b"<?goto a;a:system('id');",
-    b"<?include$_GET[0];",
-    b"<?print`id`;",
-    b"<?exit(`id`);",
-    b"<?declare(ticks=1);system('id');",
-    b"<?try{system('id');}finally{}",
-    b"<?=(string)`id`?>",
-    b"<?= @ (int) `id`;",
-    b"<?`id`?>",
-    b"<?=<<<A\n{$_GET[0]}\nA;",
-    b"<?<<<'A'\r\nA;\nsystem('id');",
-    b"<?=@(string)include $x?>",
-)
+    PHP, b"<?PHP\nsystem('id');", b"<?php\t/*\x80\xff*/eval($_POST[1]);", b"<?=`$_GET[0]`?>", b"<?=`id`;",
+    b"<?=/*\x00\xff*/system($_GET[0]);", b"<? eval($_REQUEST['x']); ?>", b"<?=$_GET[0]($_GET[1]);",
+    b"\xff__HALT_COMPILER(); ?>", b"<?$_=$_GET;$_[0]($_[1]);", b"<?$_GET[0]($_GET[1])?>",
+    b"<?$\x80=$_GET;$\x80[0]($\x80[1]);", b'<?$f="sys"."tem";$f(\'id\');', b"<? $f = 'sys\0'.'tem'; $f('id');",
+    b"<?#\nsystem('id');", b"<?//a\n//a\n//a\n//a\n//a\nsystem('id');", b"<?/*" + b"\0" * 5000 + b"*/system('id');",
+    b"<?@eval($_POST[1]);", b"<?;system('id');", b"<?{system('id');}", b"<?goto a;a:system('id');",
+    b"<?include$_GET[0];", b"<?print`id`;", b"<?exit(`id`);", b"<?declare(ticks=1);system('id');",
+    b"<?try{system('id');}finally{}", b"<?=(string)`id`?>", b"<?= @ (int) `id`;", b"<?`id`?>",
+    b"<?=<<<A\n{$_GET[0]}\nA;", b"<?<<<'A'\r\nA;\nsystem('id');", b"<?=@(string)include $x?>",
+)  # fmt: skip
 # In the data of a PDF, these are letters like others.
 SCRIPTS_OF_PICTURES = (
-    b"<?isset($c)&&$c()?>",
-    b"<?=!isset($x)?:`id`?>",
-    b"<?=clone($x)?>",
-    b"<?=1?`id`:0?>",
-    b"<?=PHP_OS.`id`?>",
-    b'<?="`id`"?>',
-    b'<?="{$f(1)}"?>',
-    b"<?=PHP_OS.<<<A\n{${f(1)}}\nA;",
-    b"<%! int a = 1; %>",
-    b'<%!void x(){y("id");}%>',
-    b"<%@ assembly name='x'%>",
-    b"<%=1<2%>",
-    b"<%-- x --%><%!int a;%>",
-    b'<%Process p = new ProcessBuilder("x").start();%>',
-    b"<%\nfor (int i=0;i<1;i++) {}%>",
-    b"<%: Eval(1) %>",
-    b"<jsp:scriptlet>x();</jsp:scriptlet>",
-    b"<jsp:directive.include file='x'/>",
-)
+    b"<?isset($c)&&$c()?>", b"<?=!isset($x)?:`id`?>", b"<?=clone($x)?>", b"<?=1?`id`:0?>", b"<?=PHP_OS.`id`?>",
+    b'<?="`id`"?>', b'<?="{$f(1)}"?>', b"<?=PHP_OS.<<<A\n{${f(1)}}\nA;", b"<%! int a = 1; %>",
+    b'<%!void x(){y("id");}%>', b"<%@ assembly name='x'%>", b"<%=1<2%>", b"<%-- x --%><%!int a;%>",
+    b'<%Process p = new ProcessBuilder("x").start();%>', b"<%\nfor (int i=0;i<1;i++) {}%>", b"<%: Eval(1) %>",
+    b"<jsp:scriptlet>x();</jsp:scriptlet>", b"<jsp:directive.include file='x'/>",
+)  # fmt: skip
 
 
 @pytest.mark.asvs("5.2.2")
@@ -261,10 +212,7 @@ def test_attachment_that_a_document_lists_is_let_in(kind: str, saving: dict[str,
     data = with_attachment(ATTACHED[kind] + bytes(100), **saving)
     assert ATTACHED[kind] in data
     assert report_of(data, "pdf").finding is None
-
-
-def test_attachment_behind_other_bytes_is_let_in() -> None:
-    assert report_of(b"\n" * 7 + with_attachment(ARCHIVES["zip"]), "pdf").finding is None
+    assert report_of(b"\n" * 7 + data, "pdf").finding is None
 
 
 def test_attachment_of_an_update_is_let_in() -> None:

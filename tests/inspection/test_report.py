@@ -23,7 +23,7 @@ from sluice_inspect.report import (
     reportable_measures,
 )
 from sluice_inspect.threats.rulebook import compiled
-from tests.rows import each_row
+from tests.rows import each_row, every_row
 
 REPORT = Report(
     format="png",
@@ -39,83 +39,25 @@ REPORT = Report(
     ms=2.5,
 )
 GOOD = REPORT.to_json()
-FORGED_TEXTS = [
-    "a\r\nSet-Cookie: b",
-    "a\nb",
-    "a\0b",
-    "\x1b[2J",
-    "abc\u202etxt.exe",
-    "zero\u200bwidth",
-    "\ufeff",
-    "\ud800",
-    "\x85",
-    "\u2028",
-    "x" * 501,
-    1,
-    None,
-    ["a"],
-]
-FORGED_TYPES = [
-    "image/PNG",
-    "image/png; charset=utf-8",
-    "image/png\r\nX: y",
-    "image/png\n",
-    "image",
-    "image/",
-    "/png",
-    "script/javascript",
-    "text/html/x",
-    "image/пнг",
-    "image/" + "p" * 95,
-    "",
-    None,
-    5,
-]
+FORGED_TEXTS: list[object] = [
+    "a\r\nSet-Cookie: b", "a\nb", "a\0b", "\x1b[2J", "abc\u202etxt.exe", "zero\u200bwidth", "\ufeff", "\ud800", "\x85",
+    "\u2028", "x" * 501, 1, None, ["a"],
+]  # fmt: skip
+FORGED_TYPES: list[object] = [
+    "image/PNG", "image/png; charset=utf-8", "image/png\r\nX: y", "image/png\n", "image", "image/", "/png",
+    "script/javascript", "text/html/x", "image/пнг", "image/" + "p" * 95, "", None, 5,
+]  # fmt: skip
 FORGED_MEASURES: list[object] = [
-    {"Width": 1},
-    {"": 1},
-    {"a b": 1},
-    {"a\n": 1},
-    {"_a": 1},
-    {"a" * 49: 1},
-    {1: 1},
-    {"a": None},
-    {"a": []},
-    {"a": math.nan},
-    {"a": math.inf},
-    {"a": -math.inf},
-    {"a": 2**63 + 1},
-    {"a": -(2**63) - 1},
-    {"a": 10**400},
-    {"a": 1e300},
-    {"a": "x" * 501},
-    {"a": "b\nc"},
-    {f"m{number}": 1 for number in range(65)},
-    [],
-    None,
-    "a",
-]
+    {"Width": 1}, {"": 1}, {"a b": 1}, {"a\n": 1}, {"_a": 1}, {"a" * 49: 1}, {1: 1}, {"a": None}, {"a": []}, {"a": math.nan},
+    {"a": math.inf}, {"a": -math.inf}, {"a": 2**63 + 1}, {"a": -(2**63) - 1}, {"a": 10**400}, {"a": 1e300}, {"a": "x" * 501},
+    {"a": "b\nc"}, {f"m{number}": 1 for number in range(65)}, [], None, "a",
+]  # fmt: skip
 FORGED_FACTS: list[object] = [
-    {"nosuch": 1},
-    {1: 1},
-    {"width": -1},
-    {"width": 2**63 + 1},
-    {"width": 1.5},
-    {"width": True},
-    {"width": "64"},
-    {"width": None},
-    {"animated": 1},
-    {"animated": "yes"},
-    {"video_codecs": "h264"},
-    {"video_codecs": ["nosuch"]},
-    {"video_codecs": ["vp9", "h264"]},
-    {"video_codecs": ["vp9", "vp9"]},
-    {"audio_codecs": ["h264"]},
-    {"program_kinds": [1]},
-    [],
-    None,
-]
-FORGED_FLAGS: list[object] = [["nosuch"], ["script.pdf", "macro"], ["macro", "macro"], "macro", {"macro": 1}, [1], None]
+    {"nosuch": 1}, {1: 1}, {"width": -1}, {"width": 2**63 + 1}, {"width": 1.5}, {"width": True}, {"width": "64"},
+    {"width": None}, {"animated": 1}, {"animated": "yes"}, {"video_codecs": "h264"}, {"video_codecs": ["nosuch"]},
+    {"video_codecs": ["vp9", "h264"]}, {"video_codecs": ["vp9", "vp9"]}, {"audio_codecs": ["h264"]}, {"program_kinds": [1]},
+    [], None,
+]  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=3)
 )
@@ -170,51 +112,30 @@ def test_report_without_a_field_is_refused(name: str) -> None:
         Report.from_json({key: value for key, value in GOOD.items() if key != name})
 
 
-@each_row("name", ["detail", "blank_detail"])
-@each_row("text", FORGED_TEXTS)
-def test_detail_that_is_not_one_printable_line_is_refused(name: str, text: object) -> None:
-    with pytest.raises(ValueError, match="report"):
-        Report.from_json(GOOD | {name: text})
-
-
-@each_row("content_type", FORGED_TYPES)
-def test_invalid_content_type_is_refused(content_type: object) -> None:
-    with pytest.raises(ValueError, match="report"):
-        Report.from_json(GOOD | {"content_type": content_type})
-
-
-@each_row("measures", FORGED_MEASURES)
-def test_invalid_measures_are_refused(measures: object) -> None:
-    with pytest.raises(ValueError, match="report"):
-        Report.from_json(GOOD | {"measures": measures})
-
-
 @each_row(
-    "forged",
+    ("name", "values"),
     [
-        {"format": "exe"},
-        {"format": ["png"]},
-        {"format": {}},
-        {"fill": "twos"},
-        {"fill": 0},
-        {"outcome": "fine"},
-        {"outcome": None},
-        {"integrity": "blank"},
-        {"finding": "infected"},
-        {"finding": 1},
-        {"blank": 0},
-        {"blank": None},
-        {"ms": math.nan},
-        {"ms": math.inf},
-        {"ms": -1},
-        {"ms": 10**400},
-        {"ms": True},
-        {"ms": "1"},
+        ("detail", FORGED_TEXTS),
+        ("blank_detail", FORGED_TEXTS),
+        ("content_type", FORGED_TYPES),
+        ("measures", FORGED_MEASURES),
+        ("facts", FORGED_FACTS),
+        ("flags", [["nosuch"], ["script.pdf", "macro"], ["macro", "macro"], "macro", {"macro": 1}, [1], None]),
+        ("format", ["exe", ["png"], {}]),
+        ("fill", ["twos", 0]),
+        ("outcome", ["fine", None]),
+        ("integrity", ["blank"]),
+        ("finding", ["infected", 1]),
+        ("blank", [0, None]),
+        ("ms", [math.nan, math.inf, -1, 10**400, True, "1"]),
     ],
 )
-def test_invalid_field_values_are_refused(forged: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"report|Outcome|Finding"):
-        Report.from_json(GOOD | forged)
+def test_invalid_value_of_a_field_is_refused(name: str, values: list[object]) -> None:
+    words = "report|Outcome|Finding" if name in {"outcome", "integrity", "finding"} else "report"
+    with every_row() as row:
+        for value in values:
+            with row(value), pytest.raises(ValueError, match=words):
+                Report.from_json(GOOD | {name: value})
 
 
 @each_row(
@@ -255,9 +176,8 @@ def test_any_json_round_trips_or_raises_value_error(raw: object) -> None:
     ),
 )
 def test_any_reader_result_is_reportable(text: str, measures: Mapping[str, Measure]) -> None:
-    report = replace(
-        REPORT, detail=printable(text), blank_detail=printable(text), measures=reportable_measures(measures)
-    )
+    line = printable(text)
+    report = replace(REPORT, detail=line, blank_detail=line, measures=reportable_measures(measures))
     assert Report.from_json(report.to_json()) == report
 
 
@@ -271,26 +191,10 @@ def test_numbers_beyond_the_bounds_are_clamped() -> None:
     assert reportable_measures(measures) == {"a": 2**63, "b": -(2**63), "d": True, "e": 1.5}
 
 
-@each_row("facts", FORGED_FACTS)
-def test_fact_outside_of_the_catalogue_or_its_bounds_is_refused(facts: object) -> None:
-    with pytest.raises(ValueError, match="report"):
-        Report.from_json(GOOD | {"facts": facts})
-
-
-@each_row("flags", FORGED_FLAGS)
-def test_flag_outside_of_the_catalogue_is_refused(flags: object) -> None:
-    with pytest.raises(ValueError, match="report"):
-        Report.from_json(GOOD | {"flags": flags})
-
-
 def test_reportable_facts_pass_the_boundary() -> None:
     facts = reportable_facts({"width": 10**30, "height": -5, "animated": True, "video_codecs": ("vp9", "h264", "vp9")})
-    assert Report.from_json(replace(REPORT, facts=facts).to_json()).facts == {
-        "width": 2**63,
-        "height": 0,
-        "animated": True,
-        "video_codecs": ("h264", "vp9"),
-    }
+    expected = {"width": 2**63, "height": 0, "animated": True, "video_codecs": ("h264", "vp9")}
+    assert Report.from_json(replace(REPORT, facts=facts).to_json()).facts == expected
 
 
 def test_stored_report_of_before_the_catalogue_is_readable() -> None:
@@ -300,9 +204,7 @@ def test_stored_report_of_before_the_catalogue_is_readable() -> None:
 
 
 def test_facts_of_names_and_no_others_have_a_closed_list() -> None:
-    assert {name for name, fact in FACTS.items() if fact.names} == {
-        name for name, fact in FACTS.items() if fact.unit is Unit.NAMES
-    }
+    assert {name for name in FACTS if FACTS[name].names} == {name for name in FACTS if FACTS[name].unit is Unit.NAMES}
 
 
 def test_flags_of_the_malware_rules_are_in_the_catalogue() -> None:

@@ -16,17 +16,10 @@ from tests.rows import each_row
 @each_row(
     ("name", "extension"),
     [
-        ("a.PDF", "pdf"),
-        ("archive.tar.gz", "gz"),
-        ("folder/file.Txt. .", "txt"),
-        ("C:\\files\\scan.JPG", "jpg"),
-        ("folder.d/file", ""),
-        (".htaccess", ""),
-        ("", ""),
-        (None, ""),
-        ("dot.", ""),
+        ("a.PDF", "pdf"), ("archive.tar.gz", "gz"), ("folder/file.Txt. .", "txt"), ("C:\\files\\scan.JPG", "jpg"),
+        ("folder.d/file", ""), (".htaccess", ""), ("", ""), (None, ""), ("dot.", ""),
     ],
-)
+)  # fmt: skip
 def test_last_extension_is_used(name: str | None, extension: str) -> None:
     assert extension_of(name) == extension
 

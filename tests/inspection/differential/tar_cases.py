@@ -12,17 +12,9 @@ TYPES: Final = (b"0", b"0", b"0", b"\0", b"1", b"5", b"6", b"7", b"S", b"D", b"V
 LINKS: Final = (b"2", b"3", b"4")
 KEYWORDS: Final = (b"path", b"linkpath", b"size", b"GNU.sparse.name", b"GNU.sparse.realsize", b"GNU.sparse.size")
 MORE_KEYWORDS: Final = (
-    b"GNU.sparse.major",
-    b"GNU.sparse.minor",
-    b"GNU.sparse.map",
-    b"GNU.sparse.numblocks",
-    b"GNU.dumpdir",
-    b"GNU.volume.filename",
-    b"SCHILY.realsize",
-    b"hdrcharset",
-    b"mtime",
-    b"comment",
-)
+    b"GNU.sparse.major", b"GNU.sparse.minor", b"GNU.sparse.map", b"GNU.sparse.numblocks", b"GNU.dumpdir",
+    b"GNU.volume.filename", b"SCHILY.realsize", b"hdrcharset", b"mtime", b"comment",
+)  # fmt: skip
 SIZES: Final = (0, 0, 0, 1, 5, 100, 512, 513, 1024, 1536, 3000)
 
 

@@ -3,7 +3,6 @@
 import gzip
 import io
 import struct
-import tarfile
 
 import pytest
 
@@ -11,6 +10,7 @@ from sluice_inspect import inspect_file
 from sluice_inspect.programs import attachment_flag, extension_of, is_disguised, recognise
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.facts import facts_of, flags_of
+from tests.inspection.formats import test_tar
 from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 
@@ -24,56 +24,45 @@ TEXT = b"A sluice is a gate.\n"
 
 
 def tar(*members: tuple[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as opened:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            opened.addfile(info, io.BytesIO(content))
-    return file.getvalue()
+    return test_tar.archive(*(test_tar.entry(name, content) for name, content in members))
+
+
+PROGRAMS = [
+    (PE, "pe"),
+    (ELF, "elf"),
+    (MACH_O, "mach-o"),
+    (UNIVERSAL, "mach-o"),
+    (JAVA, "java-class"),
+    (b"dex\n035\0", "dex"),
+]
+DANGEROUS = {
+    "program": ["a.exe", "A.EXE", "a.pdf.exe", "a.exe. ", "a.xll", "a.msi", "a.jar"],
+    "script": ["a.js", "a.vbs", "a.hta", "a.ps1", "a.wsf", "a.bat"],
+    "shortcut": ["a.lnk", "b/a.url", "a.settingcontent-ms", "a.library-ms"],
+}
 
 
 @each_row(
-    ("head", "kind"),
-    [(PE, "pe"), (ELF, "elf"), (MACH_O, "mach-o"), (UNIVERSAL, "mach-o"), (JAVA, "java-class"), (b"dex\n035\0", "dex")],
-)
-def test_program_is_recognised_by_its_bytes_whatever_its_name(head: bytes, kind: str) -> None:
-    assert recognise("holiday.jpg", head) == ("program", kind)
-
-
-def test_script_and_shortcut_are_recognised_by_their_bytes() -> None:
-    assert recognise("notes.txt", b"#!/bin/sh\necho\n") == ("script", "shebang")
-    assert recognise("notes.txt", LNK) == ("shortcut", "lnk")
-
-
-@each_row(
-    ("name", "category"),
+    ("name", "head", "kind"),
     [
-        ("a.exe", "program"), ("A.EXE", "program"), ("a.pdf.exe", "program"), ("a.exe. ", "program"),
-        ("a.xll", "program"),
-        ("a.msi", "program"), ("a.jar", "program"), ("a.js", "script"), ("a.vbs", "script"), ("a.hta", "script"),
-        ("a.ps1", "script"), ("a.wsf", "script"), ("a.bat", "script"), ("a.lnk", "shortcut"), ("b/a.url", "shortcut"),
-        ("a.settingcontent-ms", "shortcut"), ("a.library-ms", "shortcut"),
+        *(("holiday.jpg", head, ("program", kind)) for head, kind in PROGRAMS),
+        ("notes.txt", b"#!/bin/sh\necho\n", ("script", "shebang")),
+        ("notes.txt", LNK, ("shortcut", "lnk")),
+        *((name, TEXT, (category, "name")) for category, names in DANGEROUS.items() for name in names),
+        *((name, TEXT, None) for name in ("a.txt", "a.pdf", "exe", "a.exe/b.txt", "a.jpg", "", "a.json", "lnk.txt")),
+        ("a.txt", b"MZ is how this text begins, and it goes on for a while like that, really.", None),
+        *(("a.txt", head, None) for head in (b"MZ", b"")),
     ],
-)  # fmt: skip
-def test_dangerous_extension_is_recognised(name: str, category: str) -> None:
-    assert recognise(name, TEXT) == (category, "name")
+)
+def test_program_script_or_shortcut_is_recognised_by_its_bytes_or_name(
+    name: str, head: bytes, kind: tuple[str, str] | None
+) -> None:
+    assert recognise(name, head) == kind
 
 
-@each_row("name", ["a.txt", "a.pdf", "exe", "a.exe/b.txt", "a.jpg", "", "a.json", "lnk.txt"])
-def test_honest_name_is_no_program(name: str) -> None:
-    assert recognise(name, TEXT) is None
-
-
-@each_row("head", [b"MZ is how this text begins, and it goes on for a while like that, really.", b"MZ", b""])
-def test_two_letters_are_no_program(head: bytes) -> None:
-    assert recognise("a.txt", head) is None
-
-
-def test_extension_is_the_one_that_windows_uses() -> None:
-    assert extension_of("folder.d/a.PDF.Exe. .") == "exe"
-    assert extension_of("a.txt:b.js") == "js"
-    assert extension_of("folder.d/README") == ""
+@each_row(("name", "extension"), [("folder.d/a.PDF.Exe. .", "exe"), ("a.txt:b.js", "js"), ("folder.d/README", "")])
+def test_extension_is_the_one_that_windows_uses(name: str, extension: str) -> None:
+    assert extension_of(name) == extension
 
 
 @each_row(
@@ -95,13 +84,16 @@ def test_archive_counts_members_depth_and_bytes() -> None:
     assert facts["flags_complete"] is True
 
 
+DANGERS = [("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT)]
+
+
 @each_row(
     ("name", "data"),
     [
-        ("a.zip", archive(("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT))),
-        ("a.tar", tar(("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT))),
-        ("a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT)))),
-        ("b.zip", archive(("deep.zip", archive(("photo.jpg", PE), ("run.vbs", TEXT), ("x.lnk", TEXT))))),
+        ("a.zip", archive(*DANGERS)),
+        ("a.tar", tar(*DANGERS)),
+        ("a.tar.gz", gzip.compress(tar(*DANGERS))),
+        ("b.zip", archive(("deep.zip", archive(*DANGERS)))),
     ],
 )
 def test_programs_scripts_and_shortcuts_in_archives_are_counted_at_all_levels(name: str, data: bytes) -> None:

@@ -20,18 +20,14 @@ from tests.rows import each_row
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+NONE: set[str] = set()
 DOCX, XLSX, PPTX = docx.FORMAT.sample(), xlsx.FORMAT.sample(), pptx.FORMAT.sample()
 
 
-def relations(*entries: tuple[str, str, str]) -> bytes:
-    listed = "".join(
-        f'<Relationship Id="r{number}" Type="{OFFICE}/{kind}" Target="{target}"{mode}/>'
-        for number, (kind, target, mode) in enumerate(entries)
-    )
-    return f'<Relationships xmlns="{PACKAGE}">{listed}</Relationships>'.encode()
-
-
-EXTERNAL = ' TargetMode="External"'
+def relations(kind: str, target: str, *, external: bool = False) -> bytes:
+    mode = ' TargetMode="External"' if external else ""
+    entry = f'<Relationship Id="r0" Type="{OFFICE}/{kind}" Target="{target}"{mode}/>'
+    return f'<Relationships xmlns="{PACKAGE}">{entry}</Relationships>'.encode()
 
 
 def with_parts(package: bytes, parts: Mapping[str, bytes]) -> bytes:
@@ -55,22 +51,26 @@ def test_plain_document_has_no_flags(data: bytes, name: str) -> None:
 
 
 @each_row(
-    "target", ["http://a.example/t.dotm", "https://a.example/t", "\\\\server\\t.dotm", "file://server/t.dotm",
-               "file:\\\\server\\t.dotm"],
-)  # fmt: skip
-def test_remote_template(target: str) -> None:
-    parts = {"word/_rels/settings.xml.rels": relations(("attachedTemplate", target, EXTERNAL))}
-    assert flags_of(with_parts(DOCX, parts), "a.docx") == {"template.remote"}
-
-
-def test_template_on_the_senders_own_computer_is_none() -> None:
-    target = "file:///C:/Users/a/Templates/Normal.dotm"
-    parts = {"word/_rels/settings.xml.rels": relations(("attachedTemplate", target, EXTERNAL))}
-    assert flags_of(with_parts(DOCX, parts), "a.docx") == set()
+    ("kind", "target", "flags"),
+    [
+        ("attachedTemplate", "http://a.example/t.dotm", {"template.remote"}),
+        ("attachedTemplate", "https://a.example/t", {"template.remote"}),
+        ("attachedTemplate", "\\\\server\\t.dotm", {"template.remote"}),
+        ("attachedTemplate", "file://server/t.dotm", {"template.remote"}),
+        ("attachedTemplate", "file:\\\\server\\t.dotm", {"template.remote"}),
+        ("attachedTemplate", "file:///C:/Users/a/Templates/Normal.dotm", NONE),
+        ("image", "http://a.example/a.png", {"link.external"}),
+        ("hyperlink", "http://a.example/", NONE),
+    ],
+)
+@each_row("part", ["settings", "footer9"])
+def test_remote_template_or_picture_has_a_flag(part: str, kind: str, target: str, flags: set[str]) -> None:
+    parts = {f"word/_rels/{part}.xml.rels": relations(kind, target, external=True)}
+    assert flags_of(with_parts(DOCX, parts), "a.docx") == flags
 
 
 def test_relation_is_found_however_it_is_written() -> None:
-    plain = relations(("attachedTemplate", "http://a.example/t", EXTERNAL)).decode()
+    plain = relations("attachedTemplate", "http://a.example/t", external=True).decode()
     wide = ('<?xml version="1.0" encoding="utf-16"?>' + plain).encode("utf-16")
     entity = plain.replace("External", "&#69;xternal").encode()
     for raw in (wide, entity):
@@ -82,48 +82,40 @@ def test_relation_is_found_however_it_is_written() -> None:
     [("aFChunk", "altchunk"), ("oleObject", "object.ole"), ("control", "object.activex"), ("vbaProject", "macro")],
 )
 def test_related_part_has_a_flag(kind: str, flag: str) -> None:
-    parts = {"word/_rels/footer9.xml.rels": relations((kind, "part.bin", "")), "word/part.bin": b"x"}
+    parts = {"word/_rels/footer9.xml.rels": relations(kind, "part.bin"), "word/part.bin": b"x"}
     assert flags_of(with_parts(DOCX, parts), "a.docx") == {flag}
 
 
-def test_linked_picture_is_an_external_link_and_a_hyperlink_is_none() -> None:
-    linked = {"word/_rels/footer9.xml.rels": relations(("image", "http://a.example/a.png", EXTERNAL))}
-    clicked = {"word/_rels/footer9.xml.rels": relations(("hyperlink", "http://a.example/", EXTERNAL))}
-    assert flags_of(with_parts(DOCX, linked), "a.docx") == {"link.external"}
-    assert flags_of(with_parts(DOCX, clicked), "a.docx") == set()
-
-
-def test_vba_project_is_a_macro() -> None:
-    assert flags_of(with_parts(DOCX, {"word/vbaProject.bin": b"x"}), "a.docm") == {"macro"}
-
-
-def test_embedded_package_is_found_in_its_object() -> None:
-    native = make_compound({"\x01Ole10Native": b"x" * 20})
-    parts = {"word/embeddings/oleObject1.bin": native}
-    assert flags_of(with_parts(DOCX, parts), "a.docx") == {"object.ole", "package"}
+@each_row(
+    ("part", "content", "flags"),
+    [
+        ("word/vbaProject.bin", b"x", {"macro"}),
+        ("word/embeddings/oleObject1.bin", make_compound({"\x01Ole10Native": b"x" * 20}), {"object.ole", "package"}),
+    ],
+)
+@each_row("name", ["a.docx", "a.docm"])
+def test_part_has_a_flag_by_its_name_or_content(name: str, part: str, content: bytes, flags: set[str]) -> None:
+    assert flags_of(with_parts(DOCX, {part: content}), name) == flags
 
 
 @each_row(
     "field",
     [
-        '<w:instrText xml:space="preserve"> DDEAUTO c:\\\\windows\\\\cmd.exe "/k calc" </w:instrText>',
-        "<w:instrText>DD</w:instrText></w:r><w:r><w:instrText>EAUTO cmd x</w:instrText>",
-        "<w:instrText>&#68;DE cmd x</w:instrText>",
-        "<w:instrText><![CDATA[DDE]]> cmd x</w:instrText>",
-        "<w:instrText>D<!-- -->DE cmd x</w:instrText>",
+        run('<w:instrText xml:space="preserve"> DDEAUTO c:\\\\windows\\\\cmd.exe "/k calc" </w:instrText>'),
+        run("<w:instrText>DD</w:instrText></w:r><w:r><w:instrText>EAUTO cmd x</w:instrText>"),
+        run("<w:instrText>&#68;DE cmd x</w:instrText>"),
+        run("<w:instrText><![CDATA[DDE]]> cmd x</w:instrText>"),
+        run("<w:instrText>D<!-- -->DE cmd x</w:instrText>"),
+        '<w:fldSimple w:instr=" DDE cmd x "/>' + run(""),
     ],
 )
 def test_dde_field(field: str) -> None:
-    assert flags_of(word(run(field)), "a.docx") == {"dde"}
-
-
-def test_dde_in_a_simple_field() -> None:
-    assert flags_of(word('<w:fldSimple w:instr=" DDE cmd x "/>' + run("")), "a.docx") == {"dde"}
+    assert flags_of(word(field), "a.docx") == {"dde"}
 
 
 def test_fields_of_honest_documents_are_no_dde() -> None:
-    fields = run('<w:fldChar w:fldCharType="begin"/><w:instrText> PAGE </w:instrText>') + run("DDE is old")
-    assert flags_of(word(fields.replace("DDE is old", "<w:t>DDE is old</w:t>")), "a.docx") == set()
+    fields = run('<w:fldChar w:fldCharType="begin"/><w:instrText> PAGE </w:instrText>')
+    assert flags_of(word(fields + run("<w:t>DDE is old</w:t>")), "a.docx") == set()
 
 
 BEGIN, END = '<w:fldChar w:fldCharType="begin"/>', '<w:fldChar w:fldCharType="end"/>'
@@ -153,31 +145,31 @@ def test_field_that_has_to_be_clicked_is_no_external_link() -> None:
 
 
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-
-
-def workbook_with(inner: str, encoding: str = "utf-8") -> bytes:
-    sheet = f'<worksheet xmlns="{SHEET}"><sheetData><row>{inner}</row></sheetData></worksheet>'
-    return with_parts(XLSX, {"xl/sheet1.xml": f'<?xml version="1.0" encoding="{encoding}"?>{sheet}'.encode(encoding)})
+NUMBER = make_number(0, 0, 1)
 
 
 @each_row(
-    ("formula", "flag"),
+    ("cells", "flags"),
     [
-        ('_xlfn.WEBSERVICE("http://a.example")', "link.external"),
-        ('1+webservice ("http://a.example")', "link.external"),
-        ('_xlfn.IMAGE("http://a.example/a.png")', "link.external"),
-        ('_xlfn.FILTERXML(A1,"//a")', "link.external"),
-        ('IM<!-- -->AGE("http://a.example/a.png")', "link.external"),
-        ('&#73;MAGE("http://a.example/a.png")', "link.external"),
-        ("<![CDATA[IMA]]>GE(A1)", "link.external"),
-        ("'\"'!A1+IMAGE(A1)+'\"'!A1", "link.external"),
-        ("cmd|'/c calc'!A0", "dde"),
-        ("1+'cmd'|'/c calc'!A0", "dde"),
+        ('<c><f>_xlfn.WEBSERVICE("http://a.example")</f><v>1</v></c>', {"link.external"}),
+        ('<c><f>1+webservice ("http://a.example")</f><v>1</v></c>', {"link.external"}),
+        ('<c><f>_xlfn.IMAGE("http://a.example/a.png")</f><v>1</v></c>', {"link.external"}),
+        ('<c><f>_xlfn.FILTERXML(A1,"//a")</f><v>1</v></c>', {"link.external"}),
+        ('<c><f>IM<!-- -->AGE("http://a.example/a.png")</f><v>1</v></c>', {"link.external"}),
+        ('<c><f>&#73;MAGE("http://a.example/a.png")</f><v>1</v></c>', {"link.external"}),
+        ("<c><f><![CDATA[IMA]]>GE(A1)</f><v>1</v></c>", {"link.external"}),
+        ("<c><f>'\"'!A1+IMAGE(A1)+'\"'!A1</f><v>1</v></c>", {"link.external"}),
+        ("<c><f>cmd|'/c calc'!A0</f><v>1</v></c>", {"dde"}),
+        ("<c><f>1+'cmd'|'/c calc'!A0</f><v>1</v></c>", {"dde"}),
+        ("<c t=\"inlineStr\"><is><t>IMAGE(1) cmd|'x'!A0</t></is></c>", NONE),
+        ('<c><f>SUM(A1:A2)+IMAGES(1)</f></c><c><f>IF(A1="IMAGE(x)",1,"a|\'b\'!c")</f></c>', NONE),
     ],
 )
-def test_function_of_a_workbook_that_loads_something(formula: str, flag: str) -> None:
-    for encoding in ("utf-8", "utf-16"):
-        assert flags_of(workbook_with(f"<c><f>{formula}</f><v>1</v></c>", encoding), "a.xlsx") == {flag}
+@each_row("encoding", ["utf-8", "utf-16"])
+def test_function_of_a_workbook_that_loads_something(cells: str, flags: set[str], encoding: str) -> None:
+    sheet = f'<worksheet xmlns="{SHEET}"><sheetData><row>{cells}</row></sheetData></worksheet>'
+    text = f'<?xml version="1.0" encoding="{encoding}"?>{sheet}'
+    assert flags_of(with_parts(XLSX, {"xl/sheet1.xml": text.encode(encoding)}), "a.xlsx") == flags
 
 
 @each_row("element", ["definedName", "formula", "formula1", "calculatedColumnFormula"])
@@ -186,30 +178,16 @@ def test_formula_outside_of_cells_that_loads_something(element: str) -> None:
     assert flags_of(with_parts(XLSX, {"xl/tables/table9.xml": part}), "a.xlsx") == {"link.external"}
 
 
-def test_text_of_a_workbook_is_no_formula() -> None:
-    text = "<c t=\"inlineStr\"><is><t>IMAGE(1) cmd|'x'!A0</t></is></c>"
-    formula = '<c><f>SUM(A1:A2)+IMAGES(1)</f></c><c><f>IF(A1="IMAGE(x)",1,"a|\'b\'!c")</f></c>'
-    assert flags_of(workbook_with(text + formula), "a.xlsx") == set()
-
-
 def test_function_of_a_binary_workbook_that_loads_something() -> None:
     names = "_xlfn.WEBSERVICE".encode("utf-16-le")
     assert flags_of(with_parts(XLSX, {"xl/workbook9.bin": bytes(9) + names}), "a.xlsx") == {"link.external"}
-    name = make_record(0x0018, bytes(14) + b"\x00_xlfn.IMAGE")
-    assert flags_of(make_workbook([make_number(0, 0, 1)], before=name), "a.xls") == {"link.external"}
 
 
-def test_dde_link_of_a_workbook() -> None:
-    link = (
-        '<externalLink xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
-        '<ddeLink ddeService="cmd" ddeTopic="x"/></externalLink>'
-    )
+def test_dde_link_and_macro_sheet_of_a_workbook() -> None:
+    link = f'<externalLink xmlns="{SHEET}"><ddeLink ddeService="cmd" ddeTopic="x"/></externalLink>'
     assert flags_of(with_parts(XLSX, {"xl/externalLinks/externalLink1.xml": link.encode()}), "a.xlsx") == {"dde"}
-
-
-def test_macro_sheet_of_a_workbook() -> None:
     parts = {
-        "xl/_rels/other.xml.rels": relations(("xlMacrosheet", "macrosheets/sheet1.xml", "")),
+        "xl/_rels/other.xml.rels": relations("xlMacrosheet", "macrosheets/sheet1.xml"),
         "xl/macrosheets/sheet1.xml": b"<a/>",
     }
     assert flags_of(with_parts(XLSX, parts), "a.xlsm") == {"macro.sheet"}
@@ -221,21 +199,13 @@ def test_sheets_slides_and_pages_are_counted() -> None:
         b"<p:sldSz", b'<p:sldIdLst><p:sldId id="256"/><p:sldId id="257"/></p:sldIdLst><p:sldSz'
     )
     assert facts_of(with_parts(PPTX, {"ppt/presentation.xml": slides}), "a.pptx")["slides"] == 2
-    stated = (
-        '<Properties xmlns="http://schemas.openxmlformats.org/officeDocument/2006/extended-properties">'
-        "<Pages>7</Pages></Properties>"
-    )
+    properties = "http://schemas.openxmlformats.org/officeDocument/2006/extended-properties"
+    stated = f'<Properties xmlns="{properties}"><Pages>7</Pages></Properties>'
     more = f'<Relationship Id="p" Type="{OFFICE}/extended-properties" Target="docProps/app.xml"/></Relationships>'
     root = parts_of(DOCX)["_rels/.rels"].replace(b"</Relationships>", more.encode())
     parts = {"_rels/.rels": root, "docProps/app.xml": stated.encode()}
     assert facts_of(with_parts(DOCX, parts), "a.docx")["pages"] == 7
     assert "pages" not in facts_of(DOCX, "a.docx")
-
-
-def test_encrypted_package_is_encrypted() -> None:
-    locked = make_compound({"EncryptedPackage": (16).to_bytes(8, "little") + bytes(32), "EncryptionInfo": bytes(64)})
-    facts = facts_of(locked, "a.docx")
-    assert (facts["encrypted"], facts["flags_complete"]) == (True, False)
 
 
 # Made by another program with the password that Excel tries by itself.
@@ -260,6 +230,11 @@ STANDARD_INFO = bytes.fromhex(
 
 def encrypted(info: bytes) -> bytes:
     return make_compound({"EncryptedPackage": (16).to_bytes(8, "little") + bytes(32), "EncryptionInfo": info})
+
+
+def test_encrypted_package_is_encrypted() -> None:
+    facts = facts_of(encrypted(bytes(64)), "a.docx")
+    assert (facts["encrypted"], facts["flags_complete"]) == (True, False)
 
 
 @each_row("info", [AGILE_INFO, STANDARD_INFO])
@@ -292,27 +267,23 @@ def test_workbook_with_another_password_has_no_flag(info: bytes) -> None:
 
 
 def test_old_documents_have_their_counts() -> None:
-    assert facts_of(make_workbook([make_number(0, 0, 1), make_number(0, 0, 2)]), "a.xls")["sheets"] == 2
+    facts = facts_of(make_workbook([NUMBER, make_number(0, 0, 2)]), "a.xls")
+    assert (facts["sheets"], facts["encrypted"]) == (2, False)
     assert facts_of(ppt.FORMAT.sample(), "a.ppt")["slides"] == 1
-    assert facts_of(make_workbook([make_number(0, 0, 1)]), "a.xls")["encrypted"] is False
 
 
-def test_macro_sheet_of_an_old_workbook() -> None:
-    sheet = make_record(0x0085, struct.pack("<LBBBB", 0, 0, 1, 0, 0))
-    assert "macro.sheet" in flags_of(make_workbook([make_number(0, 0, 1)], before=sheet), "a.xls")
-
-
-def test_dde_link_of_an_old_workbook() -> None:
-    name = "cmd\x03/c calc"
-    book = make_record(0x01AE, struct.pack("<HHB", 0, len(name), 0) + name.encode())
-    assert flags_of(make_workbook([make_number(0, 0, 1)], before=book), "a.xls") == {"dde"}
-
-
-def test_other_workbook_is_an_external_link_and_the_own_one_is_none() -> None:
-    other = make_record(0x01AE, struct.pack("<HHB", 1, 5, 0) + b"a.xls")
-    own = make_record(0x01AE, struct.pack("<HH", 1, 0x0401))
-    assert flags_of(make_workbook([make_number(0, 0, 1)], before=other), "a.xls") == {"link.external"}
-    assert flags_of(make_workbook([make_number(0, 0, 1)], before=own), "a.xls") == set()
+@each_row(
+    ("record", "flags"),
+    [
+        (make_record(0x0018, bytes(14) + b"\x00_xlfn.IMAGE"), {"link.external"}),
+        (make_record(0x01AE, struct.pack("<HHB", 0, 11, 0) + b"cmd\x03/c calc"), {"dde"}),
+        (make_record(0x01AE, struct.pack("<HHB", 1, 5, 0) + b"a.xls"), {"link.external"}),  # another workbook
+        (make_record(0x01AE, struct.pack("<HH", 1, 0x0401)), NONE),  # this workbook
+        (make_record(0x0085, struct.pack("<LBBBB", 0, 0, 1, 0, 0)), {"macro.sheet"}),
+    ],
+)
+def test_record_of_an_old_workbook_has_a_flag(record: bytes, flags: set[str]) -> None:
+    assert flags_of(make_workbook([NUMBER], before=record), "a.xls") == flags
 
 
 @each_row(
@@ -321,18 +292,15 @@ def test_other_workbook_is_an_external_link_and_the_own_one_is_none() -> None:
         ({"Macros": {"VBA": {"_VBA_PROJECT": b"x"}}}, "macro"),
         ({"ObjectPool": {"_1": {"\x03ObjInfo": b"x"}}}, "object.ole"),
         ({"ObjectPool": {"_1": {"\x01Ole10Native": b"x"}}}, "package"),
+        ({"WordDocument": bytes(1500) + b"\x13 DDEAUTO cmd x \x14\x15"}, "dde"),
+        ({"WordDocument": bytes(1500) + b"\x13DDE cmd\x15"}, "dde"),
+        ({"WordDocument": bytes(1500) + "\x13 DDEAUTO cmd x \x14\x15".encode("utf-16-le")}, "dde"),
+        ({"WordDocument": bytes(1500) + "\x13DDE cmd\x15".encode("utf-16-le")}, "dde"),
     ],
 )
-def test_storage_of_an_old_document_has_a_flag(tree: Mapping[str, object], flag: str) -> None:
+def test_storage_or_field_of_an_old_document_has_a_flag(tree: Mapping[str, object], flag: str) -> None:
     whole: dict[str, object] = {"WordDocument": bytes(2000), "1Table": bytes(100), **tree}
     assert flag in flags_of(make_compound(whole), "a.doc")  # type: ignore[arg-type]
-
-
-@each_row("field", ["\x13 DDEAUTO cmd x \x14\x15", "\x13DDE cmd\x15"])
-@each_row("encoding", ["latin-1", "utf-16-le"])
-def test_dde_field_of_an_old_document(field: str, encoding: str) -> None:
-    stream = bytes(1500) + field.encode(encoding)
-    assert "dde" in flags_of(make_compound({"WordDocument": stream, "1Table": bytes(100)}), "a.doc")
 
 
 def test_plain_old_document_has_no_flags() -> None:
@@ -348,79 +316,67 @@ def test_attachments_of_an_outlook_item_have_kinds() -> None:
 # OpenDocument
 
 
+def meta(inner: str) -> bytes:
+    spaces = {
+        "office": "urn:oasis:names:tc:opendocument:xmlns:office:1.0",
+        "meta": "urn:oasis:names:tc:opendocument:xmlns:meta:1.0",
+        "xlink": "http://www.w3.org/1999/xlink",
+    }
+    declared = " ".join(f'xmlns:{prefix}="{space}"' for prefix, space in spaces.items())
+    return f"<office:document-meta {declared}><office:meta>{inner}</office:meta></office:document-meta>".encode()
+
+
 def test_opendocument_has_counts() -> None:
     tables = "<table:table><table:table-row/></table:table>" * 3
     assert facts_of(document("spreadsheet", tables), "a.ods")["sheets"] == 3
     assert facts_of(document("presentation", "<draw:page/><draw:page/>"), "a.odp")["slides"] == 2
-    meta = (
-        b'<office:document-meta xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
-        b'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0"><office:meta>'
-        b'<meta:document-statistic meta:page-count="4"/></office:meta></office:document-meta>'
-    )
-    facts = facts_of(document("text", paragraph(), others={"meta.xml": meta}), "a.odt")
+    stated = meta('<meta:document-statistic meta:page-count="4"/>')
+    facts = facts_of(document("text", paragraph(), others={"meta.xml": stated}), "a.odt")
     assert (facts["pages"], facts["encrypted"], facts["flags_complete"]) == (4, False, True)
 
 
 @each_row(
-    ("body", "flag"),
+    ("body", "flags"),
     [
-        ('<draw:frame><draw:image xlink:href="http://a.example/a.png"/></draw:frame>', "link.external"),
-        ('<draw:frame><draw:object xlink:href="file:///C:/a.ods"/></draw:frame>', "link.external"),
-        ('<draw:frame><draw:object xlink:href=" //server/a.ods"/></draw:frame>', "link.external"),
-        ('<draw:frame><draw:object xlink:href="\\\\server\\a.ods"/></draw:frame>', "link.external"),
-        ('<draw:frame><draw:image xlink:href="../a.png"/></draw:frame>', "link.external"),
-        ('<draw:frame><draw:image xlink:href="&#x2e;./a.png"/></draw:frame>', "link.external"),
-        ('<text:section><text:section-source xlink:title=">" xlink:href="/srv/a.odt"/></text:section>', "link.external"),
-        ('<text:p><text:span text:formula="of:=WEBSERVICE(&quot;http://a&quot;)"/></text:p>', "link.external"),
-        ('<text:p><text:span text:formula="of:=dde(&quot;soffice&quot;)"/></text:p>', "dde"),
-        ("<text:dde-connection-decls><text:dde-connection-decl/></text:dde-connection-decls>", "dde"),
-        ("<draw:frame><draw:object-ole/></draw:frame>", "object.ole"),
+        ('<draw:frame><draw:image xlink:href="http://a.example/a.png"/></draw:frame>', {"link.external"}),
+        ('<draw:frame><draw:object xlink:href="file:///C:/a.ods"/></draw:frame>', {"link.external"}),
+        ('<draw:frame><draw:object xlink:href=" //server/a.ods"/></draw:frame>', {"link.external"}),
+        ('<draw:frame><draw:object xlink:href="\\\\server\\a.ods"/></draw:frame>', {"link.external"}),
+        ('<draw:frame><draw:image xlink:href="../a.png"/></draw:frame>', {"link.external"}),
+        ('<draw:frame><draw:image xlink:href="&#x2e;./a.png"/></draw:frame>', {"link.external"}),
+        ('<text:section><text:section-source xlink:title=">" xlink:href="/srv/a.odt"/></text:section>', {"link.external"}),
+        ('<text:p><text:span text:formula="of:=WEBSERVICE(&quot;http://a&quot;)"/></text:p>', {"link.external"}),
+        ('<text:p><text:span text:formula="of:=dde(&quot;soffice&quot;)"/></text:p>', {"dde"}),
+        ("<text:dde-connection-decls><text:dde-connection-decl/></text:dde-connection-decls>", {"dde"}),
+        ("<draw:frame><draw:object-ole/></draw:frame>", {"object.ole"}),
+        ('<text:p><text:a xlink:href="http://a.example/">a</text:a></text:p>', NONE),
+        ('<draw:frame><draw:object xlink:href="./Object 1"/></draw:frame>', NONE),
+        ('<draw:frame><draw:object xlink:href="Pictures/a.png"/></draw:frame>', NONE),
+        ('<draw:frame><draw:object xlink:href="#a"/></draw:frame>', NONE),
+        ('<draw:frame><draw:object xlink:href=""/></draw:frame>', NONE),
+        ('<draw:frame><draw:object xlink:href="Object%201/../a"/></draw:frame>', NONE),
     ],
 )  # fmt: skip
-def test_opendocument_element_has_a_flag(body: str, flag: str) -> None:
-    assert flags_of(document("text", paragraph() + body), "a.odt") == {flag}
+def test_opendocument_element_has_a_flag(body: str, flags: set[str]) -> None:
+    assert flags_of(document("text", paragraph() + body), "a.odt") == flags
 
 
-def test_parts_of_the_package_are_no_external_links() -> None:
-    frames = "".join(
-        f'<draw:frame><draw:object xlink:href="{address}"/></draw:frame>'
-        for address in ("./Object 1", "Pictures/a.png", "#a", "", "Object%201/../a")
-    )
-    assert flags_of(document("text", paragraph() + frames), "a.odt") == set()
-
-
-def test_object_within_a_document_that_loads_something_is_an_external_link() -> None:
-    inner = parts_of(document("text", '<draw:image xlink:href="http://a.example/a.png"/>'))["content.xml"]
-    package = document("text", paragraph(), others={"Object 1/content.xml": inner})
-    assert flags_of(package, "a.odt") == {"link.external"}
+LOADING = parts_of(document("text", '<draw:image xlink:href="http://a.example/a.png"/>'))["content.xml"]
 
 
 @each_row(
-    ("element", "address", "flags"),
+    ("others", "flags"),
     [
-        ("template", "http://a.example/a.ott", {"template.remote"}),
-        ("template", "file:///home/a/a.ott", set()),
-        ("auto-reload", "http://a.example/a.odt", {"link.external"}),
+        ({"Object 1/content.xml": LOADING}, {"link.external"}),
+        ({"meta.xml": meta('<meta:template xlink:href="http://a.example/a.ott"/>')}, {"template.remote"}),
+        ({"meta.xml": meta('<meta:template xlink:href="file:///home/a/a.ott"/>')}, NONE),
+        ({"meta.xml": meta('<meta:auto-reload xlink:href="http://a.example/a.odt"/>')}, {"link.external"}),
+        ({"Basic/Standard/Module1.xml": b"<a/>", "Basic/script-lc.xml": b"<a/>"}, {"macro"}),
+        ({"Basic/script-lc.xml": b"<a/>"}, NONE),
     ],
 )
-def test_template_and_next_document_of_opendocument(element: str, address: str, flags: set[str]) -> None:
-    meta = (
-        '<office:document-meta xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
-        'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0" xmlns:xlink="http://www.w3.org/1999/xlink">'
-        f'<office:meta><meta:{element} xlink:href="{address}"/></office:meta></office:document-meta>'
-    )
-    assert flags_of(document("text", paragraph(), others={"meta.xml": meta.encode()}), "a.odt") == flags
-
-
-def test_hyperlink_of_opendocument_has_no_flag() -> None:
-    link = '<text:p><text:a xlink:href="http://a.example/">a</text:a></text:p>'
-    assert flags_of(document("text", link), "a.odt") == set()
-
-
-def test_macros_of_opendocument_and_their_empty_lists() -> None:
-    module = {"Basic/Standard/Module1.xml": b"<a/>", "Basic/script-lc.xml": b"<a/>"}
-    assert flags_of(document("text", paragraph(), others=module), "a.odt") == {"macro"}
-    assert flags_of(document("text", paragraph(), others={"Basic/script-lc.xml": b"<a/>"}), "a.odt") == set()
+def test_part_of_opendocument_has_a_flag(others: dict[str, bytes], flags: set[str]) -> None:
+    assert flags_of(document("text", paragraph(), others=others), "a.odt") == flags
 
 
 # Disguises

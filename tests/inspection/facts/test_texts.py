@@ -13,7 +13,8 @@ from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
 from tests.rows import each_row
 
-PROGRAM = base64.b64encode(b"\x7fELF" + bytes(60)).decode()
+PROGRAM = b"\x7fELF" + bytes(60)
+NONE: set[str] = set()
 
 
 def rtf(inner: str) -> bytes:
@@ -21,46 +22,40 @@ def rtf(inner: str) -> bytes:
 
 
 @each_row(
-    "inner",
+    ("inner", "flags"),
     [
-        r"{\*\template http://a.example/t.dotm}",
-        r"{\*\template \\\\server\\t.dotm}",
-        r"{\*\template {\b h}ttp://a.example}",
-        r"{\*\template \'68ttp://a.example}",
-        r"{\*\template \u104?ttp://a.example}",
+        (r"{\*\template http://a.example/t.dotm}", {"template.remote"}),
+        (r"{\*\template \\\\server\\t.dotm}", {"template.remote"}),
+        (r"{\*\template {\b h}ttp://a.example}", {"template.remote"}),
+        (r"{\*\template \'68ttp://a.example}", {"template.remote"}),
+        (r"{\*\template \u104?ttp://a.example}", {"template.remote"}),
+        (r"{\*\template C:\\Users\\a\\Normal.dotm}", NONE),
+        (
+            r"{\object\objemb{\*\objdata " + "0105000002000000" + "08000000" + "5061636b61676500" + "00000000" + "}}",
+            {"object.ole", "package"},
+        ),
+        (r"{\object\objocx{\*\objdata 0105}}", {"object.activex", "object.ole"}),
+        (r"{\object\objautlink{\*\objclass X}}", {"link.external"}),
     ],
 )
-def test_remote_template_of_rich_text(inner: str) -> None:
-    assert flags_of(rtf(inner), "a.rtf") == {"template.remote"}
-
-
-def test_local_template_of_rich_text_is_none() -> None:
-    assert flags_of(rtf(r"{\*\template C:\\Users\\a\\Normal.dotm}"), "a.rtf") == set()
+def test_template_or_object_of_rich_text(inner: str, flags: set[str]) -> None:
+    assert flags_of(rtf(inner), "a.rtf") == flags
 
 
 @each_row(
-    "field",
-    [r"DDEAUTO c:\\windows\\cmd.exe x", r"{\b DD}{\i EAUTO} cmd", r" \u68?DE cmd", r"D\'44E cmd", "DD\r\nE cmd"],
+    ("field", "flags"),
+    [
+        (r"DDEAUTO c:\\windows\\cmd.exe x", {"dde"}),
+        (r"{\b DD}{\i EAUTO} cmd", {"dde"}),
+        (r" \u68?DE cmd", {"dde"}),
+        (r"D\'44E cmd", {"dde"}),
+        ("DD\r\nE cmd", {"dde"}),
+        ('HYPERLINK "http://a.example/"', NONE),
+        ('INCLUDEPICTURE "http://a.example/a.png"', {"link.external"}),
+    ],
 )
-def test_dde_field_of_rich_text(field: str) -> None:
-    assert flags_of(rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), "a.rtf") == {"dde"}
-
-
-def test_hyperlink_field_of_rich_text_has_no_flag() -> None:
-    field = r'{\field{\*\fldinst HYPERLINK "http://a.example/DDE"}{\fldrslt x}}'.replace("/DDE", "/")
-    assert flags_of(rtf(field), "a.rtf") == set()
-
-
-def test_linked_picture_of_rich_text() -> None:
-    field = r'{\field{\*\fldinst INCLUDEPICTURE "http://a.example/a.png"}{\fldrslt x}}'
-    assert flags_of(rtf(field), "a.rtf") == {"link.external"}
-
-
-def test_objects_of_rich_text() -> None:
-    package = "0105000002000000" + "08000000" + "5061636b61676500" + "00000000"
-    assert flags_of(rtf(r"{\object\objemb{\*\objdata " + package + "}}"), "a.rtf") == {"object.ole", "package"}
-    assert flags_of(rtf(r"{\object\objocx{\*\objdata 0105}}"), "a.rtf") == {"object.activex", "object.ole"}
-    assert flags_of(rtf(r"{\object\objautlink{\*\objclass X}}"), "a.rtf") == {"link.external"}
+def test_field_of_rich_text(field: str, flags: set[str]) -> None:
+    assert flags_of(rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), "a.rtf") == flags
 
 
 # PDF
@@ -76,20 +71,6 @@ def test_plain_pdf_has_pages_and_no_flags() -> None:
     assert flags_of(one_page(), "a.pdf") == set()
 
 
-@each_row(
-    ("catalog", "flag"),
-    [
-        ("/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>", "script.pdf"),
-        ("/OpenAction<</S/#4aavaScript/#4aS(x)>>", "script.pdf"),
-        ("/AA<</WC<</S/JavaScript/JS 100 0 R>>>>", "script.pdf"),
-        ("/OpenAction<</S/Launch/F(cmd.exe)>>", "launch.pdf"),
-        ("/OpenAction<</S/#4caunch/F(cmd.exe)>>", "launch.pdf"),
-    ],
-)
-def test_action_of_a_pdf_has_a_flag(catalog: str, flag: str) -> None:
-    assert flags_of(one_page(catalog, {100: stream(b"app.alert(1)")}), "a.pdf") == {flag}
-
-
 def test_action_in_a_packed_object_has_a_flag() -> None:
     with pikepdf.open(io.BytesIO(one_page("/OpenAction<</S/JavaScript/JS(x)>>"))) as document:
         out = io.BytesIO()
@@ -98,65 +79,47 @@ def test_action_in_a_packed_object_has_a_flag() -> None:
     assert flags_of(out.getvalue(), "a.pdf") == {"script.pdf"}
 
 
-def test_words_in_the_text_of_a_pdf_have_no_flag() -> None:
-    assert flags_of(one_page("/Info<</Title(/JS /Launch /EF)>>"), "a.pdf") == set()
+@each_row(
+    ("name", "content", "kind"),
+    [
+        ("run.exe", stream(b"content", "/Type/EmbeddedFile"), "program"),
+        ("a.js", stream(b"content", "/Type/EmbeddedFile"), "script"),
+        ("a.txt", stream(b"content", "/Type/EmbeddedFile"), "document"),
+        ("a.zip", stream(b"content", "/Type/EmbeddedFile"), "archive"),
+        ("a.pdf", stream(PROGRAM, "/Type/EmbeddedFile", packed=True), "program"),
+    ],
+)
+def test_attachments_of_a_pdf_have_kinds(name: str, content: bytes, kind: str) -> None:
+    attached = f"<</Type/Filespec/F({name})/EF<</F 101 0 R>>>>"
+    data = one_page("/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>", {100: attached, 101: content})
+    assert (flags_of(data, "a.pdf"), facts_of(data, "a.pdf")["attachments"]) == ({f"attachment.{kind}"}, 1)
 
 
-@each_row(("name", "kind"), [("run.exe", "program"), ("a.js", "script"), ("a.txt", "document"), ("a.zip", "archive")])
-def test_attachments_of_a_pdf_have_kinds(name: str, kind: str) -> None:
-    tree = "/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>"
-    objects: dict[int, bytes | str] = {
-        100: f"<</Type/Filespec/F({name})/EF<</F 101 0 R>>>>",
-        101: stream(b"content", "/Type/EmbeddedFile"),
-    }
-    assert flags_of(one_page(tree, objects), "a.pdf") == {f"attachment.{kind}"}
-    assert facts_of(one_page(tree, objects), "a.pdf")["attachments"] == 1
-
-
-def test_program_attached_under_an_honest_name_is_a_program() -> None:
-    tree = "/Names<</EmbeddedFiles<</Names[(a) 100 0 R]>>>>"
-    objects: dict[int, bytes | str] = {
-        100: "<</Type/Filespec/F(a.pdf)/EF<</F 101 0 R>>>>",
-        101: stream(b"\x7fELF" + bytes(60), "/Type/EmbeddedFile", packed=True),
-    }
-    assert flags_of(one_page(tree, objects), "a.pdf") == {"attachment.program"}
-
-
-def test_script_of_a_form_in_xml() -> None:
-    form = stream(b"<xdp><template><event><script>x</script></event></template></xdp>", packed=True)
-    assert flags_of(one_page("/AcroForm<</Fields[]/XFA 100 0 R>>", {100: form}), "a.pdf") == {"script.pdf"}
-
-
-FORM = b"<xdp><template><event><x:script xmlns:x='a'>x</x:script></event></template></xdp>"
-
-
-def form_of(*packets: bytes) -> bytes:
-    """Return a document whose form has these packets."""
-    listed = " ".join(f"(p{number}) {100 + number} 0 R" for number in range(len(packets)))
-    return one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", {100 + at: each for at, each in enumerate(packets)})
+XFA = b"<xdp><template><event><x:script xmlns:x='a'>x</x:script></event></template></xdp>"
+SIMPLE_XFA = b"<xdp><template><event><script>x</script></event></template></xdp>"
+WIDE_XFA = XFA.decode().encode("utf-16")
+PLAIN_XFA = b"<xdp><template>script <description>scripted</description></template></xdp>"
 
 
 @each_row(
-    "packets",
+    ("packets", "flags"),
     [
-        [stream(FORM[:25]), stream(FORM[25:28], packed=True), stream(FORM[28:])],
-        [stream(FORM.decode().encode("utf-16"))],
-        [stream(FORM.decode().encode("utf-16-be"))],
-        [stream(FORM.decode().encode("utf-16")[:61]), stream(FORM.decode().encode("utf-16")[61:])],
-        [stream(FORM[:30].decode().encode("utf-16")), stream(FORM[30:].decode().encode("utf-16"))],
-        [stream(FORM.hex().encode() + b">", "/Filter/ASCIIHexDecode")],
-        [stream(base64.a85encode(FORM, adobe=True)[2:], "/Filter/ASCII85Decode")],
-        [stream(base64.a85encode(zlib.compress(FORM * 40)) + b"~>", "/Filter[/A85/Fl]")],
-        [stream(zlib.compress(zlib.compress(FORM)).hex().encode(), "/Filter[/AHx/Fl/Fl]")],
+        ([stream(XFA[:25]), stream(XFA[25:28], packed=True), stream(XFA[28:])], {"script.pdf"}),
+        ([stream(WIDE_XFA)], {"script.pdf"}),
+        ([stream(XFA.decode().encode("utf-16-be"))], {"script.pdf"}),
+        ([stream(WIDE_XFA[:61]), stream(WIDE_XFA[61:])], {"script.pdf"}),
+        ([stream(part.decode().encode("utf-16")) for part in (XFA[:30], XFA[30:])], {"script.pdf"}),
+        ([stream(XFA.hex().encode() + b">", "/Filter/ASCIIHexDecode")], {"script.pdf"}),
+        ([stream(base64.a85encode(XFA, adobe=True)[2:], "/Filter/ASCII85Decode")], {"script.pdf"}),
+        ([stream(base64.a85encode(zlib.compress(XFA * 40)) + b"~>", "/Filter[/A85/Fl]")], {"script.pdf"}),
+        ([stream(zlib.compress(zlib.compress(XFA)).hex().encode(), "/Filter[/AHx/Fl/Fl]")], {"script.pdf"}),
+        ([stream(PLAIN_XFA[:20]), stream(PLAIN_XFA[20:], packed=True)], NONE),
     ],
 )
-def test_script_of_a_form_is_found_however_its_packets_are_written(packets: list[bytes]) -> None:
-    assert flags_of(form_of(*packets), "a.pdf") == {"script.pdf"}
-
-
-def test_form_without_a_script_has_no_flag() -> None:
-    form = b"<xdp><template>script <description>scripted</description></template></xdp>"
-    assert flags_of(form_of(stream(form[:20]), stream(form[20:], packed=True)), "a.pdf") == set()
+def test_script_of_a_form_is_found_however_its_packets_are_written(packets: list[bytes], flags: set[str]) -> None:
+    listed = " ".join(f"(p{number}) {100 + number} 0 R" for number in range(len(packets)))
+    form = one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", {100 + at: each for at, each in enumerate(packets)})
+    assert flags_of(form, "a.pdf") == flags
 
 
 @each_row(
@@ -222,29 +185,38 @@ def test_pdf_that_is_nested_more_deeply_than_its_reader_goes_has_all_flags_of_ac
     assert (report.flags, report.facts["flags_complete"]) == (("launch.pdf", "script.pdf"), False)
 
 
-@each_row("content", [stream(b"x"), stream(b"x", packed=True)])
-def test_script_of_a_model_in_three_dimensions(content: bytes) -> None:
-    objects: dict[int, bytes | str] = {100: stream(b"u3d", "/Type/3D/Subtype/U3D/OnInstantiate 101 0 R"), 101: content}
-    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf"}
+MODEL = stream(b"u3d", "/Type/3D/Subtype/U3D/OnInstantiate 101 0 R")
+MEDIUM = "<</Type/RichMediaActivation/Condition/PV/Scripts[<</Type/Filespec/F(a)/EF<</F 101 0 R>>>>]>>"
 
 
-def test_script_of_a_rich_medium() -> None:
-    settings = "<</Type/RichMediaActivation/Condition/PV/Scripts[<</Type/Filespec/F(a)/EF<</F 101 0 R>>>>]>>"
-    objects: dict[int, bytes | str] = {100: settings, 101: stream(b"x", "/Type/EmbeddedFile")}
-    assert flags_of(one_page("/X 100 0 R", objects), "a.pdf") == {"script.pdf", "attachment.other"}
+@each_row(
+    ("catalog", "objects", "flags"),
+    [
+        ("/OpenAction<</S/JavaScript/JS(app.alert\\(1\\))>>", {}, {"script.pdf"}),
+        ("/OpenAction<</S/#4aavaScript/#4aS(x)>>", {}, {"script.pdf"}),
+        ("/AA<</WC<</S/JavaScript/JS 100 0 R>>>>", {100: stream(b"app.alert(1)")}, {"script.pdf"}),
+        ("/OpenAction<</S/Launch/F(cmd.exe)>>", {}, {"launch.pdf"}),
+        ("/OpenAction<</S/#4caunch/F(cmd.exe)>>", {}, {"launch.pdf"}),
+        ("/Info<</Title(/JS /Launch /EF)>>", {}, NONE),
+        ("/AcroForm<</Fields[]/XFA 100 0 R>>", {100: stream(SIMPLE_XFA, packed=True)}, {"script.pdf"}),
+        ("/X 100 0 R", {100: MODEL, 101: stream(b"x")}, {"script.pdf"}),
+        ("/X 100 0 R", {100: MODEL, 101: stream(b"x", packed=True)}, {"script.pdf"}),
+        ("/X 100 0 R", {100: MEDIUM, 101: stream(b"x", "/Type/EmbeddedFile")}, {"script.pdf", "attachment.other"}),
+        ("/X 100 0 R", {100: stream(b"", "/F<</FS/URL/F(http://a.example/a)>>")}, {"link.external"}),
+    ],
+)
+def test_action_script_or_link_of_a_pdf_has_a_flag(
+    catalog: str, objects: dict[int, bytes | str], flags: set[str]
+) -> None:
+    assert flags_of(one_page(catalog, objects), "a.pdf") == flags
 
 
-def test_stream_of_another_machine_is_an_external_link() -> None:
-    outside = stream(b"", "/F<</FS/URL/F(http://a.example/a)>>")
-    assert flags_of(one_page("/X 100 0 R", {100: outside}), "a.pdf") == {"link.external"}
-
-
-def test_password_of_a_pdf() -> None:
-    for user, expected in (("secret", True), ("", False)):
-        with pikepdf.open(io.BytesIO(one_page())) as document:
-            out = io.BytesIO()
-            document.save(out, encryption=pikepdf.Encryption(owner="o", user=user, R=6))
-        assert facts_of(out.getvalue(), "a.pdf")["encrypted"] is expected
+@each_row(("user", "expected"), [("secret", True), ("", False)])
+def test_password_of_a_pdf(user: str, *, expected: bool) -> None:
+    with pikepdf.open(io.BytesIO(one_page())) as document:
+        out = io.BytesIO()
+        document.save(out, encryption=pikepdf.Encryption(owner="o", user=user, R=6))
+    assert facts_of(out.getvalue(), "a.pdf")["encrypted"] is expected
 
 
 def test_damaged_pdf_keeps_its_facts() -> None:
@@ -267,22 +239,32 @@ def test_size_of_a_drawing_if_it_states_one() -> None:
     assert "width" not in facts_of(svg("", 'width="100%" height="45"'), "a.svg")
 
 
+XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+STYLE_SHEET = b'<?xml-stylesheet type="text/css" href="http://a.example/a.css"?>'
+
+
 @each_row(
-    "inner",
+    ("inner", "flags"),
     [
-        "<script>x</script>",
-        '<s:script xmlns:s="http://www.w3.org/2000/svg">x</s:script>',
-        '<path d="M0 0" onfocusout="x()"/>',
-        '<a href=" java&#10;script:x()"><path d="M0 0"/></a>',
-        '<set attributeName="href" to="javascript:x()"/>',
+        ("<script>x</script>", {"script.svg"}),
+        ('<s:script xmlns:s="http://www.w3.org/2000/svg">x</s:script>', {"script.svg"}),
+        ('<path d="M0 0" onfocusout="x()"/>', {"script.svg"}),
+        ('<a href=" java&#10;script:x()"><path d="M0 0"/></a>', {"script.svg"}),
+        ('<set attributeName="href" to="javascript:x()"/>', {"script.svg"}),
+        ('<a href="https://a.example/"><text>script onload= javascript:</text></a>', NONE),
+        ('<image href="http://a.example/a.png"/>', {"link.external"}),
+        (f'<image {XLINK} xlink:href="\\\\server\\a.png"/>', {"link.external"}),
+        ('<use href="//a.example/a.svg#a"/>', {"link.external"}),
+        ('<rect fill="url(http://a.example/a.svg#a)"/>', {"link.external"}),
+        ('<rect style="filter: url(&apos;https://a.example/a.svg#a&apos;)"/>', {"link.external"}),
+        ('<style>@import "https://a.example/a.css";</style>', {"link.external"}),
+        ("<style><![CDATA[a{background:url(//a.example/a.png)}]]></style>", {"link.external"}),
+        ('<h:img xmlns:h="http://www.w3.org/1999/xhtml" src="http://a.example/a.png"/>', {"link.external"}),
+        (f'<a {XLINK} xlink:href="http://a.example/"><path d="M0 0"/></a><rect fill="url(#a)"/><image href="a.png"/>', NONE),
     ],
-)
-def test_script_of_a_drawing(inner: str) -> None:
-    assert flags_of(svg(inner), "a.svg") == {"script.svg"}
-
-
-def test_drawing_without_a_script() -> None:
-    assert flags_of(svg('<a href="https://a.example/"><text>script onload= javascript:</text></a>'), "a.svg") == set()
+)  # fmt: skip
+def test_script_or_external_link_of_a_drawing(inner: str, flags: set[str]) -> None:
+    assert flags_of(svg(inner), "a.svg") == flags
 
 
 def test_script_of_a_drawing_in_utf16() -> None:
@@ -292,31 +274,32 @@ def test_script_of_a_drawing_in_utf16() -> None:
 @each_row("year", ["2001", "2003"])
 def test_included_document(year: str) -> None:
     text_ = f'<a><x:include xmlns:x="http://www.w3.org/{year}/XInclude" href="/etc/passwd"/></a>'
-    assert flags_of(text_.encode(), "a.xml") == {"xinclude"}
-    assert flags_of(text_.encode("utf-16"), "a.xml") == {"xinclude"}
-    assert flags_of(text_.replace("XInclude", "X&#73;nclude").encode(), "a.xml") == {"xinclude"}
-
-
-def test_xml_without_included_documents() -> None:
-    assert flags_of(b'<?xml version="1.0" encoding="UTF-8"?><a on="1">include script</a>', "a.xml") == set()
+    for data in (text_.encode(), text_.encode("utf-16"), text_.replace("XInclude", "X&#73;nclude").encode()):
+        assert flags_of(data, "a.xml") == {"xinclude"}
 
 
 @each_row(
-    "inner",
-    ["<script>x</script>", '<p onclick = "x()">a</p>', "<img src=x/onerror=x()>", '<a href=" javascript:x()">a</a>'],
+    ("name", "data", "flags"),
+    [
+        ("a.xml", b'<?xml version="1.0" encoding="UTF-8"?><a on="1">include script</a>', NONE),
+        ("a.xml", STYLE_SHEET + b"<a/>", {"link.external"}),
+        ("a.xml", STYLE_SHEET.replace(b"http://a.example/", b"") + b"<a/>", NONE),
+        ("a.svg", STYLE_SHEET + svg(""), {"link.external"}),
+    ],
 )
-def test_script_of_a_web_page(inner: str) -> None:
-    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == {"script.html"}
-
-
-def test_web_page_without_a_script() -> None:
-    page = b"<html><body><p>The salmon = fish; conclusion = 1</p><a href='https://a.example/'>a</a></body></html>"
-    assert flags_of(page, "a.html") == set()
+def test_style_sheet_of_a_drawing_or_document_elsewhere_is_an_external_link(
+    name: str, data: bytes, flags: set[str]
+) -> None:
+    assert flags_of(data, name) == flags
 
 
 @each_row(
     "inner",
     [
+        "<script>x</script>",
+        '<p onclick = "x()">a</p>',
+        "<img src=x/onerror=x()>",
+        '<a href=" javascript:x()">a</a>',
         "<a href='java&#x09;script:x()'>a</a>",
         "<a href=&#0000106;avascript&colon;x()>a</a>",
         "<a href='&#14; java&NewLine;script:x()'>a</a>",
@@ -339,13 +322,21 @@ def test_script_of_a_web_page_is_found_however_it_is_written(inner: str) -> None
 @each_row(
     "inner",
     [
+        "<p>The salmon = fish; conclusion = 1</p><a href='https://a.example/'>a</a>",
         "<pre>&lt;script&gt; &lt;a href=&quot;javascript:x&quot;&gt; a&#61;&#34;javascript:x</pre>",
         "<img src='data:image/svg+xml,a'>",
         "<iframe srcdoc='&lt;p&gt;a&lt;/p&gt; &amp;lt;script&amp;gt;'></iframe>",
         "<a href='/java%09script'>a</a> java&#9;script:",
+        "<a href='https://a.example/'>a</a>",
+        "<img src='a.png' alt='http://a.example'>",
+        "<link rel='canonical' href='https://a.example/'>",
+        "<form action='https://a.example/'></form>",
+        "<p xmlns='http://www.w3.org/1999/xhtml'>url (http://a.example)</p>",
+        "<meta name='a' content='https://a.example/'>",
+        "<img data-src='http://a.example/a.png' src='data:image/png;base64,AA=='>",
     ],
 )
-def test_text_about_scripts_is_none(inner: str) -> None:
+def test_text_about_scripts_and_links_to_click_have_no_flag(inner: str) -> None:
     assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
 
 
@@ -365,10 +356,9 @@ def book_with(page: bytes, name: str = "page.xhtml") -> bytes:
     ],
 )
 def test_script_in_a_page_of_a_book_is_found_however_it_is_written(page: str, name: str) -> None:
-    for encoding in ("utf-8", "utf-16"):
-        assert flags_of(book_with(page.encode(encoding), name), "a.epub") == {"script.html"}
     declared = '<?xml version="1.0" encoding="utf-16"?>' + page
-    assert flags_of(book_with(declared.encode("utf-16-be"), name), "a.epub") == {"script.html"}
+    for data in (page.encode(), page.encode("utf-16"), declared.encode("utf-16-be")):
+        assert flags_of(book_with(data, name), "a.epub") == {"script.html"}
 
 
 def test_entities_of_an_honest_book_are_no_script() -> None:
@@ -383,84 +373,37 @@ def test_entities_of_a_book_that_multiply_leave_the_flags_incomplete() -> None:
     assert facts_of(book_with(page.encode()), "a.epub")["flags_complete"] is False
 
 
-LOADED = [
-    "<img src='http://a.example/a.png'>",
-    "<img src=//a.example/a.png>",
-    "<img src='\\\\server\\a.png'>",
-    "<img src='ht&Tab;tps://a.example/a'>",
-    "<img\nsrc='ht\ntps://a.example/a'>",
-    "<img srcset='a.png 1x, https://a.example/a.png 2x'>",
-    "<video poster='https://a.example/a'></video>",
-    "<link href='https://a.example/a.css' rel='stylesheet'>",
-    "<style>@import 'https://a.example/a.css';</style>",
-    "<p style='background: url( &quot;http://a.example/a.png&quot; )'>a</p>",
-    "<meta http-equiv='Refresh' content='0; URL=https://a.example/'>",
-    "<base href='http://a.example/'><img src='a.png'>",
-    "<svg><image xlink:href='http://a.example/a.png'/></svg>",
-]
-
-
-@each_row("inner", LOADED)
+@each_row(
+    "inner",
+    [
+        "<img src='http://a.example/a.png'>",
+        "<img src=//a.example/a.png>",
+        "<img src='\\\\server\\a.png'>",
+        "<img src='ht&Tab;tps://a.example/a'>",
+        "<img\nsrc='ht\ntps://a.example/a'>",
+        "<img srcset='a.png 1x, https://a.example/a.png 2x'>",
+        "<video poster='https://a.example/a'></video>",
+        "<link href='https://a.example/a.css' rel='stylesheet'>",
+        "<style>@import 'https://a.example/a.css';</style>",
+        "<p style='background: url( &quot;http://a.example/a.png&quot; )'>a</p>",
+        "<meta http-equiv='Refresh' content='0; URL=https://a.example/'>",
+        "<base href='http://a.example/'><img src='a.png'>",
+        "<svg><image xlink:href='http://a.example/a.png'/></svg>",
+    ],
+)
 def test_page_that_loads_something_has_an_external_link(inner: str) -> None:
     page = f"<html><head></head><body>a{inner}</body></html>".encode()
     assert flags_of(page, "a.xhtml") == {"link.external"}
     assert flags_of(book_with(page), "a.epub") == {"link.external"}
 
 
-@each_row(
-    "inner",
-    [
-        "<a href='https://a.example/'>a</a>",
-        "<img src='a.png' alt='http://a.example'>",
-        "<link rel='canonical' href='https://a.example/'>",
-        "<form action='https://a.example/'></form>",
-        "<p xmlns='http://www.w3.org/1999/xhtml'>url (http://a.example)</p>",
-        "<meta name='a' content='https://a.example/'>",
-        "<img data-src='http://a.example/a.png' src='data:image/png;base64,AA=='>",
-    ],
-)
-def test_page_that_links_only_loads_nothing(inner: str) -> None:
-    assert flags_of(f"<html><body>a{inner}</body></html>".encode(), "a.html") == set()
-
-
-XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
-
-
-@each_row(
-    "inner",
-    [
-        '<image href="http://a.example/a.png"/>',
-        f'<image {XLINK} xlink:href="\\\\server\\a.png"/>',
-        '<use href="//a.example/a.svg#a"/>',
-        '<rect fill="url(http://a.example/a.svg#a)"/>',
-        '<rect style="filter: url(&apos;https://a.example/a.svg#a&apos;)"/>',
-        '<style>@import "https://a.example/a.css";</style>',
-        "<style><![CDATA[a{background:url(//a.example/a.png)}]]></style>",
-        '<h:img xmlns:h="http://www.w3.org/1999/xhtml" src="http://a.example/a.png"/>',
-    ],
-)
-def test_drawing_that_loads_something_has_an_external_link(inner: str) -> None:
-    assert flags_of(svg(inner), "a.svg") == {"link.external"}
-
-
-def test_style_sheet_of_a_drawing_or_document_elsewhere_is_an_external_link() -> None:
-    style = b'<?xml-stylesheet type="text/css" href="http://a.example/a.css"?>'
-    assert flags_of(style + svg(""), "a.svg") == {"link.external"}
-    assert flags_of(style + b"<a/>", "a.xml") == {"link.external"}
-    assert flags_of(style.replace(b"http://a.example/", b"") + b"<a/>", "a.xml") == set()
-
-
-def test_drawing_that_links_only_loads_nothing() -> None:
-    inner = f'<a {XLINK} xlink:href="http://a.example/"><path d="M0 0"/></a><rect fill="url(#a)"/><image href="a.png"/>'
-    assert flags_of(svg(inner), "a.svg") == set()
-
-
 def test_script_in_a_book() -> None:
     book = epub.FORMAT.sample()
     assert (flags_of(book, "a.epub"), facts_of(book, "a.epub")["flags_complete"]) == (set(), True)
     name, page = next((name, page) for name, page in parts_of(book).items() if name.endswith(".xhtml"))
-    scripted = page.replace(b"</body>", b"<script>x</script></body>")
-    assert flags_of(package_of(parts_of(book) | {name: scripted}), "a.epub") == {"script.html"}
+    assert flags_of(book_with(page.replace(b"</body>", b"<script>x</script></body>"), name), "a.epub") == {
+        "script.html"
+    }
 
 
 @each_row(
@@ -488,8 +431,7 @@ def test_one_half_of_smuggling_is_none() -> None:
 @each_row(
     "cell",
     ['=HYPERLINK("http://a.example?x="&A1,"a")', "=SUM(A1:A9)", "+SUM(1)", "-2+CALL(1)", "@SUM(A1)", '"=EXEC(1)"',
-     "\t=EXEC(1)",
-     "\uff1dEXEC(1)", "=1+WEBSERVICE(A1)"],
+     "\t=EXEC(1)", "\uff1dEXEC(1)", "=1+WEBSERVICE(A1)"],
 )  # fmt: skip
 def test_formula_of_a_table(cell: str) -> None:
     assert flags_of(f"id;name\n1;{cell}\n".encode(), "a.csv") == {"formula.csv"}
@@ -519,10 +461,10 @@ def test_attachments_of_a_mail_have_kinds() -> None:
         "--b\r\nContent-Type: text/plain\r\n\r\nText.\r\n"
         '--b\r\nContent-Type: application/x; name="a.js"\r\nContent-Disposition: attachment\r\n\r\nx\r\n'
         "--b\r\nContent-Type: application/x\r\nContent-Disposition: attachment; filename=photo.jpg\r\n"
-        f"Content-Transfer-Encoding: base64\r\n\r\n{PROGRAM}\r\n--b--\r\n"
-    )
-    assert flags_of(mail.encode(), "a.eml") == {"attachment.script", "attachment.program"}
-    assert facts_of(mail.encode(), "a.eml")["attachments"] == 2
+        f"Content-Transfer-Encoding: base64\r\n\r\n{base64.b64encode(PROGRAM).decode()}\r\n--b--\r\n"
+    ).encode()
+    assert flags_of(mail, "a.eml") == {"attachment.script", "attachment.program"}
+    assert facts_of(mail, "a.eml")["attachments"] == 2
 
 
 def test_mail_without_attachments() -> None:

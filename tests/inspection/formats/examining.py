@@ -29,6 +29,13 @@ class Examined:
     def passes(self) -> bool:
         return self.recognised and self.finding is None and self.outcome is not Outcome.CORRUPT
 
+    @property
+    def verdict(self) -> Finding | Outcome | None:
+        """The finding, else the outcome; None for what passes although it is not of the format."""
+        if self.finding is None and self.outcome is not Outcome.CORRUPT and not self.recognised:
+            return None
+        return self.finding or self.outcome
+
 
 @contextmanager
 def source_of(data: bytes) -> Iterator[Source]:

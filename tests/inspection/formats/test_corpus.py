@@ -87,7 +87,7 @@ needs_libarchive = pytest.mark.skipif(
     not libarchive.is_installed() and not UNDER_CI, reason="libarchive is not installed: apt-get install libarchive13"
 )
 EXCEPTIONS: Final = {
-    ("avif", "corrupt"): ("no-pixi", "poc_b"),  # both decode in every reader
+    ("avif", "corrupt"): ("no-pixi", "poc_b")  # both decode in every reader
 }
 
 

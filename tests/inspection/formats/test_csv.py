@@ -9,36 +9,22 @@ from tests.rows import each_row
 @each_row(
     "table",
     [
-        "id,name\n1,Ann\n",
-        "1;2;3\n",
-        "alone\nin\none column\n",
-        "Ann,Smith,London\n",
-        "apple\tpear\tplum\n",
-        '"id","name"\n"1","a ""quoted"" name"\n',
-        "id,name,amount\n,,\n0,,\n",
-        "name\n",
-        "total,12\n",
+        "id,name\n1,Ann\n", "1;2;3\n", "alone\nin\none column\n", "Ann,Smith,London\n", "apple\tpear\tplum\n",
+        '"id","name"\n"1","a ""quoted"" name"\n', "id,name,amount\n,,\n0,,\n", "name\n", "total,12\n",
     ],
-)
+)  # fmt: skip
 def test_table_with_a_value_is_not_blank(table: str) -> None:
     result = examine_bytes(FORMAT, table.encode())
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
 @each_row(
     "table",
     [
-        ",,,\n,,,\n",
-        ';;\n"";" "\n',
-        "\ufeff",
-        "id,name,amount\r\n",
-        'Name;City\r\n;\r\n"";\r\n',
-        "\nName;Vorname;Ort\n\n",
-        "firstName,lastName,e-mail\n",
-        "User ID\tCreated at\tStatus",
+        ",,,\n,,,\n", ';;\n"";" "\n', "\ufeff", "id,name,amount\r\n", 'Name;City\r\n;\r\n"";\r\n',
+        "\nName;Vorname;Ort\n\n", "firstName,lastName,e-mail\n", "User ID\tCreated at\tStatus",
     ],
-)
+)  # fmt: skip
 @each_row("encoding", ["utf-8", "utf-16"])
 def test_table_without_a_value_is_blank(table: str, encoding: str) -> None:
     assert examine_bytes(FORMAT, table.encode(encoding)).blank

@@ -44,9 +44,7 @@ def collection(*fonts: bytes) -> bytes:
 def test_font_is_sound_and_not_blank(name: str) -> None:
     format_, data = FONTS[name]
     result = examine_bytes(format_, data)
-    assert result.recognised
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.recognised, result.outcome, result.blank) == (True, Outcome.OK, None)
 
 
 @each_row("name", FONTS)

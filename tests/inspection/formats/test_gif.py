@@ -5,98 +5,73 @@ import time
 
 from sluice_inspect.formats.gif import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 from tests.rows import each_row
 
 GOOD = encoded(chess_board(), "GIF")
 ANIMATION = animated([chess_board(48, 3 + n) for n in range(6)], "GIF")
+WHITE = [plain_picture(48, 48, 255), plain_picture(48, 48, 254)]
+FRAME = GOOD.index(b"," + struct.pack("<HHHH", 0, 0, 64, 64))
+SECOND_FRAME = ANIMATION.index(b"\x2c", 20)
 
 
-def test_good_picture_passes() -> None:
-    result = examine_bytes(FORMAT, GOOD)
-    assert result.passes
-    assert result.blank is None
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
 
 
-def test_animation_passes() -> None:
-    assert examine_bytes(FORMAT, ANIMATION).passes
+def moved(offset: int) -> bytes:
+    return GOOD[: FRAME + 1] + struct.pack("<HH", offset, offset) + GOOD[FRAME + 5 :]
+
+
+@each_row(
+    ("case", "data"),
+    [
+        ("good", GOOD),
+        ("animation", ANIMATION),
+        ("one visible frame among empty ones", animated([*WHITE, chess_board(48)], "GIF")),
+        ("no trailer after a complete frame", GOOD.removesuffix(b";")),
+        ("bytes after the trailer", GOOD + b"behind"),
+    ],
+)
+def test_picture_passes_and_is_not_blank(case: str, data: bytes) -> None:
+    assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
 
 
 def test_empty_picture_is_blank() -> None:
-    assert examine_bytes(FORMAT, encoded(plain_picture(), "GIF")).blank
+    assert examine(encoded(plain_picture(), "GIF")).blank
 
 
-def test_one_visible_frame_among_empty_ones_is_not_blank() -> None:
-    assert (
-        examine_bytes(
-            FORMAT, animated([plain_picture(48, 48, 255), plain_picture(48, 48, 254), chess_board(48)], "GIF")
-        ).blank
-        is None
-    )
+@each_row(
+    ("case", "data", "verdict"),
+    [
+        *((f"cut at {kept}", GOOD[: int(len(GOOD) * kept)], Outcome.CORRUPT) for kept in (0.2, 0.5, 0.95)),
+        *((f"cut at {kept}", ANIMATION[: int(len(ANIMATION) * kept)], Outcome.CORRUPT) for kept in (0.2, 0.5, 0.95)),
+        ("header without a frame", GOOD[:13] + b";", Outcome.CORRUPT),
+        ("invalid LZW codes", GOOD[: FRAME + 30] + b"\xff" * 40 + GOOD[FRAME + 70 :], Outcome.CORRUPT),
+        (
+            "frame without width",
+            ANIMATION[: SECOND_FRAME + 5] + bytes(2) + ANIMATION[SECOND_FRAME + 7 :],
+            Outcome.UNSUPPORTED,
+        ),
+        ("frame outside of the screen", moved(9000), Finding.IMAGE_TOO_LARGE),
+        ("frame at a huge offset", moved(60_000), Finding.IMAGE_TOO_LARGE),
+    ],
+)
+def test_damaged_picture_does_not_pass(case: str, data: bytes, verdict: Outcome | Finding) -> None:
+    assert examine(data).verdict is verdict
 
 
-@each_row("kept", [0.2, 0.5, 0.95])
-@each_row("picture", [GOOD, ANIMATION])
-def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
-    assert examine_bytes(FORMAT, picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
+def test_too_many_pixels_or_frames_are_refused_before_decoding() -> None:
+    assert examine(GOOD, Limits(max_pixels=64 * 64 - 1)).finding is Finding.IMAGE_TOO_LARGE
+    assert examine(ANIMATION, Limits(max_frames=5)).finding is Finding.IMAGE_TOO_LARGE
 
 
-def test_missing_trailer_after_a_complete_frame_passes() -> None:
-    assert examine_bytes(FORMAT, GOOD.removesuffix(b";")).passes
-
-
-def test_bytes_after_the_trailer_pass() -> None:
-    assert examine_bytes(FORMAT, GOOD + b"behind").passes
-
-
-def test_header_without_a_frame_is_corrupt() -> None:
-    assert examine_bytes(FORMAT, GOOD[:13] + b";").outcome is Outcome.CORRUPT
-
-
-def test_invalid_lzw_codes_are_corrupt() -> None:
-    place = GOOD.index(b"," + struct.pack("<HHHH", 0, 0, 64, 64)) + 30
-    assert examine_bytes(FORMAT, GOOD[:place] + b"\xff" * 40 + GOOD[place + 40 :]).outcome is Outcome.CORRUPT
-
-
-def test_frame_beyond_the_pixel_limit_is_refused() -> None:
-    assert examine_bytes(FORMAT, GOOD, Limits(max_pixels=64 * 64 - 1)).finding is Finding.IMAGE_TOO_LARGE
-
-
-def test_frame_at_a_huge_offset_is_too_large() -> None:
-    place = GOOD.index(b"," + struct.pack("<HHHH", 0, 0, 64, 64)) + 1
-    moved = GOOD[:place] + struct.pack("<HH", 60_000, 60_000) + GOOD[place + 4 :]
-    assert examine_bytes(FORMAT, moved).finding is Finding.IMAGE_TOO_LARGE
-
-
-def test_too_many_frames_are_refused_before_decoding() -> None:
-    assert examine_bytes(FORMAT, ANIMATION, Limits(max_frames=5)).finding is Finding.IMAGE_TOO_LARGE
-
-
-def test_blocks_past_the_time_limit_are_too_complex() -> None:
+def test_picture_past_the_time_limit_is_too_complex_or_not_blank() -> None:
     endless = GOOD[:10] + b"\0\0\0" + (b"!\xfe\x01x\x00" * 300_000)
-    assert examine_bytes(FORMAT, endless, Limits(soft_seconds=0)).outcome is Outcome.TOO_COMPLEX
-
-
-def test_animation_past_the_time_limit_passes_and_is_not_blank() -> None:
-    result = examine_bytes(
-        FORMAT, animated([plain_picture(48, 48, 255), plain_picture(48, 48, 254)], "GIF"), Limits(soft_seconds=0)
-    )
-    assert result.passes
-    assert result.blank is None
-
-
-def test_frame_without_width_is_unsupported() -> None:
-    frame = ANIMATION.index(b"\x2c", 20)
-    assert (
-        examine_bytes(FORMAT, ANIMATION[: frame + 5] + bytes(2) + ANIMATION[frame + 7 :]).outcome is Outcome.UNSUPPORTED
-    )
-
-
-def test_frame_outside_the_screen_is_too_large_for_its_bytes() -> None:
-    frame = GOOD.index(b"\x2c", 13)
-    far = GOOD[: frame + 1] + struct.pack("<HH", 9000, 9000) + GOOD[frame + 5 :]
-    assert examine_bytes(FORMAT, far).finding is Finding.IMAGE_TOO_LARGE
+    assert examine(endless, Limits(soft_seconds=0)).outcome is Outcome.TOO_COMPLEX
+    result = examine(animated(WHITE, "GIF"), Limits(soft_seconds=0))
+    assert (result.passes, result.blank) == (True, None)
 
 
 def of_small_frames(count: int, side: int) -> bytes:
@@ -105,12 +80,9 @@ def of_small_frames(count: int, side: int) -> bytes:
     return b"GIF89a" + screen + frame * count + b";"
 
 
-def test_many_small_frames_on_a_large_screen_cost_seconds() -> None:
+def test_small_frames_are_judged_to_the_end_unless_the_screen_is_large() -> None:
+    assert examine(of_small_frames(100, 300)).blank
     began = time.process_time()
-    result = examine_bytes(FORMAT, of_small_frames(1000, 4000))
+    result = examine(of_small_frames(1000, 4000))
     assert (result.outcome, result.blank) == (Outcome.OK, None)
     assert time.process_time() - began < 15
-
-
-def test_small_frames_on_a_small_screen_are_still_judged_to_the_end() -> None:
-    assert examine_bytes(FORMAT, of_small_frames(100, 300)).blank

@@ -5,30 +5,27 @@ from tests.rows import each_row
 
 
 @each_row(
-    "cells",
+    ("cells", "heading"),
     [
-        ["id", "name"],
-        ["First Name", "Last Name", "E-Mail"],
-        ["invoiceNumber", "totalAmount", "VAT"],
-        ["Datum", "Betrag", "Bemerkung"],
-        ["created_at", "updated_at", "foo"],
+        (["id", "name"], True),
+        (["First Name", "Last Name", "E-Mail"], True),
+        (["invoiceNumber", "totalAmount", "VAT"], True),
+        (["Datum", "Betrag", "Bemerkung"], True),
+        (["created_at", "updated_at", "foo"], True),
+        (["name"], False),
+        ([], False),
+        (["Ann", "Smith", "London"], False),
+        (["id", ""], False),
+        (["id", "id"], False),
+        (["total", "12"], False),
+        (
+            [
+                "Please send the invoice to our new address in town",
+                "and the date of the order as a note to the customer",
+            ],
+            False,
+        ),
     ],
 )
-def test_column_names_are_a_heading(cells: list[str]) -> None:
-    assert is_heading(cells)
-
-
-@each_row(
-    "cells",
-    [
-        ["name"],
-        [],
-        ["Ann", "Smith", "London"],
-        ["id", ""],
-        ["id", "id"],
-        ["total", "12"],
-        ["Please send the invoice to our new address in town", "and the date of the order as a note to the customer"],
-    ],
-)
-def test_possible_data_is_not_a_heading(cells: list[str]) -> None:
-    assert not is_heading(cells)
+def test_column_names_are_a_heading_and_possible_data_is_none(cells: list[str], *, heading: bool) -> None:
+    assert is_heading(cells) is heading

@@ -8,47 +8,60 @@ from PIL import Image, ImageDraw
 
 from sluice_inspect.formats.heif import hevc
 from sluice_inspect.formats.heif.heic import FORMAT
-from sluice_inspect.formats.heif.sample import sample_heic
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes, source_of
+from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.inspection.formats.heif_samples import box, heic, item_file
 from tests.inspection.formats.image_samples import chess_board, plain_picture
 from tests.rows import each_row
 
 GOOD = heic(chess_board(128, 16).convert("RGB"))
+HALF = (len(GOOD) + GOOD.index(b"mdat")) // 2
+
+
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
 
 
 def gradient(side: int = 256) -> Image.Image:
     return Image.merge("RGB", [Image.linear_gradient("L").resize((side, side)).rotate(turn) for turn in (0, 90, 180)])
 
 
-def test_good_picture_passes() -> None:
-    result = examine_bytes(FORMAT, GOOD)
-    assert result.passes
-    assert result.blank is None
-
-
-def test_sample_passes_and_is_not_blank() -> None:
-    result = examine_bytes(FORMAT, sample_heic())
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
-
-
-@each_row("mode", ["L", "RGB", "RGBA"])
-def test_every_mode_passes(mode: str) -> None:
-    assert examine_bytes(FORMAT, heic(chess_board().convert(mode))).outcome is Outcome.OK
-
-
-@each_row("chroma", ["420", "422", "444"])
-def test_every_chroma_subsampling_passes(chroma: str) -> None:
-    assert examine_bytes(FORMAT, heic(gradient(), chroma=chroma)).outcome is Outcome.OK
-
-
-def test_ten_bits_per_sample_pass() -> None:
-    deep = pillow_heif.from_bytes("RGB;16", (64, 64), bytes(range(256)) * 96)
+def deep() -> bytes:
     file = io.BytesIO()
-    deep.save(file, quality=60)
-    assert examine_bytes(FORMAT, file.getvalue()).outcome is Outcome.OK
+    pillow_heif.from_bytes("RGB;16", (64, 64), bytes(range(256)) * 96).save(file, quality=60)
+    return file.getvalue()
+
+
+def page_with_a_word() -> Image.Image:
+    page = Image.new("RGB", (600, 600), "white")
+    ImageDraw.Draw(page).text((500, 500), "word", fill=0)
+    return page
+
+
+@each_row(
+    ("case", "data"),
+    lambda: [
+        ("good", GOOD),
+        ("bytes after the last box", GOOD + b"\x00\x00\x0b\x01SEFHxxxxxxxxxxxx"),
+        *((f"mode {mode}", heic(chess_board().convert(mode))) for mode in ("L", "RGB", "RGBA")),
+        *((f"chroma {chroma}", heic(gradient(), chroma=chroma)) for chroma in ("420", "422", "444")),
+        ("ten bits per sample", deep()),
+        ("tiles", heic(gradient(300), tile_size=128)),
+        ("word in one tile", heic(page_with_a_word(), tile_size=128)),
+        ("even pictures of two colours", heic([Image.new("RGB", (64, 64), colour) for colour in ("white", "black")])),
+    ],
+)
+def test_picture_passes_and_is_not_blank(case: str, data: bytes) -> None:
+    assert (b"grid" in data) is ("tile" in case)
+    assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
+
+
+def test_empty_or_fully_transparent_picture_is_blank() -> None:
+    clear = gradient().convert("RGBA")
+    clear.putalpha(0)
+    assert examine(heic(clear)).blank
+    assert examine(heic(plain_picture(200, 150).convert("RGB"))).blank
+    assert examine(heic(Image.new("RGB", (300, 300), "white"), tile_size=128)).blank
 
 
 def test_decoder_returns_the_encoded_colours() -> None:
@@ -62,105 +75,57 @@ def test_decoder_returns_the_encoded_colours() -> None:
     assert max(abs(a - b) for a, b in zip(levels, (200, 40, 40), strict=True)) < 12
 
 
-def test_tiled_picture_is_assembled() -> None:
-    tiled = heic(gradient(300), tile_size=128)
-    assert b"grid" in tiled
-    assert examine_bytes(FORMAT, tiled).outcome is Outcome.OK
-    assert examine_bytes(FORMAT, tiled).blank is None
-
-
-def test_empty_picture_is_blank() -> None:
-    assert examine_bytes(FORMAT, heic(plain_picture(200, 150).convert("RGB"))).blank
-    assert examine_bytes(FORMAT, heic(Image.new("RGB", (300, 300), "white"), tile_size=128)).blank
-
-
-def test_word_in_one_tile_is_not_blank() -> None:
-    page = Image.new("RGB", (600, 600), "white")
-    ImageDraw.Draw(page).text((500, 500), "word", fill=0)
-    assert examine_bytes(FORMAT, heic(page, tile_size=128)).blank is None
-
-
-def test_fully_transparent_picture_is_blank() -> None:
-    clear = gradient().convert("RGBA")
-    clear.putalpha(0)
-    assert examine_bytes(FORMAT, heic(clear)).blank
-
-
-def test_empty_pictures_of_different_colours_are_not_blank() -> None:
-    assert (
-        examine_bytes(FORMAT, heic([Image.new("RGB", (64, 64), colour) for colour in ("white", "black")])).blank is None
-    )
-
-
-@each_row("kept", [0.1, 0.5, 0.95, 0.999])
-def test_truncated_picture_is_corrupt(kept: float) -> None:
-    assert examine_bytes(FORMAT, GOOD[: int(len(GOOD) * kept)]).outcome is Outcome.CORRUPT
-
-
 @each_row("seed", range(8))
 def test_changed_pixel_bytes_are_corrupt_although_they_decode(seed: int) -> None:
     picture = heic(gradient(512), quality=90)
-    start = picture.index(b"mdat") + 40 + seed * 37
     damaged = bytearray(picture)
-    for place in range(start, len(picture) - 8, 64):
+    for place in range(picture.index(b"mdat") + 40 + seed * 37, len(picture) - 8, 64):
         damaged[place] ^= 0x55
-    assert examine_bytes(FORMAT, bytes(damaged)).outcome is Outcome.CORRUPT
+    assert examine(bytes(damaged)).outcome is Outcome.CORRUPT
 
 
-def test_zeroed_pixels_are_corrupt() -> None:
-    half = (len(GOOD) + GOOD.index(b"mdat")) // 2
-    result = examine_bytes(FORMAT, GOOD[:half] + bytes(40) + GOOD[half + 40 :])
-    assert "zeros" in result.detail
+@each_row(
+    ("case", "data", "detail"),
+    [
+        *((f"cut at {kept}", GOOD[: int(len(GOOD) * kept)], "") for kept in (0.1, 0.5, 0.95, 0.999)),
+        ("zeros", GOOD[:HALF] + bytes(40) + GOOD[HALF + 40 :], "zeros"),
+        ("no list of items", GOOD.replace(b"meta", b"mexa"), "no list"),
+        ("item past the end", item_file(b"hvc1", b"x" * 100)[:-10].replace(b"mdat", b"zzzz"), "ends at byte"),
+        ("list of version 3", item_file(b"hvc1", b"x" * 50, infos=3), ""),
+        ("list of version 4", item_file(b"hvc1", b"x" * 50, infos=4), ""),
+    ],
+)
+def test_truncated_or_damaged_picture_is_corrupt(case: str, data: bytes, detail: str) -> None:
+    result = examine(data)
+    assert result.outcome is Outcome.CORRUPT
+    assert detail in result.detail
 
 
-def test_missing_item_list_is_corrupt() -> None:
-    assert "no list" in examine_bytes(FORMAT, GOOD.replace(b"meta", b"mexa")).detail
-
-
-def test_item_past_the_end_of_the_file_is_corrupt() -> None:
-    data = item_file(b"hvc1", b"x" * 100)
-    assert "ends at byte" in examine_bytes(FORMAT, data[:-10].replace(b"mdat", b"zzzz")).detail
+@each_row(
+    ("case", "data", "outcome"),
+    [
+        *((coding, item_file(coding, b"x" * 50), Outcome.UNSUPPORTED) for coding in (b"unci", b"j2k1", b"vvc1")),
+        ("compact header", box(b"ftyp", b"mif3", bytes(4), b"heic") + box(b"mini", bytes(30)), Outcome.UNSUPPORTED),
+        *(
+            (infos, item_file(b"hvc1", b"x" * 50, protected=True, infos=infos), Outcome.ENCRYPTED)
+            for infos in (0, 1, 2)
+        ),
+    ],
+)
+def test_other_coding_is_unsupported_and_protected_picture_encrypted(
+    case: object, data: bytes, outcome: Outcome
+) -> None:
+    assert examine(data).outcome is outcome
 
 
 def test_too_many_pixels_are_refused_before_decoding() -> None:
-    assert examine_bytes(FORMAT, item_file(b"hvc1", b"x", size=(30_000, 30_000))).finding is Finding.IMAGE_TOO_LARGE
-
-
-def test_picture_over_the_pixel_limit_is_refused() -> None:
-    assert examine_bytes(FORMAT, GOOD, Limits(max_pixels=100)).finding is Finding.IMAGE_TOO_LARGE
-
-
-@each_row("coding", [b"unci", b"j2k1", b"vvc1"])
-def test_other_codings_are_unsupported(coding: bytes) -> None:
-    assert examine_bytes(FORMAT, item_file(coding, b"x" * 50)).outcome is Outcome.UNSUPPORTED
-
-
-def test_protected_picture_is_encrypted() -> None:
-    assert examine_bytes(FORMAT, item_file(b"hvc1", b"x" * 50, protected=True)).outcome is Outcome.ENCRYPTED
-
-
-@each_row("version", [1, 2])
-def test_later_versions_of_the_item_list_are_read(version: int) -> None:
-    assert (
-        examine_bytes(FORMAT, item_file(b"hvc1", b"x" * 50, protected=True, infos=version)).outcome is Outcome.ENCRYPTED
-    )
-    assert examine_bytes(FORMAT, item_file(b"hvc1", b"x" * 50, infos=version + 2)).outcome is Outcome.CORRUPT
-
-
-def test_compact_header_is_unsupported() -> None:
-    assert (
-        examine_bytes(FORMAT, box(b"ftyp", b"mif3", bytes(4), b"heic") + box(b"mini", bytes(30))).outcome
-        is Outcome.UNSUPPORTED
-    )
-
-
-def test_bytes_after_the_last_box_pass() -> None:
-    assert examine_bytes(FORMAT, GOOD + b"\x00\x00\x0b\x01SEFHxxxxxxxxxxxx").passes
+    assert examine(item_file(b"hvc1", b"x", size=(30_000, 30_000))).finding is Finding.IMAGE_TOO_LARGE
+    assert examine(GOOD, Limits(max_pixels=100)).finding is Finding.IMAGE_TOO_LARGE
 
 
 def test_only_the_container_is_checked_without_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hevc, "_LIBRARY", None)
-    result = examine_bytes(FORMAT, GOOD)
+    result = examine(GOOD)
     assert result.outcome is Outcome.UNSUPPORTED
     assert "not installed" in result.detail
-    assert examine_bytes(FORMAT, GOOD[:-20]).outcome is Outcome.CORRUPT
+    assert examine(GOOD[:-20]).outcome is Outcome.CORRUPT

@@ -2,94 +2,84 @@
 
 from sluice_inspect.formats.jpeg import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, plain_picture
 from tests.rows import each_row
 
 GOOD = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80)
 PROGRESSIVE = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80, progressive=True)
 APP5_MARKER = b"\xff\xe5"
+END_MARKER = b"\xff\xd9"
+FRAME = GOOD.index(b"\xff\xc0")
+MIDDLE = len(GOOD) // 2
 
 
-def after_start_marker(jpeg: bytes, inserted: bytes) -> bytes:
-    return jpeg[:2] + inserted + jpeg[2:]
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
+
+
+def with_size(size: bytes) -> bytes:
+    return GOOD[: FRAME + 5] + size + GOOD[FRAME + 9 :]
 
 
 @each_row("mode", ["L", "RGB", "CMYK"])
 @each_row("progressive", [False, True])
 def test_every_common_variant_passes(mode: str, *, progressive: bool) -> None:
-    result = examine_bytes(FORMAT, encoded(chess_board().convert(mode), "JPEG", progressive=progressive))
-    assert result.passes
-    assert result.blank is None
+    result = examine(encoded(chess_board().convert(mode), "JPEG", progressive=progressive))
+    assert (result.passes, result.blank) == (True, None)
 
 
 def test_empty_picture_is_blank() -> None:
-    assert examine_bytes(FORMAT, encoded(plain_picture(), "JPEG")).blank
+    assert examine(encoded(plain_picture(), "JPEG")).blank
+
+
+@each_row(
+    ("case", "data"),
+    [
+        ("no end marker", GOOD.removesuffix(END_MARKER)),
+        ("zeros before the end marker", GOOD.removesuffix(END_MARKER) + bytes(64) + END_MARKER),
+        ("bytes after the end", GOOD + b"a preview of the maker"),
+        ("APP5", GOOD[:2] + APP5_MARKER + b"\x00\x02" + GOOD[2:]),
+        ("short APP0", GOOD[:2] + b"\xff\xe0\x00\x02" + GOOD[2:]),
+        ("Adobe", GOOD[:2] + b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02" + GOOD[2:]),
+        ("fill bytes", GOOD[:2] + b"\xff\xff\xff" + APP5_MARKER + b"\x00\x04ab" + GOOD[2:]),
+        ("Exif", GOOD[:2] + b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff" + GOOD[2:]),
+    ],
+)
+def test_unusual_metadata_or_end_passes(case: str, data: bytes) -> None:
+    assert examine(data).passes
 
 
 @each_row("picture", [GOOD, PROGRESSIVE])
 @each_row("kept", [0.2, 0.5, 0.95, 0.99])
 def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
-    assert examine_bytes(FORMAT, picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
+    assert examine(picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
 
 
-def test_zeros_inside_the_scan_are_corrupt() -> None:
-    place = len(GOOD) // 2
-    assert examine_bytes(FORMAT, GOOD[:place] + bytes(1000) + GOOD[place + 1000 :]).outcome is Outcome.CORRUPT
-
-
-def test_missing_end_marker_after_a_complete_scan_passes() -> None:
-    assert examine_bytes(FORMAT, GOOD.removesuffix(b"\xff\xd9")).passes
-
-
-def test_zeros_between_the_scan_and_the_end_marker_pass() -> None:
-    assert examine_bytes(FORMAT, GOOD.removesuffix(b"\xff\xd9") + bytes(64) + b"\xff\xd9").passes
+def many_scans() -> bytes:
+    wide = with_size(b"\x36\xb0\x36\xb0")
+    scan = wide[wide.index(b"\xff\xda") : wide.index(b"\xff\xda") + 40]
+    return wide[:-2] + scan * 30 + END_MARKER
 
 
 @each_row(
-    "odd",
+    ("case", "data", "verdict"),
     [
-        APP5_MARKER + b"\x00\x02",
-        b"\xff\xe0\x00\x02",
-        b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02",
-        b"\xff\xff\xff" + APP5_MARKER + b"\x00\x04ab",
-        b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff",
+        ("zeros in the scan", GOOD[:MIDDLE] + bytes(1000) + GOOD[MIDDLE + 1000 :], Outcome.CORRUPT),
+        ("segment past the end", GOOD[:2] + APP5_MARKER + b"\xff\xff" + GOOD[2:], Outcome.CORRUPT),
+        ("lossless", GOOD[:FRAME] + b"\xff\xc3" + GOOD[FRAME + 2 :], Outcome.UNSUPPORTED),
+        ("too many pixels", with_size(b"\xfa\xfa\xfa\xfa"), Finding.IMAGE_TOO_LARGE),
+        ("many scans", many_scans(), Outcome.TOO_COMPLEX),
+        ("only segments", b"\xff\xd8" + b"\xff\xe5\x00\x02" * 500_001, Outcome.TOO_COMPLEX),
     ],
 )
-def test_unusual_metadata_passes(odd: bytes) -> None:
-    assert examine_bytes(FORMAT, after_start_marker(GOOD, odd)).passes
-
-
-def test_bytes_after_the_end_pass() -> None:
-    assert examine_bytes(FORMAT, GOOD + b"a preview of the maker").passes
-
-
-def test_segment_past_the_end_of_the_file_is_corrupt() -> None:
-    assert examine_bytes(FORMAT, GOOD[:2] + APP5_MARKER + b"\xff\xff" + GOOD[2:]).outcome is Outcome.CORRUPT
+def test_damaged_or_costly_picture_does_not_pass(case: str, data: bytes, verdict: Outcome | Finding) -> None:
+    assert examine(data).verdict is verdict
 
 
 def test_markers_without_a_picture_are_corrupt() -> None:
-    assert "no frame header" in examine_bytes(FORMAT, b"\xff\xd8\xff\xe0\x00\x04ab\xff\xd9").detail
+    assert "no frame header" in examine(b"\xff\xd8\xff\xe0\x00\x04ab\xff\xd9").detail
 
 
-def test_lossless_picture_is_unsupported() -> None:
-    place = GOOD.index(b"\xff\xc0")
-    assert examine_bytes(FORMAT, GOOD[:place] + b"\xff\xc3" + GOOD[place + 2 :]).outcome is Outcome.UNSUPPORTED
-
-
-def test_too_many_pixels_are_refused_before_decoding() -> None:
-    place = GOOD.index(b"\xff\xc0") + 5
-    huge = GOOD[:place] + b"\xfa\xfa\xfa\xfa" + GOOD[place + 4 :]
-    assert examine_bytes(FORMAT, huge).finding is Finding.IMAGE_TOO_LARGE
-    assert examine_bytes(FORMAT, GOOD, Limits(max_pixels=29_999)).finding is Finding.IMAGE_TOO_LARGE
-
-
-def test_picture_with_many_scans_is_too_complex() -> None:
-    place = GOOD.index(b"\xff\xc0") + 5
-    wide = GOOD[:place] + b"\x36\xb0\x36\xb0" + GOOD[place + 4 :]
-    scan = wide[wide.index(b"\xff\xda") : wide.index(b"\xff\xda") + 40]
-    assert examine_bytes(FORMAT, wide[:-2] + scan * 30 + b"\xff\xd9").outcome is Outcome.TOO_COMPLEX
-
-
-def test_file_of_only_segments_is_too_complex() -> None:
-    assert examine_bytes(FORMAT, b"\xff\xd8" + b"\xff\xe5\x00\x02" * 500_001).outcome is Outcome.TOO_COMPLEX
+def test_too_many_pixels_are_refused() -> None:
+    assert examine(GOOD, Limits(max_pixels=29_999)).finding is Finding.IMAGE_TOO_LARGE

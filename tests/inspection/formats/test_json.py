@@ -15,35 +15,13 @@ from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
 GOOD = [
-    '{"a": 1}',
-    " [1, 2.5e3, -0]\n",
-    "0",
-    "false",
-    '"x"',
-    '\ufeff{"a": "b"}',
-    '{"a": 1, "a": 2}',
-    '"\\ud800"',
-    "1" * 5000,
-    '["\\u0000"]',
-]
+    '{"a": 1}', " [1, 2.5e3, -0]\n", "0", "false", '"x"', '\ufeff{"a": "b"}', '{"a": 1, "a": 2}', '"\\ud800"',
+    "1" * 5000, '["\\u0000"]',
+]  # fmt: skip
 BROKEN = [
-    "{",
-    "[1,]",
-    "{'a': 1}",
-    "[1] 2",
-    "NaN",
-    "[Infinity]",
-    "01",
-    "+1",
-    '"a\nb"',
-    "tru",
-    '{"a" 1}',
-    "[1}",
-    "\x0b1",
-    '"\\x"',
-    "nul",
-    '{"a":1,}',
-]
+    "{", "[1,]", "{'a': 1}", "[1] 2", "NaN", "[Infinity]", "01", "+1", '"a\nb"', "tru", '{"a" 1}', "[1}", "\x0b1",
+    '"\\x"', "nul", '{"a":1,}',
+]  # fmt: skip
 EMPTY = ["null", '""', "{}", "[]", "[[], {}, [null]]", '{"a": {"b": ""}}', '["  "]']
 
 
@@ -62,13 +40,23 @@ def parses(text: str) -> bool:
 @each_row("text", GOOD)
 def test_standard_json_passes(text: str) -> None:
     result = examine_bytes(FORMAT, text.encode())
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
+    for size in (1, 3, 4096):
+        assert check_stream(in_pieces(text.removeprefix("\ufeff"), size), Limits()).has_content
 
 
 @each_row("text", BROKEN)
 def test_invalid_json_is_corrupt(text: str) -> None:
     assert examine_bytes(FORMAT, text.encode()).outcome is Outcome.CORRUPT
+    for size in (1, 3, 4096):
+        with pytest.raises(Corrupt):
+            check_stream(in_pieces(text, size), Limits())
+
+
+@each_row("text", EMPTY)
+def test_nested_empty_values_are_blank(text: str) -> None:
+    assert examine_bytes(FORMAT, text.encode()).blank
+    assert not check_stream(in_pieces(text, 2), Limits()).has_content
 
 
 @each_row("data", ['{"é": 1}'.encode("latin-1"), '{"a": 1}'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xc0\xaf"'])
@@ -76,36 +64,9 @@ def test_encodings_other_than_utf8_are_corrupt(data: bytes) -> None:
     assert examine_bytes(FORMAT, data).outcome is Outcome.CORRUPT
 
 
-@each_row("text", EMPTY)
-def test_nested_empty_values_are_blank(text: str) -> None:
-    assert examine_bytes(FORMAT, text.encode()).blank
-
-
-@each_row("depth", [201, 5_000, 200_000])
-def test_deep_nesting_is_too_complex(depth: int) -> None:
-    assert examine_bytes(FORMAT, b"[" * depth + b"]" * depth).outcome is Outcome.TOO_COMPLEX
-
-
-def test_nesting_within_the_limit_passes() -> None:
-    assert examine_bytes(FORMAT, b"[" * 199 + b"1" + b"]" * 199).outcome is Outcome.OK
-
-
-@each_row("size", [1, 3, 4096])
-@each_row("text", [text.removeprefix("\ufeff") for text in GOOD])
-def test_stream_check_accepts_what_the_parser_accepts(text: str, size: int) -> None:
-    assert check_stream(in_pieces(text, size), Limits()).has_content
-
-
-@each_row("size", [1, 3, 4096])
-@each_row("text", BROKEN)
-def test_stream_check_refuses_what_the_parser_refuses(text: str, size: int) -> None:
-    with pytest.raises(Corrupt):
-        check_stream(in_pieces(text, size), Limits())
-
-
-@each_row("text", EMPTY)
-def test_stream_check_reports_empty_values_as_without_content(text: str) -> None:
-    assert not check_stream(in_pieces(text, 2), Limits()).has_content
+@each_row(("depth", "outcome"), [(199, Outcome.OK), *((depth, Outcome.TOO_COMPLEX) for depth in (201, 5_000, 200_000))])
+def test_deep_nesting_is_too_complex(depth: int, outcome: Outcome) -> None:
+    assert examine_bytes(FORMAT, b"[" * depth + b"1" + b"]" * depth).outcome is outcome
 
 
 @cache

@@ -4,8 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,26 +15,20 @@ from sluice_inspect.format import Format
 from sluice_inspect.formats import compressed, sevenzip, tar
 from sluice_inspect.formats import zip as zip_format
 from sluice_inspect.report import Finding, Limits, Outcome
+from tests.inspection.formats import test_tar
 from tests.inspection.formats.examining import examine_bytes, source_of
+from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 
 Wrap = Callable[[str, bytes], bytes]
 
 
 def in_tar(name: str, content: bytes) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as opened:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        opened.addfile(info, io.BytesIO(content))
-    return file.getvalue()
+    return test_tar.archive(test_tar.entry(name, content))
 
 
 def in_zip(name: str, content: bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
-        opened.writestr(name, content)
-    return file.getvalue()
+    return archive((name, content))
 
 
 def in_sevenzip(name: str, content: bytes) -> bytes:
@@ -47,14 +39,10 @@ def in_sevenzip(name: str, content: bytes) -> bytes:
     return file.getvalue()
 
 
-def in_gzip(_name: str, content: bytes) -> bytes:
-    return gzip.compress(content)
-
-
 OUTER: list[tuple[Format, Wrap]] = [
     (zip_format.FORMAT, in_zip),
     (tar.FORMAT, in_tar),
-    (compressed.GZIP, in_gzip),
+    (compressed.GZIP, lambda _name, content: gzip.compress(content)),
     (compressed.GZIP, lambda name, content: gzip.compress(in_tar(name, content))),
     (compressed.BZIP2, lambda _name, content: bz2.compress(content)),
     (compressed.XZ, lambda name, content: lzma.compress(in_tar(name, content))),
@@ -74,9 +62,9 @@ def test_unsafe_members_are_found_in_every_outer_format(format_: Format, wrap: W
 
 @each_outer
 def test_bytes_of_inner_archives_count_against_the_outer_budget(format_: Format, wrap: Wrap) -> None:
+    inner = wrap("inner", in_zip("zeros", bytes(10_000_000)))
     limits = replace(Limits(), ratio_floor_bytes=1_000_000)
-    inner = in_zip("zeros", bytes(10_000_000))
-    assert examine_bytes(format_, wrap("inner", inner), limits).finding is Finding.ARCHIVE_BOMB
+    assert examine_bytes(format_, inner, limits).finding is Finding.ARCHIVE_BOMB
 
 
 @each_outer
@@ -110,19 +98,15 @@ def test_nested_archives_pass_up_to_the_depth_limit() -> None:
     assert "3 deep" in result.detail
 
 
-def test_compressed_tar_counts_as_one_level() -> None:
-    data = b"x"
+def test_compressed_tar_counts_as_one_level_and_streams_stop_at_the_depth_limit() -> None:
+    packed = data = b"x"
     for _ in range(3):
         data = gzip.compress(in_tar("a", data))
     assert examine_bytes(compressed.GZIP, data, replace(Limits(), max_depth=3)).passes
     assert examine_bytes(compressed.GZIP, data, replace(Limits(), max_depth=2)).finding is Finding.ARCHIVE_BOMB
-
-
-def test_nested_streams_stop_at_the_depth_limit() -> None:
-    data = b"x"
     for _ in range(5):
-        data = gzip.compress(data)
-    assert examine_bytes(compressed.GZIP, data).finding is Finding.ARCHIVE_BOMB
+        packed = gzip.compress(packed)
+    assert examine_bytes(compressed.GZIP, packed).finding is Finding.ARCHIVE_BOMB
 
 
 def test_detail_names_the_path_of_the_unsafe_member() -> None:

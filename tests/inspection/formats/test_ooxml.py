@@ -10,7 +10,7 @@ from sluice_inspect.formats import pptx as powerpoint
 from sluice_inspect.formats import xlsx as excel
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import corpus_files, examine_bytes, needs_corpus
+from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
 from tests.inspection.formats.office_packages import package_of, parts_of, with_part_changed, without_part
 from tests.rows import each_row
 
@@ -34,142 +34,118 @@ def documents() -> dict[str, bytes]:
 
 
 def encrypted(size: int = 8000) -> bytes:
-    return make_compound(
-        {"EncryptionInfo": bytes(4096), "EncryptedPackage": struct.pack("<Q", size) + b"\xa5" * (size + 8)}
-    )
+    package = struct.pack("<Q", size) + b"\xa5" * (size + 8)
+    return make_compound({"EncryptionInfo": bytes(4096), "EncryptedPackage": package})
 
 
-@each_row("name", FORMATS)
-def test_document_is_recognised_by_its_own_format_only(name: str) -> None:
-    assert [
-        format_name for format_name in FORMATS if examine_bytes(FORMATS[format_name], documents()[name]).recognised
-    ] == [name]
+def examine(name: str, data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMATS[name], data, limits)
 
 
-@each_row("name", FORMATS)
-def test_damaged_document_is_still_recognised(name: str) -> None:
-    assert examine_bytes(FORMATS[name], documents()[name][: len(documents()[name]) * 9 // 10]).recognised
+def recognised_by(data: bytes) -> list[str]:
+    return [name for name in FORMATS if examine(name, data).recognised]
 
 
-@each_row("data", [b"", b"PK\x03\x04", package_of({"a.txt": b"x"}), package_of({"word/document.xml": b"<a/>"})])
-def test_other_archives_are_not_recognised(data: bytes) -> None:
-    assert [format_name for format_name in FORMATS if examine_bytes(FORMATS[format_name], data).recognised] == []
+def with_part(name: str, part: str, content: bytes) -> bytes:
+    return package_of(parts_of(documents()[name]) | {part: content})
 
 
-@each_row("kept", [0.3, 0.5, 0.95, 0.999])
-@each_row("name", FORMATS)
-def test_truncated_document_is_corrupt(name: str, kept: float) -> None:
-    assert (
-        examine_bytes(FORMATS[name], documents()[name][: int(len(documents()[name]) * kept)]).outcome is Outcome.CORRUPT
-    )
+each_name = each_row("name", FORMATS)
 
 
-@each_row("name", FORMATS)
-def test_zeroed_bytes_are_corrupt(name: str) -> None:
-    middle = len(documents()[name]) // 2
-    assert (
-        examine_bytes(
-            FORMATS[name], documents()[name][:middle] + bytes(600) + documents()[name][middle + 600 :]
-        ).outcome
-        is Outcome.CORRUPT
-    )
+@each_name
+def test_document_is_recognised_by_its_own_format_only_and_when_damaged(name: str) -> None:
+    whole = documents()[name]
+    assert recognised_by(whole) == [name]
+    assert examine(name, whole[: len(whole) * 9 // 10]).recognised
 
 
-@each_row("part", ["[Content_Types].xml", "_rels/.rels"])
-@each_row("name", FORMATS)
-def test_document_without_content_types_or_relationships_is_corrupt(name: str, part: str) -> None:
-    assert examine_bytes(FORMATS[name], without_part(documents()[name], part)).outcome is Outcome.CORRUPT
+@each_row(
+    "data",
+    [
+        *(b"", b"PK\x03\x04", package_of({"a.txt": b"x"}), package_of({"word/document.xml": b"<a/>"})),
+        encrypted().replace("EncryptedPackage".encode("utf-16-le"), "WordDocument1234".encode("utf-16-le")),
+    ],
+)
+def test_other_archives_and_compound_files_are_not_recognised(data: bytes) -> None:
+    assert recognised_by(data) == []
 
 
-@each_row("name", FORMATS)
-def test_document_without_its_main_part_is_corrupt(name: str) -> None:
-    assert examine_bytes(FORMATS[name], without_part(documents()[name], MAIN_PARTS[name])).outcome is Outcome.CORRUPT
+@each_name
+def test_truncated_or_incomplete_document_is_corrupt(name: str) -> None:
+    whole, middle = documents()[name], len(documents()[name]) // 2
+    damaged = [whole[: int(len(whole) * kept)] for kept in (0.3, 0.5, 0.95, 0.999)]
+    damaged.append(whole[:middle] + bytes(600) + whole[middle + 600 :])
+    damaged += [without_part(whole, part) for part in ("[Content_Types].xml", "_rels/.rels", MAIN_PARTS[name])]
+    assert [examine(name, data).outcome for data in damaged] == [Outcome.CORRUPT] * 8
 
 
-@each_row("name", FORMATS)
+@each_name
 def test_malformed_part_is_corrupt_and_named(name: str) -> None:
-    parts = parts_of(documents()[name])
-    result = examine_bytes(FORMATS[name], package_of(parts | {MAIN_PARTS[name]: parts[MAIN_PARTS[name]][:-5]}))
+    main = MAIN_PARTS[name]
+    result = examine(name, with_part(name, main, parts_of(documents()[name])[main][:-5]))
     assert result.outcome is Outcome.CORRUPT
-    assert MAIN_PARTS[name] in result.detail
+    assert main in result.detail
 
 
-def test_empty_part_passes_unless_it_is_the_main_part() -> None:
-    assert examine_bytes(word.FORMAT, package_of(parts_of(documents()["docx"]) | {"docProps/app.xml": b""})).passes
-    assert (
-        examine_bytes(word.FORMAT, package_of(parts_of(documents()["docx"]) | {MAIN_PARTS["docx"]: b""})).outcome
-        is Outcome.CORRUPT
-    )
-
-
-def test_doctype_in_a_part_is_corrupt() -> None:
-    assert (
-        examine_bytes(
-            word.FORMAT,
-            with_part_changed(documents()["docx"], "word/document.xml", "<w:document", "<!DOCTYPE a><w:document"),
-        ).outcome
-        is Outcome.CORRUPT
-    )
-
-
-def test_entity_expansion_in_a_part_is_a_bomb() -> None:
+def laughing_part() -> bytes:
     levels = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
-    bomb = f'<!DOCTYPE a [<!ENTITY a0 "lol">{levels}]><a>&a9;</a>'.encode()
-    assert (
-        examine_bytes(word.FORMAT, package_of(parts_of(documents()["docx"]) | {"word/document.xml": bomb})).finding
-        is Finding.ARCHIVE_BOMB
-    )
+    return f'<!DOCTYPE a [<!ENTITY a0 "lol">{levels}]><a>&a9;</a>'.encode()
 
 
-@each_row("part", ["[Content_Types].xml", "_rels/.rels"])
-def test_part_list_with_excessive_padding_is_a_bomb(part: str) -> None:
-    parts = parts_of(documents()["xlsx"])
-    data = package_of(parts | {part: parts[part] + b" " * 4_000_000})
-    assert examine_bytes(excel.FORMAT, data).finding is Finding.ARCHIVE_BOMB
+def padded(part: str) -> bytes:
+    return with_part("xlsx", part, parts_of(documents()["xlsx"])[part] + b" " * 4_000_000)
+
+
+@each_row(
+    ("case", "name", "data", "verdict"),
+    lambda: [
+        ("empty part", "docx", with_part("docx", "docProps/app.xml", b""), Outcome.OK),
+        ("empty main part", "docx", with_part("docx", MAIN_PARTS["docx"], b""), Outcome.CORRUPT),
+        (
+            "doctype in a part",
+            "docx",
+            with_part_changed(documents()["docx"], "word/document.xml", "<w:document", "<!DOCTYPE a><w:document"),
+            Outcome.CORRUPT,
+        ),
+        (
+            "entities that multiply",
+            "docx",
+            with_part("docx", "word/document.xml", laughing_part()),
+            Finding.ARCHIVE_BOMB,
+        ),
+        ("padding of the content types", "xlsx", padded("[Content_Types].xml"), Finding.ARCHIVE_BOMB),
+        ("padding of the relations", "xlsx", padded("_rels/.rels"), Finding.ARCHIVE_BOMB),
+        ("bytes before the document", "docx", b"x" + documents()["docx"], Outcome.CORRUPT),
+    ],
+)
+def test_part_of_a_document_gets_its_verdict(case: str, name: str, data: bytes, verdict: Outcome | Finding) -> None:
+    assert examine(name, data).verdict is verdict
 
 
 def test_sheet_that_unpacks_to_too_much_is_a_bomb() -> None:
     limits = replace(Limits(), ratio_floor_bytes=2_000_000)
-    data = package_of(parts_of(documents()["xlsx"]) | {"xl/worksheets/sheet1.xml": b"<a>" + b" " * 3_000_000 + b"</a>"})
-    assert examine_bytes(excel.FORMAT, data, limits).finding is Finding.ARCHIVE_BOMB
-
-
-def test_bytes_before_the_document_are_corrupt() -> None:
-    assert examine_bytes(word.FORMAT, b"x" + documents()["docx"]).outcome is Outcome.CORRUPT
+    data = with_part("xlsx", "xl/worksheets/sheet1.xml", b"<a>" + b" " * 3_000_000 + b"</a>")
+    assert examine("xlsx", data, limits).finding is Finding.ARCHIVE_BOMB
 
 
 def test_part_names_ignore_case_and_slash_direction() -> None:
     parts = parts_of(documents()["docx"])
-    assert examine_bytes(
-        word.FORMAT,
-        package_of({name.replace("word/document", "Word\\Document"): content for name, content in parts.items()}),
-    ).passes
+    renamed = {name.replace("word/document", "Word\\Document"): content for name, content in parts.items()}
+    assert examine("docx", package_of(renamed)).passes
 
 
-@each_row("name", FORMATS)
-def test_encrypted_document_is_encrypted_for_every_format(name: str) -> None:
-    result = examine_bytes(FORMATS[name], encrypted())
-    assert result.recognised
-    assert result.outcome is Outcome.ENCRYPTED
-
-
-@each_row("kept", [0.3, 0.6, 0.9])
-def test_truncated_encrypted_document_is_corrupt(kept: float) -> None:
-    data = encrypted()
-    result = examine_bytes(word.FORMAT, data[: int(len(data) * kept)])
-    assert result.recognised
-    assert result.outcome is Outcome.CORRUPT
-
-
-def test_other_compound_file_is_not_recognised() -> None:
-    assert not examine_bytes(
-        word.FORMAT, encrypted().replace("EncryptedPackage".encode("utf-16-le"), "WordDocument1234".encode("utf-16-le"))
-    ).recognised
+@each_name
+def test_encrypted_document_is_encrypted_for_every_format_and_corrupt_when_truncated(name: str) -> None:
+    assert examine(name, encrypted()).verdict is Outcome.ENCRYPTED
+    for kept in (0.3, 0.6, 0.9):
+        result = examine(name, encrypted()[: int(len(encrypted()) * kept)])
+        assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
 
 
 @needs_corpus
-@each_row("name", FORMATS)
+@each_name
 def test_fuzzed_corpus_files_do_not_pass(name: str) -> None:
     fuzzed = [path for path in corpus_files(name, "corrupt") if "fuzz" in path.name or "crash" in path.name]
     assert fuzzed
-    assert [path.name for path in fuzzed if examine_bytes(FORMATS[name], path.read_bytes()).passes] == []
+    assert [path.name for path in fuzzed if examine(name, path.read_bytes()).passes] == []

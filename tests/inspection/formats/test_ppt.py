@@ -3,12 +3,10 @@
 import struct
 import zlib
 
-import pytest
-
 from sluice_inspect.formats.ppt.format import FORMAT, make_presentation, make_record, make_shape, make_text_box
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.image_samples import encoded, grey_picture, noise_field
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
@@ -35,150 +33,127 @@ def changed(data: bytes, old: bytes, new: bytes) -> bytes:
     return data.replace(old, new, 1)
 
 
-def test_presentation_is_sound_and_not_blank() -> None:
-    result = examine_bytes(FORMAT, PRESENTATION)
-    assert result.recognised
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+def examine(data: bytes) -> Examined:
+    return examine_bytes(FORMAT, data)
 
 
-def test_powerpoint_95_with_persistent_storage_is_unsupported() -> None:
-    streams = {"PowerPoint Document": bytes(5000), "Current User": bytes(60), "PersistentStorage Directory": bytes(100)}
-    assert examine_bytes(FORMAT, make_compound(streams)).outcome is Outcome.UNSUPPORTED
+def nested(levels: int) -> bytes:
+    deep = b""
+    for _ in range(levels):
+        deep = make_record(0xF003, deep, container=True)
+    return make_presentation([deep])
 
 
 @each_row("part", range(1, 20))
 def test_truncated_presentation_is_corrupt(part: int) -> None:
-    assert examine_bytes(FORMAT, PRESENTATION[: len(PRESENTATION) * part // 20]).outcome is Outcome.CORRUPT
+    assert examine(PRESENTATION) == Examined(recognised=True, outcome=Outcome.OK)
+    assert examine(PRESENTATION[: len(PRESENTATION) * part // 20]).outcome is Outcome.CORRUPT
 
 
 @each_row(
-    ("old", "new"),
+    ("case", "old", "new"),
     [
-        pytest.param(struct.pack("<L", 0xE391C05F), bytes(4), id="no last edit"),
-        pytest.param(EDIT, struct.pack("<HHL", 0, 0x0FF4, 28), id="another record in place of the edit"),
-        pytest.param(struct.pack("<HH", 0, 0x1772), struct.pack("<HH", 0, 0x1773), id="no list of objects"),
-        pytest.param(struct.pack("<HH", 0xF, 0x03E8), bytes(4), id="no document"),
-        pytest.param(struct.pack("<HH", 0xF, 0x03EE), bytes(4), id="no slide"),
-        pytest.param(struct.pack("<HH", 0xF, 0xF004), bytes(4), id="zeros instead of a shape"),
-        pytest.param(struct.pack("<HHL", 0, 0x0FA0, 7200), struct.pack("<HHL", 0, 0x0FA0, 7300), id="record too long"),
-        pytest.param(struct.pack("<L", 2 << 20 | 1), struct.pack("<L", 9 << 20 | 1), id="truncated list"),
+        ("no last edit", struct.pack("<L", 0xE391C05F), bytes(4)),
+        ("another record in place of the edit", EDIT, struct.pack("<HHL", 0, 0x0FF4, 28)),
+        ("no list of objects", struct.pack("<HH", 0, 0x1772), struct.pack("<HH", 0, 0x1773)),
+        ("no document", struct.pack("<HH", 0xF, 0x03E8), bytes(4)),
+        ("no slide", struct.pack("<HH", 0xF, 0x03EE), bytes(4)),
+        ("zeros instead of a shape", struct.pack("<HH", 0xF, 0xF004), bytes(4)),
+        ("record too long", struct.pack("<HHL", 0, 0x0FA0, 7200), struct.pack("<HHL", 0, 0x0FA0, 7300)),
+        ("truncated list", struct.pack("<L", 2 << 20 | 1), struct.pack("<L", 9 << 20 | 1)),
     ],
 )
-def test_broken_structure_is_corrupt(old: bytes, new: bytes) -> None:
-    result = examine_bytes(FORMAT, changed(PRESENTATION, old, new))
-    assert result.outcome is Outcome.CORRUPT
-    assert result.detail
+def test_broken_structure_is_corrupt(case: str, old: bytes, new: bytes) -> None:
+    result = examine(changed(PRESENTATION, old, new))
+    assert (result.outcome, bool(result.detail)) == (Outcome.CORRUPT, True)
 
 
-def test_unlisted_bytes_are_ignored() -> None:
-    stream = PRESENTATION.index(EDIT)
-    assert (
-        examine_bytes(FORMAT, PRESENTATION[: stream + 36] + b"left over" + PRESENTATION[stream + 45 :]).outcome
-        is Outcome.OK
-    )
+UNLISTED = PRESENTATION.index(EDIT) + 36
+POWERPOINT_95 = {"PP40": bytes(5000), "Current User": bytes(60)}
+WITH_STORAGE = {
+    "PowerPoint Document": bytes(5000),
+    "Current User": bytes(60),
+    "PersistentStorage Directory": bytes(100),
+}
+LOCK = struct.pack("<L", 0xF3D1C4DF)
 
 
-def test_password_protected_presentation_is_encrypted() -> None:
-    locked = changed(PRESENTATION, struct.pack("<L", 0xE391C05F), struct.pack("<L", 0xF3D1C4DF))
-    assert examine_bytes(FORMAT, locked).outcome is Outcome.ENCRYPTED
-
-
-def test_powerpoint_95_is_unsupported() -> None:
-    result = examine_bytes(FORMAT, make_compound({"PP40": bytes(5000), "Current User": bytes(60)}))
-    assert result.recognised
-    assert result.outcome is Outcome.UNSUPPORTED
-
-
-def test_endless_nesting_is_too_complex() -> None:
-    deep = b""
-    for _ in range(200):
-        deep = make_record(0xF003, deep, container=True)
-    assert examine_bytes(FORMAT, make_presentation([deep])).outcome is Outcome.TOO_COMPLEX
+@each_row(
+    ("case", "data", "outcome"),
+    [
+        ("unlisted bytes", PRESENTATION[:UNLISTED] + b"left over" + PRESENTATION[UNLISTED + 9 :], Outcome.OK),
+        ("password", changed(PRESENTATION, struct.pack("<L", 0xE391C05F), LOCK), Outcome.ENCRYPTED),
+        ("PowerPoint 95", make_compound(POWERPOINT_95), Outcome.UNSUPPORTED),
+        ("PowerPoint 95 with persistent storage", make_compound(WITH_STORAGE), Outcome.UNSUPPORTED),
+        ("two hundred levels", nested(200), Outcome.TOO_COMPLEX),
+    ],
+)
+def test_locked_older_or_deep_presentation_gets_its_outcome(case: str, data: bytes, outcome: Outcome) -> None:
+    assert examine(data).verdict is outcome
 
 
 BLIP = png(shows=True)
 DAMAGED = BLIP[:60] + bytes([BLIP[60] ^ 1]) + BLIP[61:]
 METAFILE = metafile(zlib.compress(bytes(range(256)) * 8))
-
-
-def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[BLIP])).passes
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED, BLIP])).passes
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED, DAMAGED])).outcome is Outcome.CORRUPT
-
-
-def test_one_damaged_metafile_among_others_is_forgiven_and_two_are_not() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[METAFILE])).passes
-    damaged = METAFILE[:-1] + b"?"
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[damaged, BLIP])).passes
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[damaged, DAMAGED])).outcome is Outcome.CORRUPT
-
-
-def test_damage_in_the_only_picture_is_corrupt() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[DAMAGED])).outcome is Outcome.CORRUPT
-
-
-def test_hole_of_zeros_in_a_picture_is_corrupt() -> None:
-    content = encoded(grey_picture(noise_field(100, 100, 128, 40)), "PNG")
-    blip = make_record(0xF01E, bytes(17) + content, instance=0x6E0)
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[blip, BLIP])).passes
-    hole = blip[:600] + bytes(700) + blip[1300:]
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[hole, BLIP])).outcome is Outcome.CORRUPT
-
-
-def test_zeros_pass_after_the_last_picture_but_not_between_pictures() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[png(shows=True), bytes(3000)])).passes
-    assert (
-        examine_bytes(FORMAT, make_presentation([], pictures=[png(shows=True), bytes(400), png(shows=True)])).outcome
-        is Outcome.CORRUPT
-    )
-
-
-def test_other_data_between_pictures_is_corrupt() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], pictures=[bytes(400)])).outcome is Outcome.CORRUPT
+DAMAGED_METAFILE = METAFILE[:-1] + b"?"
+NOISE = make_record(0xF01E, bytes(17) + encoded(grey_picture(noise_field(100, 100, 128, 40)), "PNG"), instance=0x6E0)
+WITH_HOLE = NOISE[:600] + bytes(700) + NOISE[1300:]
 
 
 @each_row(
-    "shapes",
+    ("case", "pictures", "outcome"),
     [
-        pytest.param([], id="nothing"),
-        pytest.param([make_text_box("")], id="a text box without text"),
-        pytest.param([make_text_box(" \u00a0\u200b\r")], id="spaces"),
-        pytest.param([make_text_box("", TITLE)], id="a placeholder without text"),
-        pytest.param([make_text_box("7", NUMBER_OF_SLIDE)], id="the number of the slide"),
-        pytest.param([make_shape(properties=NO_LINE_AND_FILL)], id="a shape without line and filling"),
-        pytest.param([make_shape(flags=0xC00)], id="the background"),
-        pytest.param([make_shape(properties=[(HIDDEN, 0x20002)])], id="a hidden shape"),
+        ("whole picture", [BLIP], Outcome.OK),
+        ("one damaged picture of two", [DAMAGED, BLIP], Outcome.OK),
+        ("two damaged pictures", [DAMAGED, DAMAGED], Outcome.CORRUPT),
+        ("damaged only picture", [DAMAGED], Outcome.CORRUPT),
+        ("whole metafile", [METAFILE], Outcome.OK),
+        ("damaged metafile", [DAMAGED_METAFILE, BLIP], Outcome.OK),
+        ("damaged metafile and picture", [DAMAGED_METAFILE, DAMAGED], Outcome.CORRUPT),
+        ("noise", [NOISE, BLIP], Outcome.OK),
+        ("hole of zeros in noise", [WITH_HOLE, BLIP], Outcome.CORRUPT),
+        ("zeros after the last picture", [BLIP, bytes(3000)], Outcome.OK),
+        ("zeros between pictures", [BLIP, bytes(400), BLIP], Outcome.CORRUPT),
+        ("other data", [bytes(400)], Outcome.CORRUPT),
     ],
 )
-def test_slide_without_visible_content_is_blank(shapes: list[bytes]) -> None:
-    assert examine_bytes(FORMAT, make_presentation(shapes)).blank
+def test_one_damaged_picture_among_others_is_forgiven_and_two_are_not(
+    case: str, pictures: list[bytes], outcome: Outcome
+) -> None:
+    assert examine(make_presentation([], pictures=pictures)).verdict is outcome
 
 
 @each_row(
-    "shapes",
+    ("case", "shapes", "blank"),
     [
-        pytest.param([make_text_box(".")], id="a full stop"),
-        pytest.param([make_text_box("x", TITLE)], id="a title"),
-        pytest.param([make_shape()], id="a shape"),
-        pytest.param([make_shape(properties=[(FILL, 0x100010), (LINE, 0x80000)])], id="a filled shape"),
-        pytest.param([make_shape(properties=NO_LINE_AND_FILL, flags=0xA10)], id="an object of another program"),
-        pytest.param([make_shape(properties=[*NO_LINE_AND_FILL, (PICTURE, 3)])], id="a missing picture"),
-        pytest.param([make_shape(), make_text_box("")], id="a shape and an empty box"),
+        ("nothing", [], True),
+        ("a text box without text", [make_text_box("")], True),
+        ("spaces", [make_text_box(" \u00a0\u200b\r")], True),
+        ("a placeholder without text", [make_text_box("", TITLE)], True),
+        ("the number of the slide", [make_text_box("7", NUMBER_OF_SLIDE)], True),
+        ("a shape without line and filling", [make_shape(properties=NO_LINE_AND_FILL)], True),
+        ("the background", [make_shape(flags=0xC00)], True),
+        ("a hidden shape", [make_shape(properties=[(HIDDEN, 0x20002)])], True),
+        ("a full stop", [make_text_box(".")], False),
+        ("a title", [make_text_box("x", TITLE)], False),
+        ("a shape", [make_shape()], False),
+        ("a filled shape", [make_shape(properties=[(FILL, 0x100010), (LINE, 0x80000)])], False),
+        ("an object of another program", [make_shape(properties=NO_LINE_AND_FILL, flags=0xA10)], False),
+        ("a missing picture", [make_shape(properties=[*NO_LINE_AND_FILL, (PICTURE, 3)])], False),
+        ("a shape and an empty box", [make_shape(), make_text_box("")], False),
     ],
 )
-def test_slide_with_visible_content_is_not_blank(shapes: list[bytes]) -> None:
-    assert examine_bytes(FORMAT, make_presentation(shapes)).blank is None
+def test_slide_is_blank_when_nothing_on_it_is_visible(case: str, shapes: list[bytes], *, blank: bool) -> None:
+    assert bool(examine(make_presentation(shapes)).blank) is blank
 
 
 @each_row("shows", [True, False])
 def test_picture_is_content_only_when_it_is_not_blank(*, shows: bool) -> None:
     data = make_presentation([make_shape(properties=[*NO_LINE_AND_FILL, (PICTURE, 1)])], pictures=[png(shows=shows)])
-    assert (examine_bytes(FORMAT, data).blank is None) is shows
+    assert (examine(data).blank is None) is shows
 
 
 def test_notes_and_outline_are_not_blank() -> None:
-    assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("Say hello.")])).blank is None
-    assert examine_bytes(FORMAT, make_presentation([], notes=[make_text_box("")])).blank
-    assert examine_bytes(FORMAT, make_presentation([], outline=make_record(0x0FA8, b"A title"))).blank is None
+    assert examine(make_presentation([], notes=[make_text_box("Say hello.")])).blank is None
+    assert examine(make_presentation([], notes=[make_text_box("")])).blank
+    assert examine(make_presentation([], outline=make_record(0x0FA8, b"A title"))).blank is None

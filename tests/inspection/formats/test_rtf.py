@@ -1,7 +1,5 @@
 """RTF: integrity and blankness."""
 
-import pytest
-
 from sluice_inspect.formats.rtf import FORMAT
 from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import examine_bytes
@@ -27,9 +25,7 @@ def drawn(*, shows: bool, word: bytes = b"pngblip") -> bytes:
 @each_row("trailing", [b"", b"\0", b"\r\n \x1a", b" something else"])
 def test_document_with_bytes_around_it_is_sound(before: bytes, trailing: bytes) -> None:
     result = examine_bytes(FORMAT, before + document(b"Some {\\b bold} words.\\par") + trailing)
-    assert result.recognised
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.recognised, result.outcome, result.blank) == (True, Outcome.OK, None)
 
 
 @each_row("part", range(4, 20))
@@ -59,59 +55,52 @@ def test_deeply_nested_groups_are_too_complex() -> None:
 
 
 @each_row(
-    "body",
+    ("case", "body", "blank"),
     [
-        pytest.param(b"", id="nothing"),
-        pytest.param(rb"\par\page\tab\sect ", id="breaks"),
-        pytest.param(rb"\~\u160 ?\'a0\u8203 ?\u-257 ?\-", id="invisible characters"),
-        pytest.param(rb"\uc2\u8203 ab\uc0\u8203 ", id="fallbacks"),
-        pytest.param(rb"{\header ACME\par}{\footer 1}", id="header and footer"),
-        pytest.param(rb"{\info{\title A letter}}{\*\generator Writer}", id="document information"),
-        pytest.param(rb"{\*\newdestination words}", id="an unknown destination"),
-        pytest.param(rb"{\field{\*\fldinst PAGEREF x}{\fldrslt }}", id="a field without a result"),
-        pytest.param(rb"{\v secret}", id="hidden text"),
-        pytest.param(rb"{\cf1 white}", id="white text"),
-        pytest.param(rb"\trowd\cellx2000\cell\row", id="a table without lines"),
-        pytest.param(rb"\brdrt\brdrnone\par", id="a border of type none"),
-        pytest.param(rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par", id="a white cell"),
-        pytest.param(drawn(shows=False), id="an empty picture"),
-        pytest.param(
+        ("nothing", b"", True),
+        ("breaks", rb"\par\page\tab\sect ", True),
+        ("invisible characters", rb"\~\u160 ?\'a0\u8203 ?\u-257 ?\-", True),
+        ("fallbacks", rb"\uc2\u8203 ab\uc0\u8203 ", True),
+        ("header and footer", rb"{\header ACME\par}{\footer 1}", True),
+        ("document information", rb"{\info{\title A letter}}{\*\generator Writer}", True),
+        ("an unknown destination", rb"{\*\newdestination words}", True),
+        ("a field without a result", rb"{\field{\*\fldinst PAGEREF x}{\fldrslt }}", True),
+        ("hidden text", rb"{\v secret}", True),
+        ("white text", rb"{\cf1 white}", True),
+        ("a table without lines", rb"\trowd\cellx2000\cell\row", True),
+        ("a border of type none", rb"\brdrt\brdrnone\par", True),
+        ("a white cell", rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par", True),
+        ("an empty picture", drawn(shows=False), True),
+        (
+            "an empty picture in two formats",
             rb"{\*\shppict" + drawn(shows=False) + rb"}{\nonshppict" + drawn(shows=True, word=b"wmetafile8") + b"}",
-            id="an empty picture in two formats",
+            True,
         ),
-        pytest.param(
-            rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}", id="a shape around an empty picture"
+        (
+            "a shape around an empty picture",
+            rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}",
+            True,
         ),
+        ("a full stop", b".", False),
+        ("a byte", rb"\'e9", False),
+        ("a letter in Unicode", rb"\u1234 ?", False),
+        ("a named character", rb"\bullet ", False),
+        ("a brace", rb"\{", False),
+        ("a field with a result", rb"{\field{\*\fldinst PAGE}{\fldrslt 7}}", False),
+        ("a check box", rb"{\*\formfield{\fftype1}}", False),
+        ("a footnote", rb"{\footnote A note.}", False),
+        ("text beside hidden text", rb"{\v secret}x", False),
+        ("red text", rb"{\cf1 white}{\cf2 red}", False),
+        ("white text on colour", rb"\highlight2{\cf1 white}", False),
+        ("a line", rb"\clbrdrt\brdrs\cellx2000\cell\row", False),
+        ("a coloured cell", rb"\trowd\clcbpat2\cellx2000\cell\row", False),
+        ("an object", rb"{\object{\*\objclass Excel.Sheet.8}}", False),
+        ("a shape", rb"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 1}}}}", False),
+        ("a picture", drawn(shows=True), False),
+        ("a metafile", drawn(shows=False, word=b"wmetafile8"), False),
+        ("a picture that cannot be read", rb"{\pict\jpegblip\bin5 abcde}", False),
     ],
 )
-def test_document_without_visible_content_is_blank(body: bytes) -> None:
+def test_document_is_blank_when_nothing_in_it_is_visible(case: str, body: bytes, *, blank: bool) -> None:
     result = examine_bytes(FORMAT, document(body))
-    assert result.outcome is Outcome.OK
-    assert result.blank
-
-
-@each_row(
-    "body",
-    [
-        pytest.param(b".", id="a full stop"),
-        pytest.param(rb"\'e9", id="a byte"),
-        pytest.param(rb"\u1234 ?", id="a letter in Unicode"),
-        pytest.param(rb"\bullet ", id="a named character"),
-        pytest.param(rb"\{", id="a brace"),
-        pytest.param(rb"{\field{\*\fldinst PAGE}{\fldrslt 7}}", id="a field with a result"),
-        pytest.param(rb"{\*\formfield{\fftype1}}", id="a check box"),
-        pytest.param(rb"{\footnote A note.}", id="a footnote"),
-        pytest.param(rb"{\v secret}x", id="text beside hidden text"),
-        pytest.param(rb"{\cf1 white}{\cf2 red}", id="red text"),
-        pytest.param(rb"\highlight2{\cf1 white}", id="white text on colour"),
-        pytest.param(rb"\clbrdrt\brdrs\cellx2000\cell\row", id="a line"),
-        pytest.param(rb"\trowd\clcbpat2\cellx2000\cell\row", id="a coloured cell"),
-        pytest.param(rb"{\object{\*\objclass Excel.Sheet.8}}", id="an object"),
-        pytest.param(rb"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 1}}}}", id="a shape"),
-        pytest.param(drawn(shows=True), id="a picture"),
-        pytest.param(drawn(shows=False, word=b"wmetafile8"), id="a metafile"),
-        pytest.param(rb"{\pict\jpegblip\bin5 abcde}", id="a picture that cannot be read"),
-    ],
-)
-def test_document_with_visible_content_is_not_blank(body: bytes) -> None:
-    assert examine_bytes(FORMAT, document(body)).blank is None
+    assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)

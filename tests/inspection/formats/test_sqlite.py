@@ -11,7 +11,7 @@ import pytest
 from sluice_inspect.formats import sqlite
 from sluice_inspect.formats.sqlite import FORMAT
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 
 Edit = Callable[[sqlite3.Connection], object]
@@ -32,31 +32,60 @@ def filled(opened: sqlite3.Connection) -> None:
     opened.execute("CREATE INDEX by_name ON people (name)")
 
 
+def examine(data: bytes, limits: Limits | None = None) -> Examined:
+    return examine_bytes(FORMAT, data, limits)
+
+
 DATABASE = database(edit=filled)
+LATER = DATABASE[:96] + (999_999_999).to_bytes(4, "big") + DATABASE[100:]
+ONE_ROW = database("CREATE TABLE a (name TEXT, size REAL)", "INSERT INTO a VALUES ('a name', 3)")
+INDEXED = DATABASE.index(b"name 500 name 500")
+ZEROS = ["CREATE TABLE a (id INTEGER PRIMARY KEY, data BLOB)", "INSERT INTO a VALUES (0, zeroblob(9000))"]
+VIOLATING = [
+    "CREATE TABLE a (b)",
+    "INSERT INTO a VALUES (NULL)",
+    "PRAGMA writable_schema = ON",
+    "UPDATE sqlite_master SET sql = 'CREATE TABLE a (b NOT NULL, CHECK (b > 0))'",
+]
+PROGRAMMED = [
+    "CREATE TABLE a (b)",
+    "INSERT INTO a VALUES (1)",
+    "CREATE VIEW endless AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n",
+    "CREATE TRIGGER refusing BEFORE INSERT ON a BEGIN SELECT RAISE (FAIL, 'no'); END",
+]
 
 
-def test_database_is_sound_and_not_blank() -> None:
-    result = examine_bytes(FORMAT, DATABASE)
-    assert result.recognised
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+def with_foreign_collation(opened: sqlite3.Connection) -> None:
+    opened.create_collation("elsewhere", lambda one, other: (one > other) - (one < other))
+    opened.execute("CREATE TABLE a (b TEXT COLLATE elsewhere)")
+    opened.execute("CREATE INDEX c ON a (b)")
+    opened.execute("INSERT INTO a VALUES ('x')")
 
 
-def test_zeroed_schema_is_corrupt_in_a_later_version_too() -> None:
-    later = DATABASE[:96] + (999_999_999).to_bytes(4, "big") + DATABASE[100:]
-    assert examine_bytes(FORMAT, later).passes
-    assert examine_bytes(FORMAT, later[:200] + bytes(3896) + later[4096:]).outcome is Outcome.CORRUPT
-
-
-def test_zeros_in_place_of_the_only_row_are_corrupt() -> None:
-    data = database("CREATE TABLE a (name TEXT, size REAL)", "INSERT INTO a VALUES ('a name', 3)")
-    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
-    assert examine_bytes(FORMAT, data[:-600] + bytes(600)).outcome is Outcome.CORRUPT
-
-
-def test_zeros_in_a_row_zero_and_in_a_blob_pass() -> None:
-    statements = "CREATE TABLE a (id INTEGER PRIMARY KEY, data BLOB)", "INSERT INTO a VALUES (0, zeroblob(9000))"
-    assert examine_bytes(FORMAT, database(*statements)).outcome is Outcome.OK
+@each_row(
+    ("case", "data", "outcome"),
+    [
+        ("rows and an index", DATABASE, Outcome.OK),
+        ("later version", LATER, Outcome.OK),
+        ("zeros for the schema of a later version", LATER[:200] + bytes(3896) + LATER[4096:], Outcome.CORRUPT),
+        ("one row", ONE_ROW, Outcome.OK),
+        ("zeros for the only row", ONE_ROW[:-600] + bytes(600), Outcome.CORRUPT),
+        ("zeros in a row with the number zero and in a blob", database(*ZEROS), Outcome.OK),
+        ("values that violate a constraint", database(*VIOLATING), Outcome.OK),
+        ("views and triggers, which are not executed", database(*PROGRAMMED), Outcome.OK),
+        ("index that misses a row", DATABASE[:INDEXED] + b"N" + DATABASE[INDEXED + 1 :], Outcome.CORRUPT),
+        ("page size 7", DATABASE[:16] + b"\x00\x07" + DATABASE[18:], Outcome.CORRUPT),
+        ("page size 4352", DATABASE[:16] + b"\x11\x00" + DATABASE[18:], Outcome.CORRUPT),
+        ("unknown collation", database(edit=with_foreign_collation), Outcome.UNSUPPORTED),
+        *((f"cut {part}", DATABASE[: len(DATABASE) * part // 20], Outcome.CORRUPT) for part in range(1, 20)),
+        *(
+            (f"zeros for page {page}", DATABASE[: page * 4096] + bytes(4096) + DATABASE[(page + 1) * 4096 :], Outcome.CORRUPT)
+            for page in range(1, 10)
+        ),
+    ],
+)  # fmt: skip
+def test_only_damage_is_corrupt(case: str, data: bytes, outcome: Outcome) -> None:
+    assert examine(data).outcome is outcome
 
 
 @each_row("rows", ["one table", "two tables", "large values"])
@@ -72,8 +101,8 @@ def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:
                 opened.execute("INSERT INTO b VALUES (?)", (f"value {number} ".ljust(size, "y"),))
 
     data = database(edit=fill)
-    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
-    assert examine_bytes(FORMAT, data[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
+    assert examine(data).outcome is Outcome.OK
+    assert examine(data[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
 
 
 @each_row("pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"])
@@ -82,7 +111,7 @@ def test_every_layout_passes(pragma: str) -> None:
         opened.execute(f"PRAGMA {pragma}")
         filled(opened)
 
-    assert examine_bytes(FORMAT, database(edit=with_pragma)).outcome is Outcome.OK
+    assert examine(database(edit=with_pragma)).outcome is Outcome.OK
 
 
 def test_database_with_a_write_ahead_log_passes(tmp_path: Path) -> None:
@@ -92,108 +121,48 @@ def test_database_with_a_write_ahead_log_passes(tmp_path: Path) -> None:
         filled(opened)
         opened.commit()
     assert path.read_bytes()[18] == 2
-    assert examine_bytes(FORMAT, path.read_bytes()).outcome is Outcome.OK
-
-
-@each_row("part", range(1, 20))
-def test_truncated_database_is_corrupt(part: int) -> None:
-    assert examine_bytes(FORMAT, DATABASE[: len(DATABASE) * part // 20]).outcome is Outcome.CORRUPT
-
-
-@each_row("page", range(1, 10))
-def test_page_of_zeros_is_corrupt(page: int) -> None:
-    assert (
-        examine_bytes(FORMAT, DATABASE[: page * 4096] + bytes(4096) + DATABASE[(page + 1) * 4096 :]).outcome
-        is Outcome.CORRUPT
-    )
-
-
-@each_row("header", [b"\x00\x07", b"\x11\x00"])
-def test_impossible_page_size_is_corrupt(header: bytes) -> None:
-    assert examine_bytes(FORMAT, DATABASE[:16] + header + DATABASE[18:]).outcome is Outcome.CORRUPT
+    assert examine(path.read_bytes()).outcome is Outcome.OK
 
 
 def test_schema_that_is_not_text_is_corrupt() -> None:
     sound = database("CREATE TABLE t (value)", "INSERT INTO t VALUES (1)")
-    damaged = sound.replace(b"CREATE TABLE t", b"CREATE TAB\xad\xff t")
-    result = examine_bytes(FORMAT, damaged)
+    result = examine(sound.replace(b"CREATE TABLE t", b"CREATE TAB\xad\xff t"))
     assert result.outcome is Outcome.CORRUPT
     assert "malformed database schema" in result.detail
-
-
-def test_index_that_misses_a_row_is_corrupt() -> None:
-    at = DATABASE.index(b"name 500 name 500")
-    assert examine_bytes(FORMAT, DATABASE[:at] + b"N" + DATABASE[at + 1 :]).outcome is Outcome.CORRUPT
-
-
-def test_values_that_violate_a_constraint_pass() -> None:
-    data = database(
-        "CREATE TABLE a (b)",
-        "INSERT INTO a VALUES (NULL)",
-        "PRAGMA writable_schema = ON",
-        "UPDATE sqlite_master SET sql = 'CREATE TABLE a (b NOT NULL, CHECK (b > 0))'",
-    )
-    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
-
-
-def test_views_and_triggers_are_not_executed() -> None:
-    data = database(
-        "CREATE TABLE a (b)",
-        "INSERT INTO a VALUES (1)",
-        "CREATE VIEW endless AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n",
-        "CREATE TRIGGER refusing BEFORE INSERT ON a BEGIN SELECT RAISE (FAIL, 'no'); END",
-    )
-    assert examine_bytes(FORMAT, data).outcome is Outcome.OK
-
-
-def test_unknown_collation_is_unsupported() -> None:
-    def foreign(opened: sqlite3.Connection) -> None:
-        opened.create_collation("elsewhere", lambda one, other: (one > other) - (one < other))
-        opened.execute("CREATE TABLE a (b TEXT COLLATE elsewhere)")
-        opened.execute("CREATE INDEX c ON a (b)")
-        opened.execute("INSERT INTO a VALUES ('x')")
-
-    assert examine_bytes(FORMAT, database(edit=foreign)).outcome is Outcome.UNSUPPORTED
 
 
 def test_only_the_header_of_a_large_database_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_MAX_CHECKED_BYTES", 4096)
     damaged = DATABASE[:8192] + bytes(4096) + DATABASE[12288:]
-    assert examine_bytes(FORMAT, damaged).outcome is Outcome.OK
-    assert examine_bytes(FORMAT, damaged[:-4096]).outcome is Outcome.CORRUPT
+    assert examine(damaged).outcome is Outcome.OK
+    assert examine(damaged[:-4096]).outcome is Outcome.CORRUPT
 
 
 def test_check_past_the_time_limit_passes() -> None:
-    def large(opened: sqlite3.Connection) -> None:
-        opened.execute("CREATE TABLE a (b)")
-        opened.execute(
-            "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000) "
-            "INSERT INTO a SELECT x FROM n"
-        )
+    numbers = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
+    large = database("CREATE TABLE a (b)", f"{numbers} INSERT INTO a SELECT x FROM n")
+    assert examine(large, replace(Limits(), soft_seconds=0.0)).outcome is Outcome.OK
 
-    assert examine_bytes(FORMAT, database(edit=large), replace(Limits(), soft_seconds=0.0)).outcome is Outcome.OK
+
+QUOTED = '"a ""quoted"" name"'
 
 
 @each_row(
-    "statements",
+    ("statements", "blank"),
     [
-        ["VACUUM"],
-        ["CREATE TABLE a (b)"],
-        ["CREATE TABLE a (b)", "INSERT INTO a VALUES (1)", "DELETE FROM a"],
-        ["CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
-        ["CREATE TABLE a (b)", "CREATE VIEW c AS SELECT 1"],
+        (["VACUUM"], True),
+        (["CREATE TABLE a (b)"], True),
+        (["CREATE TABLE a (b)", "INSERT INTO a VALUES (1)", "DELETE FROM a"], True),
+        (
+            ["CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
+            True,
+        ),
+        (["CREATE TABLE a (b)", "CREATE VIEW c AS SELECT 1"], True),
+        (["CREATE TABLE other (x)", "CREATE TABLE a (b)", "INSERT INTO a VALUES (0)"], False),
+        (["CREATE TABLE other (x)", f"CREATE TABLE {QUOTED} (b)", f"INSERT INTO {QUOTED} VALUES (0)"], False),
+        (["CREATE TABLE other (x)", 'CREATE TABLE "select" (b)', 'INSERT INTO "select" VALUES (0)'], False),
     ],
 )
-def test_database_without_a_row_is_blank(statements: list[str]) -> None:
-    result = examine_bytes(FORMAT, database("PRAGMA user_version = 1", *statements))
-    assert result.outcome is Outcome.OK
-    assert result.blank
-
-
-@each_row("table", ["a", 'a "quoted" name', "select"])
-def test_one_row_is_not_blank(table: str) -> None:
-    quoted = '"' + table.replace('"', '""') + '"'
-    data = database("CREATE TABLE other (x)", f"CREATE TABLE {quoted} (b)", f"INSERT INTO {quoted} VALUES (0)")
-    result = examine_bytes(FORMAT, data)
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+def test_database_without_a_row_is_blank(statements: list[str], *, blank: bool) -> None:
+    result = examine(database("PRAGMA user_version = 1", *statements))
+    assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)

@@ -6,7 +6,6 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 
-import pytest
 import zstandard
 from PIL import Image
 
@@ -23,27 +22,29 @@ from tests.rows import each_row
 ROWS = bytes(range(64)) * 64
 STRICT = ["tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd", "lzma", "group4"]
 OTHERS = [None, "group3"]
+PAGE = grey_page(64, 64)
 
 
 def examine(data: bytes, limits: Limits | None = None) -> Examined:
     return examine_bytes(FORMAT, data, limits)
 
 
+def packed_page(data: bytes, method: int) -> bytes:
+    return tiff_of_pages(grey_page(64, 64, compression=method, lengths=[len(data)]), data=data)
+
+
 def picture(compression: str | None) -> Image.Image:
     grain = random.Random(7)
-    image = Image.frombytes(
-        "L", (96, 96), bytes(min(255, (x * y) // 36 + grain.randrange(8)) for y in range(96) for x in range(96))
-    )
-    return image.convert("1") if compression in {"group3", "group4"} else image
+    levels = bytes(min(255, (x * y) // 36 + grain.randrange(8)) for y in range(96) for x in range(96))
+    return Image.frombytes("L", (96, 96), levels).convert("1" if compression in {"group3", "group4"} else "L")
 
 
 @each_row("compression", [*STRICT, *OTHERS])
 @each_row("big", [False, True])
 def test_tiff_is_sound_and_not_blank(compression: str | None, *, big: bool) -> None:
-    result = examine(saved(picture(compression), compression=compression, big=big))
-    assert result.recognised
-    assert result.outcome is Outcome.OK, result.detail
-    assert result.blank is None
+    assert examine(saved(picture(compression), compression=compression, big=big)) == Examined(
+        recognised=True, outcome=Outcome.OK
+    )
 
 
 @each_row("compression", [*STRICT, *OTHERS])
@@ -78,8 +79,7 @@ def lossless_jpeg(side: int) -> bytes:
 
 
 def test_lossless_jpeg_is_never_corrupt() -> None:
-    data = lossless_jpeg(64)
-    result = examine(tiff_of_pages(grey_page(64, 64, compression=7, lengths=[len(data)]), data=data))
+    result = examine(packed_page(lossless_jpeg(64), method=7))
     assert result.passes, result.detail
 
 
@@ -92,68 +92,85 @@ def test_lab_is_judged_by_its_colours(*, shows: bool) -> None:
 
 
 @each_row("order", ["<", ">"])
-def test_colours_of_8_bits_in_a_colour_map_are_content(order: str) -> None:
-    grey = [*range(256)]
-    page = {**grey_page(64, 64, t262=3), 320: (3, grey * 3)}
-    assert examine(tiff_of_pages(page, data=ROWS, order=order)).blank is None
-
-
-@each_row("order", ["<", ">"])
 def test_page_of_either_byte_order_is_read(order: str) -> None:
-    assert examine(tiff_of_pages(grey_page(64, 64), data=ROWS, order=order)).outcome is Outcome.OK
+    coloured = {**grey_page(64, 64, t262=3), 320: (3, [*range(256)] * 3)}
+    assert examine(tiff_of_pages(PAGE, data=ROWS, order=order)).outcome is Outcome.OK
+    assert examine(tiff_of_pages(coloured, data=ROWS, order=order)).blank is None
 
 
 @each_row(
-    "page",
+    ("case", "page"),
     [
-        pytest.param(grey_page(64, 200), id="more rows than data"),
-        pytest.param(grey_page(64, 64, offsets=[2]), id="pixels in the header"),
-        pytest.param(grey_page(64, 64, offsets=[8], t278=32), id="one strip of two"),
-        pytest.param(grey_page(64, 0), id="no height"),
-        pytest.param(grey_page(64, 64, compression=8, lengths=[100]), id="no deflated data"),
-        pytest.param(grey_page(64, 64, compression=5, lengths=[100]), id="no LZW data"),
-        pytest.param({256: (4, [64]), 257: (4, [64])}, id="no pixels"),
+        ("more rows than data", grey_page(64, 200)),
+        ("pixels in the header", grey_page(64, 64, offsets=[2])),
+        ("one strip of two", grey_page(64, 64, offsets=[8], t278=32)),
+        ("no height", grey_page(64, 0)),
+        ("no deflated data", grey_page(64, 64, compression=8, lengths=[100])),
+        ("no LZW data", grey_page(64, 64, compression=5, lengths=[100])),
+        ("no pixels", {256: (4, [64]), 257: (4, [64])}),
     ],
 )
-def test_impossible_page_is_corrupt(page: Values) -> None:
-    data = tiff_of_pages(page, data=ROWS[::-1])
-    assert examine(data).outcome is Outcome.CORRUPT
+def test_impossible_page_is_corrupt(case: str, page: Values) -> None:
+    assert examine(tiff_of_pages(page, data=ROWS[::-1])).outcome is Outcome.CORRUPT
 
 
 @each_row(
     ("method", "pack"), [(8, zlib.compress), (34925, lzma.compress), (50000, zstandard.ZstdCompressor().compress)]
 )
 def test_strip_that_unpacks_to_too_little_is_corrupt(method: int, pack: Callable[[bytes], bytes]) -> None:
-    complete, short = pack(ROWS), pack(ROWS[:-64])
-    assert (
-        examine(tiff_of_pages(grey_page(64, 64, compression=method, lengths=[len(complete)]), data=complete)).outcome
-        is Outcome.OK
-    )
-    assert (
-        examine(tiff_of_pages(grey_page(64, 64, compression=method, lengths=[len(short)]), data=short)).outcome
-        is Outcome.CORRUPT
-    )
+    assert examine(packed_page(pack(ROWS), method)).outcome is Outcome.OK
+    assert examine(packed_page(pack(ROWS[:-64]), method)).outcome is Outcome.CORRUPT
 
 
-def test_wrong_length_of_uncompressed_pixels_passes() -> None:
-    assert examine(tiff_of_pages(grey_page(64, 64, lengths=[9]), data=ROWS)).outcome is Outcome.OK
-    assert examine(tiff_of_pages(grey_page(64, 64, lengths=[10**9]), data=ROWS)).outcome is Outcome.OK
+SECOND = int.from_bytes(tiff_of_pages(PAGE, PAGE, data=ROWS)[8 + 4096 + 2 + 12 * 7 :][:4], "little")
+WITH_LATE_VALUE = tiff_of_pages({**PAGE, 700: (1, [32] * 100)}, data=ROWS)
+
+
+@each_row(
+    ("case", "data", "outcome"),
+    [
+        ("length too small", tiff_of_pages(grey_page(64, 64, lengths=[9]), data=ROWS), Outcome.OK),
+        ("length too large", tiff_of_pages(grey_page(64, 64, lengths=[10**9]), data=ROWS), Outcome.OK),
+        ("page chain that loops", tiff_of_pages(PAGE, PAGE, data=ROWS, loop=True), Outcome.OK),
+        ("damaged second page", tiff_of_pages(PAGE, grey_page(64, 200), data=ROWS), Outcome.CORRUPT),
+        ("truncated second page", saved(chess_board("L"), chess_board("L"))[:-100], Outcome.CORRUPT),
+        ("value at the end of the file", WITH_LATE_VALUE, Outcome.OK),
+        ("value past the end of the file", WITH_LATE_VALUE[:-1], Outcome.CORRUPT),
+        (
+            "damaged picture below a page",
+            tiff_of_pages({**PAGE, 330: (4, [SECOND])}, grey_page(64, 200), data=ROWS),
+            Outcome.CORRUPT,
+        ),
+        (
+            "compression without a decoder",
+            tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS),
+            Outcome.UNSUPPORTED,
+        ),
+    ],
+)
+def test_directories_of_pages_are_followed(case: str, data: bytes, outcome: Outcome) -> None:
+    assert examine(data).outcome is outcome
 
 
 def test_strips_that_a_sparse_page_omits_pass() -> None:
     result = examine(tiff_of_pages(grey_page(64, 64, offsets=[8, 0], lengths=[2048, 0], t278=32), data=ROWS))
-    assert result.outcome is Outcome.OK
-    assert result.blank is None
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
-def test_looping_page_chain_ends_at_its_start() -> None:
-    assert examine(tiff_of_pages(grey_page(64, 64), grey_page(64, 64), data=ROWS, loop=True)).outcome is Outcome.OK
+def test_subpicture_that_is_also_a_page_is_checked_for_blankness() -> None:
+    rows = bytes(4096) + chess_board("L").tobytes()
+    shown = grey_page(64, 64, offsets=[8 + 4096])
+    second = int.from_bytes(tiff_of_pages(PAGE, shown, data=rows)[8 + len(rows) + 2 + 12 * 7 :][:4], "little")
+    result = examine(tiff_of_pages({**PAGE, 330: (4, [second + 12])}, shown, data=rows))
+    assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
-def test_every_page_is_checked() -> None:
-    assert examine(tiff_of_pages(grey_page(64, 64), grey_page(64, 200), data=ROWS)).outcome is Outcome.CORRUPT
-    data = saved(chess_board("L"), chess_board("L"))
-    assert examine(data[:-100]).outcome is Outcome.CORRUPT
+def timed_examination(data: bytes) -> tuple[Mapping[str, Measure], str | None, float]:
+    """Return the measures, the reason why the file is blank, and the processor time."""
+    began = time.process_time()
+    with source_of(data) as source:
+        examination = FORMAT.examine(source, Limits())
+        return examination.measures, examination.blank(), time.process_time() - began
 
 
 def test_shared_pixels_are_drawn_once_and_pages_only_up_to_a_budget() -> None:
@@ -168,48 +185,9 @@ def test_shared_pixels_are_drawn_once_and_pages_only_up_to_a_budget() -> None:
     assert (measures["partially_checked"], blank, seconds < 2) == (True, None, True)
 
 
-def timed_examination(data: bytes) -> tuple[Mapping[str, Measure], str | None, float]:
-    """Return the measures, the reason why the file is blank, and the processor time."""
-    began = time.process_time()
-    with source_of(data) as source:
-        examination = FORMAT.examine(source, Limits())
-        return examination.measures, examination.blank(), time.process_time() - began
-
-
-def test_subpicture_that_is_also_a_page_is_checked_for_blankness() -> None:
-    rows = bytes(4096) + chess_board("L").tobytes()
-    plain, shown = grey_page(64, 64), grey_page(64, 64, offsets=[8 + 4096])
-    second = int.from_bytes(tiff_of_pages(plain, shown, data=rows)[8 + len(rows) + 2 + 12 * 7 :][:4], "little")
-    result = examine(tiff_of_pages({**plain, 330: (4, [second + 12])}, shown, data=rows))
-    assert (result.outcome, result.blank) == (Outcome.OK, None)
-
-
-def test_value_past_the_end_of_the_file_is_corrupt() -> None:
-    data = tiff_of_pages({**grey_page(64, 64), 700: (1, [32] * 100)}, data=ROWS)
-    assert examine(data).outcome is Outcome.OK
-    assert examine(data[:-1]).outcome is Outcome.CORRUPT
-
-
-def test_subpictures_of_a_page_are_checked() -> None:
-    below = tiff_of_pages(grey_page(64, 64), grey_page(64, 64), data=ROWS)
-    second = int.from_bytes(below[8 + 4096 + 2 + 12 * 7 :][:4], "little")
-    assert (
-        examine(tiff_of_pages({**grey_page(64, 64), 330: (4, [second])}, grey_page(64, 200), data=ROWS)).outcome
-        is Outcome.CORRUPT
-    )
-
-
-def test_compression_without_a_decoder_is_unsupported() -> None:
-    assert (
-        examine(tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS)).outcome
-        is Outcome.UNSUPPORTED
-    )
-
-
 def test_too_many_pixels_are_refused_before_decoding() -> None:
     assert examine(tiff_of_pages(grey_page(60_000, 60_000), data=ROWS)).finding is Finding.IMAGE_TOO_LARGE
-    pages = [grey_page(64, 64)] * 4
-    assert examine(tiff_of_pages(*pages, data=ROWS), Limits(max_frames=3)).outcome is Outcome.TOO_COMPLEX
+    assert examine(tiff_of_pages(*[PAGE] * 4, data=ROWS), Limits(max_frames=3)).outcome is Outcome.TOO_COMPLEX
 
 
 def test_tiff_is_blank_only_when_every_page_is_blank() -> None:
@@ -229,35 +207,25 @@ def test_pictures_of_every_mode_are_checked_for_blankness(mode: str) -> None:
 
 
 def test_twelve_bit_samples_are_scaled_to_their_range() -> None:
-    rows = b"".join(
-        (4000 if 16 <= x < 48 and 16 <= y < 48 else 0).to_bytes(2, "big") for y in range(64) for x in range(64)
-    )
-    packed = bytes(byte for at in range(0, len(rows), 4) for byte in _packed_12(rows[at : at + 4]))
-    assert examine(tiff_of_pages({**grey_page(64, 64), 258: (3, [12])}, data=packed)).blank is None
-
-
-def _packed_12(pair: bytes) -> bytes:
-    return (int.from_bytes(pair[:2], "big") << 12 | int.from_bytes(pair[2:], "big")).to_bytes(3, "big")
+    levels = [4000 if 16 <= x < 48 and 16 <= y < 48 else 0 for y in range(64) for x in range(64)]
+    packed = b"".join((levels[at] << 12 | levels[at + 1]).to_bytes(3, "big") for at in range(0, len(levels), 2))
+    assert examine(tiff_of_pages({**PAGE, 258: (3, [12])}, data=packed)).blank is None
 
 
 def test_lzw_codes_of_every_width_pass() -> None:
-    noise = random.Random(3).randbytes(40_000)
-    image = Image.frombytes("L", (200, 200), noise)
+    image = Image.frombytes("L", (200, 200), random.Random(3).randbytes(40_000))
     assert examine(saved(image, compression="tiff_lzw")).outcome is Outcome.OK
 
 
 def test_endless_lzw_data_ends_at_the_limit() -> None:
     size, ended = unpacked_size(b"\x80\x00" + bytes(100_000), 1000, Deadline(5))
-    assert size > 1000
-    assert not ended
+    assert (size > 1000, ended) == (True, False)
     assert unpacked_size(b"\x80" * 500_000, 10**9, Deadline(0.2))[0] >= 0
 
 
 def test_trailing_bytes_are_measured() -> None:
-    data = saved(chess_board())
-    with source_of(data + b"<?php system($_GET['c']); ?>") as source:
-        measures = FORMAT.examine(source, Limits()).measures
-    assert measures["trailing_bytes"] == 28
+    with source_of(saved(chess_board()) + b"<?php system($_GET['c']); ?>") as source:
+        assert FORMAT.examine(source, Limits()).measures["trailing_bytes"] == 28
 
 
 @each_row("name", ["a.tif", "a.tiff"])

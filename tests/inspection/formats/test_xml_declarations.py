@@ -133,8 +133,7 @@ def test_declaration_in_an_encoding_that_the_parser_does_not_know_is_unsafe() ->
 
 
 @each_row(
-    "before",
-    ["%undeclared;", "<!ENTITY % p '<!ENTITY z \"&#37;undeclared;\">'> %p;", "<!ENTITY z '%undeclared;'>"],
+    "before", ["%undeclared;", "<!ENTITY % p '<!ENTITY z \"&#37;undeclared;\">'> %p;", "<!ENTITY z '%undeclared;'>"]
 )
 def test_declarations_that_one_of_two_readers_ignores_are_corrupt(before: str) -> None:
     result = examine_bytes(xml.FORMAT, document(f"<!DOCTYPE a [{before}<!ENTITY b SYSTEM 'file:///a'>]>"))

@@ -14,6 +14,7 @@ from tests.rows import each_row
 
 LINK = stat.S_IFLNK | 0o777
 MASKED = 0x2000
+FULL = (0xFFFFFFFF, 0xFFFFFFFF)
 
 
 def is_unsafe(data: bytes) -> bool:
@@ -49,11 +50,6 @@ def test_link_in_an_extra_field_of_either_header_is_unsafe(extra: bytes) -> None
     assert is_unsafe(written(Member(extra=asi_unix(0o100644) + extra)))
 
 
-@each_row("extra", [asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))])
-def test_owners_and_times_in_extra_fields_pass(extra: bytes) -> None:
-    assert passes(written(Member(extra=extra, local_extra=extra)))
-
-
 @each_row("name", [b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b"])
 @each_row("version", [1, 2])
 @each_row("crc_of", [b"a", b"another"])
@@ -64,66 +60,63 @@ def test_unicode_name_outside_is_unsafe_in_either_header(name: bytes, version: i
     assert is_unsafe(written(Member(local_extra=extra)))
 
 
-def test_two_unicode_names_are_unsafe() -> None:
-    first, second = unicode_path("ä".encode()), unicode_path("ö".encode())
-    assert is_unsafe(written(Member(extra=first + second)))
-    assert is_unsafe(written(Member(local_extra=first + second)))
-    assert is_unsafe(written(Member(extra=first, local_extra=second)))
+A_UMLAUT, O_UMLAUT = unicode_path("ä".encode()), unicode_path("ö".encode())
+SAME = unicode_path(b"a")
+CP850 = "ä".encode("cp850")
+OF_CP850 = unicode_path("ä".encode(), CP850)
 
 
-def test_unicode_name_that_is_stated_twice_or_is_not_utf_8_is_unsafe() -> None:
-    same = unicode_path(b"a")
-    assert is_unsafe(written(Member(extra=same + same)))
-    assert is_unsafe(written(Member(local_extra=same + same)))
-    assert is_unsafe(written(Member(extra=unicode_path(b"\xe4"))))
+@each_row(
+    ("case", "members"),
+    [
+        ("two names in the directory", [Member(extra=A_UMLAUT + O_UMLAUT)]),
+        ("two names in the local header", [Member(local_extra=A_UMLAUT + O_UMLAUT)]),
+        ("a name in each header", [Member(extra=A_UMLAUT, local_extra=O_UMLAUT)]),
+        ("the same name twice in the directory", [Member(extra=SAME + SAME)]),
+        ("the same name twice in the local header", [Member(local_extra=SAME + SAME)]),
+        ("no UTF-8", [Member(extra=unicode_path(b"\xe4"))]),
+        ("another name than a plain one", [Member(name=b"a", extra=unicode_path(b"b"))]),
+        ("name of another member", [Member(name=b"\xc3\xa4", flags=0x0800), Member(name=CP850, extra=OF_CP850)]),
+    ],
+)
+def test_unicode_name_that_contradicts_another_name_is_unsafe(case: str, members: list[Member]) -> None:
+    assert is_unsafe(written(*members))
 
 
-def test_unicode_name_of_a_plain_name_is_unsafe_unless_it_is_the_same() -> None:
-    assert is_unsafe(written(Member(name=b"a", extra=unicode_path(b"b"))))
-    assert passes(written(Member(name=b"a", extra=unicode_path(b"a"))))
+@each_row(
+    "member",
+    [
+        Member(name=b"a", extra=SAME),
+        Member(name=CP850, extra=OF_CP850, local_extra=OF_CP850),
+        Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt")),
+        *(Member(extra=each, local_extra=each) for each in (asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5)))),
+    ],
+)  # fmt: skip
+def test_unicode_name_of_a_code_page_and_owners_and_times_pass(member: Member) -> None:
+    assert passes(written(member))
 
 
-def test_unicode_name_of_a_name_in_a_code_page_passes() -> None:
-    name = "ä.txt".encode("cp850")
-    extra = unicode_path("ä.txt".encode(), name)
-    assert passes(written(Member(name=name, extra=extra, local_extra=extra)))
-    assert passes(written(Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt"))))
-
-
-def test_unicode_name_of_another_member_is_unsafe() -> None:
-    name = "ä".encode("cp850")
-    assert is_unsafe(
-        written(Member(name=b"\xc3\xa4", flags=0x0800), Member(name=name, extra=unicode_path("ä".encode(), name)))
-    )
-
-
-def test_flag_for_masked_headers_excuses_no_other_local_name() -> None:
+def test_local_name_outside_is_unsafe_even_if_masked_and_no_other_is_excused() -> None:
+    for name in (b"../e", b"/e"):
+        assert is_unsafe(written(Member(flags=MASKED | 0x0041, local_name=name)))
     assert not passes(written(Member(flags=MASKED, local_name=b"../e")))
 
 
-@each_row("name", [b"../e", b"/e"])
-def test_local_name_outside_is_unsafe_even_if_masked(name: bytes) -> None:
-    assert is_unsafe(written(Member(flags=MASKED | 0x0041, local_name=name)))
-
-
-@each_row("sizes", [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
+@each_row("sizes", [(0, 0), FULL])
 def test_member_in_data_whose_size_the_local_header_does_not_state_is_unsafe(sizes: tuple[int, int]) -> None:
     inner = written(Member(name=b"../e"))
     assert is_unsafe(written(Member(content=inner, local_sizes=sizes)))
     assert passes(written(Member(local_sizes=sizes)))
 
 
-def test_archive_in_an_archive_passes_if_its_size_is_in_the_zip64_field_alone() -> None:
-    inner = written(Member())
-    sizes = extra_field(1, struct.pack("<2Q", len(inner), len(inner)))
-    full = (0xFFFFFFFF, 0xFFFFFFFF)
-    assert passes(written(Member(name=b"inner.zip", content=inner, local_sizes=full, local_extra=sizes)))
-
-
-def test_member_before_the_archive_is_unsafe_in_an_archive_within_another() -> None:
+def test_archive_in_an_archive_passes_wherever_its_size_is_stated() -> None:
     inner = written(Member(name=b"seen"))
+    sizes = extra_field(1, struct.pack("<2Q", len(inner), len(inner)))
+    assert passes(written(Member(name=b"inner.zip", content=inner, local_sizes=FULL, local_extra=sizes)))
+    behind = struct.pack("<4s3L", b"PK\7\x08", zlib.crc32(inner), len(inner), len(inner))
+    assert passes(written(Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
     hidden = inner[: inner.index(b"PK\1\2")] + written(Member())
-    assert is_unsafe(written(Member(content=hidden, name=b"inner.zip")))
+    assert is_unsafe(written(Member(content=hidden, name=b"inner.zip")))  # with a member before it
 
 
 @each_row("layout", ["<4s3L", "<4sL2Q"])
@@ -139,25 +132,16 @@ def test_descriptor_that_contradicts_the_directory_is_unsafe(layout: str, signed
         assert passes(data) if changed is None else is_unsafe(data)
 
 
-def test_other_bytes_in_place_of_a_descriptor_are_unsafe() -> None:
+def test_other_bytes_in_place_of_a_descriptor_are_unsafe_unless_they_are_zeros() -> None:
     behind = struct.pack("<3L", 1, 2, 3) + b"more"
     assert is_unsafe(written(Member(flags=8, behind=behind), Member(name=b"b")))
     assert passes(written(Member(flags=8, behind=bytes(16)), Member(name=b"b")))
-
-
-def test_archive_in_plain_data_whose_size_follows_passes() -> None:
-    inner = written(Member(name=b"seen"))
-    behind = struct.pack("<4s3L", b"PK\7\x08", zlib.crc32(inner), len(inner), len(inner))
-    assert passes(written(Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
+    assert passes(written(Member(flags=8), Member(name=b"b")))
 
 
 def test_folder_with_content_is_unsafe() -> None:
     assert is_unsafe(written(Member(name=b"folder/")))
     assert passes(written(Member(name=b"folder/", content=b"")))
-
-
-def test_descriptor_that_is_announced_and_missing_passes() -> None:
-    assert passes(written(Member(flags=8), Member(name=b"b")))
 
 
 def test_bytes_behind_a_deflated_stream_are_unsafe() -> None:
@@ -175,10 +159,13 @@ def test_zip64_field_that_contradicts_the_header_is_unsafe(value: int) -> None:
     assert is_unsafe(written(Member(extra=sizes, unpacked=0xFFFFFFFF)))
 
 
-def test_zip64_field_that_repeats_the_header_passes() -> None:
+def test_zip64_field_that_repeats_the_header_passes_once() -> None:
     sizes = extra_field(1, struct.pack("<2Q", 4, 4))
     assert passes(written(Member(extra=sizes, local_extra=sizes)))
     assert passes(written(Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16)))))
+    assert passes(written(Member(local_sizes=FULL, local_extra=sizes)))
+    assert is_unsafe(written(Member(local_sizes=FULL, local_extra=extra_field(1, struct.pack("<Q", 4)))))
+    assert is_unsafe(written(Member(local_extra=sizes + sizes)))
 
 
 @each_row("size", [1, 7, 9, 17, 32])
@@ -188,59 +175,31 @@ def test_zip64_field_of_an_odd_length_is_damaged(size: int) -> None:
     assert not passes(written(Member(local_extra=extra)))
 
 
-def test_zip64_field_that_lacks_a_size_is_unsafe() -> None:
-    full = (0xFFFFFFFF, 0xFFFFFFFF)
-    assert is_unsafe(written(Member(local_sizes=full, local_extra=extra_field(1, struct.pack("<Q", 4)))))
-    assert passes(written(Member(local_sizes=full, local_extra=extra_field(1, struct.pack("<2Q", 4, 4)))))
-
-
 @each_row("extra", [b" ", b"   ", b"\x01\x00\x09\x00four"])
 def test_extra_field_that_does_not_fill_its_space_is_damaged(extra: bytes) -> None:
     assert not passes(written(Member(extra=extra)))
     assert passes(written(Member(extra=bytes(3), local_extra=bytes(3))))
 
 
-def test_two_zip64_fields_are_unsafe() -> None:
-    sizes = extra_field(1, struct.pack("<2Q", 4, 4))
-    assert is_unsafe(written(Member(local_extra=sizes + sizes)))
+PLAIN = written(Member())
+END, START = PLAIN.rindex(b"PK\5\6"), PLAIN.index(b"PK\1\2")
 
 
-def end_64(
-    entries: int, size: int, offset: int, at: int, *, record_size: int = 44, claimed: int | None = None
-) -> bytes:
-    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", record_size, 45, 45, 0, 0, entries, entries, size, offset)
-    return record + struct.pack("<4sLQL", b"PK\6\7", 0, at if claimed is None else claimed, 1)
+def end_64(*, record_size: int = 44, at: int = END, more: bytes = b"") -> bytes:
+    sizes = (1, 1, END - START, START)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", record_size, 45, 45, 0, 0, *sizes)
+    return record + more + struct.pack("<4sLQL", b"PK\6\7", 0, at, 1)
 
 
 def test_end_records_that_contradict_each_other_are_unsafe() -> None:
-    plain = written(Member())
-    at = plain.rindex(b"PK\5\6")
-    start = plain.index(b"PK\1\2")
-    assert passes(written(Member(), between=end_64(1, at - start, start, at)))
-    assert passes(written(Member(), between=end_64(1, at - start, start, at), entries=0xFFFF))
-    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at), entries=2))
-    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at, record_size=45)))
-    assert is_unsafe(written(Member(), between=end_64(1, at - start, start, at, claimed=at - 1)))
-    assert passes(b"#! a script\n" + written(Member(), between=end_64(1, at - start, start, at)))
-
-
-def test_longer_zip64_end_record_is_unsafe() -> None:
-    plain = written(Member())
-    at, start = plain.rindex(b"PK\5\6"), plain.index(b"PK\1\2")
-    record = end_64(1, at - start, start, at, record_size=48)
-    assert is_unsafe(written(Member(), between=record[:56] + b"more" + record[56:]))
-
-
-@each_row("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"])
-def test_bytes_behind_the_archive_pass(behind: bytes) -> None:
-    assert passes(written(Member()) + behind)
-
-
-def test_two_zip64_end_records_are_unsafe() -> None:
-    plain = written(Member())
-    at, start = plain.rindex(b"PK\5\6"), plain.index(b"PK\1\2")
-    one = end_64(1, at - start, start, at)[:56]
-    assert is_unsafe(written(Member(), between=one + end_64(1, at - start, start, at)))
+    assert passes(written(Member(), between=end_64()))
+    assert passes(written(Member(), between=end_64(), entries=0xFFFF))
+    assert passes(b"#! a script\n" + written(Member(), between=end_64()))
+    assert is_unsafe(written(Member(), between=end_64(), entries=2))
+    assert is_unsafe(written(Member(), between=end_64(record_size=45)))
+    assert is_unsafe(written(Member(), between=end_64(record_size=48, more=b"more")))
+    assert is_unsafe(written(Member(), between=end_64(at=END - 1)))
+    assert is_unsafe(written(Member(), between=end_64()[:56] + end_64()))
 
 
 def test_end_record_in_the_comment_is_unsafe() -> None:
@@ -249,7 +208,11 @@ def test_end_record_in_the_comment_is_unsafe() -> None:
     assert passes(written(Member(), comment=b"a comment with PK in it"))
 
 
+@each_row("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"])
+def test_bytes_behind_the_archive_pass(behind: bytes) -> None:
+    assert passes(PLAIN + behind)
+
+
 def test_directory_that_is_read_with_and_without_the_bytes_before_it_is_unsafe() -> None:
     inner = written(Member(name=b"seen"))
-    data = inner[: inner.index(b"PK\5\6")] + written(Member(name=b"hidden", content=b"x" * 8))
-    assert is_unsafe(data)
+    assert is_unsafe(inner[: inner.index(b"PK\5\6")] + written(Member(name=b"hidden", content=b"x" * 8)))

@@ -10,7 +10,7 @@ from sluice_inspect.threats.budget import ScanBudget
 from sluice_inspect.threats.scan import scan_source
 
 EICAR = b"$".join(
-    [rb"X5O!P%@AP[4\PZX54(P^)7CC)7}", b"-".join([b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!"]), b"H+H*"],
+    [rb"X5O!P%@AP[4\PZX54(P^)7CC)7}", b"-".join([b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!"]), b"H+H*"]
 )
 
 

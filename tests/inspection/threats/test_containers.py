@@ -7,7 +7,6 @@ import random
 from collections.abc import Mapping
 
 import lz4.block
-import pytest
 import zstandard
 
 from sluice_inspect.archives import libarchive
@@ -125,17 +124,15 @@ def test_truncated_rar_archive_is_incomplete() -> None:
 
 
 @each_row(
-    "packed",
+    ("case", "packed"),
     [
-        pytest.param(
-            b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(EICAR), id="Zstandard after a skippable frame"
-        ),
-        pytest.param(b"\x02\x21\x4c\x18" + block(EICAR), id="legacy LZ4"),
-        pytest.param(gzip.compress(b"first") + bytes(512) + gzip.compress(EICAR), id="gzip after padding"),
-        pytest.param(lzma.compress(b"first") + bytes(8) + lzma.compress(EICAR), id="xz after padding"),
+        ("Zstandard after a skippable frame", b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(EICAR)),
+        ("legacy LZ4", b"\x02\x21\x4c\x18" + block(EICAR)),
+        ("gzip after padding", gzip.compress(b"first") + bytes(512) + gzip.compress(EICAR)),
+        ("xz after padding", lzma.compress(b"first") + bytes(8) + lzma.compress(EICAR)),
     ],
 )
-def test_eicar_is_found_in_unusual_streams(packed: bytes) -> None:
+def test_eicar_is_found_in_unusual_streams(case: str, packed: bytes) -> None:
     assert threat_in(packed) == "Eicar-Test-File"
 
 

@@ -2,8 +2,6 @@
 
 import struct
 
-import pytest
-
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, verdict_of, zipped
 from tests.rows import each_row
 
@@ -36,18 +34,18 @@ def test_program_with_a_document_extension_is_a_threat(data: bytes, filename: st
 
 
 @each_row(
-    ("data", "filename"),
+    ("case", "data", "filename"),
     [
-        pytest.param(PE, "setup.exe", id="a program under its own name"),
-        pytest.param(PE, "", id="no name"),
-        pytest.param(PE, "pdf", id="no extension"),
-        pytest.param(zipped({"bin/tool": ELF, "setup.exe": PE}), "tools.zip", id="programs in an archive"),
-        pytest.param(SCRIPT, "install.txt", id="a script named as text"),
-        pytest.param(b"MZ is a postcode in no country", "notes.txt", id="a text that begins like a program"),
-        pytest.param(b"MZ" + b"\xff" * 100, "notes.doc", id="an offset beyond the file"),
-        pytest.param(b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(40), "Main.txt", id="a Java class"),
-        pytest.param(b"#! a heading", "notes.rtf", id="a hash and an exclamation mark"),
+        ("a program under its own name", PE, "setup.exe"),
+        ("no name", PE, ""),
+        ("no extension", PE, "pdf"),
+        ("programs in an archive", zipped({"bin/tool": ELF, "setup.exe": PE}), "tools.zip"),
+        ("a script named as text", SCRIPT, "install.txt"),
+        ("a text that begins like a program", b"MZ is a postcode in no country", "notes.txt"),
+        ("an offset beyond the file", b"MZ" + b"\xff" * 100, "notes.doc"),
+        ("a Java class", b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(40), "Main.txt"),
+        ("a hash and an exclamation mark", b"#! a heading", "notes.rtf"),
     ],
 )
-def test_harmless_file_is_not_a_threat(data: bytes, filename: str) -> None:
+def test_harmless_file_is_not_a_threat(case: str, data: bytes, filename: str) -> None:
     assert verdict_of(scan_bytes(data, filename)) == verdict_of(scan_bytes(b""))

@@ -1,6 +1,7 @@
 """Parts of mails are found in every reading: line ends, comments, junk in base64, boundaries that mislead."""
 
 import base64
+import binascii
 import gzip
 import random
 import time
@@ -28,18 +29,12 @@ def letters(data: bytes = ZIP, line: int = 76) -> bytes:
 def mail(body: bytes, encoding: bytes = b"base64", before: bytes = b"") -> bytes:
     return (
         b"From: a@b.c\nSubject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nhello\n--q\n"
-        b"Content-Type: application/zip; name=a.zip\n"
-        + before
-        + b"Content-Transfer-Encoding: "
-        + encoding
-        + b"\n\n"
-        + body
-        + b"\n--q--\n"
-    )
+        b"Content-Type: application/zip; name=a.zip\n%bContent-Transfer-Encoding: %b\n\n%b\n--q--\n"
+    ) % (before, encoding, body)
 
 
-def quoted(data: bytes) -> bytes:
-    return b"".join(b"=%02X" % each for each in data)
+def quoted(data: bytes, between: bytes = b"") -> bytes:
+    return between.join(b"=%02X" % each for each in data)
 
 
 ODD_MAILS = {
@@ -64,19 +59,13 @@ ODD_MAILS = {
     ),
     "line with two dashes in the body": mail(letters()[:20] + b"\n--\n" + letters()[20:]),
     "boundary of nobody in the body": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]),
-    "quoted-printable with CR only": mail(b"".join(b"=%02X" % each for each in ZIP), b"quoted-printable").replace(
-        b"\n", b"\r"
-    ),
-    "quoted-printable with soft breaks of CR only": mail(
-        b"=\r".join(b"=%02X" % each for each in ZIP), b"quoted-printable"
-    ),
+    "quoted-printable with CR only": mail(quoted(ZIP), b"quoted-printable").replace(b"\n", b"\r"),
+    "quoted-printable with soft breaks of CR only": mail(quoted(ZIP, b"=\r"), b"quoted-printable"),
     "quoted-printable with spaces behind what is no soft break": mail(
         quoted(b"\x1f\x8b\x08\x04" + bytes(6) + b"\3\0") + b"= \n" + quoted(gzip.compress(EICAR)[10:]),
         b"quoted-printable",
     ),
-    "quoted-printable with spaces behind soft breaks": mail(
-        b"= \t\n".join(b"=%02X" % each for each in ZIP), b"quoted-printable"
-    ),
+    "quoted-printable with spaces behind soft breaks": mail(quoted(ZIP, b"= \t\n"), b"quoted-printable"),
     "field without a space": b"Subject:x\nContent-Transfer-Encoding:base64\n\n" + letters(),
     "line that is no field instead of a blank line": mail(letters()).replace(
         b"Encoding: base64\n\n" + letters()[:20], b"Encoding: base64\n" + letters()[:20] + b"\n\n"
@@ -86,8 +75,6 @@ ODD_MAILS = {
 
 
 def uuencoded(data: bytes) -> bytes:
-    import binascii  # noqa: PLC0415  (here only)
-
     lines = b"".join(binascii.b2a_uu(data[at : at + 45]) for at in range(0, len(data), 45))
     return b"begin 644 a.zip\n" + lines + b"`\nend\n"
 
@@ -98,16 +85,19 @@ def test_virus_is_found_in_a_mail_that_only_some_readers_forgive(name: str) -> N
     assert threat_in(ODD_MAILS[name]) == "Eicar-Test-File"
 
 
-def test_virus_is_found_in_uuencoded_parts_and_texts() -> None:
-    assert threat_in(mail(uuencoded(ZIP), b"x-uuencode")) == "Eicar-Test-File"
-    assert threat_in(b"Subject: x\n\nhello\n" + uuencoded(ZIP)) == "Eicar-Test-File"
-    assert threat_in((b"Subject: x\n\nhello\n" + uuencoded(ZIP)).replace(b"\n", b"\r")) == "Eicar-Test-File"
-    assert threat_in(b"Subject: x\n\nbegin-base64 644 a.zip\n" + letters() + b"\n====\n") == "Eicar-Test-File"
-
-
-def test_documents_that_are_not_encoded_are_opened() -> None:
-    assert threat_in(mail(rtf_object(ZIP), b"7bit")) == "Eicar-Test-File"
-    assert threat_in(mail(pdf_with(ZIP), b"binary")) == "Eicar-Test-File"
+@each_row(
+    ("case", "data"),
+    [
+        ("uuencoded part", mail(uuencoded(ZIP), b"x-uuencode")),
+        ("uuencoded text", b"Subject: x\n\nhello\n" + uuencoded(ZIP)),
+        ("uuencoded text with CR only", (b"Subject: x\n\nhello\n" + uuencoded(ZIP)).replace(b"\n", b"\r")),
+        ("text with marks of base64", b"Subject: x\n\nbegin-base64 644 a.zip\n" + letters() + b"\n====\n"),
+        ("RTF that is not encoded", mail(rtf_object(ZIP), b"7bit")),
+        ("PDF that is not encoded", mail(pdf_with(ZIP), b"binary")),
+    ],
+)
+def test_virus_is_found_in_texts_and_in_documents_that_are_not_encoded(case: str, data: bytes) -> None:
+    assert threat_in(data) == "Eicar-Test-File"
 
 
 def test_odd_parts_are_handed_to_clamd() -> None:
@@ -142,23 +132,11 @@ def test_mbox_of_many_messages_is_scanned_to_its_end() -> None:
 @each_row(
     "unit",
     [
-        b"content-transfer-encoding: base64\n\n",
-        b"content-transfer-encoding: base64\n",
-        b"--q\n",
-        b"--q\n\n",
-        b"--\n",
-        b"--:\n",
-        b"a:\n",
-        b"\n",
-        b"begin 644 a\n",
-        b"=",
-        b"= \n",
-        b"\r",
-        b"(",
-        b"--q\ncontent-type: multipart/mixed; boundary=q\n\n",
-        b"content-type: message/rfc822\n\n",
+        b"content-transfer-encoding: base64\n\n", b"content-transfer-encoding: base64\n", b"--q\n", b"--q\n\n",
+        b"--\n", b"--:\n", b"a:\n", b"\n", b"begin 644 a\n", b"=", b"= \n", b"\r", b"(",
+        b"--q\ncontent-type: multipart/mixed; boundary=q\n\n", b"content-type: message/rfc822\n\n",
     ],
-)
+)  # fmt: skip
 def test_parts_are_found_in_linear_time(unit: bytes) -> None:
     head = b"Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Transfer-Encoding: base64\n\n"
 

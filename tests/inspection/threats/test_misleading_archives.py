@@ -6,8 +6,6 @@ import struct
 import tarfile
 import zipfile
 
-import pytest
-
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, threat_in, zipped
 from tests.rows import each_row
 
@@ -20,29 +18,23 @@ def patched(data: bytes, at: int, value: bytes) -> bytes:
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     [
-        pytest.param(DEFLATED[:DIRECTORY_AT] + zipped({})[-22:], id="the directory is empty"),
-        pytest.param(DEFLATED[:DIRECTORY_AT], id="there is no directory"),
-        pytest.param(patched(DEFLATED, 0, b"XXXX"), id="the local signature is missing"),
-        pytest.param(patched(DEFLATED, 8, struct.pack("<H", 0)), id="the local header declares stored"),
-        pytest.param(patched(DEFLATED, DIRECTORY_AT + 10, struct.pack("<H", 0)), id="the directory declares stored"),
-        pytest.param(patched(DEFLATED, 6, struct.pack("<H", 1)), id="only the local header declares encryption"),
-        pytest.param(
-            patched(DEFLATED, DIRECTORY_AT + 8, struct.pack("<H", 1)), id="only the directory declares encryption"
-        ),
-        pytest.param(patched(DEFLATED, 18, struct.pack("<2L", 1, 1)), id="the local header declares one byte"),
-        pytest.param(
-            patched(DEFLATED, DIRECTORY_AT + 20, struct.pack("<2L", 1, 1)), id="the directory declares one byte"
-        ),
-        pytest.param(b"x" * 777 + patched(DEFLATED, 0, b"XXXX"), id="after other data, without a local signature"),
-        pytest.param(zipped({"seen": b"x"}) + DEFLATED + zipped({"seen": b"x"}), id="between two archives"),
-        pytest.param(
-            zipped({"a": zipped({"b": zipped({"c": DEFLATED})})}, zipfile.ZIP_STORED)[:-22], id="nested, without an end"
-        ),
+        ("the directory is empty", DEFLATED[:DIRECTORY_AT] + zipped({})[-22:]),
+        ("there is no directory", DEFLATED[:DIRECTORY_AT]),
+        ("the local signature is missing", patched(DEFLATED, 0, b"XXXX")),
+        ("the local header declares stored", patched(DEFLATED, 8, struct.pack("<H", 0))),
+        ("the directory declares stored", patched(DEFLATED, DIRECTORY_AT + 10, struct.pack("<H", 0))),
+        ("only the local header declares encryption", patched(DEFLATED, 6, struct.pack("<H", 1))),
+        ("only the directory declares encryption", patched(DEFLATED, DIRECTORY_AT + 8, struct.pack("<H", 1))),
+        ("the local header declares one byte", patched(DEFLATED, 18, struct.pack("<2L", 1, 1))),
+        ("the directory declares one byte", patched(DEFLATED, DIRECTORY_AT + 20, struct.pack("<2L", 1, 1))),
+        ("after other data, without a local signature", b"x" * 777 + patched(DEFLATED, 0, b"XXXX")),
+        ("between two archives", zipped({"seen": b"x"}) + DEFLATED + zipped({"seen": b"x"})),
+        ("nested, without an end", zipped({"a": zipped({"b": zipped({"c": DEFLATED})})}, zipfile.ZIP_STORED)[:-22]),
     ],
 )
-def test_eicar_is_found_in_zip_with_misleading_headers(data: bytes) -> None:
+def test_eicar_is_found_in_zip_with_misleading_headers(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
 
 
@@ -67,27 +59,24 @@ PACKED_IN_TAR = tarred({"seen": b"", "b.gz": gzip.compress(EICAR)})
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     [
-        pytest.param(with_tar_header((124, b"00000000000\0"), SINGLE), id="a size of zero"),
-        pytest.param(with_tar_header((124, b"77777777777\0"), PACKED_IN_TAR), id="a size that covers the next member"),
-        pytest.param(with_tar_header((156, b"5"), SINGLE), id="a folder with data"),
-        pytest.param(
+        ("a size of zero", with_tar_header((124, b"00000000000\0"), SINGLE)),
+        ("a size that covers the next member", with_tar_header((124, b"77777777777\0"), PACKED_IN_TAR)),
+        ("a folder with data", with_tar_header((156, b"5"), SINGLE)),
+        (
+            "a folder that covers the next member",
             with_tar_header((156, b"5"), with_tar_header((124, b"00000002000\0"), PACKED_IN_TAR)),
-            id="a folder that covers the next member",
         ),
-        pytest.param(
-            with_tar_header((124, b"\x80" + (len(gzip.compress(EICAR))).to_bytes(11, "big")), SINGLE),
-            id="a binary size",
-        ),
-        pytest.param(with_tar_header((124, b"00000000010\0"), SINGLE), id="a size within the block"),
-        pytest.param(with_tar_header((156, b"1"), PACKED_IN_TAR), id="a link"),
-        pytest.param(sparse(), id="a sparse member"),
-        pytest.param(tarred({"a": b"a"}) + SINGLE, id="a second archive after the first"),
-        pytest.param(tarred({"a": b"a"}) + gzip.compress(EICAR), id="bytes after the end"),
+        ("a binary size", with_tar_header((124, b"\x80" + (len(gzip.compress(EICAR))).to_bytes(11, "big")), SINGLE)),
+        ("a size within the block", with_tar_header((124, b"00000000010\0"), SINGLE)),
+        ("a link", with_tar_header((156, b"1"), PACKED_IN_TAR)),
+        ("a sparse member", sparse()),
+        ("a second archive after the first", tarred({"a": b"a"}) + SINGLE),
+        ("bytes after the end", tarred({"a": b"a"}) + gzip.compress(EICAR)),
     ],
 )
-def test_eicar_is_found_in_tar_with_misleading_headers(data: bytes) -> None:
+def test_eicar_is_found_in_tar_with_misleading_headers(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
     assert threat_in(gzip.compress(data)) == "Eicar-Test-File"
 
@@ -100,8 +89,5 @@ def test_tar_with_two_sizes_for_one_member_is_incomplete() -> None:
 
 
 def test_mail_part_under_a_wrong_boundary_is_scanned() -> None:
-    message = (
-        b'Content-Type: multipart/mixed; boundary="a"\n\n--b\nContent-Transfer-Encoding: base64\n\n'
-        + base64.b64encode(EICAR)
-    )
-    assert threat_in(message) == "Eicar-Test-File"
+    head = b'Content-Type: multipart/mixed; boundary="a"\n\n--b\nContent-Transfer-Encoding: base64\n\n'
+    assert threat_in(head + base64.b64encode(EICAR)) == "Eicar-Test-File"

@@ -32,14 +32,9 @@ def test_every_listed_extension_is_a_program(extension: str) -> None:
     assert is_program_name(f"name.{extension.upper()}")
 
 
-@each_row("name", DISGUISES)
-def test_disguised_name_is_a_program(name: str) -> None:
-    assert is_program_name(name)
-
-
-@each_row("name", HARMLESS)
-def test_other_name_is_no_program(name: str) -> None:
-    assert not is_program_name(name)
+@each_row(("name", "program"), [*((name, True) for name in DISGUISES), *((name, False) for name in HARMLESS)])
+def test_disguised_name_is_a_program(name: str, *, program: bool) -> None:
+    assert is_program_name(name) is program
 
 
 @pytest.mark.asvs("5.4.3")

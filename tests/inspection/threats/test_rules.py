@@ -3,8 +3,6 @@
 import struct
 from pathlib import Path
 
-import pytest
-
 from sluice_inspect import threats
 from tests.inspection.threats.compound_files import compound, packaged
 from tests.inspection.threats.containers import docx, docx_with_package, pdf_launch, pdf_script, rtf_object
@@ -50,99 +48,81 @@ End Sub
 
 
 @each_row(
-    ("data", "threat"),
+    ("case", "data", "threat"),
     [
-        pytest.param(svg(b"<script>alert(1)</script>"), "Svg.Script", id="svg, script"),
-        pytest.param(svg(b"<SCRIPT >1</SCRIPT>"), "Svg.Script", id="svg, capitals"),
-        pytest.param(svg(b'<g onload="x()"/>'), "Svg.Script", id="svg, handler"),
-        pytest.param(svg(b'<a href=" javascript:x()"/>'), "Svg.Script", id="svg, address"),
-        pytest.param(
-            b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>1</s:script></s:svg>',
-            "Svg.Script",
-            id="svg, prefixes",
-        ),
-        pytest.param(
+        ("svg, script", svg(b"<script>alert(1)</script>"), "Svg.Script"),
+        ("svg, capitals", svg(b"<SCRIPT >1</SCRIPT>"), "Svg.Script"),
+        ("svg, handler", svg(b'<g onload="x()"/>'), "Svg.Script"),
+        ("svg, address", svg(b'<a href=" javascript:x()"/>'), "Svg.Script"),
+        ("svg, prefixes", b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>1</s:script></s:svg>', "Svg.Script"),
+        (
+            "svg, prolog",
             svg(b"<script/>", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- a --><!DOCTYPE svg [<!ENTITY a 'b'>]>"),
             "Svg.Script",
-            id="svg, prolog",
         ),
-        pytest.param(
-            svg(b"<script/>", b"<!--" + b"x" * 100_000 + b"-->"), "Svg.Script", id="svg, after a long comment"
-        ),
-        pytest.param(svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script", id="svg, after a page in a comment"),
-        pytest.param(zipped({"a.svg": svg(b"<script/>")}), "Svg.Script", id="svg in zip"),
-        pytest.param(SMUGGLING, "Script.Smuggled-Program", id="page with an embedded program"),
-        pytest.param(
+        ("svg, after a long comment", svg(b"<script/>", b"<!--" + b"x" * 100_000 + b"-->"), "Svg.Script"),
+        ("svg, after a page in a comment", svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script"),
+        ("svg in zip", zipped({"a.svg": svg(b"<script/>")}), "Svg.Script"),
+        ("page with an embedded program", SMUGGLING, "Script.Smuggled-Program"),
+        (
+            "pdf that starts its attachment",
             pdf_script("this.exportDataObject({cName: 'a', nLaunch: 2});"),
             "Pdf.Launches-Attachment",
-            id="pdf that starts its attachment",
         ),
-        pytest.param(pdf_launch("cmd.exe /c calc"), "Pdf.Launches-Program", id="pdf that starts a command"),
-        pytest.param(
-            pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program", id="pdf that starts a program of Windows"
-        ),
-        pytest.param(docx_with_package(PE, b"invoice.pdf.exe"), "Package.Program", id="packaged program"),
-        pytest.param(docx_with_package(b"x=1", b"a.js"), "Package.Program", id="packaged script"),
-        pytest.param(
-            docx_with_package(PE, b"invoice.txt"), "Package.Program", id="packaged program under another name"
-        ),
-        pytest.param(docx_with_package(PE, b"invoice"), "Package.Program", id="packaged program without an extension"),
-        pytest.param(rtf_object(b"x", name=b"a.hta"), "Package.Program", id="packaged program in RTF"),
-        pytest.param(packaged(b"x", b"a.lnk"), "Package.Program", id="packaged shortcut"),
-        pytest.param(
-            zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut", id="shortcut under the name of a document"
-        ),
-        pytest.param(with_macro(DROPPER), "Macro.Fetches-And-Starts", id="macro that fetches and starts"),
+        ("pdf that starts a command", pdf_launch("cmd.exe /c calc"), "Pdf.Launches-Program"),
+        ("pdf that starts a program of Windows", pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program"),
+        ("packaged program", docx_with_package(PE, b"invoice.pdf.exe"), "Package.Program"),
+        ("packaged script", docx_with_package(b"x=1", b"a.js"), "Package.Program"),
+        ("packaged program under another name", docx_with_package(PE, b"invoice.txt"), "Package.Program"),
+        ("packaged program without an extension", docx_with_package(PE, b"invoice"), "Package.Program"),
+        ("packaged program in RTF", rtf_object(b"x", name=b"a.hta"), "Package.Program"),
+        ("packaged shortcut", packaged(b"x", b"a.lnk"), "Package.Program"),
+        ("shortcut under the name of a document", zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut"),
+        ("macro that fetches and starts", with_macro(DROPPER), "Macro.Fetches-And-Starts"),
     ],
 )
-def test_content_that_acts_by_itself_is_a_threat(data: bytes, threat: str) -> None:
+def test_content_that_acts_by_itself_is_a_threat(case: str, data: bytes, threat: str) -> None:
     assert threat_in(data) == threat
 
 
 @each_row(
-    ("data", "flags"),
+    ("case", "data", "flags"),
     [
-        pytest.param(with_macro(b"Sub Sum()\nEnd Sub\n"), ["macro"], id="macro"),
-        pytest.param(
+        ("macro", with_macro(b"Sub Sum()\nEnd Sub\n"), ["macro"]),
+        (
+            "macro that runs by itself",
             with_macro(b"Private Sub Document_Open()\nMsgBox 1\nEnd Sub\n"),
             ["macro", "macro.autorun"],
-            id="macro that runs by itself",
         ),
-        pytest.param(
+        (
+            "macro in several chunks",
             with_macro(b"' " + b"x" * 9000 + b"\nSub Workbook_Open()\nEnd Sub\n"),
             ["macro", "macro.autorun"],
-            id="macro in several chunks",
         ),
-        pytest.param(
-            docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"),
-            ["macro"],
-            id="macro without source",
-        ),
-        pytest.param(
-            compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"], id="sheet of macros"
-        ),
-        pytest.param(docx_with_package(b"text", b"a.txt"), ["package"], id="packaged text"),
-        pytest.param(b"<html><script>1</script></html>", ["script.html"], id="page with a script"),
-        pytest.param(pdf_script("app.alert(1)"), ["script.pdf"], id="pdf with a script"),
-        pytest.param(pdf_launch("other.pdf"), ["launch.pdf"], id="pdf that opens another"),
+        ("macro without source", docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"), ["macro"]),
+        ("sheet of macros", compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"]),
+        ("packaged text", docx_with_package(b"text", b"a.txt"), ["package"]),
+        ("page with a script", b"<html><script>1</script></html>", ["script.html"]),
+        ("pdf with a script", pdf_script("app.alert(1)"), ["script.pdf"]),
+        ("pdf that opens another", pdf_launch("other.pdf"), ["launch.pdf"]),
     ],
 )
-def test_possibly_harmless_content_is_flagged(data: bytes, flags: list[str]) -> None:
+def test_possibly_harmless_content_is_flagged(case: str, data: bytes, flags: list[str]) -> None:
     result = scan_bytes(data)
     assert (result["threat"], result["complete"], result["flags"]) == (None, True, flags)
 
 
 @each_row(
-    "data",
+    ("case", "data"),
     [
-        pytest.param(svg(b"<title>on load = never</title><desc>a script: none</desc>"), id="svg that mentions scripts"),
-        pytest.param(b"A text about script elements and javascript: in SVG", id="text about scripts"),
-        pytest.param(b"Sub AutoOpen() is run by Word; so is MSXML2.XMLHTTP with WScript.Shell", id="text about macros"),
-        pytest.param(docx(b"<w:t>cmd.exe /c</w:t>", "word/footer.xml"), id="document that mentions commands"),
-        pytest.param(b"<html><a href='a.exe'>program</a></html>", id="page with a link to a program"),
+        ("svg that mentions scripts", svg(b"<title>on load = never</title><desc>a script: none</desc>")),
+        ("text about scripts", b"A text about script elements and javascript: in SVG"),
+        ("text about macros", b"Sub AutoOpen() is run by Word; so is MSXML2.XMLHTTP with WScript.Shell"),
+        ("document that mentions commands", docx(b"<w:t>cmd.exe /c</w:t>", "word/footer.xml")),
+        ("page with a link to a program", b"<html><a href='a.exe'>program</a></html>"),
     ],
 )
-def test_text_about_threats_is_neither_threat_nor_flag(data: bytes) -> None:
+def test_text_about_threats_is_neither_threat_nor_flag(case: str, data: bytes) -> None:
     result = scan_bytes(data)
     assert (result["threat"], result["complete"], result["flags"]) == (None, True, [])
 
