@@ -9,8 +9,3 @@ Row = tuple[str, Any, str]
 def bad_values(field: str, *values: Any, named: str = "") -> list[Row]:
     """Return a row for each invalid value of one field."""
     return [(field, value, named or field) for value in values]
-
-
-def value_id(value: object) -> str:
-    """Return the name of a value in a test id."""
-    return repr(value)[:30]

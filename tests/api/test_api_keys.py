@@ -26,11 +26,6 @@ pytestmark = pytest.mark.engine
 
 SCOPES = ["upload", "download", "metadata", "delete", "admin"]
 LIST_FIELDS = {"api_key_id", "name", "key_prefix", "scopes", "status", "created_at", "last_used_at"}
-FIELDS = (
-    LIST_FIELDS
-    | {"tenant_id", "expires_at", "metadata", "updated_at"}
-    | {*("contexts", "allowed_networks", "rate_per_minute", "previous_expires_at")}
-)
 GOOD = {"name": "CI", "scopes": ["upload"]}
 UNKNOWN = "key_00000000000000000000000000"
 
@@ -69,19 +64,16 @@ def test_reading_a_key_returns_all_its_fields(bare_client: ApiClient) -> None:
     }
 
 
-def test_listed_key_has_exactly_the_list_fields(bare_client: ApiClient) -> None:
-    bare_client.create_key("upload")
-    items, pagination = page(bare_client.get("/api-keys"))
-    assert {frozenset(item) for item in items} == {frozenset(LIST_FIELDS)}
-    assert pagination["total"] == 2
-
-
-def test_paging_returns_every_key_exactly_once(bare_client: ApiClient) -> None:
+def test_paging_returns_every_key_of_the_tenant_exactly_once(bare_client: ApiClient) -> None:
+    bare_client.other_tenant_client().create_key("upload", name="foreign")
     made = {bare_client.create_key("upload").api_key_id for _ in range(4)}
-    pages = [page(bare_client.get("/api-keys", page=number, page_size=2))[0] for number in (1, 2, 3)]
-    listed = [item["api_key_id"] for items in pages for item in items]
-    assert made < set(listed)
-    assert len(listed) == len(set(listed)) == 5
+    pages = [page(bare_client.get("/api-keys", page=number, page_size=2)) for number in (1, 2, 3)]
+    listed = [item for items, _ in pages for item in items]
+    assert {frozenset(item) for item in listed} == {frozenset(LIST_FIELDS)}
+    assert made < {item["api_key_id"] for item in listed}
+    assert len({item["api_key_id"] for item in listed}) == len(listed) == pages[0][1]["total"] == 5
+    assert "foreign" not in [item["name"] for item in listed]
+    assert_validation_error(bare_client.get("/api-keys", status="expired"), "status")
 
 
 def test_list_of_keys_is_filtered_by_status(bare_client: ApiClient) -> None:
@@ -91,10 +83,6 @@ def test_list_of_keys_is_filtered_by_status(bare_client: ApiClient) -> None:
     for status, expected in (("disabled", [disabled]), ("revoked", [revoked])):
         assert [item["api_key_id"] for item in page(bare_client.get("/api-keys", status=status))[0]] == expected
     assert page(bare_client.get("/api-keys", status="active"))[1]["total"] == 1
-
-
-def test_list_of_keys_refuses_an_unknown_status(shared_client: ApiClient) -> None:
-    assert_validation_error(shared_client.get("/api-keys", status="expired"), "status")
 
 
 GOOD_VALUES: list[tuple[str, Any, Any]] = [
@@ -134,52 +122,34 @@ def test_invalid_value_is_refused_on_create_and_change(
     assert_validation_error(shared_client.patch(f"/api-keys/{key_id}", {field: value}), named)
 
 
-@each_row("field", ["name", "scopes"])
-def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
-    assert_validation_error(
-        shared_client.post("/api-keys", {name: value for name, value in GOOD.items() if name != field}), field
-    )
+def test_missing_required_field_is_refused(shared_client: ApiClient) -> None:
+    assert_validation_error(shared_client.post("/api-keys", {"name": "CI"}), "scopes")
+    assert_validation_error(shared_client.post("/api-keys", {"scopes": ["upload"]}), "name")
 
 
-@each_row("days", [1, 365])
-def test_key_expires_after_the_requested_days(bare_client: ApiClient, days: int) -> None:
-    expires = parse_timestamp(data(bare_client.post("/api-keys", GOOD | {"expires_in_days": days}), 201)["expires_at"])
-    assert abs(expires - datetime.now(UTC) - timedelta(days=days)) < timedelta(minutes=1)
-
-
-def test_key_without_expiry_never_expires(bare_client: ApiClient) -> None:
+def test_key_expires_after_the_requested_days_or_never(bare_client: ApiClient) -> None:
+    for days in (1, 365):
+        made = data(bare_client.post("/api-keys", GOOD | {"expires_in_days": days}), 201)
+        left = parse_timestamp(made["expires_at"]) - datetime.now(UTC)
+        assert abs(left - timedelta(days=days)) < timedelta(minutes=1)
     assert data(bare_client.post("/api-keys", GOOD | {"expires_in_days": None}), 201)["expires_at"] is None
+    for wrong in (0, -1, 366, "1", 1.5, True, []):
+        assert_validation_error(bare_client.post("/api-keys", GOOD | {"expires_in_days": wrong}), "expires_in_days")
 
 
-@each_row("days", [0, -1, 366, "1", 1.5, True, []])
-def test_expiry_out_of_bounds_is_refused(shared_client: ApiClient, days: Any) -> None:
-    assert_validation_error(shared_client.post("/api-keys", GOOD | {"expires_in_days": days}), "expires_in_days")
-
-
-@each_row("status", ["expired", "ACTIVE", "", None, 7])
-def test_unknown_status_is_refused(shared_client: ApiClient, status: Any) -> None:
-    assert_validation_error(
-        shared_client.patch(f"/api-keys/{shared_client.create_key('upload').api_key_id}", {"status": status}), "status"
-    )
+def test_unknown_status_is_refused(shared_client: ApiClient) -> None:
+    path = f"/api-keys/{shared_client.create_key('upload').api_key_id}"
+    for status in ("expired", "ACTIVE", "", None, 7):
+        assert_validation_error(shared_client.patch(path, {"status": status}), "status")
 
 
 def test_change_touches_only_the_named_fields(bare_client: ApiClient) -> None:
     path = f"/api-keys/{bare_client.create_key('upload', metadata={'a': 1}).api_key_id}"
     before = data(bare_client.get(path))
-    changed = data(bare_client.patch(path, {"name": "new"}))
-    assert is_now(changed["updated_at"])
-    assert changed == before | {"name": "new", "updated_at": changed["updated_at"]}
-
-
-def test_empty_change_changes_nothing(bare_client: ApiClient) -> None:
-    path = f"/api-keys/{bare_client.create_key('upload').api_key_id}"
-    before = data(bare_client.get(path))
     assert data(bare_client.patch(path, {})) == before
-
-
-def test_metadata_is_replaced_not_merged(bare_client: ApiClient) -> None:
-    path = f"/api-keys/{bare_client.create_key('upload', metadata={'a': 1}).api_key_id}"
-    assert data(bare_client.patch(path, {"metadata": {"b": 2}}))["metadata"] == {"b": 2}
+    changed = data(bare_client.patch(path, {"name": "new", "metadata": {"b": 2}}))
+    assert is_now(changed["updated_at"])
+    assert changed == before | {"name": "new", "metadata": {"b": 2}, "updated_at": changed["updated_at"]}
 
 
 def test_changed_scopes_apply_immediately(bare_client: ApiClient) -> None:
@@ -188,36 +158,23 @@ def test_changed_scopes_apply_immediately(bare_client: ApiClient) -> None:
     assert bare_client.with_credential(key).get("/files").status_code == 200
 
 
-def test_deleting_a_key_revokes_it(bare_client: ApiClient) -> None:
+def test_deleting_a_key_revokes_it_for_good(bare_client: ApiClient) -> None:
     key = bare_client.create_key("upload")
-    response = bare_client.delete(f"/api-keys/{key.api_key_id}")
+    path = f"/api-keys/{key.api_key_id}"
+    response = bare_client.delete(path)
     assert response.json()["message"] == "API key revoked"
     assert data(response) == {"api_key_id": key.api_key_id, "status": "revoked"}
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
-    assert data(bare_client.get(f"/api-keys/{key.api_key_id}"))["status"] == "revoked"
-
-
-def test_revoking_a_key_twice_changes_nothing(bare_client: ApiClient) -> None:
-    path = f"/api-keys/{bare_client.create_key('upload').api_key_id}"
-    bare_client.delete(path)
     before = data(bare_client.get(path))
+    assert before["status"] == "revoked"
+    for change in ({"status": "active"}, {"status": "disabled"}, {"status": "active", "name": "x"}):
+        refused = bare_client.patch(path, change)
+        assert_error(refused, 409, "API key is revoked", "A revoked key can never be re-enabled; create a new one")
+        assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
     assert data(bare_client.delete(path))["status"] == "revoked"
     assert data(bare_client.get(path)) == before
-
-
-def test_setting_the_status_to_revoked_revokes_the_key(bare_client: ApiClient) -> None:
-    key = bare_client.create_key("upload")
-    assert data(bare_client.patch(f"/api-keys/{key.api_key_id}", {"status": "revoked"}))["status"] == "revoked"
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
-
-
-@each_row("change", [{"status": "active"}, {"status": "disabled"}, {"status": "active", "name": "x"}])
-def test_revoked_key_can_not_be_enabled_again(bare_client: ApiClient, change: dict[str, str]) -> None:
-    key = bare_client.create_key("upload")
-    bare_client.delete(f"/api-keys/{key.api_key_id}")
-    response = bare_client.patch(f"/api-keys/{key.api_key_id}", change)
-    assert_error(response, 409, "API key is revoked", "A revoked key can never be re-enabled; create a new one")
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
+    other = bare_client.create_key("upload")
+    assert data(bare_client.patch(f"/api-keys/{other.api_key_id}", {"status": "revoked"}))["status"] == "revoked"
+    assert_unauthenticated(bare_client.with_credential(other).get("/contexts"))
 
 
 @pytest.mark.asvs("7.4.2", "7.4.5")
@@ -255,8 +212,3 @@ def test_another_tenants_key_gets_the_same_response_as_an_unknown_one(
         foreign = shared_client.request(method, f"/api-keys/{key.api_key_id}", **more)
         assert without_time(foreign) == without_time(shared_client.request(method, f"/api-keys/{UNKNOWN}", **more))
     assert bare_client.with_credential(key).get("/contexts").status_code == 200
-
-
-def test_list_hides_keys_of_other_tenants(bare_client: ApiClient) -> None:
-    bare_client.other_tenant_client().create_key("upload", name="foreign")
-    assert "foreign" not in [item["name"] for item in page(bare_client.get("/api-keys"))[0]]

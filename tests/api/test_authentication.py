@@ -3,6 +3,7 @@
 import base64
 import hmac
 import json
+import re
 import time
 import zlib
 from collections.abc import Callable
@@ -32,6 +33,10 @@ def _assert_accepted(client: ApiClient) -> None:
     assert response.status_code == 200, response.text
 
 
+def _assert_refused(client: ApiClient) -> None:
+    assert_unauthenticated(client.get("/contexts"))
+
+
 # the header
 
 
@@ -40,53 +45,32 @@ def test_key_is_accepted_with_and_without_the_bearer_prefix(shared_client: ApiCl
     _assert_accepted(shared_client.with_authorization(form.format(key.text)))
 
 
-@each_row("form", ["Bearer {}", "bearer {}"])
-def test_token_is_accepted_with_the_bearer_prefix(shared_client: ApiClient, form: str) -> None:
-    _assert_accepted(shared_client.with_authorization(form.format(shared_client.token())))
+def test_token_is_accepted_only_with_the_bearer_prefix(shared_client: ApiClient) -> None:
+    for form in ("Bearer {}", "bearer {}"):
+        _assert_accepted(shared_client.with_authorization(form.format(shared_client.token())))
+    _assert_refused(shared_client.with_authorization(shared_client.token()))
+
+
+@each_row("header", [
+    *("", "Bearer", "Basic dXNlcjpwYXNz", "Bearer x", "nonsense", "Bearer null", "Token {}", "Basic {}"),
+    *("Bearer Bearer {}", "{} {}", "{},{}", "Bearer {} x", "key={}"),
+])  # fmt: skip
+def test_malformed_authorization_header_is_refused(shared_client: ApiClient, key: Key, header: str) -> None:
+    _assert_refused(shared_client.with_authorization(header.replace("{}", key.text)))
 
 
 @each_row(
-    "header",
-    [
-        "",
-        "Bearer",
-        "Basic dXNlcjpwYXNz",
-        "Bearer x",
-        "nonsense",
-        "Bearer null",
-        "Token {}",
-        "Basic {}",
-        "Bearer Bearer {}",
-        "{} {}",
-        "{},{}",
-        "Bearer {} x",
-        "key={}",
-    ],
+    "form", ["Bearer \xa0{}", "Bearer {}\xa0", "\x85{}", "\xa0Bearer {}", "Bearer\xa0{}", "Bearer \xff\xfe\xc3\xbc"]
 )
-def test_malformed_authorization_header_is_refused(shared_client: ApiClient, key: Key, header: str) -> None:
-    assert_unauthenticated(shared_client.with_authorization(header.replace("{}", key.text)).get("/contexts"))
-
-
-def test_missing_authorization_header_is_refused(shared_client: ApiClient) -> None:
-    assert_unauthenticated(shared_client.with_credential(None).get("/contexts"))
-
-
-@each_row("form", ["Bearer \xa0{}", "Bearer {}\xa0", "\x85{}", "\xa0Bearer {}", "Bearer\xa0{}"])
-def test_non_ascii_space_does_not_separate_the_credential(shared_client: ApiClient, key: Key, form: str) -> None:
+def test_authorization_header_that_is_not_ascii_is_refused(shared_client: ApiClient, key: Key, form: str) -> None:
     headers = [(b"Authorization", form.format(key.text).encode("latin-1"))]
     assert_unauthenticated(shared_client.service.http.get("/api/v1/contexts", headers=headers))
 
 
-def test_two_authorization_headers_are_refused(shared_client: ApiClient, key: Key) -> None:
+def test_missing_and_repeated_authorization_headers_are_refused(shared_client: ApiClient, key: Key) -> None:
+    _assert_refused(shared_client.with_credential(None))
     headers = [("Authorization", key.text), ("Authorization", key.text)]
     assert_unauthenticated(shared_client.service.http.get("/api/v1/contexts", headers=headers))
-
-
-def test_non_ascii_authorization_header_is_refused(shared_client: ApiClient) -> None:
-    response = shared_client.service.http.get(
-        "/api/v1/contexts", headers=[(b"Authorization", b"Bearer \xff\xfe\xc3\xbc")]
-    )
-    assert_unauthenticated(response)
 
 
 @pytest.mark.asvs("14.2.1")
@@ -97,24 +81,15 @@ def test_credential_in_the_query_is_ignored(shared_client: ApiClient, key: Key) 
 
 @pytest.mark.asvs("6.3.4")
 def test_credential_in_another_header_is_ignored(shared_client: ApiClient, key: Key) -> None:
+    nobody = shared_client.with_credential(None)
     for name in ("X-API-Key", "Cookie", "Proxy-Authorization"):
-        assert_unauthenticated(
-            shared_client.with_credential(None).request("GET", "/contexts", headers={name: key.text})
-        )
+        assert_unauthenticated(nobody.request("GET", "/contexts", headers={name: key.text}))
 
 
 def _path(route: str, client: ApiClient) -> str:
-    known = {
-        "{tenant_id}": client.tenant_id,
-        "{context_key}": "any",
-        "{file_id}": "file_1",
-        "{api_key_id}": "key_1",
-        "{config_id}": "bkt_1",
-    }
-    path = route.removeprefix("/api/v1")
-    for placeholder, value in known.items():
-        path = path.replace(placeholder, value)
-    return path
+    known = {"tenant_id": client.tenant_id, "context_key": "any", "file_id": "file_1", "api_key_id": "key_1"}
+    known |= {"config_id": "bkt_1"}
+    return re.sub(r"{(\w+)}", lambda found: known.get(found[1], found[0]), route.removeprefix("/api/v1"))
 
 
 @each_row("method, route", ROUTE_SCOPES)
@@ -163,9 +138,7 @@ WRONG_KEYS: dict[str, Callable[[str], str]] = {
 @each_row("how", WRONG_KEYS)
 def test_altered_key_is_refused(shared_client: ApiClient, key: Key, how: str) -> None:
     for form in ("Bearer {}", "{}"):
-        assert_unauthenticated(
-            shared_client.with_authorization(form.format(WRONG_KEYS[how](key.text))).get("/contexts")
-        )
+        _assert_refused(shared_client.with_authorization(form.format(WRONG_KEYS[how](key.text))))
 
 
 def test_test_key_is_accepted(shared_client: ApiClient) -> None:
@@ -178,26 +151,22 @@ def test_expired_key_is_refused(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
     _assert_accepted(bare_client.with_credential(key))
     then = datetime.now(UTC) - timedelta(seconds=1)
-    moment = (
-        then.replace(tzinfo=None).isoformat(" ")
-        if bare_client.service.deployment.database_url.startswith("sqlite")
-        else then
-    )
-    bare_client.execute_sql(
-        "UPDATE api_keys SET expires_at = :then WHERE api_key_id = :key", then=moment, key=key.api_key_id
-    )
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
+    is_sqlite = bare_client.service.deployment.database_url.startswith("sqlite")
+    moment = then.replace(tzinfo=None).isoformat(" ") if is_sqlite else then
+    past = "UPDATE api_keys SET expires_at = :then WHERE api_key_id = :key"
+    bare_client.execute_sql(past, then=moment, key=key.api_key_id)
+    _assert_refused(bare_client.with_credential(key))
 
 
 @pytest.mark.asvs("7.4.1", "7.4.2", "7.4.5")
 def test_suspended_tenant_is_refused_until_it_is_active_again(bare_client: ApiClient) -> None:
-    user = bare_client.with_credential(bare_client.token())
+    callers = [bare_client, bare_client.with_credential(bare_client.token())]
     bare_client.set_status("suspended")
-    assert_unauthenticated(bare_client.get("/contexts"))
-    assert_unauthenticated(user.get("/contexts"))
+    for caller in callers:
+        _assert_refused(caller)
     bare_client.set_status("active")
-    _assert_accepted(bare_client)
-    _assert_accepted(user)
+    for caller in callers:
+        _assert_accepted(caller)
 
 
 def test_every_refused_credential_gets_the_same_response(bare_client: ApiClient) -> None:
@@ -219,60 +188,38 @@ def _now(seconds: int) -> int:
 
 
 WRONG_CLAIMS: list[dict[str, Any]] = [
-    {"iss": "another"},
-    {"iss": None},
-    {"aud": "another"},
-    {"aud": None},
-    {"aud": []},
-    {"exp": None},
-    {"exp": 1},
-    {"exp": "tomorrow"},
-    {"exp": _now(-1)},
+    *({"iss": value} for value in ("another", None)),
+    *({"aud": value} for value in ("another", None, [])),
+    *({"exp": value} for value in (None, 1, "tomorrow", _now(-1))),
     {"nbf": _now(3600)},
-    {"sub": None},
-    {"sub": ""},
-    {"sub": 7},
-    {"tenant_id": None},
-    {"tenant_id": ""},
-    {"tenant_id": 7},
-    {"tenant_id": "ten_00000000000000000000000000"},
+    *({"sub": value} for value in (None, "", 7)),
+    *({"tenant_id": value} for value in (None, "", 7, "ten_00000000000000000000000000")),
 ]
 
 
 @each_row("claims", WRONG_CLAIMS)
 @pytest.mark.asvs("9.2.1", "9.2.3", "9.2.4", "10.3.1")
 def test_token_with_a_wrong_claim_is_refused(shared_client: ApiClient, claims: dict[str, Any]) -> None:
-    assert_unauthenticated(shared_client.with_credential(_signed(shared_client, claims)).get("/contexts"))
+    _assert_refused(shared_client.with_credential(_signed(shared_client, claims)))
 
 
 @pytest.mark.asvs("7.2.2")
 def test_person_authenticates_only_with_an_expiring_token(shared_client: ApiClient) -> None:
     """A program has a randomly generated key; no configured value is a credential of the API."""
-    person = shared_client.with_credential(shared_client.token(sub="user-7", scope="metadata"))
-    assert person.get("/contexts").status_code == 200
-    assert_unauthenticated(
-        shared_client.with_credential(_signed(shared_client, {"sub": "user-7", "exp": None})).get("/contexts")
-    )
+    _assert_accepted(shared_client.with_credential(shared_client.token(sub="user-7", scope="metadata")))
+    _assert_refused(shared_client.with_credential(_signed(shared_client, {"sub": "user-7", "exp": None})))
     first, second = shared_client.create_key("metadata"), shared_client.create_key("metadata")
     assert first.text.rpartition("_")[2] != second.text.rpartition("_")[2]
     for name, value in shared_client.service.environment.items():
         if name.startswith("SLUICE_") and value.isprintable():
-            assert_unauthenticated(shared_client.with_credential(value).get("/contexts"))
+            _assert_refused(shared_client.with_credential(value))
 
 
 def _signed(client: ApiClient, claims: dict[str, Any]) -> str:
     """Sign a token by hand, because PyJWT refuses to write some of these claims."""
-    now = int(time.time())
-    payload = {
-        "iss": "sluice",
-        "aud": "sluice",
-        "sub": "user-1",
-        "exp": now + 300,
-        "tenant_id": client.tenant_id,
-    } | claims
-    return _sign(
-        client.service.issuer.key, {"alg": "EdDSA", "typ": "JWT"}, {k: v for k, v in payload.items() if v is not None}
-    )
+    own = {"iss": "sluice", "aud": "sluice", "sub": "user-1", "exp": _now(300), "tenant_id": client.tenant_id}
+    payload = {name: value for name, value in (own | claims).items() if value is not None}
+    return _sign(client.service.issuer.key, {"alg": "EdDSA", "typ": "JWT"}, payload)
 
 
 def _sign(key: Ed25519PrivateKey, header: dict[str, Any], claims: dict[str, Any]) -> str:
@@ -291,9 +238,7 @@ def test_token_with_valid_claims_is_accepted(shared_client: ApiClient, claims: d
 
 @pytest.mark.asvs("7.2.1")
 def test_token_signed_by_another_key_is_refused(shared_client: ApiClient) -> None:
-    assert_unauthenticated(
-        shared_client.with_credential(shared_client.token(key=Ed25519PrivateKey.generate())).get("/contexts")
-    )
+    _assert_refused(shared_client.with_credential(shared_client.token(key=Ed25519PrivateKey.generate())))
 
 
 @pytest.mark.asvs("9.1.1", "9.1.2", "6.8.2")
@@ -301,9 +246,9 @@ def test_unsigned_token_is_refused(shared_client: ApiClient) -> None:
     head, body, _ = shared_client.token().split(".")
     for algorithm in ("none", "None", "NONE", ""):
         forged = _b64(json.dumps({"alg": algorithm, "typ": "JWT"}).encode())
-        assert_unauthenticated(shared_client.with_credential(f"{forged}.{body}.").get("/contexts"))
-    assert_unauthenticated(shared_client.with_credential(f"{head}.{body}.").get("/contexts"))
-    assert_unauthenticated(shared_client.with_credential(f"{head}.{body}").get("/contexts"))
+        _assert_refused(shared_client.with_credential(f"{forged}.{body}."))
+    _assert_refused(shared_client.with_credential(f"{head}.{body}."))
+    _assert_refused(shared_client.with_credential(f"{head}.{body}"))
 
 
 @pytest.mark.asvs("9.1.2")
@@ -311,12 +256,9 @@ def test_token_signed_with_the_public_key_as_hmac_secret_is_refused(shared_clien
     public = shared_client.service.issuer.key.public_key()
     _, body, _ = shared_client.token().split(".")
     head = _b64(b'{"alg":"HS256","typ":"JWT"}')
-    for secret in (
-        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-        public.public_bytes_raw(),
-    ):
+    for secret in (public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo), public.public_bytes_raw()):
         forged = _b64(hmac.digest(secret, f"{head}.{body}".encode(), "sha256"))
-        assert_unauthenticated(shared_client.with_credential(f"{head}.{body}.{forged}").get("/contexts"))
+        _assert_refused(shared_client.with_credential(f"{head}.{body}.{forged}"))
 
 
 @each_row("part", [0, 1, 2])
@@ -324,7 +266,7 @@ def test_token_signed_with_the_public_key_as_hmac_secret_is_refused(shared_clien
 def test_altered_token_is_refused(shared_client: ApiClient, part: int) -> None:
     parts = shared_client.token(scope="metadata").split(".")
     parts[part] = _with_other_letter(parts[part], 10)
-    assert_unauthenticated(shared_client.with_credential(".".join(parts)).get("/contexts"))
+    _assert_refused(shared_client.with_credential(".".join(parts)))
 
 
 @pytest.mark.asvs("9.1.3")
@@ -333,13 +275,8 @@ def test_token_that_carries_its_own_key_is_refused(shared_client: ApiClient) -> 
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": _b64(key.public_key().public_bytes_raw())}
     claims = {"iss": "sluice", "aud": "sluice", "sub": "user-1", "exp": _now(300), "tenant_id": shared_client.tenant_id}
     for header in ({"jwk": jwk}, {"jku": "https://evil.example/keys"}, {"crit": ["b64"]}):
-        assert_unauthenticated(
-            shared_client.with_credential(_sign(key, {"alg": "EdDSA", "typ": "JWT", **header}, claims)).get("/contexts")
-        )
-
-
-def test_token_without_the_bearer_prefix_is_refused(shared_client: ApiClient) -> None:
-    assert_unauthenticated(shared_client.with_authorization(shared_client.token()).get("/contexts"))
+        forged = _sign(key, {"alg": "EdDSA", "typ": "JWT", **header}, claims)
+        _assert_refused(shared_client.with_credential(forged))
 
 
 def test_admin_token_creates_the_first_key(service: Service) -> None:
@@ -349,16 +286,9 @@ def test_admin_token_creates_the_first_key(service: Service) -> None:
 
 
 def test_key_belongs_to_the_tenant_of_its_creator(bare_client: ApiClient) -> None:
-    context = bare_client.create_context()
-    other_tenant_client = bare_client.other_tenant_client()
-    assert (
-        other_tenant_client.with_credential(bare_client.create_key("metadata")).get(f"/contexts/{context}").status_code
-        == 200
-    )
-    assert (
-        bare_client.with_credential(other_tenant_client.create_key("metadata")).get(f"/contexts/{context}").status_code
-        == 404
-    )
+    path, other = f"/contexts/{bare_client.create_context()}", bare_client.other_tenant_client()
+    assert other.with_credential(bare_client.create_key("metadata")).get(path).status_code == 200
+    assert bare_client.with_credential(other.create_key("metadata")).get(path).status_code == 404
 
 
 def test_health_check_requires_no_credential(service: Service) -> None:
@@ -367,5 +297,4 @@ def test_health_check_requires_no_credential(service: Service) -> None:
 
 @each_row("tenant_id", ["..", "a/b", "x" * 255, "ten_1\n", ""])
 def test_token_with_an_impossible_tenant_is_refused(client: ApiClient, tenant_id: str) -> None:
-    token = client.token(tenant_id=tenant_id, scope="admin")
-    assert_unauthenticated(client.with_credential(token).get("/contexts"))
+    _assert_refused(client.with_credential(client.token(tenant_id=tenant_id, scope="admin")))

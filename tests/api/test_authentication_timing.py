@@ -38,9 +38,8 @@ async def _refused_keys(database: Database, tenant_id: str) -> Mapping[str, str]
     }
     async with database.transaction(ALL_TENANTS) as connection:
         for cause, values in changes.items():
-            await connection.execute(
-                update(api_keys).where(api_keys.c.api_key_id == made[cause].key.api_key_id).values(**values)
-            )
+            is_it = api_keys.c.api_key_id == made[cause].key.api_key_id
+            await connection.execute(update(api_keys).where(is_it).values(**values))
         await connection.execute(delete(api_keys).where(api_keys.c.api_key_id == made["unknown"].key.api_key_id))
     return {cause: issued.text for cause, issued in made.items()}
 

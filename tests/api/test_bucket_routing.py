@@ -28,10 +28,9 @@ def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway,
     client_on_s3.add_bucket(default_bucket=bucket, base_path="/intake/a/")
     context = client_on_s3.create_context()
     file_id = client_on_s3.store("a.txt", context=context)
-    now = datetime.now(UTC)
-    assert s3.keys(bucket) == [f"intake/a/{client_on_s3.tenant_id}/{context}/{now:%Y}/{now:%m}/{file_id}.txt"]
-    stored = s3.client.get_object(Bucket=bucket, Key=s3.keys(bucket)[0])
-    assert stored["Body"].read() == TEXT
+    key = f"intake/a/{client_on_s3.tenant_id}/{context}/{datetime.now(UTC):%Y/%m}/{file_id}.txt"
+    assert s3.keys(bucket) == [key]
+    assert s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() == TEXT
 
 
 @each_row(
@@ -57,39 +56,24 @@ def test_path_template_determines_the_object_key(
     assert data(client_on_s3.get(f"/contexts/{context}"))["storage_path_template"] == template
 
 
-def test_context_stores_into_its_own_bucket(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    ordinary, special = s3.fresh_bucket(), s3.fresh_bucket()
+def test_context_stores_into_its_own_bucket_and_another_one_moves_no_file(
+    s3: RadosGateway, client_on_s3: ApiClient
+) -> None:
+    ordinary, special, later = (s3.fresh_bucket() for _ in range(3))
     client_on_s3.add_bucket(default_bucket=ordinary)
-    routed = client_on_s3.create_context(storage_config_id=client_on_s3.add_bucket(default_bucket=special)["config_id"])
-    file_id = client_on_s3.store(context=routed)
+    config_id = client_on_s3.add_bucket(default_bucket=special)["config_id"]
+    routed, context = client_on_s3.create_context(storage_config_id=config_id), client_on_s3.create_context()
+    stored = {client_on_s3.store("a.zzz", noise(10), context=routed): noise(10)}
     assert (len(s3.keys(ordinary)), len(s3.keys(special))) == (0, 1)
-    assert _download(client_on_s3, file_id) == TEXT
-
-
-def test_rerouting_a_context_does_not_move_its_files(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    before, after = s3.fresh_bucket(), s3.fresh_bucket()
-    client_on_s3.add_bucket(default_bucket=before)
-    config_id = client_on_s3.add_bucket(default_bucket=after)["config_id"]
-    context = client_on_s3.create_context()
-    first = client_on_s3.store("a.zzz", noise(100), context=context)
-    assert (
-        data(client_on_s3.patch(f"/contexts/{context}", {"storage_config_id": config_id}))["storage_config_id"]
-        == config_id
-    )
-    second = client_on_s3.store("b.zzz", noise(200), context=context)
-    assert (len(s3.keys(before)), len(s3.keys(after))) == (1, 1)
-    assert (_download(client_on_s3, first), _download(client_on_s3, second)) == (noise(100), noise(200))
-
-
-def test_new_default_bucket_applies_only_to_new_uploads(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    before, after = s3.fresh_bucket(), s3.fresh_bucket()
-    client_on_s3.add_bucket(default_bucket=before)
-    context = client_on_s3.create_context()
-    first = client_on_s3.store("a.zzz", noise(100), context=context)
-    client_on_s3.add_bucket(default_bucket=after, set_as_default=True)
-    client_on_s3.store(context=context)
-    assert (len(s3.keys(before)), len(s3.keys(after))) == (1, 1)
-    assert _download(client_on_s3, first) == noise(100)
+    stored |= {client_on_s3.store("b.zzz", noise(100), context=context): noise(100)}
+    changed = data(client_on_s3.patch(f"/contexts/{context}", {"storage_config_id": config_id}))
+    assert changed["storage_config_id"] == config_id
+    stored |= {client_on_s3.store("c.zzz", noise(200), context=context): noise(200)}
+    assert (len(s3.keys(ordinary)), len(s3.keys(special))) == (1, 2)
+    client_on_s3.add_bucket(default_bucket=later, set_as_default=True)
+    client_on_s3.store(context=client_on_s3.create_context())
+    assert [len(s3.keys(bucket)) for bucket in (ordinary, special, later)] == [1, 2, 1]
+    assert {file_id: _download(client_on_s3, file_id) for file_id in stored} == stored
 
 
 def test_file_stored_before_the_first_bucket_stays_downloadable(s3: RadosGateway, client_on_s3: ApiClient) -> None:
@@ -117,10 +101,9 @@ def test_files_of_a_deleted_bucket_resolve_to_the_default_bucket(s3: RadosGatewa
 def test_template_that_renders_an_overlong_key_is_refused(s3: RadosGateway, client_on_s3: ApiClient) -> None:
     """S3 keys have at most 1,024 bytes: a template that renders a longer key is refused, or else works."""
     client_on_s3.add_bucket(base_path="p" * 400)
-    response = client_on_s3.post(
-        "/contexts",
-        {"context_key": "long", "display_name": "x", "storage_path_template": "{sha256}/" * 50 + "{file_id}"},
-    )
+    template = "{sha256}/" * 50 + "{file_id}"
+    body = {"context_key": "long", "display_name": "x", "storage_path_template": template}
+    response = client_on_s3.post("/contexts", body)
     if response.status_code == 422:
         assert_validation_error(response, "storage_path_template")
         return
@@ -130,36 +113,21 @@ def test_template_that_renders_an_overlong_key_is_refused(s3: RadosGateway, clie
 # changing a bucket
 
 
-def test_bucket_is_renamed(client_on_s3: ApiClient) -> None:
+def test_bucket_is_renamed_to_a_name_that_no_other_has(client_on_s3: ApiClient) -> None:
+    client_on_s3.add_bucket(name="taken")
     added = client_on_s3.add_bucket()
-    changed = data(client_on_s3.patch(f"{client_on_s3.buckets}/{added['config_id']}", {"name": "renamed"}))
+    path = f"{client_on_s3.buckets}/{added['config_id']}"
+    assert data(client_on_s3.patch(path, {})) == added
+    changed = data(client_on_s3.patch(path, {"name": "renamed"}))
     assert is_now(changed["updated_at"])
     assert changed == added | {"name": "renamed", "updated_at": changed["updated_at"]}
-
-
-def test_bucket_can_not_take_the_name_of_another(client_on_s3: ApiClient) -> None:
-    client_on_s3.add_bucket(name="taken")
-    response = client_on_s3.patch(f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}", {"name": "taken"})
-    assert response.status_code == 409
-
-
-def test_empty_change_changes_nothing(client_on_s3: ApiClient) -> None:
-    added = client_on_s3.add_bucket()
-    assert data(client_on_s3.patch(f"{client_on_s3.buckets}/{added['config_id']}", {})) == added
+    assert client_on_s3.patch(path, {"name": "taken"}).status_code == 409
 
 
 BAD_CHANGES: list[dict[str, Any]] = [
-    {"default_bucket": "another"},
-    {"base_path": "another"},
-    {"region": "eu-central-1"},
-    {"endpoint_url": None},
-    {"is_default": True},
-    {"set_as_default": True},
-    {"surprise": 1},
-    {"name": ""},
-    {"name": None},
-    {"is_active": "false"},
-    {"is_active": None},
+    *({"default_bucket": "another"}, {"base_path": "another"}, {"region": "eu-central-1"}, {"endpoint_url": None}),
+    *({"is_default": True}, {"set_as_default": True}, {"surprise": 1}),
+    *({"name": ""}, {"name": None}, {"is_active": "false"}, {"is_active": None}),
 ]
 
 
@@ -179,20 +147,16 @@ def test_half_of_a_credential_is_refused(s3: RadosGateway, client: ApiClient, ha
     assert all(": " in problem for problem in response.json()["errors"])
 
 
-def test_rotation_to_a_wrong_credential_is_refused(s3: RadosGateway, client: ApiClient) -> None:
-    (bucket,) = data(client.get(client.buckets))
-    wrong = {"access_key_id": s3.access_key, "secret_access_key": "canary-secret-that-is-never-told"}
-    response = client.patch(f"{client.buckets}/{bucket['config_id']}", wrong)
+def test_credential_is_rotated_only_to_a_working_one(s3: RadosGateway, client: ApiClient) -> None:
+    (bucket,), context = data(client.get(client.buckets)), client.create_context()
+    path = f"{client.buckets}/{bucket['config_id']}"
+    right = {"access_key_id": s3.access_key, "secret_access_key": s3.secret_key}
+    response = client.patch(path, right | {"secret_access_key": "canary-secret-that-is-never-told"})
     assert response.status_code == 422
     assert "canary" not in response.text
-    client.store(context=client.create_context())
-
-
-def test_rotation_to_a_working_credential_succeeds(s3: RadosGateway, client: ApiClient) -> None:
-    (bucket,) = data(client.get(client.buckets))
-    right = {"access_key_id": s3.access_key, "secret_access_key": s3.secret_key}
-    assert is_now(data(client.patch(f"{client.buckets}/{bucket['config_id']}", right))["updated_at"])
-    client.store(context=client.create_context())
+    client.store(context=context)
+    assert is_now(data(client.patch(path, right))["updated_at"])
+    client.store(context=context)
 
 
 # disabling a bucket
@@ -201,13 +165,29 @@ def test_rotation_to_a_working_credential_succeeds(s3: RadosGateway, client: Api
 INACTIVE = ("Bucket is inactive", "Set the bucket's is_active to true, or choose another bucket")
 
 
-@pytest.fixture
-def inactive_bucket_id(client_on_s3: ApiClient) -> str:
-    """The id of a second bucket, which is inactive."""
+def test_inactive_bucket_serves_its_files_and_takes_no_others(client_on_s3: ApiClient) -> None:
     client_on_s3.add_bucket()
-    config_id = str(client_on_s3.add_bucket()["config_id"])
-    assert data(client_on_s3.patch(f"{client_on_s3.buckets}/{config_id}", {"is_active": False}))["is_active"] is False
-    return config_id
+    config_id = client_on_s3.add_bucket()["config_id"]
+    path, route = f"{client_on_s3.buckets}/{config_id}", {"storage_config_id": config_id}
+    context, other = client_on_s3.create_context(**route), client_on_s3.create_context()
+    file_id = client_on_s3.store(context=context)
+    assert data(client_on_s3.patch(path, {"is_active": False}))["is_active"] is False
+    assert_error(client_on_s3.upload(context=context), 409, *INACTIVE)
+    assert client_on_s3.used_bytes(context) == len(TEXT)
+    assert _download(client_on_s3, file_id) == TEXT
+    assert_error(client_on_s3.post(f"{path}/set-default"), 409, *INACTIVE)
+    body = {"context_key": "papers", "display_name": "x", **route}
+    assert_error(client_on_s3.post("/contexts", body), 409, *INACTIVE)
+    assert_error(client_on_s3.patch(f"/contexts/{other}", route), 409, *INACTIVE)
+    client_on_s3.patch(path, {"is_active": True})
+    client_on_s3.store(context=context)
+
+
+def test_inactive_bucket_can_be_deleted(client_on_s3: ApiClient) -> None:
+    client_on_s3.add_bucket()
+    path = f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}"
+    data(client_on_s3.patch(path, {"is_active": False}))
+    data(client_on_s3.delete(path))
 
 
 def test_default_bucket_can_not_be_made_inactive(client_on_s3: ApiClient) -> None:
@@ -215,31 +195,3 @@ def test_default_bucket_can_not_be_made_inactive(client_on_s3: ApiClient) -> Non
     response = client_on_s3.patch(f"{client_on_s3.buckets}/{config_id}", {"is_active": False})
     assert_error(response, 409, "The default bucket cannot be made inactive", "Set another default first")
     assert data(client_on_s3.get(f"{client_on_s3.buckets}/{config_id}"))["is_active"] is True
-
-
-def test_inactive_bucket_can_not_become_the_default(client_on_s3: ApiClient, inactive_bucket_id: str) -> None:
-    assert_error(client_on_s3.post(f"{client_on_s3.buckets}/{inactive_bucket_id}/set-default"), 409, *INACTIVE)
-
-
-def test_context_can_not_be_bound_to_an_inactive_bucket(client_on_s3: ApiClient, inactive_bucket_id: str) -> None:
-    body = {"context_key": "papers", "display_name": "x", "storage_config_id": inactive_bucket_id}
-    assert_error(client_on_s3.post("/contexts", body), 409, *INACTIVE)
-    context = client_on_s3.create_context()
-    assert_error(client_on_s3.patch(f"/contexts/{context}", {"storage_config_id": inactive_bucket_id}), 409, *INACTIVE)
-
-
-def test_inactive_bucket_refuses_uploads_and_serves_its_files(client_on_s3: ApiClient) -> None:
-    client_on_s3.add_bucket()
-    config_id = client_on_s3.add_bucket()["config_id"]
-    context = client_on_s3.create_context(storage_config_id=config_id)
-    file_id = client_on_s3.store(context=context)
-    client_on_s3.patch(f"{client_on_s3.buckets}/{config_id}", {"is_active": False})
-    assert_error(client_on_s3.upload(context=context), 409, *INACTIVE)
-    assert client_on_s3.used_bytes(context) == len(TEXT)
-    assert _download(client_on_s3, file_id) == TEXT
-    client_on_s3.patch(f"{client_on_s3.buckets}/{config_id}", {"is_active": True})
-    client_on_s3.store(context=context)
-
-
-def test_inactive_bucket_can_be_deleted(client_on_s3: ApiClient, inactive_bucket_id: str) -> None:
-    data(client_on_s3.delete(f"{client_on_s3.buckets}/{inactive_bucket_id}"))

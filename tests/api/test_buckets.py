@@ -13,18 +13,8 @@ from tests.service import ApiClient
 pytestmark = pytest.mark.engine
 
 FIELDS = {
-    "config_id",
-    "tenant_id",
-    "name",
-    "provider",
-    "access_key_id",
-    "region",
-    "default_bucket",
-    "base_path",
-    "is_active",
-    "is_default",
-    "created_at",
-    "updated_at",
+    *("config_id", "tenant_id", "name", "provider", "access_key_id", "region", "default_bucket", "base_path"),
+    *("is_active", "is_default", "created_at", "updated_at"),
 }
 UNKNOWN = "bkt_00000000000000000000000000"
 UNPROBED: dict[str, Any] = {
@@ -71,14 +61,8 @@ def test_invalid_value_is_refused_on_create(shared_client: ApiClient, field: str
 
 @each_row("field", ["name", "access_key_id", "secret_access_key", "default_bucket"])
 def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
-    assert_validation_error(
-        shared_client.post(shared_client.buckets, {name: value for name, value in UNPROBED.items() if name != field}),
-        field,
-    )
-
-
-def test_tenant_without_buckets_gets_an_empty_list(bare_client: ApiClient) -> None:
-    assert data(bare_client.get(bare_client.buckets)) == []
+    body = {name: value for name, value in UNPROBED.items() if name != field}
+    assert_validation_error(shared_client.post(shared_client.buckets, body), field)
 
 
 @each_row("config_id", [UNKNOWN, "nonsense", "%00", "x" * 4000])
@@ -91,21 +75,12 @@ def test_returns_404_for_an_unknown_bucket(shared_client: ApiClient, config_id: 
 
 
 @each_row("tenant_id", ["ten_00000000000000000000000000", "nonsense", "%00"])
-def test_returns_404_for_an_unknown_tenant_in_the_path(shared_client: ApiClient, tenant_id: str) -> None:
-    path = f"/tenants/{tenant_id}/storage-configs"
-    assert_not_found(shared_client.get(path))
-    assert_not_found(shared_client.post(path, UNPROBED))
-    assert_not_found(shared_client.get(f"{path}/{UNKNOWN}"))
-
-
-def test_another_tenant_in_the_path_gets_the_same_response_as_an_unknown_one(
-    bare_client: ApiClient, shared_client: ApiClient
+def test_another_tenant_in_the_path_gets_the_same_404_as_an_unknown_one(
+    bare_client: ApiClient, shared_client: ApiClient, tenant_id: str
 ) -> None:
     for method, tail, more in (("GET", "", {}), ("POST", "", {"json": UNPROBED}), ("GET", f"/{UNKNOWN}", {})):
         foreign = shared_client.request(method, bare_client.buckets + tail, **more)
-        unknown = shared_client.request(
-            method, f"/tenants/ten_00000000000000000000000000/storage-configs{tail}", **more
-        )
+        unknown = shared_client.request(method, f"/tenants/{tenant_id}/storage-configs{tail}", **more)
         assert_not_found(foreign)
         assert without_time(foreign) == without_time(unknown)
 
@@ -134,6 +109,7 @@ def test_added_bucket_has_exactly_the_fields_of_the_interface(client_on_s3: ApiC
 
 
 def test_bucket_is_read_and_listed_as_it_was_added(client_on_s3: ApiClient) -> None:
+    assert data(client_on_s3.get(client_on_s3.buckets)) == []
     added = client_on_s3.add_bucket()
     assert data(client_on_s3.get(f"{client_on_s3.buckets}/{added['config_id']}")) == added
     response = client_on_s3.get(client_on_s3.buckets)
@@ -160,14 +136,17 @@ def test_no_response_contains_a_bucket_credential(s3: RadosGateway, client_on_s3
     assert s3.secret_key not in client_on_s3.service.log.read_text()
 
 
-@each_row("sent, kept", [("", ""), ("a", "a"), ("/a/b/", "a/b"), ("a/b", "a/b")])
-def test_base_path_is_stored_without_outer_slashes(client_on_s3: ApiClient, sent: str, kept: str) -> None:
-    assert client_on_s3.add_bucket(base_path=sent)["base_path"] == kept
-
-
-@each_row("name", ["n", "n" * 100, "Ünïcødé 🌊"])
-def test_valid_bucket_name_is_kept(client_on_s3: ApiClient, name: str) -> None:
-    assert client_on_s3.add_bucket(name=name)["name"] == name
+@each_row(
+    "field, sent, kept",
+    [
+        *[("base_path", "", ""), ("base_path", "a", "a"), ("base_path", "/a/b/", "a/b"), ("base_path", "a/b", "a/b")],
+        *[("name", name, name) for name in ("n", "n" * 100, "Ünïcødé 🌊")],
+    ],
+)
+def test_valid_value_is_kept_and_outer_slashes_are_removed(
+    client_on_s3: ApiClient, field: str, sent: str, kept: str
+) -> None:
+    assert client_on_s3.add_bucket(**{field: sent})[field] == kept
 
 
 def test_region_defaults_to_us_east_1(client_on_s3: ApiClient) -> None:
@@ -200,66 +179,50 @@ def test_probe_leaves_no_object_behind(s3: RadosGateway, client_on_s3: ApiClient
     assert s3.keys(bucket) == []
 
 
-def test_second_bucket_with_the_same_name_is_a_conflict(client_on_s3: ApiClient) -> None:
+def test_second_bucket_with_the_same_name_is_a_conflict_in_one_tenant_only(client_on_s3: ApiClient) -> None:
     client_on_s3.add_bucket(name="archive")
     response = client_on_s3.post(client_on_s3.buckets, client_on_s3.bucket_body(name="archive"))
     assert response.status_code == 409
     assert len(data(client_on_s3.get(client_on_s3.buckets))) == 1
-
-
-def test_two_tenants_may_use_the_same_bucket_name(client_on_s3: ApiClient) -> None:
-    client_on_s3.add_bucket(name="archive")
     client_on_s3.other_tenant_client().add_bucket(name="archive")
 
 
-def test_first_bucket_becomes_the_default(client_on_s3: ApiClient) -> None:
-    first = client_on_s3.add_bucket(set_as_default=False)
-    assert first["is_default"] is True
+def test_first_bucket_and_one_on_request_become_the_default(client_on_s3: ApiClient) -> None:
+    first, second = client_on_s3.add_bucket(set_as_default=False), client_on_s3.add_bucket()
+    assert (first["is_default"], second["is_default"]) == (True, False)
     assert _defaults(client_on_s3) == [first["config_id"]]
-
-
-def test_second_bucket_does_not_become_the_default(client_on_s3: ApiClient) -> None:
-    first, second = client_on_s3.add_bucket(), client_on_s3.add_bucket()
-    assert second["is_default"] is False
-    assert _defaults(client_on_s3) == [first["config_id"]]
-
-
-def test_second_bucket_becomes_the_default_on_request(client_on_s3: ApiClient) -> None:
-    first, second = client_on_s3.add_bucket(), client_on_s3.add_bucket(set_as_default=True)
-    assert second["is_default"] is True
-    assert _defaults(client_on_s3) == [second["config_id"]]
+    third = client_on_s3.add_bucket(set_as_default=True)
+    assert third["is_default"] is True
+    assert _defaults(client_on_s3) == [third["config_id"]]
     assert data(client_on_s3.get(f"{client_on_s3.buckets}/{first['config_id']}"))["is_active"] is True
 
 
 def test_set_default_moves_the_default(client_on_s3: ApiClient) -> None:
-    first, second = client_on_s3.add_bucket(), client_on_s3.add_bucket()
-    moved = data(client_on_s3.post(f"{client_on_s3.buckets}/{second['config_id']}/set-default"))
-    assert (moved["config_id"], moved["is_default"], set(moved)) == (second["config_id"], True, FIELDS)
-    assert _defaults(client_on_s3) == [second["config_id"]]
-    data(client_on_s3.post(f"{client_on_s3.buckets}/{first['config_id']}/set-default"))
-    assert _defaults(client_on_s3) == [first["config_id"]]
-
-
-def test_set_default_on_the_default_bucket_changes_nothing(client_on_s3: ApiClient) -> None:
-    first = client_on_s3.add_bucket()
-    assert data(client_on_s3.post(f"{client_on_s3.buckets}/{first['config_id']}/set-default"))["is_default"] is True
-    assert _defaults(client_on_s3) == [first["config_id"]]
+    first, second = (client_on_s3.add_bucket()["config_id"] for _ in range(2))
+    for config_id in (first, second, first):  # the first one is the default already
+        moved = data(client_on_s3.post(f"{client_on_s3.buckets}/{config_id}/set-default"))
+        assert (moved["config_id"], moved["is_default"], set(moved)) == (config_id, True, FIELDS)
+        assert _defaults(client_on_s3) == [config_id]
 
 
 def test_another_tenants_bucket_gets_the_same_response_as_an_unknown_one(
     client_on_s3: ApiClient, shared_client: ApiClient
 ) -> None:
     config_id = client_on_s3.add_bucket()["config_id"]
+    change = {"json": {"name": "x"}}
     for method, tail, more in (
         ("GET", "", {}),
-        ("PATCH", "", {"json": {"name": "x"}}),
+        ("PATCH", "", change),
         ("POST", "/set-default", {}),
         ("DELETE", "", {}),
     ):
-        foreign = shared_client.request(method, f"{shared_client.buckets}/{config_id}{tail}", **more)
-        assert without_time(foreign) == without_time(
-            shared_client.request(method, f"{shared_client.buckets}/{UNKNOWN}{tail}", **more)
+        foreign, unknown, elsewhere = (
+            without_time(shared_client.request(method, f"{buckets}{tail}", **more))
+            for buckets in (
+                f"{shared_client.buckets}/{config_id}",
+                f"{shared_client.buckets}/{UNKNOWN}",
+                f"{client_on_s3.buckets}/{config_id}",
+            )
         )
-        elsewhere = shared_client.request(method, f"{client_on_s3.buckets}/{config_id}{tail}", **more)
-        assert without_time(foreign) == without_time(elsewhere)
+        assert foreign == unknown == elsewhere
     assert _defaults(client_on_s3) == [config_id]

@@ -133,9 +133,8 @@ def test_revoked_key_stores_nothing_after_the_revocation(client: ApiClient) -> N
 def test_concurrent_changes_of_a_context_never_mix(bare_client: ApiClient) -> None:
     bare_client.create_context(context_key="papers")
     changes = [{"display_name": f"name {number}", "description": f"text {number}"} for number in range(16)]
-    responses = run_concurrently(
-        *[lambda change=change: bare_client.patch("/contexts/papers", change) for change in changes]
-    )
+    patches = [lambda change=change: bare_client.patch("/contexts/papers", change) for change in changes]
+    responses = run_concurrently(*patches)
     assert _statuses(responses) == {200: 16}
     shown = data(bare_client.get("/contexts/papers"))
     assert {"display_name": shown["display_name"], "description": shown["description"]} in changes
@@ -191,10 +190,10 @@ def test_bucket_is_never_deleted_while_it_is_being_bound(client_on_s3: ApiClient
 def test_default_bucket_is_never_deleted_or_made_inactive(client_on_s3: ApiClient, attempt: int) -> None:
     client_on_s3.add_bucket()
     path = f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}"
-    end = (
-        (lambda: client_on_s3.delete(path)) if attempt % 2 else (lambda: client_on_s3.patch(path, {"is_active": False}))
+    method, change = ("DELETE", None) if attempt % 2 else ("PATCH", {"is_active": False})
+    moved, ended = run_concurrently(
+        lambda: client_on_s3.post(f"{path}/set-default"), lambda: client_on_s3.request(method, path, json=change)
     )
-    moved, ended = run_concurrently(lambda: client_on_s3.post(f"{path}/set-default"), end)
     assert sorted([moved.status_code == 200, ended.status_code == 200]) == [False, True]
     (default,) = [bucket for bucket in data(client_on_s3.get(client_on_s3.buckets)) if bucket["is_default"]]
     assert default["is_active"] is True

@@ -8,41 +8,29 @@ from tests.rows import each_row
 from tests.service import ApiClient, Service
 
 
-def test_success_has_status_message_data_and_timestamp(shared_client: ApiClient) -> None:
-    response = shared_client.post("/contexts", {"context_key": "enveloped", "display_name": "x"})
-    assert response.status_code == 201
-    assert set(response.json()) == {"status", "message", "data", "timestamp"}
-    assert response.json()["status"] == "SUCCESS"
+def test_every_response_has_its_status_message_and_timestamp(shared_client: ApiClient) -> None:
+    made = shared_client.post("/contexts", {"context_key": "enveloped", "display_name": "x"})
+    error = shared_client.get("/contexts/no_such_context")
+    assert made.status_code == 201
+    for response, status, content in ((made, "SUCCESS", "data"), (error, "ERROR", "errors")):
+        assert set(response.json()) == {"status", "message", content, "timestamp"}
+        assert response.json()["status"] == status
+        parse_timestamp(response.json()["timestamp"])
 
 
-def test_error_has_status_message_errors_and_timestamp(shared_client: ApiClient) -> None:
-    response = shared_client.get("/contexts/no_such_context")
-    assert set(response.json()) == {"status", "message", "errors", "timestamp"}
-    assert response.json()["status"] == "ERROR"
+LISTS = ["/contexts", "/files", "/api-keys"]
 
 
-def test_timestamp_is_in_utc_with_a_z(shared_client: ApiClient) -> None:
-    parse_timestamp(shared_client.get("/contexts").json()["timestamp"])
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-def test_list_is_paginated(shared_client: ApiClient, path: str) -> None:
-    _, pagination = page(shared_client.get(path))
+@each_row("path", LISTS)
+def test_list_is_paginated(bare_client: ApiClient, path: str) -> None:
+    pagination = page(bare_client.get(path, flavour="salt"))[1]  # unknown parameters are ignored
     assert (pagination["page"], pagination["page_size"]) == (1, 20)
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-def test_empty_list_has_zero_pages(bare_client: ApiClient, path: str) -> None:
-    filters = {"status": "disabled"} if path == "/api-keys" else {}
-    items, pagination = page(bare_client.get(path, **filters))
+    items, pagination = page(bare_client.get(path, **({"status": "disabled"} if path == "/api-keys" else {})))
     assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-def test_page_past_the_end_is_empty(bare_client: ApiClient, path: str) -> None:
     items, pagination = page(bare_client.get(path, page=99, page_size=1))
-    assert items == []
-    assert pagination["page"] == 99
+    assert (items, pagination["page"]) == ([], 99)
+    for size in (1, 100):
+        assert page(bare_client.get(path, page_size=size))[1]["page_size"] == size
 
 
 BAD_PAGES = [
@@ -52,7 +40,7 @@ BAD_PAGES = [
 ]
 
 
-@each_row("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", LISTS)
 @each_row("name, value", BAD_PAGES)
 def test_invalid_page_number_or_size_is_refused(shared_client: ApiClient, path: str, name: str, value: str) -> None:
     response = shared_client.get(path, **{name: value})
@@ -60,22 +48,11 @@ def test_invalid_page_number_or_size_is_refused(shared_client: ApiClient, path: 
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == [name]
 
 
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-@each_row("size", [1, 100])
-def test_smallest_and_largest_page_size_are_accepted(shared_client: ApiClient, path: str, size: int) -> None:
-    assert page(shared_client.get(path, page_size=size))[1]["page_size"] == size
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
+@each_row("path", LISTS)
 @pytest.mark.asvs("1.4.2")
 def test_huge_page_number_causes_no_server_error(shared_client: ApiClient, path: str) -> None:
     assert shared_client.get(path, page=10**30, page_size=100).status_code in {200, 422}
     assert shared_client.get(path, page=2**62, page_size=100).status_code in {200, 422}
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-def test_unknown_query_parameters_are_ignored(shared_client: ApiClient, path: str) -> None:
-    assert shared_client.get(path, flavour="salt").status_code == 200
 
 
 @each_row("path", ["/nothing", "/contexts/a/b", "/files/a/b/c", "/"])
@@ -83,14 +60,12 @@ def test_unknown_path_returns_404_in_the_envelope(shared_client: ApiClient, path
     assert_error(shared_client.get(path), 404, "Resource not found", "Not found")
 
 
-@each_row(
-    "method, path",
-    [("DELETE", "/contexts"), ("PUT", "/contexts/a"), ("GET", "/files/upload/x"), ("PATCH", "/files/file_1")],
-)
-def test_unsupported_method_is_refused_in_the_envelope(shared_client: ApiClient, method: str, path: str) -> None:
-    response = shared_client.request(method, path)
-    assert response.status_code in {404, 405}
-    assert response.json()["status"] == "ERROR"
+def test_unsupported_method_is_refused_in_the_envelope(shared_client: ApiClient) -> None:
+    routes = [("DELETE", "/contexts"), ("PUT", "/contexts/a"), ("GET", "/files/upload/x"), ("PATCH", "/files/file_1")]
+    for method, path in routes:
+        response = shared_client.request(method, path)
+        assert response.status_code in {404, 405}
+        assert response.json()["status"] == "ERROR"
 
 
 @each_row(
@@ -118,39 +93,24 @@ def test_no_cross_origin_request_is_allowed_by_default(shared_client: ApiClient)
 
 
 def test_every_response_has_its_own_request_id(shared_client: ApiClient) -> None:
-    names = {shared_client.get("/contexts").headers["request-id"] for _ in range(3)}
-    assert len(names) == 3
+    assert len({shared_client.get("/contexts").headers["request-id"] for _ in range(3)}) == 3
 
 
 JSON_ROUTES = ["/contexts", "/api-keys", "{buckets}"]
 
 
-def _path(client: ApiClient, route: str) -> str:
-    return route.replace("{buckets}", client.buckets)
+def post(client: ApiClient, route: str, body: bytes, **headers: str) -> httpx.Response:
+    headers = {"Content-Type": "application/json"} | {name.replace("_", "-"): headers[name] for name in headers}
+    return client.request("POST", route.replace("{buckets}", client.buckets), content=body, headers=headers)
 
 
 @each_row("route", JSON_ROUTES)
-@each_row(
-    "body",
-    [
-        b"",
-        b"   ",
-        b"{",
-        b"{'a': 1}",
-        b'{"name": "a", "name": "b"}',
-        b'{"name": NaN}',
-        b'{"name": "\xff"}',
-        b"[" * 5000,
-        b"[]",
-        b"null",
-        b'"text"',
-        b"7",
-    ],
-)
+@each_row("body", [
+    *(b"", b"   ", b"{", b"{'a': 1}", b'{"name": "a", "name": "b"}', b'{"name": NaN}', b'{"name": "\xff"}'),
+    *(b"[" * 5000, b"[]", b"null", b'"text"', b"7"),
+])  # fmt: skip
 def test_body_that_is_not_a_json_object_is_refused(shared_client: ApiClient, route: str, body: bytes) -> None:
-    response = shared_client.request(
-        "POST", _path(shared_client, route), content=body, headers={"Content-Type": "application/json"}
-    )
+    response = post(shared_client, route, body)
     assert response.status_code == 422, response.text
     assert response.json()["message"] == "Validation error"
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == ["body"]
@@ -161,9 +121,8 @@ def test_body_that_is_not_a_json_object_is_refused(shared_client: ApiClient, rou
     "kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x"]
 )
 def test_body_with_another_content_type_returns_415(shared_client: ApiClient, route: str, kind: str) -> None:
-    response = shared_client.request("POST", _path(shared_client, route), content=b"{}", headers={"Content-Type": kind})
-    assert response.status_code == 415
-    assert response.json()["errors"] == ["Content-Type: expected application/json"]
+    response = post(shared_client, route, b"{}", Content_Type=kind)
+    assert (response.status_code, response.json()["errors"]) == (415, ["Content-Type: expected application/json"])
 
 
 @each_row("route", JSON_ROUTES)
@@ -172,59 +131,44 @@ def test_body_with_another_content_type_returns_415(shared_client: ApiClient, ro
 )
 def test_json_in_another_charset_returns_415(shared_client: ApiClient, route: str, charset: str) -> None:
     """The body is always read as UTF-8 (RFC 8259 section 8.1), but a proxy may believe the header."""
-    headers = {"Content-Type": f"application/json; charset={charset}"}
-    response = shared_client.request("POST", _path(shared_client, route), content=b'{"name": "a"}', headers=headers)
-    assert response.status_code == 415
-    assert response.json()["errors"] == ["Content-Type: expected application/json in UTF-8"]
+    response = post(shared_client, route, b'{"name": "a"}', Content_Type=f"application/json; charset={charset}")
+    problem = "Content-Type: expected application/json in UTF-8"
+    assert (response.status_code, response.json()["errors"]) == (415, [problem])
 
 
 @each_row("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
 def test_body_with_a_content_encoding_returns_415(shared_client: ApiClient, coding: str) -> None:
-    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
-    response = shared_client.request(
-        "POST", "/contexts", content=b'{"context_key": "coded", "display_name": "x"}', headers=headers
-    )
-    assert response.status_code == 415
-    assert response.json()["errors"] == ["Content-Encoding: expected none"]
+    body = b'{"context_key": "coded", "display_name": "x"}'
+    response = post(shared_client, "/contexts", body, Content_Encoding=coding)
+    assert (response.status_code, response.json()["errors"]) == (415, ["Content-Encoding: expected none"])
     assert shared_client.get("/contexts/coded").status_code == 404
 
 
-@each_row("kind", ["application/json\xa0", "\x85application/json", "application\xa0/json"])
-def test_content_type_with_non_ascii_space_returns_415(shared_client: ApiClient, kind: str) -> None:
-    headers = [(b"Content-Type", kind.encode("latin-1"))]
-    assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415
+def test_content_type_with_non_ascii_space_returns_415(shared_client: ApiClient) -> None:
+    for kind in ("application/json\xa0", "\x85application/json", "application\xa0/json"):
+        headers = [(b"Content-Type", kind.encode("latin-1"))]
+        assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415
 
 
-def test_identity_content_encoding_is_accepted(bare_client: ApiClient) -> None:
-    headers = {"Content-Type": "application/json", "Content-Encoding": "identity"}
-    data(
-        bare_client.request(
-            "POST", "/contexts", content=b'{"context_key": "plain", "display_name": "x"}', headers=headers
-        ),
-        201,
-    )
-
-
-def test_charset_utf_8_is_accepted(bare_client: ApiClient) -> None:
-    body = b'{"context_key": "named", "display_name": "x"}'
-    response = bare_client.request(
-        "POST", "/contexts", content=body, headers={"Content-Type": "application/json; charset=utf-8"}
-    )
-    assert data(response, 201)["context_key"] == "named"
+def test_identity_content_encoding_and_charset_utf_8_are_accepted(bare_client: ApiClient) -> None:
+    plain = post(bare_client, "/contexts", b'{"context_key": "a", "display_name": "x"}', Content_Encoding="identity")
+    assert data(plain, 201)["context_key"] == "a"
+    utf_8, body = "application/json; charset=utf-8", b'{"context_key": "b", "display_name": "x"}'
+    assert data(post(bare_client, "/contexts", body, Content_Type=utf_8), 201)["context_key"] == "b"
 
 
 @each_row("route", JSON_ROUTES)
 def test_json_body_of_many_megabytes_is_refused(shared_client: ApiClient, route: str) -> None:
     body = b'{"name": "' + b"a" * 8_000_000 + b'"}'
-    response = shared_client.request(
-        "POST", _path(shared_client, route), content=body, headers={"Content-Type": "application/json"}
-    )
-    assert response.status_code in {413, 422}
+    assert post(shared_client, route, body).status_code in {413, 422}
 
 
-def test_health_checks_return_200(service: Service) -> None:
+def test_health_checks_return_200_and_unknown_paths_404_in_the_envelope(service: Service) -> None:
     assert httpx.get(f"{service.url}/health/live").status_code == 200
     assert httpx.get(f"{service.url}/health/ready").status_code == 200
+    response = httpx.get(f"{service.url}/nowhere")
+    check_envelope(response, response.text)
+    assert_error(response, 404, "Resource not found", "Not found")
 
 
 @each_row("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])
@@ -233,9 +177,3 @@ def test_no_response_names_the_server_or_allows_sniffing(service: Service, path:
     headers = httpx.get(service.url + path).headers
     assert "server" not in headers
     assert headers["x-content-type-options"] == "nosniff"
-
-
-def test_unknown_path_outside_the_api_returns_404_in_the_envelope(service: Service) -> None:
-    response = httpx.get(f"{service.url}/nowhere")
-    check_envelope(response, response.text)
-    assert_error(response, 404, "Resource not found", "Not found")

@@ -24,9 +24,8 @@ def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Rep
 def test_facts_are_stored_whether_the_checks_are_on_or_off(client: ApiClient, rules: dict[str, Any]) -> None:
     picture = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
     assert (picture.facts["width"], picture.facts["pixels"], picture.facts["animated"]) == (64, 4096, False)
-    document = report_of(
-        client, "a.pdf", pdf(text("a"), text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>"), **rules
-    )
+    scripted = pdf(text("a"), text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>")
+    document = report_of(client, "a.pdf", scripted, **rules)
     assert (document.facts["pages"], document.facts["encrypted"], document.flags) == (2, False, ("script.pdf",))
     packed = report_of(client, "a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT))), **rules)
     assert (packed.facts["programs"], packed.facts["scripts"]) == (1, 1)

@@ -1,7 +1,6 @@
 """Stored files: list, filter, metadata, deletion. Download links are in `test_downloads`."""
 
 import hashlib
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,23 +8,11 @@ import pytest
 from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, page, without_time
 from tests.api.samples import TEXT, noise
 from tests.rows import each_row
+from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
 pytestmark = pytest.mark.engine
 
-LIST_FIELDS = {
-    "file_id",
-    "original_filename",
-    "content_type",
-    "size_bytes",
-    "context_key",
-    "uploaded_by",
-    "uploaded_by_name",
-    "metadata",
-    "download_count",
-    "last_downloaded_at",
-    "created_at",
-}
 UNKNOWN_IDS = ["file_00000000000000000000000000", "nonsense", "file_", "%00", "file_01%2f..", "x" * 4000, "🌊"]
 
 
@@ -78,33 +65,23 @@ def test_file_uploaded_with_a_token_names_the_user(
     assert _names(client, uploaded_by=item["uploaded_by"]) == ["note.txt"]
 
 
-def test_list_of_files_is_filtered_by_context(client: ApiClient, context: str) -> None:
-    other = client.create_context()
-    client.store("a.txt", context=context)
-    client.store("b.txt", context=other)
+def test_list_of_files_is_filtered_by_context_and_uploader(client: ApiClient, context: str) -> None:
+    first, second, other = client.create_key("upload"), client.create_key("upload"), client.create_context()
+    client.with_credential(first).store("a.txt", context=context)
+    client.with_credential(second).store("b.txt", context=other)
     assert _names(client) == ["a.txt", "b.txt"]
     assert _names(client, context=context) == ["a.txt"]
     assert _names(client, context_key=other) == ["b.txt"]
-
-
-def test_list_of_files_is_filtered_by_uploader(client: ApiClient, context: str) -> None:
-    first, second = client.create_key("upload"), client.create_key("upload")
-    client.with_credential(first).store("a.txt", context=context)
-    client.with_credential(second).store("b.txt", context=context)
     assert _names(client, uploaded_by=first.api_key_id) == ["a.txt"]
-    assert _names(client, uploaded_by=second.api_key_id, context=context) == ["b.txt"]
-    assert _names(client, uploaded_by=second.api_key_id, context=client.create_context()) == []
+    assert _names(client, uploaded_by=second.api_key_id, context=other) == ["b.txt"]
+    assert _names(client, uploaded_by=second.api_key_id, context=context) == []
 
 
 @each_row("name", ["context", "context_key", "uploaded_by"])
-@each_row("value", ["unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000])
-def test_filter_without_matches_returns_an_empty_list(shared_client: ApiClient, name: str, value: str) -> None:
-    items, pagination = page(shared_client.get("/files", **{name: value}))
-    assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
-
-
-@each_row("name", ["context", "uploaded_by"])
-def test_filter_with_a_nul_character_causes_no_server_error(shared_client: ApiClient, name: str) -> None:
+def test_filter_without_matches_returns_an_empty_list(shared_client: ApiClient, name: str) -> None:
+    for value in ("unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000):
+        items, pagination = page(shared_client.get("/files", **{name: value}))
+        assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
     assert shared_client.get("/files", **{name: "a\x00b"}).status_code in {200, 422}
 
 
@@ -156,65 +133,28 @@ def test_another_tenants_file_gets_the_same_response_as_an_unknown_one(
     assert data(client.get(f"/files/{file_id}/metadata"))["download_count"] == 0
 
 
-def test_deletion_returns_the_file_id(client: ApiClient, context: str) -> None:
-    file_id = client.store(context=context)
-    assert data(client.delete(f"/files/{file_id}")) == {"file_id": file_id, "deleted": True}
-
-
-def test_deleted_file_is_absent_from_every_route(client: ApiClient, context: str) -> None:
-    file_id = client.store(context=context)
-    client.delete(f"/files/{file_id}")
-    assert_not_found(client.get(f"/files/{file_id}"))
-    assert_not_found(client.get(f"/files/{file_id}/metadata"))
-    assert_not_found(client.delete(f"/files/{file_id}"))
-    assert _names(client) == []
-    assert page(client.get("/files"))[1]["total"] == 0
-
-
-def test_deleted_file_gets_the_same_response_as_an_unknown_one(client: ApiClient, context: str) -> None:
-    file_id = client.store(context=context)
-    client.delete(f"/files/{file_id}")
-    unknown = file_id[:-4] + "0000"
-    assert without_time(client.get(f"/files/{file_id}")) == without_time(client.get(f"/files/{unknown}"))
-
-
-def test_deletion_keeps_other_files(client: ApiClient, context: str) -> None:
+def test_deleted_file_is_absent_from_every_route_and_others_are_kept(client: ApiClient, context: str) -> None:
     kept, gone = client.store("a.txt", context=context), client.store("b.txt", context=context)
-    client.delete(f"/files/{gone}")
+    assert data(client.delete(f"/files/{gone}")) == {"file_id": gone, "deleted": True}
+    assert_not_found(client.get(f"/files/{gone}"))
+    assert_not_found(client.get(f"/files/{gone}/metadata"))
+    assert_not_found(client.delete(f"/files/{gone}"))
+    unknown = client.get(f"/files/{gone[:-4]}0000")
+    assert without_time(client.get(f"/files/{gone}")) == without_time(unknown)
     assert _names(client) == ["a.txt"]
+    assert page(client.get("/files"))[1]["total"] == 1
     assert client.used_bytes(context) == len(TEXT)
     data(client.get(f"/files/{kept}"))
+    assert len(client.object_keys()) == 2, "the object is purged later"
 
 
-def test_object_of_a_deleted_file_is_not_purged_immediately(client: ApiClient, context: str) -> None:
-    client.delete(f"/files/{client.store(context=context)}")
-    assert len(client.object_keys()) == 1
-
-
-def _until_no_objects(client: ApiClient) -> bool:
-    deadline = time.monotonic() + 15
-    while client.object_keys() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the worker is another process, so the test polls
-    return not client.object_keys()
-
-
-def test_worker_purges_the_object_of_a_deleted_file(limited_service: Service) -> None:
-    client = limited_service.new_client().with_store()
-    context = client.create_context()
-    file_id = client.store(context=context)
-    assert len(client.object_keys()) == 1
-    client.delete(f"/files/{file_id}")
-    assert _until_no_objects(client)
-
-
-def test_worker_keeps_the_objects_of_stored_files(limited_service: Service) -> None:
+def test_worker_purges_the_objects_of_deleted_files_alone(limited_service: Service) -> None:
     client = limited_service.new_client().with_store()
     context = client.create_context()
     kept, gone = client.store("a.zzz", noise(1000), context=context), client.store(context=context)
+    assert len(client.object_keys()) == 2
     client.delete(f"/files/{gone}")
-    deadline = time.monotonic() + 15
-    while len(client.object_keys()) > 1 and time.monotonic() < deadline:
-        time.sleep(0.05)  # the worker is another process, so the test polls
+    until(lambda: len(client.object_keys()) == 1, 15)
     assert [kept in key for key in client.object_keys()] == [True]
     data(client.get(f"/files/{kept}"))
 
@@ -223,24 +163,15 @@ def test_files_of_a_test_key_are_deleted_after_a_day(client: ApiClient, context:
     kept = client.store("kept.txt", context=context)
     gone = client.with_credential(client.create_test_key("upload")).store("gone.txt", context=context)
     data(client.get(f"/files/{gone}/metadata"))
-    client.execute_sql(
-        "UPDATE files SET created_at = :then, due_at = :then WHERE file_id = :file",
-        then=_database_timestamp(client, datetime.now(UTC) - timedelta(hours=25)),
-        file=gone,
-    )
-    deadline = time.monotonic() + 15
-    while client.get(f"/files/{gone}/metadata").status_code == 200 and time.monotonic() < deadline:
-        time.sleep(0.05)  # the worker is another process, so the test polls
+    then = datetime.now(UTC) - timedelta(hours=25)
+    is_sqlite = client.service.deployment.database_url.startswith("sqlite")  # which keeps it as text without a zone
+    moment = then.replace(tzinfo=None).isoformat(" ") if is_sqlite else then
+    past = "UPDATE files SET created_at = :then, due_at = :then WHERE file_id = :file"
+    client.execute_sql(past, then=moment, file=gone)
+    until(lambda: client.get(f"/files/{gone}/metadata").status_code != 200, 15)
     assert_not_found(client.get(f"/files/{gone}/metadata"))
     data(client.get(f"/files/{kept}/metadata"))
     assert client.used_bytes(context) == len(TEXT)
-
-
-def _database_timestamp(client: ApiClient, then: datetime) -> object:
-    """Return a time as the database stores it: SQLite keeps it as text without a zone."""
-    if client.service.deployment.database_url.startswith("sqlite"):
-        return then.replace(tzinfo=None).isoformat(" ")
-    return then
 
 
 def test_download_is_counted_in_list_and_metadata(client: ApiClient, context: str) -> None:
@@ -254,10 +185,9 @@ def test_download_is_counted_in_list_and_metadata(client: ApiClient, context: st
     assert is_now(view["last_downloaded_at"])
 
 
-@each_row(
-    "seconds", ["59", "3601", "0", "-1", "x", "1.5", "", "300s", "1" * 30, "30_0", "+300", "300.0", "0300", " 300"]
-)
-def test_link_expiry_out_of_bounds_is_refused_and_not_counted(client: ApiClient, context: str, seconds: str) -> None:
-    file_id = client.store(context=context)
-    assert_validation_error(client.get(f"/files/{file_id}", expires_in=seconds), "expires_in")
-    assert data(client.get(f"/files/{file_id}/metadata"))["download_count"] == 0
+def test_link_expiry_out_of_bounds_is_refused_and_not_counted(client: ApiClient, context: str) -> None:
+    path = f"/files/{client.store(context=context)}"
+    too_much, no_number = ("59", "3601", "0", "-1", "1" * 30), ("x", "1.5", "", "300s", "30_0", "+300", "300.0")
+    for seconds in (*too_much, *no_number, "0300", " 300"):
+        assert_validation_error(client.get(path, expires_in=seconds), "expires_in")
+    assert data(client.get(f"{path}/metadata"))["download_count"] == 0

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.forms import content_type, encode, field, file
+from tests.api.forms import field, file
 from tests.api.responses import data
 from tests.api.samples import TEXT
 from tests.api.test_tenant_isolation import webhook_ids
@@ -28,15 +28,8 @@ pytestmark = [needs_attacks, pytest.mark.timeout(300 + 7200 // _STEP)]
 _END_OF_STARTUP_MESSAGE: Final = b"Ctrl-C drains and stops."
 """The last line that a start prints for people; after it comes the log."""
 _RESPONSE_HEADERS: Final = {
-    *(
-        "cache-control",
-        "content-length",
-        "content-security-policy",
-        "content-type",
-        "date",
-        "referrer-policy",
-        "request-id",
-    ),
+    *("cache-control", "content-length", "content-security-policy", "content-type", "date", "referrer-policy"),
+    "request-id",
     *("x-frame-options", "sluice-error-code", "x-request-id", "x-content-type-options"),
     *("allow", "retry-after", "www-authenticate", "connection", "sluice-report-id", "vary"),
     *("tus-resumable", "tus-version", "upload-offset", "upload-length", "upload-expires"),
@@ -44,52 +37,23 @@ _RESPONSE_HEADERS: Final = {
 }
 """Every header that a response may have."""
 _REQUEST_HEADERS: Final = (
-    *(
-        "Authorization",
-        "Accept",
-        "Accept-Encoding",
-        "Content-Type",
-        "Content-Encoding",
-        "Cookie",
-        "Forwarded",
-        "If-Match",
-    ),
-    *(
-        "If-None-Match",
-        "If-Range",
-        "Origin",
-        "Range",
-        "Referer",
-        "Request-Id",
-        "X-Request-Id",
-        "Traceparent",
-        "Tracestate",
-    ),
-    *(
-        "User-Agent",
-        "Via",
-        "X-Api-Key",
-        "X-Forwarded-For",
-        "X-Forwarded-Host",
-        "X-Forwarded-Proto",
-        "X-HTTP-Method-Override",
-    ),
+    *("Authorization", "Accept", "Accept-Encoding", "Content-Type", "Content-Encoding", "Cookie", "Forwarded"),
+    "If-Match",
+    *("If-None-Match", "If-Range", "Origin", "Range", "Referer", "Request-Id", "X-Request-Id", "Traceparent"),
+    "Tracestate",
+    *("User-Agent", "Via", "X-Api-Key", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"),
+    "X-HTTP-Method-Override",
 )
 CHANGES_ONLY: Final = (
-    "/replay",
-    "/rotate",
-    "/recover",
-    "/release",
-    "/refuse",
-    "/rescan",
-    "/bulk-delete",
-    "/bulk-restore",
-    "/export",
+    *("/replay", "/rotate", "/recover", "/release", "/refuse", "/rescan", "/bulk-delete", "/bulk-restore", "/export"),
     "/erasures",
 )
 """Ends of paths whose POST makes nothing."""
 _HIDDEN_FIELDS: Final = {"access_key_id", "secret_access_key", "endpoint_url"}
 """Fields that are never shown, or masked."""
+
+
+_CREDENTIAL: Final = {"access_key_id": "A" * 16, "secret_access_key": "s"}
 _numbers = itertools.count()
 
 
@@ -121,17 +85,17 @@ def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
     """An API client of a tenant that has one of everything, and the ids of these."""
     client = service_without_probe.new_client().with_store()
     context = client.create_context(scan_for_viruses=False)
-    ids = {
+    file_id = client.store(context=context)  # before there is a bucket that nobody serves
+    bucket = data(client.post(client.buckets, _valid(client.buckets)), 201)
+    job = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)
+    return client, webhook_ids(client) | {
         "context_key": context,
         "tenant_id": client.tenant_id,
         "api_key_id": client.create_key("metadata").api_key_id,
+        "file_id": file_id,
+        "config_id": bucket["config_id"],
+        "job_id": job["job_id"],
     }
-    ids["file_id"] = client.store(context=context)
-    ids["config_id"] = data(
-        client.post(client.buckets, _valid(client, "/api/v1/tenants/{tenant_id}/storage-configs")), 201
-    )["config_id"]
-    ids["job_id"] = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"]
-    return client, ids | webhook_ids(client)
 
 
 def _texts(number: int) -> list[str]:
@@ -176,43 +140,34 @@ def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping
     return found
 
 
-def _valid(client: ApiClient, path: str) -> dict[str, Any]:
+def _valid(path: str) -> dict[str, Any]:
     number = next(_numbers)
-    if path.endswith("/contexts"):
-        return {"context_key": f"made_{number}", "display_name": "x"}
-    if path.endswith("/api-keys"):
-        return {"name": "x", "scopes": ["metadata"]}
-    if path.endswith("/webhook-endpoints"):
-        return {"url": "http://127.0.0.1:9/hook", "events": ["*"]}
-    if path.endswith("/storage-configs"):
-        return {
-            "name": f"bucket {number}",
-            "access_key_id": "A" * 16,
-            "secret_access_key": "s",
-            "default_bucket": "bucket",
-        }
-    return {}
+    bodies: dict[str, dict[str, Any]] = {
+        "contexts": {"context_key": f"made_{number}", "display_name": "x"},
+        "api-keys": {"name": "x", "scopes": ["metadata"]},
+        "webhook-endpoints": {"url": "http://127.0.0.1:9/hook", "events": ["*"]},
+        "storage-configs": {"name": f"bucket {number}", "default_bucket": "bucket", **_CREDENTIAL},
+    }
+    return bodies.get(path.rpartition("/")[2], {})
 
 
-def _body(client: ApiClient, target_field: Field, text: str) -> dict[str, Any]:
+def _body(target_field: Field, text: str) -> dict[str, Any]:
     value: Any = {"array": [text], "object": {text: text}}.get(target_field.kind, text)
     for name in reversed(target_field.names[1:]):
         value = {name: value}
-    paired: dict[str, dict[str, Any]] = {
-        "access_key_id": {"secret_access_key": "s"},
-        "secret_access_key": {"access_key_id": "A" * 16},
-    }
-    pair: dict[str, Any] = paired.get(target_field.names[0], {}) if target_field.method == "PATCH" else {}
-    if target_field.names[0] == "filter":
+    first, pair = target_field.names[0], dict[str, Any]()
+    if first == "filter":
         pair = {"max_files": 1}
-    return {**_valid(client, target_field.path), **pair, target_field.names[0]: value}
+    elif first in _CREDENTIAL and target_field.method == "PATCH":  # both are changed together
+        pair = _CREDENTIAL
+    return {**_valid(target_field.path), **pair, first: value}
 
 
 def _send(client: ApiClient, method: str, path: str, body: object = None, **query: str) -> httpx.Response:
     """Send a text as JSON, lone surrogates included, and assert a success or an error with known headers."""
-    more: dict[str, Any] = (
-        {} if body is None else {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
-    )
+    more: dict[str, Any] = {}
+    if body is not None:
+        more = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
     asked = "?" + "&".join(f"{name}={_quoted(value)}" for name, value in query.items()) if query else ""
     response = client.request(method, path.removeprefix(API) + asked, **more)
     _assert_handled(response, (method, path, body, query))
@@ -221,10 +176,8 @@ def _send(client: ApiClient, method: str, path: str, body: object = None, **quer
 
 def _assert_handled(response: httpx.Response, sent: object) -> None:
     assert response.status_code < 500, (sent, response.status_code, response.text[:300])
-    assert {name for name in response.headers if not name.startswith("ratelimit-")} <= _RESPONSE_HEADERS, (
-        sent,
-        response.headers,
-    )
+    names = {name for name in response.headers if not name.startswith("ratelimit-")}
+    assert names <= _RESPONSE_HEADERS, (sent, response.headers)
 
 
 def _quoted(text: str) -> str:
@@ -268,7 +221,7 @@ def test_every_body_field_keeps_or_refuses_a_hostile_text(
         current = data(client.get(path.removeprefix(API))) if target_field.method == "PATCH" else {}
         kept = 0
         for text in _texts(number):
-            body = _body(client, target_field, text)
+            body = _body(target_field, text)
             response = _send(client, target_field.method, path, body)
             if response.status_code >= 400:
                 continue
@@ -295,25 +248,15 @@ def test_every_path_and_query_parameter_handles_a_hostile_text(
     links += [Field("GET", f"{API}/downloads/{{file_id}}", "query", (name,)) for name in ("expires", "signature")]
     assert len(target_fields) > 30
     for number, target_field in enumerate([*target_fields, *links]):
-        body = _valid(client, target_field.path) if target_field.method in {"POST", "PATCH"} else None
+        method, path, (name,) = target_field.method, target_field.path, target_field.names
+        body = _valid(path) if method in {"POST", "PATCH"} else None
         for text in _texts(number):
             if target_field.where == "query":
-                response = _send(
-                    client,
-                    target_field.method,
-                    target_field.path.format_map(ids),
-                    body,
-                    **{target_field.names[0]: text},
-                )
+                response = _send(client, method, path.format_map(ids), body, **{name: text})
                 assert response.status_code in {200, 403, 404, 422}, (str(target_field), text, response.text)
             else:
-                response = _send(
-                    client,
-                    target_field.method,
-                    target_field.path.format_map(ids | {target_field.names[0]: _quoted(text)}),
-                    body,
-                )
-                is_there = response.status_code < 400 and response.json()["data"][target_field.names[0]] == text
+                response = _send(client, method, path.format_map(ids | {name: _quoted(text)}), body)
+                is_there = response.status_code < 400 and response.json()["data"][name] == text
                 assert is_there or response.status_code >= 400, (str(target_field), text, response.text)
 
 
@@ -342,9 +285,7 @@ def test_every_form_field_of_an_upload_handles_a_hostile_text(service_without_pr
             raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
             fields = {"context": context} | {name: raw}
             parts = [file("note.txt", TEXT), *(field(one, value) for one, value in fields.items())]
-            response = client.request(
-                "POST", "/files/upload", content=encode(parts), headers={"Content-Type": content_type()}
-            )
+            response = client.upload_parts(parts)
             _assert_handled(response, (name, text))
             stored += response.status_code == 201
     assert client.get("/files").json()["pagination"]["total"] == stored

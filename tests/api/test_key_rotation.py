@@ -16,6 +16,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
+from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.service import ApiClient, Key
 
@@ -29,27 +30,12 @@ def rotate(client: ApiClient, key: Key, **body: Any) -> dict[str, Any]:
     return rotated
 
 
-def end_overlap(client: ApiClient, key: Key) -> None:
-    """Let the overlap end."""
+def let_expire(client: ApiClient, key: Key, column: str) -> None:
+    """Let the text of a key, or the one before its rotation, be over."""
     moment: Any = datetime.now(UTC) - timedelta(seconds=1)
     if client.service.deployment.database_url.startswith("sqlite"):
         moment = moment.replace(tzinfo=None).isoformat(" ")
-    sql = "UPDATE api_keys SET previous_expires_at = :then WHERE api_key_id = :key"
-    client.execute_sql(sql, then=moment, key=key.api_key_id)
-
-
-def test_new_text_is_shown_only_once(bare_client: ApiClient) -> None:
-    key = bare_client.create_key("metadata")
-    rotated = rotate(bare_client, key)
-    assert set(rotated) == {"api_key_id", "api_key", "key_prefix", "expires_at", "previous_expires_at"}
-    assert rotated["api_key_id"] == key.api_key_id
-    assert rotated["api_key"].startswith(f"{rotated['key_prefix']}_")
-    assert rotated["api_key"] != key.text
-    overlap = parse_timestamp(rotated["previous_expires_at"]) - datetime.now(UTC)
-    assert timedelta(hours=23, minutes=59) < overlap <= timedelta(days=1)
-    for path in ("/api-keys", f"/api-keys/{key.api_key_id}"):
-        assert rotated["api_key"][21:] not in bare_client.get(path).text
-    assert data(bare_client.get(f"/api-keys/{key.api_key_id}"))["key_prefix"] == rotated["key_prefix"]
+    client.execute_sql(f"UPDATE api_keys SET {column} = :at WHERE api_key_id = :key", at=moment, key=key.api_key_id)
 
 
 def test_both_texts_are_good_until_the_overlap_ends(client: ApiClient) -> None:
@@ -60,7 +46,7 @@ def test_both_texts_are_good_until_the_overlap_ends(client: ApiClient) -> None:
     for caller in (before, after, before):
         caller.store(context=context)
         assert page(caller.get("/files", uploaded_by=key.api_key_id))[1]["total"] > 0
-    end_overlap(client, key)
+    let_expire(client, key, "previous_expires_at")
     assert_unauthenticated(before.get("/contexts"))
     after.store(context=context)
 
@@ -75,28 +61,18 @@ def test_text_before_a_rotation_without_overlap_ends_at_once(client: ApiClient) 
     client.with_credential(rotated["api_key"]).store(context=context)
 
 
-def test_second_rotation_ends_the_text_before_the_first(bare_client: ApiClient) -> None:
-    key = bare_client.create_key("metadata")
-    first, second = rotate(bare_client, key), rotate(bare_client, key)
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
-    for rotated in (first, second):
-        assert bare_client.with_credential(rotated["api_key"]).get("/contexts").status_code == 200
-
-
-def test_texts_do_not_mix(bare_client: ApiClient) -> None:
-    key = bare_client.create_key("metadata")
-    text = rotate(bare_client, key)["api_key"]
-    for mixed in (key.text[:20] + text[20:], text[:20] + key.text[20:]):
-        assert_unauthenticated(bare_client.with_credential(mixed).get("/contexts"))
-
-
 @each_row("status", ["disabled", "revoked"])
-def test_disabling_a_key_ends_both_texts(bare_client: ApiClient, status: str) -> None:
+def test_only_two_texts_are_good_and_disabling_their_key_ends_both(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
-    text = rotate(bare_client, key)["api_key"]
+    texts = [rotate(bare_client, key)["api_key"], rotate(bare_client, key)["api_key"]]
+    mixed = [texts[0][:20] + texts[1][20:], texts[1][:20] + texts[0][20:]]
+    for text in texts:
+        assert bare_client.with_credential(text).get("/contexts").status_code == 200
+    for text in (key.text, *mixed):
+        assert_unauthenticated(bare_client.with_credential(text).get("/contexts"))
     data(bare_client.patch(f"/api-keys/{key.api_key_id}", {"status": status}))
-    for each in (key.text, text):
-        assert_unauthenticated(bare_client.with_credential(each).get("/contexts"))
+    for text in texts:
+        assert_unauthenticated(bare_client.with_credential(text).get("/contexts"))
 
 
 def test_resumable_upload_goes_on_with_the_new_text(client: ApiClient) -> None:
@@ -131,12 +107,7 @@ def test_rotation_gives_an_expiring_key_new_time(bare_client: ApiClient) -> None
 
 def test_expired_key_is_rotated_only_with_new_time(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
-    past = (
-        "2026-01-01 00:00:00" if "sqlite" in bare_client.service.deployment.name else datetime(2026, 1, 1, tzinfo=UTC)
-    )
-    bare_client.execute_sql(
-        "UPDATE api_keys SET expires_at = :past WHERE api_key_id = :key", past=past, key=key.api_key_id
-    )
+    let_expire(bare_client, key, "expires_at")
     response = bare_client.post(f"/api-keys/{key.api_key_id}/rotate", {})
     problem = "expires_in_days: expected a number of days, since the key has expired, found nothing"
     assert_error(response, 422, "Validation error", problem)
@@ -145,15 +116,14 @@ def test_expired_key_is_rotated_only_with_new_time(bare_client: ApiClient) -> No
     assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
 
 
-@each_row(
-    "field, value",
-    [("overlap_seconds", value) for value in (-1, 604_801, "60", None, 1.5, True)]
-    + [("expires_in_days", value) for value in (0, 366, "7")]
-    + [("surprise", 1)],
-)
-def test_invalid_rotation_is_refused(shared_client: ApiClient, field: str, value: Any) -> None:
+@each_row("field, value, named", [
+    *bad_values("overlap_seconds", -1, 604_801, "60", None, 1.5, True),
+    *bad_values("expires_in_days", 0, 366, "7"),
+    *bad_values("surprise", 1),
+])  # fmt: skip
+def test_invalid_rotation_is_refused(shared_client: ApiClient, field: str, value: Any, named: str) -> None:
     key = shared_client.create_key("metadata")
-    assert_validation_error(shared_client.post(f"/api-keys/{key.api_key_id}/rotate", {field: value}), field)
+    assert_validation_error(shared_client.post(f"/api-keys/{key.api_key_id}/rotate", {field: value}), named)
     assert shared_client.with_credential(key).get("/contexts").status_code == 200
 
 
@@ -166,10 +136,17 @@ def test_revoked_unknown_and_foreign_keys_are_not_rotated(bare_client: ApiClient
         assert_not_found(bare_client.post(f"/api-keys/{key_id}/rotate", {}))
 
 
-def test_rotation_is_in_the_audit_log_without_its_text(bare_client: ApiClient) -> None:
+def test_new_text_is_shown_only_once(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata")
     rotated = rotate(bare_client, key)
-    listed = bare_client.get("/audit", action="api_key.rotated")
-    (entry,), _ = page(listed)
+    assert set(rotated) == {"api_key_id", "api_key", "key_prefix", "expires_at", "previous_expires_at"}
+    assert rotated["api_key_id"] == key.api_key_id
+    assert rotated["api_key"].startswith(f"{rotated['key_prefix']}_")
+    assert rotated["api_key"] != key.text
+    overlap = parse_timestamp(rotated["previous_expires_at"]) - datetime.now(UTC)
+    assert timedelta(hours=23, minutes=59) < overlap <= timedelta(days=1)
+    (entry,), _ = page(bare_client.get("/audit", action="api_key.rotated"))
     assert (entry["target"], entry["outcome"]) == (key.api_key_id, "done")
-    assert rotated["api_key"][21:] not in listed.text
+    for path in ("/api-keys", f"/api-keys/{key.api_key_id}", "/audit"):
+        assert rotated["api_key"][21:] not in bare_client.get(path).text
+    assert data(bare_client.get(f"/api-keys/{key.api_key_id}"))["key_prefix"] == rotated["key_prefix"]

@@ -18,6 +18,7 @@ from tests.api.forms import field, file
 from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import noise
 from tests.deployments import Deployments
+from tests.rows import each_row
 from tests.run_length import amount
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service, running_service
@@ -130,8 +131,8 @@ def test_largest_file_is_stored_with_little_memory(client: ApiClient) -> None:
     assert memory.growth < GROWTH_BYTES, f"{memory.growth / MB:.0f} MB"
 
 
-@pytest.mark.parametrize("declare", [True, False], ids=["declared", "chunked"])
-def test_file_one_byte_over_the_largest_size_is_rejected(client: ApiClient, declare: bool) -> None:  # noqa: FBT001 - a parameter of the table
+@each_row("declare", [True, False], ids=["declared", "chunked"])
+def test_file_one_byte_over_the_largest_size_is_rejected(client: ApiClient, *, declare: bool) -> None:
     context = client.create_context(**RULES)
     assert_rejected(_upload(client, context, LARGEST_MB * MB + 1, declare=declare), "file_too_large")
     assert page(client.get("/files"))[0] == []

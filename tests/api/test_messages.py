@@ -20,10 +20,10 @@ def test_locales_are_listed_without_a_credential(anybody: ApiClient) -> None:
     assert {item["locale"]: item["language"] for item in listed}["ja"] == "日本語"
 
 
-@each_row("locale", LOCALES)
-def test_catalogue_is_served_without_a_credential(anybody: ApiClient, locale: str) -> None:
-    served = data(anybody.get(f"/messages/{locale}"))
-    assert served == catalogue_of(locale).to_json() | {"parameters": dict(PARAMETERS)}
+def test_catalogue_is_served_without_a_credential(anybody: ApiClient) -> None:
+    for locale in LOCALES:
+        served = data(anybody.get(f"/messages/{locale}"))
+        assert served == catalogue_of(locale).to_json() | {"parameters": dict(PARAMETERS)}
 
 
 def test_catalogue_may_be_kept_and_is_not_sent_again_while_it_is_the_same(anybody: ApiClient) -> None:
@@ -37,22 +37,15 @@ def test_catalogue_may_be_kept_and_is_not_sent_again_while_it_is_the_same(anybod
         assert anybody.request("GET", "/messages/de", headers={"If-None-Match": named}).status_code == 200
 
 
-@each_row("locale", ["xx", "DE", "de-AT", "en.json", "%00", "..%2fen"])
+@each_row("locale", ["xx", "DE", "de-AT", "en.json", "%00"])
 def test_unknown_locale_names_the_known_ones(anybody: ApiClient, locale: str) -> None:
     response = anybody.get(f"/messages/{locale}")
-    if "%2f" in locale:
-        assert response.status_code == 404
-        return
     assert_error(response, 404, "Resource not found", f"locale: expected one of {', '.join(LOCALES)}")
     assert response.headers["cache-control"] == "no-store"
 
 
-def test_credential_that_is_not_valid_does_not_matter(anybody: ApiClient) -> None:
-    response = anybody.request("GET", "/messages/en", headers={"Authorization": "Bearer sl_live_nonsense"})
-    assert response.status_code == 200
-
-
-def test_catalogues_can_only_be_read(anybody: ApiClient) -> None:
+def test_catalogues_can_only_be_read_and_with_any_credential(anybody: ApiClient) -> None:
+    assert anybody.with_credential("sl_live_nonsense").get("/messages/en").status_code == 200
+    assert anybody.get("/messages/..%2fen").status_code == 404
     response = anybody.request("POST", "/messages/en")
-    assert response.status_code == 405
-    assert response.headers["allow"] == "GET"
+    assert (response.status_code, response.headers["allow"]) == (405, "GET")

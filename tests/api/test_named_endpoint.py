@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -34,11 +33,9 @@ def named_gateway(gateway: RadosGateway, address: str) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def client(deployments: Deployments, named_gateway: FaultProxy, address: str) -> Iterator[ApiClient]:
+    hosts = f"{NAME},nowhere.invalid,{address}/32"
     deployment = deployments.fresh("postgres-s3")
-    deployment = replace(
-        deployment, settings={**deployment.settings, "BUCKET_ENDPOINT_HOSTS": f"{NAME},nowhere.invalid,{address}/32"}
-    )
-    with running_service(deployment, S3_RETRIES="0") as service:
+    with running_service(deployment, S3_RETRIES="0", BUCKET_ENDPOINT_HOSTS=hosts) as service:
         client = service.new_client()
         client.add_bucket(endpoint_url=f"http://{NAME}:{named_gateway.port}")
         yield client
@@ -58,7 +55,6 @@ def test_file_is_stored_and_downloaded_through_a_named_endpoint(client: ApiClien
 
 
 def test_unresolvable_endpoint_is_reported_as_unreachable(client: ApiClient) -> None:
-    body = client.bucket_body(endpoint_url=f"http://nowhere.invalid:{free_port()}")
-    response = client.post(client.buckets, body)
+    response = client.post(client.buckets, client.bucket_body(endpoint_url=f"http://nowhere.invalid:{free_port()}"))
     assert_validation_error(response, "default_bucket")
     assert "The store cannot be reached." in response.text

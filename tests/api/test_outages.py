@@ -5,7 +5,7 @@ No file is accepted or charged. Each test has its own servers, because it stops 
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,20 +45,25 @@ def _assert_nothing_stored(client: ApiClient, context: str) -> None:
     assert client.used_bytes(context) == 0
 
 
+@contextmanager
+def _client_with(deployments: Deployments, **settings: str) -> Iterator[ApiClient]:
+    """An API client of a service on SQLite with these settings beside its own."""
+    embedded = deployments.fresh("sqlite-local")
+    with running_service(replace(embedded, settings={**embedded.settings, **settings})) as service:
+        yield service.new_client()
+
+
 @pytest.mark.asvs("5.4.3", "16.5.3", "16.5.2")
 def test_upload_returns_503_when_the_scanner_is_unavailable(
     deployments: Deployments, tmp_path: Path, external_servers: ExitStack
 ) -> None:
     clamd = external_servers.enter_context(running_clamd(tmp_path / "clamd"))
-    deployment = replace(deployments.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
-    with running_service(deployment) as service:
-        client = service.new_client()
+    with _client_with(deployments, SCANNER="clamd", CLAMD=clamd.address) as client:
         context = client.create_context(upload_rate_limit={"max_uploads": 2, "window_seconds": 3600})
         client.store(context=context)
         external_servers.close()
-        responses = [client.upload("b.txt", TEXT * 2, context=context) for _ in range(3)]
-        for response in responses:
-            _assert_unavailable(response)
+        for _ in range(3):
+            _assert_unavailable(client.upload("b.txt", TEXT * 2, context=context))
         assert client.used_bytes(context) == len(TEXT)
         assert len(client.object_keys()) == 1
         client.store(context=client.create_context(scan_for_viruses=False))
@@ -68,9 +73,7 @@ def test_upload_returns_503_when_the_scanner_is_unavailable(
 
 
 def test_upload_returns_503_when_the_scanner_is_off_and_the_context_scans(deployments: Deployments) -> None:
-    deployment = replace(deployments.fresh("sqlite-local"), settings={"SCANNER": "off"})
-    with running_service(deployment) as service:
-        client = service.new_client()
+    with _client_with(deployments, SCANNER="off") as client:
         context = client.create_context()
         _assert_unavailable(client.upload(context=context))
         _assert_nothing_stored(client, context)
@@ -81,9 +84,7 @@ def test_file_that_the_scanner_can_not_scan_completely_is_rejected(
     deployments: Deployments, tmp_path: Path, external_servers: ExitStack
 ) -> None:
     clamd = external_servers.enter_context(running_clamd(tmp_path / "clamd", {"MaxFileSize": "2M"}))
-    deployment = replace(deployments.fresh("sqlite-local"), settings={"SCANNER": "clamd", "CLAMD": clamd.address})
-    with running_service(deployment) as service:
-        client = service.new_client()
+    with _client_with(deployments, SCANNER="clamd", CLAMD=clamd.address) as client:
         context = client.create_context(max_file_size_mb=1)
         large = zip_of(("a.txt", TEXT * (3 * 2**20 // len(TEXT))))  # a member larger than what clamd scans
         assert_rejected(client.upload("a.zip", large, context=context), "scan_incomplete")
@@ -159,17 +160,14 @@ def test_upload_returns_503_when_the_limiter_is_unavailable(
     deployments: Deployments, tmp_path: Path, external_servers: ExitStack
 ) -> None:
     redis = external_servers.enter_context(running_redis(tmp_path / "redis"))
-    embedded = deployments.fresh("sqlite-local")
-    deployment = replace(embedded, settings={**embedded.settings, "LIMITER": "redis", "REDIS_URL": redis.url})
-    with running_service(deployment) as service:
-        client = service.new_client()
+    with _client_with(deployments, LIMITER="redis", REDIS_URL=redis.url) as client:
         context = client.create_context(upload_rate_limit={"max_uploads": 2, "window_seconds": 3600})
         client.store(context=context)
         external_servers.close()
         began = time.monotonic()
         _assert_unavailable(client.upload(context=context))
         assert time.monotonic() - began < 5
-        assert httpx.get(f"{service.url}/health/ready").status_code == 503
+        assert httpx.get(f"{client.service.url}/health/ready").status_code == 503
         assert client.used_bytes(context) == len(TEXT)
         client.store(context=client.create_context())  # a context without a rate limit does not use the limiter
         with running_redis(tmp_path / "again", port=redis.port):
@@ -208,9 +206,8 @@ def test_bucket_is_unavailable_when_its_secret_can_not_be_unsealed(deployments: 
         bucket_id = data(client.post(client.buckets, new), 201)["config_id"]
         bound_to = (client.tenant_id, bucket_id, "secret_access_key")
         sealed = Keyring({"elsewhere": bytes(32)}, "elsewhere").seal("s", bound_to=bound_to)
-        client.execute_sql(
-            "UPDATE storage_configs SET secret_sealed = :sealed WHERE config_id = :id", sealed=sealed, id=bucket_id
-        )
+        set_secret = "UPDATE storage_configs SET secret_sealed = :sealed WHERE config_id = :id"
+        client.execute_sql(set_secret, sealed=sealed, id=bucket_id)
         client.execute_sql("UPDATE files SET storage_config_id = :id WHERE file_id = :file", id=bucket_id, file=file_id)
         _assert_unavailable(client.upload("b.txt", TEXT * 2, context=context))
         _assert_unavailable(client.get(f"/files/{file_id}"))

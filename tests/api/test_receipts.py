@@ -55,17 +55,13 @@ def test_a_changed_receipt_and_one_of_another_service_do_not_verify(tenant: ApiC
         verify_receipt(receipt, {"keys": []})
 
 
-def test_a_receipt_names_no_person(tenant: ApiClient) -> None:
+def test_a_receipt_names_no_person_and_a_deleted_file_has_none(tenant: ApiClient) -> None:
     context = tenant.create_context()
     file_id = tenant.store("anna-schmidt.txt", context=context, metadata={"claimant": "Anna Schmidt"})
     receipt = data(tenant.get(f"/files/{file_id}/receipt"))["receipt"]
     stated = str(verify_receipt(receipt, _public_keys(tenant))).lower()
     assert "anna" not in stated
     assert "key_" not in stated
-
-
-def test_a_deleted_file_has_no_receipt(tenant: ApiClient) -> None:
-    file_id = tenant.store(context=tenant.create_context())
     data(tenant.delete(f"/files/{file_id}"))
     assert_not_found(tenant.get(f"/files/{file_id}/receipt"))
 

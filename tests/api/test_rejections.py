@@ -32,7 +32,8 @@ from sluice.uploads.rules import decide
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, Rules
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
-from tests.inspection.formats.pdf_samples import pdf, text
+from tests.inspection.formats.pdf_samples import pdf
+from tests.inspection.formats.pdf_samples import text as page_text
 from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row, every_row
 from tests.service import ApiClient, Service
@@ -87,8 +88,8 @@ def stored(*members: tuple[str, bytes]) -> bytes:
     return archive(*members, method=zipfile.ZIP_STORED)
 
 
-def _policy(**policies: Any) -> dict[str, Any]:
-    return {"policies": policies}
+def enforced(policy: str, **bounds: Any) -> dict[str, Any]:
+    return {"policies": {policy: {"mode": "enforce", **bounds}}}
 
 
 SCRIPTED: Final = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script><rect width="9" height="9"/></svg>'
@@ -97,16 +98,19 @@ RATE: Final = {"upload_rate_limit": {"max_uploads": 1, "window_seconds": 3600}}
 
 @cache
 def cases() -> dict[Reason, Case]:
-    picture = samples.picture()
-    three = stored(("a.txt", samples.TEXT), ("b.txt", samples.TEXT), ("c.txt", samples.TEXT))
+    text, picture = samples.TEXT, samples.picture()
+    three = stored(("a.txt", text), ("b.txt", text), ("c.txt", text))
+    deep = b"[" * 100_000 + b"]" * 100_000
+    script = stored(("invoice.js", b"alert(1);\n"))
+    pages = pdf(page_text("One"), page_text("Two"), page_text("Three"))
+    scanned = {"scan_for_viruses": True}
+    types = ["application/pdf", "image/jpeg"]
     return {
         Reason.EXTENSION_NOT_ALLOWED: Case(
             "setup.exe", "a program", b"MZ", {"allowed_extensions": ["pdf", "jpg", "png"]}
         ),
         Reason.FILE_TOO_LARGE: Case("data.bin", "two million bytes", samples.noise(2_000_000), {"max_file_size_mb": 1}),
-        Reason.RATE_LIMIT_EXCEEDED: Case(
-            "note.txt", "the second within an hour", samples.TEXT, RATE, stored_before=True
-        ),
+        Reason.RATE_LIMIT_EXCEEDED: Case("note.txt", "the second within an hour", text, RATE, stored_before=True),
         Reason.STORAGE_QUOTA_EXCEEDED: Case(
             "data.bin", "1,500,000 bytes", samples.noise(1_500_000), {"storage_quota_mb": 1}
         ),
@@ -114,61 +118,31 @@ def cases() -> dict[Reason, Case]:
         Reason.TYPE_MISMATCH: Case("scan.pdf", "an archive with another name", three),
         Reason.POLYGLOT_FILE: Case("scan.png", "a picture with an archive behind it", picture + three),
         Reason.ARCHIVE_BOMB: Case("photos.zip", "200 MB of zeros in 200 KB", samples.zip_bomb()),
-        Reason.ARCHIVE_UNSAFE: Case("photos.zip", "an entry `../evil.txt`", stored(("../evil.txt", samples.TEXT))),
+        Reason.ARCHIVE_UNSAFE: Case("photos.zip", "an entry `../evil.txt`", stored(("../evil.txt", text))),
         Reason.IMAGE_TOO_LARGE: Case("map.png", "a head that claims 60,000 × 60,000 pixels", samples.huge_picture()),
-        Reason.VALIDATION_LIMITS_EXCEEDED: Case("deep.json", "100,000 nested arrays", b"[" * 100_000 + b"]" * 100_000),
+        Reason.VALIDATION_LIMITS_EXCEEDED: Case("deep.json", "100,000 nested arrays", deep),
         Reason.BLANK_DOCUMENT: Case("page.pdf", "an empty page", samples.pdf(b"")),
-        Reason.CONTENT_TYPE_NOT_ALLOWED: Case(
-            "scan.png",
-            "a picture",
-            picture,
-            _policy(content_types={"mode": "enforce", "allow": ["application/pdf", "image/jpeg"]}),
-        ),
-        Reason.ENCRYPTED_FILE: Case(
-            "contract.zip", "an archive with a password", locked_zip(), _policy(encrypted={"mode": "enforce"})
-        ),
-        Reason.ACTIVE_CONTENT: Case(
-            "logo.svg", "a drawing with a script", SCRIPTED, _policy(active_content={"mode": "enforce"})
-        ),
+        Reason.CONTENT_TYPE_NOT_ALLOWED: Case("scan.png", "a picture", picture, enforced("content_types", allow=types)),
+        Reason.ENCRYPTED_FILE: Case("contract.zip", "an archive with a password", locked_zip(), enforced("encrypted")),
+        Reason.ACTIVE_CONTENT: Case("logo.svg", "a drawing with a script", SCRIPTED, enforced("active_content")),
         Reason.PROGRAM_IN_ARCHIVE: Case(
-            "invoice.zip",
-            "an archive with a script",
-            stored(("invoice.js", b"alert(1);\n")),
-            _policy(programs_in_archives={"mode": "enforce"}),
+            "invoice.zip", "an archive with a script", script, enforced("programs_in_archives")
         ),
-        Reason.IMAGE_DIMENSIONS: Case(
-            "portrait.png", "64 × 48 pixels", picture, _policy(image={"mode": "enforce", "min_width": 600})
-        ),
-        Reason.TOO_MANY_PAGES: Case(
-            "report.pdf",
-            "three pages",
-            pdf(text("One"), text("Two"), text("Three")),
-            _policy(document={"mode": "enforce", "max_pages": 2}),
-        ),
-        Reason.MEDIA_LIMITS: Case(
-            "message.wav", "two seconds", recording(), _policy(media={"mode": "enforce", "max_duration_seconds": 1})
-        ),
-        Reason.ARCHIVE_LIMITS: Case(
-            "photos.zip", "three members", three, _policy(archive={"mode": "enforce", "max_members": 2})
-        ),
-        Reason.FILE_TOO_SMALL: Case(
-            "note.txt", "30 bytes", samples.TEXT, _policy(min_size_bytes={"mode": "enforce", "bytes": 1024})
-        ),
+        Reason.IMAGE_DIMENSIONS: Case("portrait.png", "64 × 48 pixels", picture, enforced("image", min_width=600)),
+        Reason.TOO_MANY_PAGES: Case("report.pdf", "three pages", pages, enforced("document", max_pages=2)),
+        Reason.MEDIA_LIMITS: Case("message.wav", "two seconds", recording(), enforced("media", max_duration_seconds=1)),
+        Reason.ARCHIVE_LIMITS: Case("photos.zip", "three members", three, enforced("archive", max_members=2)),
+        Reason.FILE_TOO_SMALL: Case("note.txt", "30 bytes", text, enforced("min_size_bytes", bytes=1024)),
         Reason.FILENAME_NOT_ALLOWED: Case(
-            "note.txt",
-            "another name than asked for",
-            samples.TEXT,
-            _policy(filename_pattern={"mode": "enforce", "pattern": "[0-9]{6}[.]txt"}),
+            "note.txt", "another name than asked for", text, enforced("filename_pattern", pattern="[0-9]{6}[.]txt")
         ),
-        Reason.DUPLICATE_FILE: Case(
-            "scan.png", "stored already", picture, _policy(duplicates={"mode": "enforce"}), stored_before=True
-        ),
-        Reason.VIRUS_DETECTED: Case("letter.txt", "the EICAR test file", samples.eicar(), {"scan_for_viruses": True}),
+        Reason.DUPLICATE_FILE: Case("scan.png", "stored already", picture, enforced("duplicates"), stored_before=True),
+        Reason.VIRUS_DETECTED: Case("letter.txt", "the EICAR test file", samples.eicar(), scanned),
         Reason.SCAN_INCOMPLETE: Case(
             "log.zst",
             "packed so that unpacking takes 256 MB of memory",
             wide_zstd(),
-            {"scan_for_viruses": True, "reject_corrupt_files": False},
+            scanned | {"reject_corrupt_files": False},
         ),
     }
 
@@ -265,16 +239,7 @@ def _compare(reason: Reason, case: Case, report: dict[str, Any], sentences: dict
 
 
 _SHOWN: Final = (
-    "outcome",
-    "reason",
-    "retryable",
-    "advice",
-    "message",
-    "message_key",
-    "params",
-    "locale",
-    "mode",
-    "flags",
+    *("outcome", "reason", "retryable", "advice", "message", "message_key", "params", "locale", "mode", "flags"),
     "facts",
 )
 

@@ -28,6 +28,7 @@ from tests.api.troubles import CONTENT, troubled_service
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.recovery.sweep import PATIENCE, forked_service
+from tests.rows import each_row
 from tests.run_length import LONG_RUN
 from tests.servers.clamd import running_clamd
 from tests.servers.radosgw import RadosGateway
@@ -72,6 +73,18 @@ def assert_stored_once(client: ApiClient, content: bytes) -> None:
     assert kept["checksum"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
+def append_head(client: ApiClient, upload: tus.Tus, offset: int, length: int, *more: str) -> bytes:
+    """Return the head of a request that appends so many bytes."""
+    lines = ("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {offset}")
+    path = API + upload.path
+    return raw_http.request_head(client, *lines, f"Content-Length: {length}", *more, method="PATCH", path=path)
+
+
+def expire(client: ApiClient, upload: tus.Tus) -> None:
+    past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
+    client.execute_sql(past, upload_id=upload.path.rpartition("/")[2])
+
+
 # --- Cut connections
 
 
@@ -81,15 +94,8 @@ def test_cut_at_each_tenth_keeps_what_arrived(client: ApiClient) -> None:
     upload = tus.begin(client, len(content), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
     for tenth in range(1, 10):
         offset, end = upload.offset, tenth * 1_000_000
-        head = raw_http.request_head(
-            client,
-            *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {offset}"),
-            f"Content-Length: {len(content) - offset}",
-            method="PATCH",
-            path=API + upload.path,
-        )
         with raw_http.connection(client) as sock:
-            sock.sendall(head + content[offset:end])
+            sock.sendall(append_head(client, upload, offset, len(content) - offset) + content[offset:end])
         poll_until(lambda end=end: upload.offset == end)  # type: ignore[misc]  # mypy infers no default
     assert data(finish(upload, content))["size_bytes"] == len(content)
     assert_stored_once(client, content)
@@ -98,13 +104,7 @@ def test_cut_at_each_tenth_keeps_what_arrived(client: ApiClient) -> None:
 @pytest.mark.usefixtures("without_s3")
 def test_chunk_with_a_checksum_that_is_cut_is_dropped(client: ApiClient) -> None:
     upload = tus.begin(client, len(TEXT), context=client.create_context())
-    head = raw_http.request_head(
-        client,
-        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", "Upload-Offset: 0", f"Content-Length: {len(TEXT)}"),
-        "Upload-Checksum: sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0=",
-        method="PATCH",
-        path=API + upload.path,
-    )
+    head = append_head(client, upload, 0, len(TEXT), "Upload-Checksum: sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0=")
     with raw_http.connection(client) as sock:
         sock.sendall(head + TEXT[:HALF])
     assert data(finish(upload, TEXT))["size_bytes"] == len(TEXT)
@@ -112,20 +112,14 @@ def test_chunk_with_a_checksum_that_is_cut_is_dropped(client: ApiClient) -> None
 
 
 @pytest.mark.usefixtures("without_s3")
-@pytest.mark.parametrize("begun", [0, 5], ids=["first bytes", "later bytes"])
+@each_row("begun", [0, 5])
 def test_new_request_ends_the_older_one(client: ApiClient, begun: int) -> None:
+    client = client.other_tenant_client()
     upload = tus.begin(client, len(TEXT), context=client.create_context())
     if begun:
         assert upload.patch(TEXT[:begun], 0).status_code == 204
-    head = raw_http.request_head(
-        client,
-        *("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {begun}"),
-        f"Content-Length: {HALF - begun}",
-        method="PATCH",
-        path=API + upload.path,
-    )
     with raw_http.connection(client) as sock:
-        sock.sendall(head + b"other")
+        sock.sendall(append_head(client, upload, begun, HALF - begun) + b"other")
         time.sleep(0.2)  # nothing tells when the server has read what it got
         assert upload.patch(TEXT[begun:HALF], begun).status_code == 204
         sock.sendall(TEXT[begun + 5 : HALF])
@@ -146,8 +140,9 @@ def tuspy_uploader(
     return tuspy.uploader(file_stream=BytesIO(content), chunk_size=chunk, metadata=fields, **options)
 
 
-@pytest.mark.parametrize("chunk", [7_000_000, 50_000_000])
+@each_row("chunk", [7_000_000, 50_000_000])
 def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
+    client = client.other_tenant_client().with_store()
     context = client.create_context(max_file_size_mb=50)
     uploader = tuspy_uploader(client, LARGE, chunk, context=context, filename="a.zzz")
     uploader.upload()
@@ -160,10 +155,8 @@ def test_tuspy_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_an
     deployments: Deployments, tmp_path: Path
 ) -> None:
     with troubled_service(deployments, tmp_path / "clamd") as troubles, ThreadPoolExecutor(1) as thread:
-        context = troubles.client.create_context(max_file_size_mb=50)
-        uploader = tuspy_uploader(
-            troubles.client, CONTENT, 1_000_000, url=troubles.url, context=context, filename="a.zzz"
-        )
+        fields = {"context": troubles.client.create_context(max_file_size_mb=50), "filename": "a.zzz"}
+        uploader = tuspy_uploader(troubles.client, CONTENT, 1_000_000, url=troubles.url, **fields)
         uploading = thread.submit(uploader.upload)
         with troubles.scanner():
             uploading.result(PATIENCE)
@@ -254,8 +247,7 @@ def test_servers_that_are_killed_lose_nothing_and_leave_nothing(
         assert_stored_once(client, LARGE)
         assert [one["outcome"] for one in client.decisions()] == ["accepted"]
         assert left.offset == 15_000_000
-        past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
-        client.execute_sql(past, upload_id=left.path.rpartition("/")[2])
+        expire(client, left)
         poll_until(lambda: not parts())
         assert left.head().status_code == 404
         assert len(gateway.keys(bucket)) == 1
@@ -304,8 +296,7 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
             client = service.new_client()
             upload = tus.begin(client, len(TEXT), context=client.create_context())
             stack.close()
-            answers = [upload.patch(TEXT, 0), upload.patch(TEXT[-1:], len(TEXT) - 1)]
-            for answer in answers:
+            for answer in [upload.patch(TEXT, 0), upload.patch(TEXT[-1:], len(TEXT) - 1)]:
                 assert answer.status_code == 503, answer.text
                 assert int(answer.headers["retry-after"]) >= 1
                 assert upload.offset == len(TEXT) - 1
@@ -321,18 +312,18 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
 
 
 @pytest.mark.usefixtures("without_s3")
-@pytest.mark.parametrize("is_alone", [True, False], ids=["one process", "another between"])
+@each_row("is_alone", [True, False], ids=["one process", "another between"])
 def test_bytes_of_one_process_become_the_file_without_a_copy(client: ApiClient, *, is_alone: bool) -> None:
+    client = client.other_tenant_client()
     upload = tus.begin(client, len(TEXT), context=client.create_context())
     upload.patch(TEXT[:HALF], 0)
     upload_id = upload.path.rpartition("/")[2]
     if not is_alone:  # what a request to another server leaves that was cut at once
-        client.execute_sql(
-            "UPDATE resumable_uploads SET generation = generation + 1 WHERE upload_id = :id", id=upload_id
-        )
-    kept = [key for key in part_keys(client) if key.startswith(upload_id)]
+        next_one = "UPDATE resumable_uploads SET generation = generation + 1 WHERE upload_id = :id"
+        client.execute_sql(next_one, id=upload_id)
+    (kept,) = [key for key in part_keys(client) if key.startswith(upload_id)]
     folder = client.service.deployment.data_dir / "objects" / "objects"
-    inode = (folder / "_incoming" / kept[0]).stat().st_ino
+    inode = (folder / "_incoming" / kept).stat().st_ino
     data(upload.patch(TEXT[HALF:], HALF), 200)
     (key,) = client.object_keys()
     assert ((folder / key).stat().st_ino == inode) is is_alone
@@ -340,7 +331,7 @@ def test_bytes_of_one_process_become_the_file_without_a_copy(client: ApiClient, 
 
 
 @pytest.mark.usefixtures("without_s3")
-@pytest.mark.parametrize("kept", [None, 7], ids=["lost", "shortened"])
+@each_row("kept", [None, 7], ids=["lost", "shortened"])
 def test_upload_whose_bytes_the_machine_has_lost_is_not_found(client: ApiClient, kept: int | None) -> None:
     upload = tus.begin(client, len(TEXT), context=client.create_context())
     upload.patch(TEXT[:HALF], 0)
@@ -361,8 +352,7 @@ def test_nothing_is_left_of_an_expired_upload(client: ApiClient) -> None:
     upload.patch(TEXT[:HALF], 0)
     upload_id = upload.path.rpartition("/")[2]
     assert [key for key in part_keys(client) if key.startswith(upload_id)]
-    past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
-    client.execute_sql(past, upload_id=upload_id)
+    expire(client, upload)
     assert upload.head().status_code == 404
     assert upload.patch(TEXT[HALF:], HALF).status_code == 404
     poll_until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)])
@@ -417,13 +407,11 @@ def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: Ap
         created = tus.create(sender, len(TEXT), filename="note.txt")
         if created.status_code != 201:
             return created.status_code
-        path = created.headers["location"].partition(API)[2]
-        return tus.Tus(sender, path).patch(TEXT, 0).status_code
+        return tus.Tus(sender, created.headers["location"].partition(API)[2]).patch(TEXT, 0).status_code
 
     with ThreadPoolExecutor(16) as threads:
         statuses = list(threads.map(upload, range(64)))
-    assert sorted(statuses)[:3] == [200, 200, 200]
-    assert set(statuses[3:]) <= {200, 401}
     assert statuses.count(200) == 3
+    assert set(statuses) <= {200, 401}
     assert shown(client, token)["files_stored"] == 3
     assert len(page(client.get("/files"))[0]) == 3

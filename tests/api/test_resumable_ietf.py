@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -35,20 +35,17 @@ class Draft:
     version: str
     path: str = "/uploads"
 
-    @property
-    def spoken(self) -> dict[str, str]:
-        return {"Upload-Draft-Interop-Version": self.version}
-
     def request(self, method: str, *, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
-        return self.client.request(method, self.path, headers=self.spoken | (headers or {}), **more)
+        spoken = {"Upload-Draft-Interop-Version": self.version}
+        return self.client.request(method, self.path, headers=spoken | (headers or {}), **more)
 
     def create(self, content: bytes = b"", *, completes: bool, **headers: str) -> httpx.Response:
         sent = {"Upload-Complete": COMPLETES[completes]}
         return self.request("POST", headers=sent | named(headers), content=content)
 
-    def begin(self, length: int, context: str, filename: str = "note.txt") -> "Draft":
+    def begin(self, length: int, context: str) -> "Draft":
         """Create an upload without a byte."""
-        fields = tus.metadata(context=context, filename=filename)
+        fields = tus.metadata(context=context, filename="note.txt")
         created = self.create(completes=False, Upload_Length=str(length), Upload_Metadata=fields)
         assert created.status_code == 201, created.text
         return self.at(created.headers["location"])
@@ -116,12 +113,9 @@ def test_file_in_several_requests_is_stored_as_one(draft: Draft, client: ApiClie
 @each_row("name", ["note.txt", "Übersicht 1.txt"])
 def test_whole_file_in_one_request_is_named_by_its_disposition(draft: Draft, client: ApiClient, name: str) -> None:
     sender = Draft(holder(client, issue(client)), draft.version)
-    extended = "".join(f"%{byte:02X}" for byte in name.encode())
-    sent = (
-        f"inline; filename=\"replaced\"; filename*=UTF-8''{extended}"
-        if not name.isascii()
-        else f'inline; filename="{name}"'
-    )
+    sent = f'inline; filename="{name}"'
+    if not name.isascii():
+        sent = f"inline; filename=\"replaced\"; filename*=UTF-8''{quote(name)}"
     stored = sender.create(TEXT, completes=True, Content_Disposition=sent, Content_Type="text/plain")
     assert data(stored, 201)["original_filename"] == name
     assert stored.headers["upload-complete"] == "?1"
@@ -151,18 +145,24 @@ def creation_head(draft: Draft, context: str, length: int, *more: str) -> bytes:
     return raw_http.request_head(draft.client, *lines, path=f"{API}/uploads")
 
 
+def interim(sock: socket.socket) -> dict[str, str]:
+    """Return the headers of an interim answer, which is all that has come."""
+    answer = raw_http.read_response(sock)
+    assert answer.status == 104
+    return answer.headers
+
+
 @pytest.mark.one_process
 def test_address_is_told_before_the_bytes_come_and_progress_while_they_do(
     draft: Draft, client: ApiClient, context: str
 ) -> None:
     version = f"Upload-Draft-Interop-Version: {draft.version}"
-    head = creation_head(draft, context, len(LARGE), version, "Connection: close")
     with raw_http.connection(client) as sock:
-        sock.sendall(head)
-        (status, told) = interim(sock)
+        sock.sendall(creation_head(draft, context, len(LARGE), version, "Connection: close"))
+        told = interim(sock)
         sock.sendall(LARGE)
         *progress, (final, headers) = answers(sock)
-    assert (status, told["upload-draft-interop-version"]) == (104, draft.version)
+    assert told["upload-draft-interop-version"] == draft.version
     assert draft.at(told["location"]).state == (len(LARGE), "?1")
     named = "expires" if draft.version == "6" else "max-age"
     assert told["upload-limit"].startswith(f"max-size={500 * 1_048_576}, {named}=86")
@@ -173,12 +173,6 @@ def test_address_is_told_before_the_bytes_come_and_progress_while_they_do(
     assert (final, headers["upload-complete"], headers["upload-offset"]) == (201, "?1", str(len(LARGE)))
 
 
-def interim(sock: socket.socket) -> tuple[int, dict[str, str]]:
-    """Return the first answer, which is all that has come."""
-    answer = raw_http.read_response(sock)
-    return answer.status, answer.headers
-
-
 @pytest.mark.one_process
 def test_creation_that_was_cut_goes_on_at_the_address_that_was_told(
     draft: Draft, client: ApiClient, context: str
@@ -186,9 +180,9 @@ def test_creation_that_was_cut_goes_on_at_the_address_that_was_told(
     version = f"Upload-Draft-Interop-Version: {draft.version}"
     with raw_http.connection(client) as sock:
         sock.sendall(creation_head(draft, context, len(LARGE), version))
-        upload = draft.at(interim(sock)[1]["location"])
+        upload = draft.at(interim(sock)["location"])
         sock.sendall(LARGE[:10_000_000])
-        assert interim(sock)[1]["upload-offset"] == str(8 * 1_048_576)
+        assert interim(sock)["upload-offset"] == str(8 * 1_048_576)
     deadline = time.monotonic() + 60
     while True:
         offset, is_complete = upload.state
@@ -229,7 +223,7 @@ def test_lengths_that_do_not_agree_are_a_problem(draft: Draft, context: str) -> 
     fields = tus.metadata(context=context, filename="note.txt")
     created = draft.create(TEXT, completes=True, Upload_Length="9", Upload_Metadata=fields)
     assert_problem(created, 400, "inconsistent-upload-length")
-    upload = draft.begin(len(TEXT), context)
+    upload, over = draft.begin(len(TEXT), context), draft.begin(len(TEXT), context)
     for refused in (
         upload.append(TEXT[:HALF], 0, completes=True),
         upload.append(iter([TEXT[:HALF]]), 0, completes=True, Upload_Length="9"),
@@ -239,30 +233,22 @@ def test_lengths_that_do_not_agree_are_a_problem(draft: Draft, context: str) -> 
         assert upload.state == (0, "?0")
     assert_problem(upload.append(iter([TEXT[:HALF]]), 0, completes=True), 400, "inconsistent-upload-length")
     assert data(upload.append(TEXT[HALF:], HALF, completes=True))["size_bytes"] == len(TEXT)
+    # an upload with more bytes than its length is over
+    assert_problem(over.append(iter([TEXT, b"x"]), 0, completes=True), 400, "inconsistent-upload-length")
+    assert over.request("HEAD").status_code == 404
 
 
-def test_upload_with_more_bytes_than_its_length_is_over(draft: Draft, context: str) -> None:
-    upload = draft.begin(len(TEXT), context)
-    assert_problem(upload.append(iter([TEXT, b"x"]), 0, completes=True), 400, "inconsistent-upload-length")
-    assert upload.request("HEAD").status_code == 404
-
-
-def test_length_must_be_known(draft: Draft, context: str) -> None:
-    fields = tus.metadata(context=context, filename="note.txt")
-    assert_validation_error(draft.create(completes=False, Upload_Metadata=fields), "Upload-Length")
-
-
-def test_length_beyond_any_context_is_refused_with_the_limits(draft: Draft, context: str) -> None:
-    fields = tus.metadata(context=context, filename="note.txt")
-    refused = draft.create(completes=False, Upload_Length=str(500 * 1_048_576 + 1), Upload_Metadata=fields)
-    assert (refused.status_code, refused.headers["upload-limit"][:19]) == (413, "max-size=524288000,")
-
-
-def test_extension_is_refused_before_the_first_byte(draft: Draft, client: ApiClient) -> None:
-    fields = tus.metadata(context=client.create_context(allowed_extensions=["pdf"]), filename="note.txt")
-    refused = draft.create(TEXT, completes=True, Upload_Metadata=fields)
+def test_creation_that_can_store_nothing_is_refused(draft: Draft, client: ApiClient) -> None:
+    context = client.create_context(allowed_extensions=["pdf"])
+    fields = {"Upload_Metadata": tus.metadata(context=context, filename="note.txt")}
+    assert_validation_error(draft.create(completes=False, **fields), "Upload-Length")
+    too_large = draft.create(completes=False, Upload_Length=str(500 * 1_048_576 + 1), **fields)
+    assert (too_large.status_code, too_large.headers["upload-limit"][:19]) == (413, "max-size=524288000,")
+    refused = draft.create(TEXT, completes=True, **fields)
     assert_rejected(refused, "extension_not_allowed")
     assert not {"location", "upload-complete"} & set(refused.headers)
+    blank = tus.metadata(context=client.create_context(reject_blank_files=True), filename="note.txt")
+    assert_rejected(draft.create(completes=True, Upload_Metadata=blank), "blank_document")
 
 
 def test_request_says_whether_it_is_the_last(draft: Draft, context: str) -> None:
@@ -274,23 +260,18 @@ def test_request_says_whether_it_is_the_last(draft: Draft, context: str) -> None
     for method in ("HEAD", "DELETE"):
         assert upload.request(method, headers={"Upload-Complete": "?0"}).status_code == 400
     assert upload.state == (0, "?0")
-
-
-def test_cancelled_upload_is_not_found(draft: Draft, context: str) -> None:
-    upload = draft.begin(len(TEXT), context)
     upload.append(TEXT[:HALF], 0, completes=False)
     assert upload.request("DELETE").status_code == 204
     assert_not_found(upload.append(TEXT[HALF:], HALF, completes=True))
 
 
-def test_other_version_is_a_failed_precondition(client: ApiClient) -> None:
-    refused = Draft(client, "7").create(completes=False, Upload_Length="5")
+def test_draft_is_spoken_in_two_versions_and_only_if_the_operator_allows_it(
+    shared_client: ApiClient, limited_service: Service
+) -> None:
+    refused = Draft(shared_client, "7").create(completes=False, Upload_Length="5")
     assert refused.status_code == 412
     assert refused.json()["errors"] == ["Upload-Draft-Interop-Version: expected 6 or 8"]
     assert refused.headers["upload-draft-interop-version"] == "8"
-
-
-def test_draft_is_spoken_only_if_the_operator_allows_it(shared_client: ApiClient, limited_service: Service) -> None:
     limited_client = limited_service.new_client()
     assert "accept-patch" not in limited_client.request("OPTIONS", "/uploads").headers
     assert shared_client.request("OPTIONS", "/uploads").headers["accept-patch"] == "application/partial-upload"
@@ -326,22 +307,14 @@ def test_verdict_is_taken_when_a_request_says_that_it_is_the_last(
 def test_verdict_on_a_stored_file_is_repeated_and_nothing_appended(
     draft: Draft, client: ApiClient, context: str
 ) -> None:
-    upload = draft.begin(len(TEXT), context)
+    upload, whole = draft.begin(len(TEXT), context), len(TEXT)
     first = upload.append(TEXT, 0, completes=True)
-    for again in (
-        upload.append(b"", len(TEXT), completes=True),
-        upload.append(TEXT[-1:], len(TEXT) - 1, completes=True),
-    ):
-        assert data(again) == data(first)
-    for refused in (upload.append(TEXT, 0, completes=True), upload.append(b"", len(TEXT), completes=False)):
+    for content, offset in ((b"", whole), (TEXT[-1:], whole - 1)):
+        assert data(upload.append(content, offset, completes=True)) == data(first)
+    for refused in (upload.append(TEXT, 0, completes=True), upload.append(b"", whole, completes=False)):
         assert_problem(refused, 400, "completed-upload")
         assert refused.headers["upload-complete"] == "?1"
     assert len(client.decisions()) == 1
-
-
-def test_empty_file_gets_its_verdict_with_the_creation(draft: Draft, client: ApiClient) -> None:
-    fields = tus.metadata(context=client.create_context(reject_blank_files=True), filename="note.txt")
-    assert_rejected(draft.create(completes=True, Upload_Metadata=fields), "blank_document")
 
 
 def test_upload_goes_on_by_the_other_protocol(draft: Draft, client: ApiClient, context: str) -> None:

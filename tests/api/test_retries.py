@@ -31,7 +31,18 @@ from tests.service import ApiClient, running_service, unchecked_service
 
 pytestmark = pytest.mark.engine
 
+
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
+
+
+@pytest.fixture
+def context(client: ApiClient) -> str:
+    return client.create_context(scan_for_viruses=False)
+
+
+def limited_context(client: ApiClient, max_uploads: int = 1) -> str:
+    rate = {"max_uploads": max_uploads, "window_seconds": 3600}
+    return client.create_context(scan_for_viruses=False, upload_rate_limit=rate)
 
 
 def send(client: ApiClient, key: str | None, parts: list[forms.Part], boundary: str = forms.BOUNDARY) -> httpx.Response:
@@ -71,26 +82,21 @@ def without_time(response: httpx.Response) -> dict[str, Any]:
 # --- Idempotency keys
 
 
-def test_repeated_upload_gets_the_answer_of_the_first_and_stores_no_second_file(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
-    first = upload(client, context)
-    again = upload(client, context)
+def test_repeated_upload_gets_the_answer_of_the_first_and_stores_no_second_file(
+    client: ApiClient, context: str
+) -> None:
+    first, again = upload(client, context), upload(client, context)
     assert (first.status_code, again.status_code) == (201, 201)
     assert without_time(again) == without_time(first)
     assert again.headers["sluice-report-id"] == first.headers["sluice-report-id"]
     assert (is_replayed(first), is_replayed(again)) == (False, True)
     assert len(files_of(client)) == 1
+    without_key = [upload(client, context, key=None) for _ in range(2)]
+    assert not any(is_replayed(answer) for answer in without_key)
+    assert len(files_of(client)) == 3
 
 
-def test_uploads_without_a_key_are_stored_each(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
-    answers = [upload(client, context, key=None) for _ in range(2)]
-    assert not any(is_replayed(answer) for answer in answers)
-    assert len(files_of(client)) == 2
-
-
-def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
+def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient, context: str) -> None:
     file, named = forms.file("a.txt", TEXT), forms.field("context", context)
     first = send(client, "k", [file, named, forms.field("metadata", '{"a": 1, "b": [2]}')])
     again = send(client, "k", [forms.field("metadata", '{"b":[2],"a":1}'), named, file], boundary="another")
@@ -112,21 +118,14 @@ def test_a_key_with_something_else_is_refused(client: ApiClient, name: str, cont
     assert len(files_of(client)) == 1
 
 
-def test_a_key_with_another_context_is_refused(client: ApiClient) -> None:
-    one, other = client.create_context(scan_for_viruses=False), client.create_context(scan_for_viruses=False)
-    assert upload(client, one).status_code == 201
-    assert upload(client, other).status_code == 422
+def test_a_key_is_bound_to_its_context_and_credential(client: ApiClient, context: str) -> None:
+    stored = data(upload(client, context), 201)["file_id"]
+    assert upload(client, client.create_context(scan_for_viruses=False)).status_code == 422
+    another = client.with_credential(client.create_key("upload"))
+    assert data(upload(another, context), 201)["file_id"] != stored
 
 
-def test_the_key_of_another_credential_is_another_key(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
-    callers = [client, client.with_credential(client.create_key("upload"))]
-    ids = {data(upload(caller, context), 201)["file_id"] for caller in callers}
-    assert len(ids) == 2
-
-
-def test_a_rejection_is_replayed_with_its_report(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
+def test_a_rejection_is_replayed_with_its_report(client: ApiClient, context: str) -> None:
     first, again = (upload(client, context, name="a.png", content=white_picture()) for _ in range(2))
     assert_rejected(again, "blank_document")
     assert without_time(again) == without_time(first)
@@ -135,9 +134,7 @@ def test_a_rejection_is_replayed_with_its_report(client: ApiClient) -> None:
 
 
 def test_an_answer_that_passes_with_time_is_not_kept(client: ApiClient) -> None:
-    context = client.create_context(
-        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
-    )
+    context = limited_context(client)
     client.store("first.txt", TEXT, context=context)
     assert upload(client, context).status_code == 429
     client.patch(f"/contexts/{context}", {"upload_rate_limit": None})
@@ -147,27 +144,18 @@ def test_an_answer_that_passes_with_time_is_not_kept(client: ApiClient) -> None:
 
 
 def test_a_repeated_upload_takes_no_place_in_the_rate_limit(client: ApiClient) -> None:
-    context = client.create_context(
-        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
-    )
+    context = limited_context(client)
     assert [upload(client, context).status_code for _ in range(3)] == [201] * 3
     assert upload(client, context, key="other").status_code == 429
 
 
-@each_row("key", ["", "a b", "x" * 256])
-def test_a_key_that_cannot_be_read_is_named(client: ApiClient, key: str) -> None:
-    context = client.create_context()
-    refused = upload(client, context, key)
-    assert_validation_error(refused, "Idempotency-Key")
-
-
-def test_a_key_has_at_most_255_characters(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
+def test_a_key_has_1_to_255_characters(client: ApiClient, context: str) -> None:
+    for key in ("", "a b", "x" * 256):
+        assert_validation_error(upload(client, context, key), "Idempotency-Key")
     assert upload(client, context, key="~" * 255).status_code == 201
 
 
-def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
+def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient, context: str) -> None:
     page_client = holder(client, issue(client, context, max_files=1))
     first, again = (upload(page_client, context) for _ in range(2))
     assert without_time(again) == without_time(first)
@@ -217,8 +205,7 @@ def test_a_server_that_is_killed_leaves_at_most_one_file_for_a_key(
         assert len(files_of(client)) == 1
 
 
-def test_keys_are_forgotten_after_a_day(client: ApiClient) -> None:
-    context = client.create_context(scan_for_viruses=False)
+def test_keys_are_forgotten_after_a_day(client: ApiClient, context: str) -> None:
     upload(client, context)
     is_mine = idempotency_keys.c.tenant_id == client.tenant_id
     change(client, update(idempotency_keys).where(is_mine).values(expires_at=datetime.now(UTC) - timedelta(hours=1)))
@@ -230,9 +217,7 @@ def test_keys_are_forgotten_after_a_day(client: ApiClient) -> None:
 
 
 def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(client: ApiClient) -> None:
-    context = client.create_context(
-        scan_for_viruses=False, upload_rate_limit={"max_uploads": 2, "window_seconds": 3600}
-    )
+    context = limited_context(client, max_uploads=2)
     answers = [upload(client, context, None, "a.png", white_picture()) for _ in range(4)]
     for answer in answers:
         assert_rejected(answer, "blank_document")
@@ -242,15 +227,10 @@ def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(c
     assert len(client.decisions()) == 1
     assert upload(client, context, None, "a.png", picture()).status_code == 201
     assert upload(client, context, None, "a.png", picture()).status_code == 429
-
-
-def test_a_file_that_was_just_rejected_is_answered_so_when_no_place_is_left(client: ApiClient) -> None:
-    context = client.create_context(
-        scan_for_viruses=False, upload_rate_limit={"max_uploads": 1, "window_seconds": 3600}
-    )
-    first, again = (upload(client, context, None, "a.png", white_picture()) for _ in range(2))
+    full = limited_context(client)
+    first, again = (upload(client, full, None, "c.png", white_picture()) for _ in range(2))
     assert without_time(again) == without_time(first)
-    assert upload(client, context, None, "b.png", white_picture()).status_code == 429
+    assert upload(client, full, None, "b.png", white_picture()).status_code == 429
 
 
 @each_row("changed", ["name", "content", "credential", "rules", "time"])

@@ -25,11 +25,12 @@ def searched(service: Service) -> ApiClient:
     return client
 
 
+SUM = hashlib.sha256(TEXT).hexdigest()
 FOUND: list[tuple[dict[str, Any], list[str]]] = [
     ({"filename": "cat"}, ["Cat.PNG"]),
     ({"filename": "%"}, []),
-    ({"sha256": hashlib.sha256(TEXT).hexdigest()}, ["letter.txt"]),
-    ({"sha256": f"sha256:{hashlib.sha256(TEXT).hexdigest().upper()}".replace("SHA256:", "sha256:")}, ["letter.txt"]),
+    ({"sha256": SUM}, ["letter.txt"]),
+    ({"sha256": f"sha256:{SUM.upper()}"}, ["letter.txt"]),
     ({"content_type": "image/png"}, ["Cat.PNG"]),
     ({"min_size": 5000}, ["large.bin"]),
     ({"metadata.claim": "C-7"}, ["letter.txt", "Cat.PNG"]),
@@ -48,9 +49,7 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @each_row("asked, found", FOUND)
-def test_search_finds_the_files_that_meet_all_filters(
-    searched: ApiClient, asked: dict[str, Any], found: list[str]
-) -> None:
+def test_search_finds_what_meets_all_filters(searched: ApiClient, asked: dict[str, Any], found: list[str]) -> None:
     response = searched.get("/files", **asked)
     items, pagination = page(response)
     assert [item["original_filename"] for item in items] == found
@@ -85,22 +84,11 @@ def test_lists_beyond_the_contract_refuse_unknown_parameters(shared_client: ApiC
     assert shared_client.get(path).status_code == 200
 
 
-@each_row(
-    "name, value",
-    [
-        ("sha256", "12"),
-        ("min_size", "-1"),
-        ("min_size", "1.0"),
-        ("created_after", "1700000000"),
-        ("created_before", "2026-01-01"),
-        ("status", "deleted"),
-        ("sort", "name"),
-        ("filename", ""),
-        ("metadata.", "x"),
-        (f"metadata.{'x' * 101}", "x"),
-        ("metadata.a", "x" * 201),
-    ],
-)
+@each_row("name, value", [
+    *(("sha256", "12"), ("min_size", "-1"), ("min_size", "1.0"), ("created_after", "1700000000")),
+    *(("created_before", "2026-01-01"), ("status", "deleted"), ("sort", "name"), ("filename", "")),
+    *(("metadata.", "x"), (f"metadata.{'x' * 101}", "x"), ("metadata.a", "x" * 201)),
+])  # fmt: skip
 def test_a_filter_that_cannot_be_read_is_refused(shared_client: ApiClient, name: str, value: str) -> None:
     field = "metadata." if name.startswith("metadata") else name
     assert_validation_error(shared_client.get("/files", **{name: value}), field)
@@ -108,4 +96,3 @@ def test_a_filter_that_cannot_be_read_is_refused(shared_client: ApiClient, name:
 
 def test_a_page_beyond_what_is_searched_is_refused(shared_client: ApiClient) -> None:
     assert_validation_error(shared_client.get("/files", filename="a", page=101, page_size=100), "page")
-    assert page(shared_client.get("/files", page=1000, page_size=100))[0] == []

@@ -1,8 +1,6 @@
 """What is left after a server is killed during uploads (kill -9), and after the worker has cleaned up."""
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from tests.api import forms, raw_http
 from tests.api.responses import data, page
 from tests.api.samples import noise
 from tests.deployments import Deployments
+from tests.scanning.waiting import until
 from tests.service import ApiClient, Deployment, Service, running_service, unchecked_service
 
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
@@ -22,13 +21,6 @@ SIZE = 400_000
 @pytest.fixture
 def deployment(deployments: Deployments, setup_name: str) -> Deployment:
     return deployments.fresh(setup_name)
-
-
-def _wait_until(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the worker is another process, so the test polls
-    return holds()
 
 
 def _client_at(service: Service, client: ApiClient) -> ApiClient:
@@ -45,10 +37,9 @@ def test_server_killed_during_a_body_leaves_nothing(deployment: Deployment) -> N
         client = service.new_client().with_store()
         context = client.create_context()
         with raw_http.connection(client) as sock:
-            length = f"Content-Length: {10 * SIZE}"
-            kind = f"Content-Type: {forms.content_type()}"
+            lines = (f"Content-Type: {forms.content_type()}", f"Content-Length: {10 * SIZE}")
             start = forms.head(forms.file("a.zzz", b"")) + noise(5 * SIZE)
-            sock.sendall(raw_http.request_head(client, kind, length) + start)
+            sock.sendall(raw_http.request_head(client, *lines) + start)
             service.process.kill()
             service.process.wait(10)
     with running_service(deployment, **LEASE) as service:
@@ -94,8 +85,8 @@ def _assert_only_acknowledged_files(client: ApiClient, context: str, acknowledge
     for file_id in acknowledged:
         link = data(client.get(f"/files/{file_id}"))["download_url"]
         assert httpx.get(link, timeout=30).content == noise(SIZE)
-    assert _wait_until(lambda: len(client.object_keys()) == len(files))
-    assert _wait_until(lambda: client.used_bytes(context) == sum(item["size_bytes"] for item in files))
+    assert until(lambda: len(client.object_keys()) == len(files), 20)
+    assert until(lambda: client.used_bytes(context) == sum(item["size_bytes"] for item in files), 20)
     assert _spooled_files(client.service.deployment) == []
 
 

@@ -43,46 +43,34 @@ def caching_client(client: ApiClient, caching_process: Service, context: str) ->
     return uploader
 
 
-def test_revoked_key_stores_nothing_despite_the_cache(
-    client: ApiClient, caching_client: ApiClient, context: str
-) -> None:
-    key = client.create_key("upload")
-    uploader = caching_client.with_credential(key)
-    uploader.store("a.zzz", noise(100), context=context)
-    before = client.object_keys()
-    data(client.delete(f"/api-keys/{key.api_key_id}"))
-    assert_unauthenticated(uploader.upload("a.zzz", noise(100), context=context))
-    assert client.object_keys() == before
-
-
-@each_row("name", ["a.exe", ""])
-def test_revoked_key_learns_nothing_about_the_rules(
-    client: ApiClient, caching_client: ApiClient, context: str, name: str
-) -> None:
-    key = client.create_key("upload")
-    uploader = caching_client.with_credential(key)
-    uploader.store("a.zzz", noise(100), context=context)
-    data(client.delete(f"/api-keys/{key.api_key_id}"))
-    assert_unauthenticated(uploader.upload(name, noise(100), context=context))
-
-
-def test_key_that_lost_the_upload_scope_gets_403(client: ApiClient, caching_client: ApiClient, context: str) -> None:
-    key = client.create_key("upload")
-    uploader = caching_client.with_credential(key)
-    uploader.store("a.zzz", noise(100), context=context)
-    data(client.patch(f"/api-keys/{key.api_key_id}", {"scopes": ["metadata"]}))
-    assert uploader.upload("a.zzz", noise(100), context=context).status_code == 403
-
-
-def test_upload_records_the_new_name_of_a_renamed_key(
-    client: ApiClient, caching_client: ApiClient, context: str
-) -> None:
+def cached_key(client: ApiClient, caching_client: ApiClient, context: str) -> tuple[str, ApiClient]:
+    """Return the path of a new key, and a client that uses it, which the caching process has already cached."""
     key = client.create_key("upload", name="old")
     uploader = caching_client.with_credential(key)
     uploader.store("a.zzz", noise(100), context=context)
-    data(client.patch(f"/api-keys/{key.api_key_id}", {"name": "new"}))
+    return f"/api-keys/{key.api_key_id}", uploader
+
+
+@each_row("name", ["a.zzz", "a.exe", ""])
+def test_revoked_key_stores_nothing_and_learns_nothing_about_the_rules(
+    client: ApiClient, caching_client: ApiClient, context: str, name: str
+) -> None:
+    path, uploader = cached_key(client, caching_client, context)
+    before = client.object_keys()
+    data(client.delete(path))
+    assert_unauthenticated(uploader.upload(name, noise(100), context=context))
+    assert client.object_keys() == before
+
+
+def test_new_name_and_scopes_of_a_key_apply_to_its_next_upload(
+    client: ApiClient, caching_client: ApiClient, context: str
+) -> None:
+    path, uploader = cached_key(client, caching_client, context)
+    data(client.patch(path, {"name": "new"}))
     uploader.store("a.zzz", noise(100), context=context)
     assert client.decisions()[-1]["actor"]["name"] == "new"
+    data(client.patch(path, {"scopes": ["metadata"]}))
+    assert uploader.upload("a.zzz", noise(100), context=context).status_code == 403
 
 
 @each_row("via", ["key", "jwt"])
@@ -96,33 +84,17 @@ def test_suspended_tenant_stores_nothing_despite_the_cache(
     client.set_status("active")
 
 
-def test_stricter_rule_applies_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
-    data(client.patch(f"/contexts/{context}", {"allowed_extensions": ["txt"]}))
-    assert_rejected(caching_client.upload("a.zzz", noise(100), context=context), "extension_not_allowed")
-
-
-def test_looser_rule_applies_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
-    data(
-        client.patch(
-            f"/contexts/{context}", {"allowed_extensions": ["yyy"], "max_file_size_mb": 2, "storage_quota_mb": 9}
-        )
-    )
+def test_changed_rules_apply_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
+    looser = {"allowed_extensions": ["yyy"], "max_file_size_mb": 2, "storage_quota_mb": 9}
+    data(client.patch(f"/contexts/{context}", looser))
     caching_client.store("a.yyy", noise(1_500_000), context=context)
-
-
-def test_file_above_the_previous_size_limit_is_stored_under_the_new_one(
-    client: ApiClient, caching_client: ApiClient
-) -> None:
+    data(client.patch(f"/contexts/{context}", {"allowed_extensions": ["txt"]}))
+    assert_rejected(caching_client.upload("a.yyy", noise(100), context=context), "extension_not_allowed")
     context = client.create_context(max_file_size_mb=1)
     caching_client.store("a.zzz", noise(100), context=context)
     data(client.patch(f"/contexts/{context}", {"max_file_size_mb": 3}))
     file_id = caching_client.store("a.zzz", noise(2_500_000), context=context)
     assert data(client.get(f"/files/{file_id}/metadata"))["size_bytes"] == 2_500_000
-
-
-def test_inactive_context_refuses_uploads_until_it_is_active_again(
-    client: ApiClient, caching_client: ApiClient, context: str
-) -> None:
     data(client.patch(f"/contexts/{context}", {"status": "inactive"}))
     assert caching_client.upload("a.zzz", noise(100), context=context).status_code == 409
     data(client.patch(f"/contexts/{context}", {"status": "active"}))
@@ -169,22 +141,18 @@ def test_inactive_bucket_refuses_uploads_until_it_is_active_again(
     caching_client.store("a.zzz", noise(100), context=context)
 
 
-def test_unknown_outcome_is_reported_to_a_key_revoked_during_the_upload(
-    deployments: Deployments,
-) -> None:
+def test_unknown_outcome_is_reported_to_a_key_revoked_during_the_upload(deployments: Deployments) -> None:
     with running_service(deployments.fresh("postgres-s3"), DATABASE_LOCK_SECONDS="1", REMEMBER_SECONDS="10") as service:
         client = service.new_client()
         context = client.create_context(allowed_extensions=["zzz"])
         uploader = client.with_credential(client.create_key("upload"))
         uploader.store("a.zzz", noise(100), context=context)
-        response = _upload_while_decisions_are_locked(
-            service, lambda: uploader.upload("b.zzz", noise(100), context=context)
-        )
+        response = _while_decisions_are_locked(service, lambda: uploader.upload("b.zzz", noise(100), context=context))
     assert response.status_code == 503
     assert "may have been stored" in response.text
 
 
-def _upload_while_decisions_are_locked(service: Service, upload: Callable[[], httpx.Response]) -> httpx.Response:
+def _while_decisions_are_locked(service: Service, upload: Callable[[], httpx.Response]) -> httpx.Response:
     """Let the upload reserve and store, and revoke every key while it waits to record, until it gives up."""
     locked, answered = threading.Event(), threading.Event()
 

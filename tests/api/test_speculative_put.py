@@ -11,6 +11,7 @@ import httpx
 
 from tests.api.responses import assert_rejected, data
 from tests.deployments import Deployments
+from tests.rows import each_row
 from tests.scanner.faulty_clamd import EICAR_FOUND, Peer, read_stream
 from tests.scanning.faulty_daemon import daemon_in_thread
 from tests.servers.radosgw import RadosGateway
@@ -44,10 +45,6 @@ def _client(
             yield service.new_client()
 
 
-def _bucket(gateway: RadosGateway) -> str:
-    return gateway.create_bucket(f"ahead-{secrets.token_hex(8)}")
-
-
 async def _finds_nothing(peer: Peer) -> None:
     await peer.send(b"stream: OK\0")
 
@@ -61,7 +58,7 @@ async def _hangs_up(peer: Peer) -> None:
 
 
 def test_clean_file_is_stored_unchanged(deployments: Deployments, gateway: RadosGateway) -> None:
-    bucket = _bucket(gateway)
+    bucket = gateway.create_bucket(f"ahead-{secrets.token_hex(8)}")
     with _client(deployments, gateway, bucket, _finds_nothing) as client:
         stored = data(client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)), 201)
         link = data(client.request("GET", f"/files/{stored['file_id']}"))
@@ -69,17 +66,14 @@ def test_clean_file_is_stored_unchanged(deployments: Deployments, gateway: Rados
         assert (len(gateway.keys(bucket)), gateway.unfinished_uploads(bucket)) == (1, [])
 
 
-def test_infected_file_leaves_nothing_in_the_bucket(deployments: Deployments, gateway: RadosGateway) -> None:
-    bucket = _bucket(gateway)
-    with _client(deployments, gateway, bucket, _finds) as client:
-        assert_rejected(
-            client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)), "virus_detected"
-        )
-        assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])
-
-
-def test_file_leaves_nothing_in_the_bucket_when_the_scan_fails(deployments: Deployments, gateway: RadosGateway) -> None:
-    bucket = _bucket(gateway)
-    with _client(deployments, gateway, bucket, _hangs_up) as client:
-        assert client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15)).status_code == 503
+@each_row("then, status", [(_finds, 400), (_hangs_up, 503)], ids=["infected", "not scanned"])
+def test_file_that_is_not_accepted_leaves_nothing_in_the_bucket(
+    deployments: Deployments, gateway: RadosGateway, then: Callable[[Peer], Awaitable[None]], status: int
+) -> None:
+    bucket = gateway.create_bucket(f"ahead-{secrets.token_hex(8)}")
+    with _client(deployments, gateway, bucket, then) as client:
+        response = client.upload("a.bin", _LARGE, context=client.create_context(max_file_size_mb=15))
+        assert response.status_code == status
+        if status == 400:
+            assert_rejected(response, "virus_detected")
         assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -31,23 +31,19 @@ def small_spool_service(deployments: Deployments) -> Iterator[Service]:
         yield service
 
 
-def begin_large_file(client: ApiClient, stack: ExitStack, *lines: str) -> socket.socket:
+def begin_large_file(client: ApiClient, stack: ExitStack, length: int = ANNOUNCED) -> socket.socket:
     """Announce a large file before its context."""
     sock = stack.enter_context(raw_http.connection(client))
-    sock.sendall(raw_http.request_head(client, FORM, *(lines or (f"Content-Length: {ANNOUNCED}",))))
+    sock.sendall(raw_http.request_head(client, FORM, f"Content-Length: {length}"))
     return sock
 
 
 def send_first_bytes(sock: socket.socket) -> None:
     """Send what the server takes of the first eight megabytes, or all of them."""
     sock.settimeout(0.5)
-    head = forms.head(file("large.zzz", b""))
-    try:
-        sock.sendall(head + noise(SENT))
-    except TimeoutError:
-        return
-    finally:
-        sock.settimeout(20)
+    with suppress(TimeoutError):
+        sock.sendall(forms.head(file("large.zzz", b"")) + noise(SENT))
+    sock.settimeout(20)
 
 
 def spooled_bytes(service: Service) -> float:
@@ -64,9 +60,8 @@ def test_files_before_their_context_are_bounded_for_each_tenant(small_spool_serv
             send_first_bytes(sock)
         assert spooled_bytes(small_spool_service) <= SENT + 5 * ROOMLESS
         refused = [raw_http.read_response(sock) for sock in socks[1:]]
-    assert {(response.status, response.json_body["errors"][0]) for response in refused} == {
-        (503, "Too many bytes of uploads are under way; nothing was stored, try again later")
-    }
+    problem = "Too many bytes of uploads are under way; nothing was stored, try again later"
+    assert {(response.status, response.json_body["errors"][0]) for response in refused} == {(503, problem)}
     assert {response.headers["retry-after"] for response in refused} == {"5"}
     until(lambda: spooled_bytes(small_spool_service), lambda spooled: spooled == 0)
 
@@ -82,29 +77,23 @@ def test_files_of_all_tenants_are_bounded_together(small_spool_service: Service)
         assert spooled_bytes(small_spool_service) <= 5 * SENT + ROOMLESS
 
 
-def test_other_tenants_upload_while_one_has_taken_its_share(small_spool_service: Service) -> None:
+def test_others_upload_large_and_a_tenant_small_files_when_it_has_taken_its_share(small_spool_service: Service) -> None:
     greedy, other = small_spool_service.new_client(), small_spool_service.new_client()
-    context = other.create_context(max_file_size_mb=20, scan_for_viruses=False)
+    large = other.create_context(max_file_size_mb=20, scan_for_viruses=False)
+    small = greedy.create_context(scan_for_viruses=False)
     with ExitStack() as stack:
-        for sock in [begin_large_file(greedy, stack) for _ in range(3)]:
+        for sock in [begin_large_file(greedy, stack) for _ in range(2)]:
             send_first_bytes(sock)
-        other.store("large.zzz", noise(10 * MB), context=context)
-
-
-def test_small_files_of_a_tenant_that_has_taken_its_share_are_stored(small_spool_service: Service) -> None:
-    client = small_spool_service.new_client()
-    context = client.create_context(scan_for_viruses=False)
-    with ExitStack() as stack:
-        for sock in [begin_large_file(client, stack) for _ in range(2)]:
-            send_first_bytes(sock)
-        client.store("small.zzz", noise(3 * MB), context=context)
+        greedy.store("small.zzz", noise(3 * MB), context=small)
+        send_first_bytes(begin_large_file(greedy, stack))
+        other.store("large.zzz", noise(10 * MB), context=large)
 
 
 def test_upload_that_waits_for_room_is_stored_once_there_is_some(small_spool_service: Service) -> None:
     client = small_spool_service.new_client()
     context = client.create_context(max_file_size_mb=20, scan_for_viruses=False)
     with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
-        first = begin_large_file(client, stack, f"Content-Length: {TENANT_SHARE - 12 * MB}")
+        first = begin_large_file(client, stack, TENANT_SHARE - 12 * MB)
         send_first_bytes(first)
         second = thread.submit(client.upload, "second.zzz", noise(15 * MB), context=context)
         until(lambda: read_metrics(client.service.url)("sluice_uploads_waiting_for_spool"), lambda count: count == 1)

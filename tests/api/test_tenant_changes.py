@@ -1,5 +1,7 @@
 """Tenants changed and deleted by an operator while their service runs."""
 
+from datetime import datetime, timedelta
+
 import pytest
 from sqlalchemy import text
 
@@ -25,11 +27,10 @@ def test_a_changed_plan_is_applied_to_the_next_upload(service: Service) -> None:
     context = client.create_context()
     client.store(context=context)
     client.store(context=context)  # by now the server has cached the plan
-    month = "INSERT INTO plan_usage (tenant_id, month, uploads) VALUES (:tenant_id, :month, 500)"
-    now = data(client.get("/plan"))["limits"][0]["resets_at"]
-    year, following = int(now[:4]), int(now[5:7])
-    current = f"{year - (following == 1):04}-{following - 1 or 12:02}"
-    client.execute_sql(month, tenant_id=client.tenant_id, month=current)
+    month_ends = datetime.fromisoformat(data(client.get("/plan"))["limits"][0]["resets_at"])
+    month = f"{month_ends - timedelta(days=1):%Y-%m}"
+    used_up = "INSERT INTO plan_usage (tenant_id, month, uploads) VALUES (:tenant_id, :month, 500)"
+    client.execute_sql(used_up, tenant_id=client.tenant_id, month=month)
 
     async def change(database: Database) -> None:
         await Tenants(database).change(operator_action(client.tenant_id), plan="free", name="Other")
@@ -37,6 +38,13 @@ def test_a_changed_plan_is_applied_to_the_next_upload(service: Service) -> None:
     service.on_database(change)
     assert_rejected(client.upload(context=context), "monthly_limit_exceeded", 429)
     assert data(client.get("/plan"))["plan"] == "free"
+
+
+def begin_deletion(client: ApiClient) -> None:
+    async def delete(database: Database) -> None:
+        await TenantDeletion(database).begin(operator_action(client.tenant_id))
+
+    client.service.on_database(delete)
 
 
 def test_a_deleted_tenant_is_refused_at_once_and_nothing_of_it_stays_but_its_audit_log(service: Service) -> None:
@@ -51,11 +59,7 @@ def test_a_deleted_tenant_is_refused_at_once_and_nothing_of_it_stays_but_its_aud
     kept = neighbour.store(context=neighbour.create_context())
     objects = client.object_keys()
     assert len(objects) >= 3
-
-    async def delete(database: Database) -> None:
-        await TenantDeletion(database).begin(operator_action(client.tenant_id))
-
-    service.on_database(delete)
+    begin_deletion(client)
     assert_unauthenticated(client.get("/files"))
     assert until(lambda: _state(client) == "done", 120)
     assert _tables_with_rows(client) <= KEPT
@@ -67,12 +71,8 @@ def test_a_tenant_with_a_legal_hold_is_not_deleted(service: Service) -> None:
     client = service.new_client()
     held = client.store(context=client.create_context())
     data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 7"}))
-
-    async def delete(database: Database) -> None:
-        await TenantDeletion(database).begin(operator_action(client.tenant_id))
-
     with pytest.raises(FileHeld):
-        service.on_database(delete)
+        begin_deletion(client)
     data(client.get(f"/files/{held}/metadata"))
 
 

@@ -14,40 +14,35 @@ from tests.service import API, ApiClient, Service
 
 pytestmark = pytest.mark.engine
 
-UNKNOWN = {
-    "context_key": "never_was",
-    "file_id": "file_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "report_id": "rep_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "api_key_id": "key_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "token_id": "utk_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "endpoint_id": "whk_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "delivery_id": "dlv_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "config_id": "bkt_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "job_id": "job_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "upload_id": "upl_01hzzzzzzzzzzzzzzzzzzzzzzz",
-    "tenant_id": "ten_01hzzzzzzzzzzzzzzzzzzzzzzz",
-}
+
+PREFIXES = {"file": "file", "report": "rep", "api_key": "key", "token": "utk", "endpoint": "whk", "delivery": "dlv"}
+PREFIXES |= {"config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
+
+
+UNKNOWN = {f"{name}_id": f"{prefix}_01hzzzzzzzzzzzzzzzzzzzzzzz" for name, prefix in PREFIXES.items()}
+UNKNOWN["context_key"] = "never_was"
+
+
 EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
+
+
+HOLD, COMMENT, DISABLED = {"reason": "mine now"}, {"comment": "mine now"}, {"status": "disabled"}
+CREDENTIAL = {"access_key_id": "A" * 16, "secret_access_key": "secret"}
 BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/contexts/{context_key}"): {"display_name": "mine now"},
     ("POST", "/contexts/{context_key}/replay"): {"changes": {}},
-    ("PUT", "/contexts/{context_key}/hold"): {"reason": "mine now"},
-    ("PUT", "/files/{file_id}/hold"): {"reason": "mine now"},
-    ("POST", "/quarantine/{file_id}/release"): {"comment": "mine now"},
-    ("POST", "/quarantine/{file_id}/refuse"): {"comment": "mine now"},
-    ("POST", "/quarantine/{file_id}/rescan"): {"comment": "mine now"},
-    ("PATCH", "/api-keys/{api_key_id}"): {"status": "disabled"},
+    ("PUT", "/contexts/{context_key}/hold"): HOLD,
+    ("PUT", "/files/{file_id}/hold"): HOLD,
+    **{("POST", f"/quarantine/{{file_id}}/{word}"): COMMENT for word in ("release", "refuse", "rescan")},
+    ("PATCH", "/api-keys/{api_key_id}"): DISABLED,
     ("POST", "/api-keys/{api_key_id}/rotate"): {"overlap_seconds": 0},
-    ("PATCH", "/webhook-endpoints/{endpoint_id}"): {"status": "disabled"},
+    ("PATCH", "/webhook-endpoints/{endpoint_id}"): DISABLED,
     ("POST", "/webhook-endpoints/{endpoint_id}/recover"): EVER,
     ("PATCH", "/tenants/{tenant_id}/storage-configs/{config_id}"): {"name": "mine now"},
-    ("POST", "/tenants/{tenant_id}/storage-configs"): {
-        "name": "one",
-        "access_key_id": "A" * 16,
-        "secret_access_key": "secret",
-        "default_bucket": "bucket",
-    },
+    ("POST", "/tenants/{tenant_id}/storage-configs"): {"name": "one", "default_bucket": "bucket", **CREDENTIAL},
 }
+
+
 """Bodies for routes that read one, so that the id is judged and not the body."""
 ROUTES = sorted((method, path.removeprefix(API)) for method, path in ROUTE_SCOPES)
 WITH_IDS = [route for route in ROUTES if "{" in route[1]]
@@ -147,36 +142,27 @@ def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: O
 def test_same_subject_of_two_issuers_is_two_uploaders(client: ApiClient) -> None:
     """The other issuer's file is simulated in the database: a service with two issuers is in `test_oidc_provider`."""
     context = client.create_context()
-    client.with_credential(client.token(sub="user-7", scope="upload")).store("mine.txt", context=context)
-    other = client.with_credential(client.token(sub="user-7", scope="upload")).store("theirs.txt", context=context)
+    user = client.with_credential(client.token(sub="user-7", scope="upload"))
+    user.store("mine.txt", context=context)
+    other = user.store("theirs.txt", context=context)
     # Deleted, changed and stored again: the counts are maintained only when a file enters or leaves a list.
     for change in ("state = 'deleted'", "uploaded_by = 'https://other.example|user-7'", "state = 'stored'"):
         client.execute_sql(f"UPDATE files SET {change} WHERE file_id = :file", file=other)
-    shown = (
-        _file_names_of(client, "sluice|user-7"),
-        _file_names_of(client, "https://other.example|user-7"),
-        _file_names_of(client, "user-7"),
-    )
-    assert shown == (["mine.txt"], ["theirs.txt"], [])
-
-
-def _file_names_of(client: ApiClient, uploaded_by: str) -> list[str]:
-    return [item["original_filename"] for item in client.get("/files", uploaded_by=uploaded_by).json()["data"]]
-
-
-def test_subject_that_equals_a_key_id_is_not_that_key(client: ApiClient) -> None:
-    context = client.create_context()
-    key = client.create_key("upload")
+    key = client.create_key("upload")  # with an id that is also a subject
     client.with_credential(client.token(sub=key.api_key_id, scope="upload")).store("forged.txt", context=context)
-    assert _file_names_of(client, key.api_key_id) == []
+    names = {"sluice|user-7": ["mine.txt"], "https://other.example|user-7": ["theirs.txt"], "user-7": []}
+    for uploader, expected in (names | {key.api_key_id: []}).items():
+        items = client.get("/files", uploaded_by=uploader).json()["data"]
+        assert [item["original_filename"] for item in items] == expected, uploader
 
 
 @pytest.mark.asvs("7.4.1")
 def test_revoked_key_is_refused_immediately_by_every_process(client: ApiClient, second_process: Service) -> None:
-    other_client = ApiClient(second_process, client.tenant_id, client.authorization)
     key = client.create_key("metadata")
-    response = other_client.with_credential(key).get("/contexts")
-    assert response.status_code == 200
+    callers = [
+        ApiClient(process, client.tenant_id, f"Bearer {key.text}") for process in (second_process, client.service)
+    ]
+    assert callers[0].get("/contexts").status_code == 200
     data(client.delete(f"/api-keys/{key.api_key_id}"))
-    assert_unauthenticated(other_client.with_credential(key).get("/contexts"))
-    assert_unauthenticated(client.with_credential(key).get("/contexts"))
+    for caller in callers:
+        assert_unauthenticated(caller.get("/contexts"))

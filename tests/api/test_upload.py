@@ -41,26 +41,10 @@ def test_upload_response_has_exactly_the_fields_of_the_interface(client: ApiClie
     }
 
 
-def test_upload_is_stored_and_charged_to_the_quota(client: ApiClient, context: str) -> None:
-    client.store(context=context)
-    assert len(client.object_keys()) == 1
-    assert client.used_bytes(context) == len(TEXT)
-
-
-FIELDS = [file("note.txt", TEXT), field("context", "{context}"), field("metadata", '{"a": 1}')]
-ORDERS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 1), (1, 0)]
-
-
-def _with_context(context: str, parts: list[Part]) -> list[Part]:
-    return [
-        Part(one.name, one.content.replace(b"{context}", context.encode()), one.filename, one.content_type)
-        for one in parts
-    ]
-
-
-@each_row("order", ORDERS)
+@each_row("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 1), (1, 0)])
 def test_form_fields_may_come_in_any_order(client: ApiClient, context: str, order: tuple[int, ...]) -> None:
-    stored = data(client.upload_parts(_with_context(context, [FIELDS[number] for number in order])), 201)
+    fields = [file("note.txt", TEXT), field("context", context), field("metadata", '{"a": 1}')]
+    stored = data(client.upload_parts([fields[number] for number in order]), 201)
     assert stored["size_bytes"] == len(TEXT)
     assert stored["metadata"] == ({"a": 1} if 2 in order else {})
 
@@ -70,21 +54,15 @@ def test_unknown_form_fields_are_ignored(client: ApiClient, context: str) -> Non
     data(client.upload_parts(parts), 201)
 
 
-@each_row("missing", ["file", "context"])
-def test_missing_form_field_is_named(shared_client: ApiClient, shared_context: str, missing: str) -> None:
-    parts = [part for part in (file("note.txt", TEXT), field("context", shared_context)) if part.name != missing]
-    response = shared_client.upload_parts(parts)
-    assert_validation_error(response, missing)
-    assert response.json()["errors"] == [f"{missing}: field required"]
-
-
-def test_all_missing_form_fields_are_named(shared_client: ApiClient) -> None:
+def test_missing_form_fields_are_named(shared_client: ApiClient, shared_context: str) -> None:
+    fields = {"file": file("note.txt", TEXT), "context": field("context", shared_context)}
+    for missing in fields:
+        response = shared_client.upload_parts([part for name, part in fields.items() if name != missing])
+        assert_validation_error(response, missing)
+        assert response.json()["errors"] == [f"{missing}: field required"]
     assert_validation_error(shared_client.upload_parts([field("metadata", "{}")]), "file", "context")
-
-
-def test_file_field_without_a_file_name_is_refused(shared_client: ApiClient, shared_context: str) -> None:
-    response = shared_client.upload_parts([field("file", "words"), field("context", shared_context)])
-    assert response.status_code in {400, 422}
+    without_name = shared_client.upload_parts([field("file", "words"), fields["context"]])
+    assert without_name.status_code in {400, 422}
 
 
 @each_row("twice", ["file", "context", "metadata"])
@@ -105,9 +83,8 @@ def test_returns_404_for_an_unknown_context(shared_client: ApiClient, key: str) 
 def test_another_tenants_context_gets_the_same_response_as_an_unknown_one(
     client: ApiClient, context: str, shared_client: ApiClient
 ) -> None:
-    assert without_time(shared_client.upload(context=context)) == without_time(
-        shared_client.upload(context="no_" + context[3:])
-    )
+    foreign, unknown = (shared_client.upload(context=key) for key in (context, "no_" + context[3:]))
+    assert without_time(foreign) == without_time(unknown)
     assert client.object_keys() == set()
 
 
@@ -146,21 +123,9 @@ def test_valid_metadata_is_kept(client: ApiClient, context: str, metadata: Any) 
 BAD_METADATA = [
     json.dumps({"text": "x" * (4097 - len('{"text": ""}'))}),
     json.dumps({"text": "ü" * 2048}, ensure_ascii=False),
-    "",
-    "null",
-    "[]",
-    '"text"',
-    "7",
-    "{",
-    "{'a': 1}",
-    '{"a": NaN}',
-    '{"a": Infinity}',
-    '{"a": 1, "a": 2}',
-    '{"a": {"b": 1, "b": 2}}',
-    '{"a": "\\ud800"}',
+    *("", "null", "[]", '"text"', "7", "{", "{'a': 1}", '{"a": NaN}', '{"a": Infinity}', '{"a": 1, "a": 2}'),
+    *('{"a": {"b": 1, "b": 2}}', '{"a": "\\ud800"}', '{"a": 1} {"b": 2}', '{"a": 1e999}'),
     '{"a":' * 33 + "1" + "}" * 33,
-    '{"a": 1} {"b": 2}',
-    '{"a": 1e999}',
 ]
 
 
@@ -169,12 +134,9 @@ def test_invalid_metadata_is_refused(shared_client: ApiClient, shared_context: s
     assert_validation_error(shared_client.upload(context=shared_context, metadata=metadata), "metadata")
 
 
-def test_metadata_that_is_not_utf8_is_refused(shared_client: ApiClient, shared_context: str) -> None:
+def test_metadata_that_is_oversized_or_not_utf8_is_refused(shared_client: ApiClient, shared_context: str) -> None:
     parts = [file("note.txt", TEXT), field("context", shared_context), Part("metadata", b'{"a": "\xff"}')]
     assert shared_client.upload_parts(parts).status_code in {400, 422}
-
-
-def test_oversized_metadata_is_refused(shared_client: ApiClient, shared_context: str) -> None:
     response = shared_client.upload(context=shared_context, metadata=json.dumps({"text": "x" * 200_000}))
     assert response.status_code in {400, 413, 422}, response.text
 
@@ -185,21 +147,16 @@ def test_oversized_metadata_is_refused(shared_client: ApiClient, shared_context:
 @each_row(
     "sent, kept",
     [
-        ("note.txt", "note.txt"),
-        ("Ünïcødé 文件 🌊.txt", "Ünïcødé 文件 🌊.txt"),
         (unicodedata.normalize("NFD", "Ünïcødé.txt"), "Ünïcødé.txt"),
         ("/etc/passwd.txt", "passwd.txt"),
         ("../../up.txt", "up.txt"),
         ("C:\\Users\\me\\note.txt", "note.txt"),
         ("..\\..\\up.txt", "up.txt"),
-        ("two words.tar.txt", "two words.tar.txt"),
-        (".hidden.txt", ".hidden.txt"),
-        ("x" * 251 + ".txt", "x" * 251 + ".txt"),
-        ("noextension", "noextension"),
-        ("semi;colon.txt", "semi;colon.txt"),
-        ("per%cent.txt", "per%cent.txt"),
-        ("it's.txt", "it's.txt"),
-        ("$(reboot).txt", "$(reboot).txt"),
+        *(
+            (name, name)
+            for name in ("note.txt", "Ünïcødé 文件 🌊.txt", "two words.tar.txt", ".hidden.txt", "noextension")
+        ),
+        *((name, name) for name in ("semi;colon.txt", "per%cent.txt", "it's.txt", "$(reboot).txt", "x" * 251 + ".txt")),
     ],
 )
 def test_file_name_is_kept_without_its_path(client: ApiClient, context: str, sent: str, kept: str) -> None:
@@ -211,68 +168,42 @@ def test_file_name_is_kept_without_its_path(client: ApiClient, context: str, sen
     assert kept.partition(".")[0] not in key.replace(stored["context_key"], "") or kept.startswith(".")
 
 
-@each_row(
-    "name",
-    [
-        b"",
-        b"/",
-        b"..",
-        b".",
-        b"dir/",
-        b"a\x00b.txt",
-        b"a\x01b.txt",
-        b"a\x7fb.txt",
-        b"tab\t.txt",
-        b"\xff\xfe.txt",
-        b"x" * 252 + b".txt",
-        b"...",
-    ],
-)
+LONG_NAME = b"x" * 252 + b".txt"
+BAD_NAMES = (b"/", b"..", b".", b"dir/", b"a\x01b.txt", b"a\x7fb.txt", b"tab\t.txt", b"\xff\xfe.txt", b"...")
+
+
+@each_row("name", [b"a\x00b.txt", b"", LONG_NAME, *BAD_NAMES])
 def test_invalid_file_name_is_refused(shared_client: ApiClient, shared_context: str, name: bytes) -> None:
     response = shared_client.upload(name, context=shared_context)
-    assert response.status_code in {400, 422}, response.text
+    assert response.status_code in ({400, 422} if name in BAD_NAMES else {422}), response.text
     if response.status_code == 422:
         assert_validation_error(response, "file")
-
-
-@each_row("name", [b"a\x00b.txt", b"", b"x" * 252 + b".txt"])
-def test_error_for_an_invalid_file_name_names_the_file_field(
-    shared_client: ApiClient, shared_context: str, name: bytes
-) -> None:
-    response = shared_client.upload(name, context=shared_context)
-    assert_validation_error(response, "file")
 
 
 # content
 
 
-@each_row("claimed", ["text/html", "image/png", "application/x-msdownload", "nonsense", None])
-def test_content_type_is_detected_from_the_content(client: ApiClient, context: str, claimed: str | None) -> None:
-    parts = [Part("file", picture(), "p.png", claimed), field("context", context)]
-    assert data(client.upload_parts(parts), 201)["content_type"] == "image/png"
+def test_content_type_is_detected_from_the_content(client: ApiClient, context: str) -> None:
+    for claimed in ("text/html", "image/png", "application/x-msdownload", "nonsense", None):
+        parts = [Part("file", picture(), "p.png", claimed), field("context", context)]
+        assert data(client.upload_parts(parts), 201)["content_type"] == "image/png", claimed
+    unknown = data(client.upload("data.zzz", noise(5000), context=context), 201)
+    assert unknown["content_type"] == "application/octet-stream"
 
 
-def test_unknown_content_is_an_octet_stream(client: ApiClient) -> None:
-    context = client.create_context()
-    assert (
-        data(client.upload("data.zzz", noise(5000), context=context), 201)["content_type"] == "application/octet-stream"
-    )
+TRICKY = b"\r\n--" + forms.BOUNDARY[:-1].encode() + b"\r\n--\r\n" + TEXT + b"\r\n--x\r\n\r\n"
 
 
-def test_checksum_is_computed_over_the_uploaded_bytes(client: ApiClient, context: str) -> None:
-    file_id = client.store("data.zzz", noise(300_000), context=context)
+@each_row("content", [noise(300_000), TRICKY], ids=["noise", "like a boundary"])
+def test_checksum_is_computed_over_the_uploaded_bytes(client: ApiClient, context: str, content: bytes) -> None:
+    file_id = client.store("data.zzz", content, context=context)
     shown = data(client.get(f"/files/{file_id}/metadata"))
-    assert shown["checksum"] == f"sha256:{hashlib.sha256(noise(300_000)).hexdigest()}"
-    assert shown["size_bytes"] == 300_000
+    assert (shown["checksum"], shown["size_bytes"]) == (f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
 
-def test_boundary_like_content_is_kept_unchanged(client: ApiClient, context: str) -> None:
-    tricky = b"\r\n--" + forms.BOUNDARY[:-1].encode() + b"\r\n--\r\n" + TEXT + b"\r\n--x\r\n\r\n"
-    file_id = client.store("data.zzz", tricky, context=context)
-    assert data(client.get(f"/files/{file_id}/metadata"))["checksum"] == f"sha256:{hashlib.sha256(tricky).hexdigest()}"
-
-
-def test_same_file_uploaded_twice_is_stored_twice(client: ApiClient, context: str) -> None:
-    assert client.store(context=context) != client.store(context=context)
-    assert len(client.object_keys()) == 2
-    assert client.used_bytes(context) == 2 * len(TEXT)
+def test_same_file_uploaded_twice_is_stored_and_charged_twice(client: ApiClient, context: str) -> None:
+    stored = set()
+    for number in (1, 2):
+        stored.add(client.store(context=context))
+        assert len(stored) == len(client.object_keys()) == number
+        assert client.used_bytes(context) == number * len(TEXT)

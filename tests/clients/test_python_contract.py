@@ -17,9 +17,10 @@ from sluice_client import Sluice, errors, operations
 from sluice_client.core import Call
 from tests.rows import each_row
 
-DOCUMENT: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "docs/reference/openapi.json").read_text(encoding="utf-8")
-)
+ROOT = Path(__file__).parents[2]
+DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8"))
+
+
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
     for path, methods in DOCUMENT["paths"].items()
@@ -34,17 +35,12 @@ NOT_IN_CLIENT = {
 FLOWS = {"upload_file", "validate_file"}  # more than one call: test_python_client.py runs them
 
 
-def _methods() -> dict[str, Any]:
-    nouns = [noun for noun in vars(operations).values() if inspect.isclass(noun) and issubclass(noun, operations.Noun)]
-    return {
-        method.operation_id: method
-        for noun in nouns
-        for method in vars(noun).values()
-        if hasattr(method, "operation_id")
-    }
+NOUNS = [noun for noun in vars(operations).values() if inspect.isclass(noun) and issubclass(noun, operations.Noun)]
+METHODS: dict[str, Any] = {
+    method.operation_id: method for noun in NOUNS for method in vars(noun).values() if hasattr(method, "operation_id")
+}
 
 
-METHODS = _methods()
 _DUMMIES = {"Sequence": ["x"], "datetime": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
@@ -181,11 +177,7 @@ def test_answers_of_a_newer_service_are_read() -> None:
 
 
 def test_client_needs_nothing_but_its_dependencies() -> None:
-    source = Path(operations.__file__).parent
-    imported = {
-        match.split(".")[0]
-        for path in source.glob("*.py")
-        for match in re.findall(r"^\s*(?:from|import) ([\w.]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
+    code = "\n".join(path.read_text(encoding="utf-8") for path in Path(operations.__file__).parent.glob("*.py"))
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE))
     foreign = imported - sys.stdlib_module_names - {"sluice_client"}
     assert foreign == {"httpx", "pydantic", "pydantic_core", "typing_extensions", "cryptography"}

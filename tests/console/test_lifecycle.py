@@ -17,15 +17,9 @@ from tests.api.responses import data
 from tests.api.responses import page as listed
 from tests.api.samples import TEXT, eicar
 from tests.api.test_lifecycle import grow_old
-from tests.console.test_pages import shown_fields
-from tests.console.users import User, signed_in
+from tests.console.test_pages import linked, shown_fields
+from tests.console.users import User, match, signed_in
 from tests.service import ApiClient
-
-
-@pytest.fixture
-def admin(client: ApiClient) -> Iterator[User]:
-    with signed_in(client) as user:
-        yield user
 
 
 def actions(client: ApiClient) -> list[tuple[str, str | None]]:
@@ -37,12 +31,11 @@ def test_deleted_file_is_shown_and_restored(client: ApiClient, admin: User) -> N
     file_id = client.store("note.txt", context=client.create_context())
     assert admin.post("/files/delete", file_id=file_id, sure="yes").status_code == 303
     assert "note.txt" in admin.get("/files/deleted").text
-    page = admin.get(f"/files/{file_id}").text
-    assert "until then it can be restored" in page
+    assert "until then it can be restored" in admin.get(f"/files/{file_id}").text
     assert client.get(f"/files/{file_id}").status_code == 404
     back = admin.post("/files/restore", file_id=file_id)
     assert back.headers["location"] == f"/console/files/{file_id}?notice=restored"
-    assert "Restored, with everything it had" in admin.get(f"/files/{file_id}?notice=restored").text
+    assert "Restored, with everything it had" in admin.follow(back)
     assert client.get(f"/files/{file_id}").status_code == 200
     assert "No deleted files" in admin.get("/files/deleted").text
 
@@ -51,12 +44,7 @@ def test_deleting_can_be_undone(client: ApiClient, admin: User) -> None:
     context = client.create_context()
     first, second = (client.store(f"{number}.txt", TEXT + number.encode(), context=context) for number in "12")
     data(hold(client, second))
-    done = admin.http.post(
-        "/console/files/delete",
-        data={"file_id": [first, second], "sure": "yes"},
-        headers={"Sec-Fetch-Site": "same-origin"},
-    )
-    page = admin.get(done.headers["location"].removeprefix("/console")).text
+    page = admin.follow(admin.post("/files/delete", file_id=[first, second], sure="yes"))
     assert "1 of the chosen files is still there" in page
     assert re.findall(r'type="hidden" name="file_id" value="(\w+)"', page) == [first]
     assert admin.post("/files/restore", file_id=first).status_code == 303
@@ -73,29 +61,24 @@ def test_file_that_has_no_room_stays_deleted(client: ApiClient, admin: User) -> 
     file_id = client.store("big.bin", big, context=context)
     admin.post("/files/delete", file_id=file_id, sure="yes")
     client.store("other.bin", big + b"x", context=context)
-    told = admin.post("/files/restore", file_id=file_id).headers["location"]
-    assert "For 1 there is no room in the quota" in admin.get(told.removeprefix("/console")).text
+    assert "For 1 there is no room in the quota" in admin.follow(admin.post("/files/restore", file_id=file_id))
 
 
 def test_file_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> None:
     file_id = client.store("note.txt", context=client.create_context())
-    assert admin.post(f"/files/{file_id}/hold", reason=" ").status_code == 422
-    assert admin.post(f"/files/{file_id}/hold", reason="Case <7>\nsecond line").status_code == 303
-    page = admin.get(f"/files/{file_id}").text
+    path = f"/files/{file_id}"
+    assert admin.post(f"{path}/hold", reason=" ").status_code == 422
+    assert admin.post(f"{path}/hold", reason="Case <7>\nsecond line").status_code == 303
+    page = admin.get(path).text
     assert "Under a legal hold since" in page
     assert "Case &lt;7&gt;\nsecond line" in page
-    assert client.delete(f"/files/{file_id}").status_code == 409
-    assert admin.post(f"/files/{file_id}/unhold").status_code == 303
-    assert "Under a legal hold since" not in admin.get(f"/files/{file_id}").text
-    assert client.delete(f"/files/{file_id}").status_code == 200
+    assert client.delete(path).status_code == 409
+    assert admin.post(f"{path}/unhold").status_code == 303
+    assert "Under a legal hold since" not in admin.get(path).text
+    assert client.delete(path).status_code == 200
     assert actions(client)[1:3] == [("file.unheld", None), ("file.held", "Case <7>\nsecond line")]
-
-
-def test_deleted_file_is_held(client: ApiClient, admin: User) -> None:
-    file_id = client.store("note.txt", context=client.create_context())
-    data(client.delete(f"/files/{file_id}"))
-    assert admin.post(f"/files/{file_id}/hold", reason="Case 7").status_code == 303
-    assert "so its object stays" in admin.get(f"/files/{file_id}").text
+    assert admin.post(f"{path}/hold", reason="Case 7").status_code == 303
+    assert "so its object stays" in admin.get(path).text
     assert "held" in admin.get("/files/deleted").text
 
 
@@ -114,20 +97,21 @@ def test_context_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> N
 
 def test_retention_that_deletes_files_at_once_asks_first(client: ApiClient, admin: User) -> None:
     context = client.create_context()
+    path = f"/contexts/{context}"
     grow_old(client, client.store("old.txt", TEXT + b"1", context=context), 40)
     grow_old(client, client.store("younger.txt", TEXT + b"2", context=context), 20)
-    fields = shown_fields(admin.get(f"/contexts/{context}/edit").text) | {"retention_days": "30", "intent": "replay"}
-    tried = admin.post(f"/contexts/{context}/edit", **fields)
+    fields = shown_fields(admin.get(f"{path}/edit").text) | {"retention_days": "30", "intent": "replay"}
+    tried = admin.post(f"{path}/edit", **fields)
     assert "1 file is older than that now, 1 more will be within 30 days" in tried.text
-    asked = admin.post(f"/contexts/{context}/edit", **fields | {"intent": "save"})
+    asked = admin.post(f"{path}/edit", **fields | {"intent": "save"})
     assert "Nothing is saved yet" in asked.text
-    assert "retention_days" not in data(client.get(f"/contexts/{context}"))
+    assert "retention_days" not in data(client.get(path))
     sure = shown_fields(asked.text) | {"intent": "save"}
-    again = admin.post(f"/contexts/{context}/edit", **sure | {"retention_days": "10"})
+    again = admin.post(f"{path}/edit", **sure | {"retention_days": "10"})
     assert "2 files are older than that now" in again.text
-    assert admin.post(f"/contexts/{context}/edit", **sure).status_code == 303
-    assert data(client.get(f"/contexts/{context}"))["retention_days"] == 30
-    assert "30 days from the upload" in admin.get(f"/contexts/{context}").text
+    assert admin.post(f"{path}/edit", **sure).status_code == 303
+    assert data(client.get(path))["retention_days"] == 30
+    assert "30 days from the upload" in admin.get(path).text
 
 
 def test_retention_survives_the_editor(client: ApiClient, admin: User) -> None:
@@ -173,30 +157,26 @@ def test_reviewer_sees_a_file_in_quarantine_as_numbers(doubtful: str, reviewer: 
     assert eicar()[:16].hex(" ") in page
     assert f"/console/files/{doubtful}" not in page
     assert "/console/contexts/" not in page
-    report = re.search(r"/console(/reports/rep_\w+)", page)
-    assert report is not None
-    assert "/console/contexts/" not in reviewer.get(report[1]).text
+    assert "/console/contexts/" not in reviewer.get(match(r"/console(/reports/rep_\w+)", page)).text
 
 
 def test_reviewer_refuses_a_file_with_a_comment(client: ApiClient, doubtful: str, reviewer: User, admin: User) -> None:
-    assert "Refuse this file?" in reviewer.post(f"/quarantine/{doubtful}/refuse").text
-    assert reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="x" * 1001).status_code == 422
-    done = reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="macros")
-    assert "Refused: the file is deleted" in reviewer.get(done.headers["location"].removeprefix("/console")).text
-    assert reviewer.get(f"/quarantine/{doubtful}").status_code == 404
+    path = f"/quarantine/{doubtful}"
+    assert "Refuse this file?" in reviewer.post(f"{path}/refuse").text
+    assert reviewer.post(f"{path}/refuse", sure="yes", comment="x" * 1001).status_code == 422
+    done = reviewer.post(f"{path}/refuse", sure="yes", comment="macros")
+    assert "Refused: the file is deleted" in reviewer.follow(done)
+    assert reviewer.get(path).status_code == 404
     assert "as its reviewer decided" in admin.get(f"/files/{doubtful}").text
     admin.post("/files/restore", file_id=doubtful)
-    assert reviewer.get(f"/quarantine/{doubtful}").status_code == 200
+    assert reviewer.get(path).status_code == 200
     assert ("file.refused", "macros") in actions(client)
 
 
-def test_reviewer_asks_for_another_scan(client: ApiClient, doubtful: str, reviewer: User) -> None:
+def test_held_file_is_scanned_again_and_not_refused(client: ApiClient, doubtful: str, reviewer: User) -> None:
     done = reviewer.post(f"/quarantine/{doubtful}/rescan", sure="yes", comment="new signatures")
-    assert "stays here whatever is found" in reviewer.get(done.headers["location"].removeprefix("/console")).text
+    assert "stays here whatever is found" in reviewer.follow(done)
     assert ("file.rescan_asked", "new signatures") in actions(client)
-
-
-def test_held_file_cannot_be_refused(client: ApiClient, doubtful: str, reviewer: User) -> None:
     data(hold(client, doubtful))
     refused = reviewer.post(f"/quarantine/{doubtful}/refuse", sure="yes", comment="macros")
     assert refused.status_code == 409
@@ -222,9 +202,7 @@ def test_quarantine_is_filtered_and_paged(client: ApiClient, admin: User) -> Non
     first = admin.get(f"/quarantine?context={context}").text
     assert "50 of 52 files" in first
     assert "bad-00.txt" in first
-    newer = re.search(r'rel="next" href="([^"]+)"', first)
-    assert newer is not None
-    second = admin.get(newer[1].removeprefix("/console").replace("&amp;", "&")).text
+    second = linked(admin, "next", first)
     assert "bad-51.txt" in second
     assert "bad-00.txt" not in second
     assert "No such file is in quarantine" in admin.get(f"/quarantine?context={other}").text

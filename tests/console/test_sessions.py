@@ -37,14 +37,10 @@ def test_link_begins_a_session_in_a_cookie_that_no_script_reads(bare_client: Api
     with new_browser(bare_client.service) as http:
         response = sign_in(http, new_link(bare_client))
         assert (response.status_code, response.headers["location"]) == (303, "/console")
-        cookie = next(
-            value for value in response.headers.get_list("set-cookie") if value.startswith("sluice_session=")
-        ).lower()
-        assert "httponly" in cookie
-        assert "samesite=lax" in cookie
-        assert "path=/" in cookie
-        assert "max-age=28800" in cookie
-        assert "domain" not in cookie
+        (cookie,) = [each for each in response.headers.get_list("set-cookie") if each.startswith("sluice_session=")]
+        for attribute in ("httponly", "samesite=lax", "path=/", "max-age=28800"):
+            assert attribute in cookie.lower()
+        assert "domain" not in cookie.lower()
         assert http.get(HOME).status_code == 200
 
 
@@ -88,10 +84,10 @@ def test_opening_a_link_signs_nobody_in(bare_client: ApiClient) -> None:
         assert http.get(HOME).status_code == 303
 
 
-@each_row("link", ["x", "ten_1.lnk_1.x", "ten_1.lnk_" + "0" * 26 + "." + "a" * 43, "%00", "a" * 500])
-def test_unknown_link_is_refused(shared_client: ApiClient, link: str) -> None:
+def test_unknown_link_is_refused(shared_client: ApiClient) -> None:
     with new_browser(shared_client.service) as http:
-        assert http.get(f"/console/login/{link}").status_code in {403, 404}
+        for link in ("x", "ten_1.lnk_1.x", "ten_1.lnk_" + "0" * 26 + "." + "a" * 43, "%00", "a" * 500):
+            assert http.get(f"/console/login/{link}").status_code in {403, 404}
 
 
 @pytest.mark.asvs("7.2.4")
@@ -121,6 +117,12 @@ def test_session_ends_after_eight_hours(bare_client: ApiClient) -> None:
         assert user.post("/contexts/new").status_code == 401
 
 
+def test_suspended_tenant_ends_its_sessions(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user:
+        bare_client.set_status("suspended")
+        assert user.get("/overview").status_code == 303
+
+
 @pytest.mark.asvs("7.4.1")
 def test_logout_ends_the_session_and_not_only_its_cookie(bare_client: ApiClient) -> None:
     with signed_in(bare_client) as user:
@@ -131,24 +133,17 @@ def test_logout_ends_the_session_and_not_only_its_cookie(bare_client: ApiClient)
         with new_browser(bare_client.service) as thief:
             thief.cookies.set("sluice_session", kept, domain="127.0.0.1")
             assert thief.get(HOME).status_code == 303
-
-
-def test_suspended_tenant_ends_its_sessions(bare_client: ApiClient) -> None:
-    with signed_in(bare_client) as user:
-        bare_client.set_status("suspended")
-        assert user.get("/overview").status_code == 303
+    entries = page(bare_client.get("/audit"))[0]
+    done = [(entry["action"], entry["actor_name"]) for entry in entries if entry["via"] == "console"]
+    assert {("console.signed_in", "Ada"), ("console.signed_out", "Ada")} <= set(done)
 
 
 @each_row(
     "headers",
     [
         {},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Sec-Fetch-Site": "none"},
-        {"Origin": "https://elsewhere.example"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1"},
+        *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "none")),
+        *({"Origin": origin} for origin in ("https://elsewhere.example", "null", "http://127.0.0.1")),
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://elsewhere.example"},
         {"Sec-Fetch-Site": "cross-site", "Origin": "{own}"},
     ],
@@ -183,9 +178,8 @@ def test_page_cannot_be_framed_or_kept(bare_client: ApiClient, path: str) -> Non
     with signed_in(bare_client) as user:
         headers = user.http.get(path, headers={"Accept": "text/html"}).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
-        assert headers["x-frame-options"] == "DENY"
-        assert headers["cache-control"] == "no-store"
-        assert headers["x-content-type-options"] == "nosniff"
+        kept = {"x-frame-options": "DENY", "cache-control": "no-store", "x-content-type-options": "nosniff"}
+        assert {name: headers[name] for name in kept} == kept
 
 
 def test_policy_allows_neither_inline_code_nor_other_hosts(bare_client: ApiClient) -> None:
@@ -199,26 +193,23 @@ def test_policy_allows_neither_inline_code_nor_other_hosts(bare_client: ApiClien
         assert not re.search(r"<script(?![^>]*src=)|<style| style=| on[a-z]+=", response.text)
 
 
-def test_api_key_is_no_way_into_the_console(bare_client: ApiClient) -> None:
+def test_api_key_is_no_way_into_the_console_nor_a_session_into_the_api(bare_client: ApiClient) -> None:
     for scope in ("upload", "admin"):
         key = bare_client.create_key(scope)
         with new_browser(bare_client.service) as http:
             for headers in ({"Authorization": f"Bearer {key.text}"}, {"Cookie": f"sluice_session={key.text}"}):
                 assert http.get(HOME, headers=headers).status_code == 303
-
-
-def test_session_is_no_credential_of_the_api(bare_client: ApiClient) -> None:
     with signed_in(bare_client) as user:
         assert user.http.get("/api/v1/contexts").status_code == 401
         text_of_cookie = user.http.cookies["sluice_session"]
         assert user.http.get("/api/v1/contexts", headers={"Authorization": text_of_cookie}).status_code == 401
 
 
-@each_row("scope", ["upload", "download", "delete"])
-def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient, scope: str) -> None:
-    with new_browser(bare_client.service) as http:
-        assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403
-        assert http.get(HOME).status_code == 303
+def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient) -> None:
+    for scope in ("upload", "download", "delete"):
+        with new_browser(bare_client.service) as http:
+            assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403
+            assert http.get(HOME).status_code == 303
 
 
 def test_only_hashes_are_kept(bare_client: ApiClient) -> None:
@@ -253,15 +244,6 @@ def test_root_leads_browsers_to_the_console(shared_client: ApiClient) -> None:
         led = http.get("/", headers={"Accept": "text/html,application/xhtml+xml"})
         assert (led.status_code, led.headers["location"]) == (303, "/console")
         assert http.get("/", headers={"Accept": "application/json"}).status_code == 404
-
-
-def test_signing_in_and_out_is_in_the_audit_log(bare_client: ApiClient) -> None:
-    with signed_in(bare_client) as user:
-        user.post("/logout")
-    entries = page(bare_client.get("/audit"))[0]
-    found = [(entry["action"], entry["actor_name"], entry["via"]) for entry in entries]
-    assert ("console.signed_in", "Ada", "console") in found
-    assert ("console.signed_out", "Ada", "console") in found
 
 
 def test_sessions_that_are_over_are_deleted(bare_client: ApiClient) -> None:

@@ -1,7 +1,6 @@
 """Rejections that somebody looked at, and what was changed of a context."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +13,8 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
-def admin(client: ApiClient) -> Iterator[User]:
-    with signed_in(client) as user:
-        yield user
+def context(client: ApiClient) -> str:
+    return client.create_context(allowed_extensions=["pdf"])
 
 
 def refused(client: ApiClient, name: str, context: str) -> None:
@@ -28,8 +26,7 @@ def groups_of(page: str) -> list[str]:
     return re.findall(r'name="group" value="([^"]+)"', page)
 
 
-def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient, admin: User) -> None:
-    context = client.create_context(allowed_extensions=["pdf"])
+def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient, admin: User, context: str) -> None:
     refused(client, "one.exe", context)
     (group,) = groups_of(admin.get("/rejections").text)
     assert admin.post("/rejections", group=group, state="reviewed").status_code == 303
@@ -41,16 +38,14 @@ def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient
     assert len(groups_of(reviewed)) == 1
     refused(client, "two.EXE", context)
     page = admin.get("/rejections").text
-    assert "New since it was reviewed by <bdi>Ada</bdi>" in page
     assert len(groups_of(page)) == 1
-    assert "two.EXE" in page
-    assert "1 of 1 groups, 2 rejections" in page
+    for text in ("New since it was reviewed by <bdi>Ada</bdi>", "two.EXE", "1 of 1 groups, 2 rejections"):
+        assert text in page
     (entry,) = listed(client.get("/audit", action="rejections.reviewed"))[0]
     assert (entry["via"], entry["target"]) == ("console", group.partition(" ")[2])
 
 
-def test_rejection_that_came_after_the_page_was_loaded_is_not_reviewed(client: ApiClient, admin: User) -> None:
-    context = client.create_context(allowed_extensions=["pdf"])
+def test_rejection_that_came_after_the_page_is_not_reviewed(client: ApiClient, admin: User, context: str) -> None:
     refused(client, "one.exe", context)
     (group,) = groups_of(admin.get("/rejections").text)
     refused(client, "two.exe", context)
@@ -58,8 +53,7 @@ def test_rejection_that_came_after_the_page_was_loaded_is_not_reviewed(client: A
     assert len(groups_of(admin.get("/rejections").text)) == 1
 
 
-def test_muted_group_stays_muted_until_it_is_opened(client: ApiClient, admin: User) -> None:
-    context = client.create_context(allowed_extensions=["pdf"])
+def test_muted_group_stays_muted_until_it_is_opened(client: ApiClient, admin: User, context: str) -> None:
     refused(client, "one.exe", context)
     (group,) = groups_of(admin.get("/rejections").text)
     assert admin.post("/rejections", group=group, state="muted").status_code == 303
@@ -68,10 +62,8 @@ def test_muted_group_stays_muted_until_it_is_opened(client: ApiClient, admin: Us
     (muted,) = groups_of(admin.get("/rejections?state=muted").text)
     assert admin.post("/rejections", group=muted, state="open").status_code == 303
     assert len(groups_of(admin.get("/rejections").text)) == 1
-    assert [entry["action"] for entry in listed(client.get("/audit"))[0][:2]] == [
-        "rejections.reopened",
-        "rejections.muted",
-    ]
+    newest = [entry["action"] for entry in listed(client.get("/audit"))[0][:2]]
+    assert newest == ["rejections.reopened", "rejections.muted"]
 
 
 def test_groups_are_told_apart_by_extension_and_uploader(client: ApiClient, admin: User) -> None:
@@ -87,8 +79,8 @@ def test_groups_are_told_apart_by_extension_and_uploader(client: ApiClient, admi
 
 
 @each_row("fields", [{}, {"group": "x rep_y"}, {"group": "0" * 64}, {"state": "gone"}])
-def test_group_that_is_not_listed_is_refused(client: ApiClient, admin: User, fields: dict[str, str]) -> None:
-    refused(client, "one.exe", client.create_context(allowed_extensions=["pdf"]))
+def test_unlisted_group_is_refused(client: ApiClient, admin: User, context: str, fields: dict[str, str]) -> None:
+    refused(client, "one.exe", context)
     groups = groups_of(admin.get("/rejections").text)
     assert groups
     assert admin.post("/rejections", **{"state": "reviewed"} | fields).status_code == 422
@@ -104,8 +96,8 @@ def test_group_of_another_tenant_is_not_marked(client: ApiClient, admin: User) -
         assert len(groups_of(other.get("/rejections").text)) == 1
 
 
-def test_reader_sees_groups_and_marks_none(client: ApiClient) -> None:
-    refused(client, "one.exe", client.create_context(allowed_extensions=["pdf"]))
+def test_reader_sees_groups_and_marks_none(client: ApiClient, context: str) -> None:
+    refused(client, "one.exe", context)
     with signed_in(client, "metadata") as reader:
         page = reader.get("/rejections").text
         assert "Extension not allowed" in page
@@ -114,17 +106,10 @@ def test_reader_sees_groups_and_marks_none(client: ApiClient) -> None:
 
 def test_change_of_a_context_is_shown_with_old_and_new_values(client: ApiClient, admin: User) -> None:
     key = client.create_context(allowed_extensions=["pdf", "txt"], max_file_size_mb=10)
-    client.patch(
-        f"/contexts/{key}",
-        {
-            "allowed_extensions": ["pdf", "png"],
-            "max_file_size_mb": 20,
-            "upload_rate_limit": {"max_uploads": 5, "window_seconds": 60},
-            "check_modes": {"malware": "quarantine"},
-            "policies": {"encrypted": {"mode": "report"}},
-            "description": "<b>new</b>",
-        },
-    )
+    rate = {"upload_rate_limit": {"max_uploads": 5, "window_seconds": 60}}
+    checks = {"check_modes": {"malware": "quarantine"}, "policies": {"encrypted": {"mode": "report"}}}
+    change = {"allowed_extensions": ["pdf", "png"], "max_file_size_mb": 20, "description": "<b>new</b>"}
+    client.patch(f"/contexts/{key}", change | rate | checks)
     page = admin.get(f"/contexts/{key}").text
     assert re.findall(r"<dt>([^<]+)</dt><dd>(?:<del>([^<]*)</del>)?(?:<ins>([^<]*)</ins>)?</dd>", page) == [
         ("Description", "", "&lt;b&gt;new&lt;/b&gt;"),

@@ -1,5 +1,6 @@
 """Users of the console: their links, their browsers as HTTP clients, and what they do there."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,10 +44,22 @@ class User:
         assert response.status_code != 500, response.text
         return response
 
-    def post(self, path: str, **fields: str) -> httpx.Response:
+    def post(self, path: str, **fields: str | list[str]) -> httpx.Response:
         response = self.http.post(f"/console{path}", data=fields, headers=SAME_ORIGIN)
         assert response.status_code != 500, response.text
         return response
+
+    def follow(self, response: httpx.Response) -> str:
+        """Return the page to which a response leads."""
+        assert response.status_code == 303, response.text
+        return self.get(response.headers["location"].removeprefix("/console")).text
+
+
+def match(pattern: str, page: str) -> str:
+    """Return the first match in a page: its group, or everything without one."""
+    found = re.search(pattern, page)
+    assert found is not None, f"nothing matches {pattern}"
+    return found[1 if found.re.groups else 0]
 
 
 def sign_in(http: httpx.Client, link: str) -> httpx.Response:

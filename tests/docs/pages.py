@@ -20,7 +20,6 @@ _ADDRESS_SHOWN = "http://127.0.0.1:8000"
 
 @cache
 def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document of the service."""
     from sluice.api.app import make_endpoints  # noqa: PLC0415  (a second of work, which collection need not do)
 
     return make_endpoints().openapi()
@@ -39,7 +38,6 @@ def curl_blocks(text: str) -> list[str]:
 
 
 def links(text: str) -> Iterator[str]:
-    """Yield the targets of links outside of code."""
     prose = re.sub(r"`[^`\n]*`", "", _BLOCK.sub("", text))
     yield from _LINK.findall(prose)
 

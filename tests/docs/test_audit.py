@@ -61,7 +61,6 @@ def running_advisory_service(known: Mapping[str, Any]) -> Iterator[AdvisoryServi
 
 
 def audit(url: str) -> subprocess.CompletedProcess[str]:
-    """Run the audit script against the advisory service at `url`."""
     environment = {**os.environ, "SLUICE_AUDIT_OSV_URL": url}
     command = [str(ROOT / "scripts" / "audit_dependencies.sh")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)

@@ -21,19 +21,8 @@ SOURCE = ROOT / "src"
 
 CRYPTOGRAPHY = {"cryptography", "hashlib", "hmac", "secrets", "ssl", "jwt", "botocore.auth"}
 NETWORK = {
-    "aiohttp",
-    "asyncpg",
-    "botocore.auth",
-    "http.client",
-    "httptools",
-    "httpx",
-    "obstore",
-    "opentelemetry.exporter",
-    "redis",
-    "requests",
-    "smtplib",
-    "socket",
-    "uvicorn",
+    *("aiohttp", "asyncpg", "botocore.auth", "http.client", "httptools", "httpx", "obstore", "opentelemetry.exporter"),
+    *("redis", "requests", "smtplib", "socket", "uvicorn"),
 }
 FORMATS = "sluice_inspect/formats/"
 """Formats compute the hashes that their specifications demand; these protect nothing."""
@@ -42,7 +31,6 @@ LEVELS = {"secret", "personal", "tenant", "internal"}
 
 
 def section(title: str) -> str:
-    """Return the text of a section of the page."""
     found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, title
     return found[1]
@@ -57,7 +45,6 @@ def rows(title: str) -> list[list[str]]:
 
 
 def coded(text: str) -> set[str]:
-    """Return the texts between backticks."""
     return set(re.findall(r"`([^`]+)`", text))
 
 
@@ -68,11 +55,8 @@ def modules_that_import(names: set[str]) -> set[str]:
 
 @cache
 def trees() -> Mapping[str, ast.Module]:
-    """Return the modules by their paths below `src`."""
-    return {
-        str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(SOURCE.rglob("*.py"))
-    }
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -116,11 +100,8 @@ def test_page_lists_every_secret_with_holder_purpose_and_replacement() -> None:
     keys = rows("Keys")
     assert all(all(row) and len(row) == 6 for row in keys)
     places = {name for row in keys for name in coded(row[1])}
-    secrets = {
-        f"SLUICE_{name.upper()}"
-        for name, field in Settings.model_fields.items()
-        if "SecretStr" in str(field.annotation)
-    }
+    settings = Settings.model_fields.items()
+    secrets = {f"SLUICE_{name.upper()}" for name, field in settings if "SecretStr" in str(field.annotation)}
     assert places - {"deploy/"} == secrets | set(SECRET_FILES)
 
 
@@ -158,18 +139,10 @@ def test_page_names_the_only_addresses_that_a_tenant_can_set() -> None:
     assert {"url", "SLUICE_WEBHOOK_HOSTS"} <= receiver
     bodies = openapi()["components"]["schemas"]
     made_by_us = {"form_url", "upload_url", "tus_url", "download_url", "doc_url"}
-    addresses = {
-        field
-        for schema in bodies.values()
-        for field in schema.get("properties", {})
-        if re.search(r"url|uri|host|webhook", field)
-    }
+    addresses = {field for field in _fields() if re.search(r"url|uri|host|webhook", field)}
     assert addresses - made_by_us == {"endpoint_url", "url"}
-    assert all(
-        made_by_us.isdisjoint(schema.get("properties", {}))
-        for name, schema in bodies.items()
-        if name.startswith(("Create", "Update", "Add"))
-    )
+    sent = [schema for name, schema in bodies.items() if name.startswith(("Create", "Update", "Add"))]
+    assert all(made_by_us.isdisjoint(schema.get("properties", {})) for schema in sent)
 
 
 @pytest.mark.asvs("14.1.1")
@@ -179,9 +152,8 @@ def test_every_column_has_a_protection_level() -> None:
         if len(row) == 3:
             assert row[1] in LEVELS
             listed.setdefault(row[0].strip("`"), []).extend(sorted(coded(row[2])))
-    assert {name: sorted(columns) for name, columns in listed.items()} == {
-        table.name: sorted(column.name for column in table.columns) for table in metadata.sorted_tables
-    }
+    known = {table.name: sorted(column.name for column in table.columns) for table in metadata.sorted_tables}
+    assert {name: sorted(columns) for name, columns in listed.items()} == known
 
 
 @pytest.mark.asvs("14.1.2")
@@ -204,18 +176,16 @@ def _events() -> Iterator[str]:
     for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in LOG_CALLS:
-                nodes = ast.walk(node.args[0])  # a constant, or a choice between two
-                yield from (
-                    each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)
-                )
+                inner = ast.walk(node.args[0])  # a constant, or a choice between two
+                constants = (each.value for each in inner if isinstance(each, ast.Constant))
+                yield from (value for value in constants if isinstance(value, str))
 
 
 @pytest.mark.asvs("15.1.3")
 def test_page_lists_every_limit_of_costly_work() -> None:
     assert all(all(row) for row in rows("What is costly"))
-    limits = variables(
-        ending=r"_seconds$|_workers$|per_tenant$|connections$|concurrency$|pool_size$|per_second$|per_worker$|_mb$|_kb$"
-    )
+    endings = r"_seconds$|_workers$|per_tenant$|connections$|concurrency$|pool_size$|per_second$|per_worker$|_mb$|_kb$"
+    limits = variables(ending=endings)
     assert limits - {"SLUICE_VERDICT_CACHE_PER_TENANT"} <= coded(section("What is costly"))
     assert len(limits) > 25
 

@@ -14,10 +14,6 @@ PATH = re.compile(r"(?<![\w./-])(?:src|tests)/[\w./<>*{}…-]*")
 PATTERN = re.compile(r"[<>*{}…]")
 
 
-def _named(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 def paths_in(text: str) -> set[str]:
     """Return the paths below `src` and `tests` in the code spans of a page, without placeholders such as `<format>`."""
     found = {path.rstrip(".") for code in CODE.findall(text) for path in PATH.findall(code)}

@@ -20,8 +20,6 @@ CREATE, UPLOAD, DOWNLOAD, EMPTY = curl_blocks(TEXT)
 
 @dataclass(frozen=True)
 class FirstStart:
-    """A service on its first start, and what it printed."""
-
     url: str
     output: str
     folder: Path
@@ -38,12 +36,8 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
     require("curl", "curl", apt="curl")
     folder, port = tmp_path_factory.mktemp("readme"), free_port()
     url, log = f"http://127.0.0.1:{port}", folder / "output"
-    environment = {
-        "PATH": os.environ["PATH"],
-        "SLUICE_PORT": str(port),
-        "SLUICE_DATA_DIR": str(folder / "data"),
-        "SLUICE_SCANNER": "builtin",
-    }
+    environment = {"PATH": os.environ["PATH"], "SLUICE_PORT": str(port), "SLUICE_DATA_DIR": str(folder / "data")}
+    environment |= {"SLUICE_SCANNER": "builtin"}
     command = [sys.executable, "-m", "sluice.cli", "serve"]
     with daemon(command, log, ready=lambda: listens(port), environment=environment):
         yield FirstStart(url, log.read_text(encoding="utf-8"), folder)

@@ -17,24 +17,13 @@ from tests.servers import require
 from tests.service import ApiClient, running_service
 
 IDS = (
-    "tenant_id",
-    "context_id",
-    "file_id",
-    "report_id",
-    "config_id",
-    "api_key_id",
-    "token_id",
-    "endpoint_id",
-    "delivery_id",
-    "upload_id",
-    "job_id",
+    *("tenant_id", "context_id", "file_id", "report_id", "config_id", "api_key_id", "token_id", "endpoint_id"),
+    *("delivery_id", "upload_id", "job_id"),
 )
 
 
 @dataclass(frozen=True)
 class Example:
-    """One operation as the page shows it."""
-
     title: str
     line: str
     status: int
@@ -79,12 +68,8 @@ class ExampleRunner:
         for shown, real in self.real_ids.items():
             line = line.replace(shown, real)
         key = self.client.authorization.removeprefix("Bearer ")
-        output = run_line(
-            f"{line} -sS -w '\\n%{{http_code}}'",
-            url=self.client.service.url,
-            environment={"SLUICE_API_KEY": key},
-            folder=self.folder,
-        )
+        command, url = f"{line} -sS -w '\\n%{{http_code}}'", self.client.service.url
+        output = run_line(command, url=url, environment={"SLUICE_API_KEY": key}, folder=self.folder)
         body, _, status = output.rpartition("\n")
         assert int(status) == example.status, body
         if example.response is None:
@@ -177,48 +162,20 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
 
 _EXTRACTS = {"messages", "page", "parameters", "formats", "units"}
 """Fields of a catalogue, of which the page shows a part only."""
+
+
 _MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
 _VARYING_FIELDS = {
-    *IDS,
-    *_EXTRACTS,
-    "previous_expires_at",
+    *(*IDS, *_EXTRACTS, "previous_expires_at"),
     *("limits", "first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("kind", "params", "total", "done", "skipped", "started_at", "ended_at"),  # of jobs, which share an id here
-    "api_key",
-    "key_prefix",
-    "token",
-    "allowed_origins",
-    "files",
-    "files_stored",
-    "attempts",
-    "created_by",
-    "token_prefix",
-    "upload_url",
-    "tus_url",
-    "form_url",
-    "length",
-    "expires_at",
-    "download_url",
-    "size_bytes",
-    "checksum",
-    "uploaded_by",
-    "uploaded_by_name",
-} | {
-    "quarantined_at",
-    "scanned_at",
-    "scanned_with",
-    "sha256",
-    "created_at",
-    "updated_at",
-    "last_used_at",
-    "last_downloaded_at",
-    "download_count",
-    "storage_used_bytes",
-    "duration_ms",
-    "engines",
-    "file",
-    "report",
+    *("api_key", "key_prefix", "token", "allowed_origins", "files", "files_stored", "attempts", "created_by"),
+    *("token_prefix", "upload_url", "tus_url", "form_url", "length", "expires_at", "download_url", "size_bytes"),
+    *("checksum", "uploaded_by", "uploaded_by_name"),
+    *("quarantined_at", "scanned_at", "scanned_with", "sha256", "created_at", "updated_at", "last_used_at"),
+    *("last_downloaded_at", "download_count", "storage_used_bytes", "duration_ms", "engines", "file", "report"),
 }
+
 
 # A delivery may be on its way, and nobody receives it.
 _VARYING_FIELDS |= {"secret", "old_secret_until", "failing_since", "deliveries", "event_id", "event_type", "error"}
@@ -229,17 +186,11 @@ _VARYING_FIELDS |= {"receipt", "since", "judged", "unchanged", "would_reject", "
 
 
 def _differing(shown: Any, real: Any) -> set[str]:
-    """Return the names of the fields whose values differ."""
     if isinstance(shown, dict):
         return {name for name in shown if shown[name] != real[name]}
     return set()
 
 
 def _another_bucket() -> dict[str, Any]:
-    return {
-        "name": "another",
-        "access_key_id": "AKIAIOSFODNN7EXAMPLE",
-        "secret_access_key": "secret",
-        "default_bucket": "another",
-        "set_as_default": True,
-    }
+    credential = {"access_key_id": "AKIAIOSFODNN7EXAMPLE", "secret_access_key": "secret"}
+    return {"name": "another", "default_bucket": "another", "set_as_default": True, **credential}

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,20 +51,13 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Return the blocks of a page in their order."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _BLOCK.finditer(text):
         before = text[: match.start()]
-        file, reason = _FILE.search(before), _NOT_RUN.search(before)
-        found.append(
-            Block(
-                match["language"],
-                match["content"],
-                file[1] if file else None,
-                " ".join(reason[1].split()).rstrip(".") if reason else None,
-            )
-        )
+        file, why = _FILE.search(before), _NOT_RUN.search(before)
+        reason = " ".join(why[1].split()).rstrip(".") if why else None
+        found.append(Block(match["language"], match["content"], file[1] if file else None, reason))
     return found
 
 
@@ -78,39 +72,25 @@ def test_every_block_is_run_or_compared_or_says_why_not(page: Path) -> None:
     for before, block in zip([None, *blocks], blocks, strict=False):
         is_output = block.language == "text" and before is not None and before.is_run
         assert block.is_run or is_output or block.file or block.reason, f"nobody runs {block.content!r}"
-
-
-@each_row("page", PAGES)
-def test_shown_files_are_those_of_the_tested_examples(page: Path) -> None:
-    for block in blocks_of(page):
         if block.file is not None:
             assert block.content == (ROOT / block.file).read_text(encoding="utf-8").rstrip("\n"), "run `make docs`"
 
 
 def test_blocks_that_are_not_run_are_listed_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
-    """Print the one table of them."""
-    rows = [
-        (_named(page), block.content.splitlines()[0], block.reason)
-        for page in PAGES
-        for block in blocks_of(page)
-        if block.reason is not None
-    ]
+    blocks = [(page, block) for page in PAGES for block in blocks_of(page)]
+    not_run = [(page, block) for page, block in blocks if block.reason is not None]
     with capsys.disabled():
         print("\nBlocks of the tutorials and how-tos that are not run:")  # noqa: T201  (the table is what it is for)
-        for place, line, reason in rows:
-            print(f"  {place:32} {line[:48]:48} {reason}")  # noqa: T201  (the same)
-    run = [block for page in PAGES for block in blocks_of(page) if block.is_run]
-    assert len(run) > len(rows)
+        for page, block in not_run:
+            print(f"  {_named(page):32} {block.content.splitlines()[0][:48]:48} {block.reason}")  # noqa: T201
+    assert len([block for _, block in blocks if block.is_run]) > len(not_run)
 
 
 def test_no_example_has_more_than_a_hundred_lines() -> None:
     names = {".py", ".html", ".sh", ".ts", ".tsx", ".json"}
     for example in (path for path in (ROOT / "examples").iterdir() if path.is_dir()):
-        own = [
-            path
-            for path in example.rglob("*")
-            if path.suffix in names and "node_modules" not in path.parts and path.name != "package-lock.json"
-        ]
+        found = [path for path in example.rglob("*") if path.suffix in names and "node_modules" not in path.parts]
+        own = [path for path in found if path.name != "package-lock.json"]
         lines = {str(path.relative_to(example)): len(path.read_text(encoding="utf-8").splitlines()) for path in own}
         assert 0 < sum(lines.values()) <= 100, lines
         assert (example / "README.md").exists()
@@ -179,9 +159,9 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
             for text, real in real_values.items():
                 shown = shown.replace(text, real)
             pattern = r"[\s\S]*?".join(re.escape(part) for part in shown.split("…"))
-            assert re.search(rf"{pattern}\s*\Z" if not shown.endswith("…") else pattern, printed[str(number - 1)]), (
-                f"{block.content}\n\nis shown, and printed was\n\n{printed[str(number - 1)]}"
-            )
+            ending = "" if shown.endswith("…") else r"\s*\Z"
+            real = printed[str(number - 1)]
+            assert re.search(pattern + ending, real), f"{block.content}\n\nis shown, and printed was\n\n{real}"
 
 
 def _commands(blocks: list[Block], real_values: Mapping[str, str]) -> Iterator[str]:
@@ -208,9 +188,8 @@ def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[st
     }
     log = script.with_suffix(".log")
     with log.open("wb") as output:
-        shell = subprocess.Popen(
-            ["bash", script], cwd=folder, env=variables, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        streams: dict[str, Any] = {"stdout": output, "stderr": subprocess.STDOUT}
+        shell = subprocess.Popen(["bash", script], cwd=folder, env=variables, start_new_session=True, **streams)
         try:
             code = shell.wait(SECONDS)
         finally:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import httpx
@@ -37,18 +38,14 @@ def run_workflow(name: str, content: bytes, environment: Mapping[str, str]) -> t
     binary = {f"{NODES['webhook']['parameters']['options']['binaryPropertyName']}0": (name, content)}
     request = NODES["httpRequest"]["parameters"]
     fields = request["bodyParameters"]["parameters"]
+    headers, of_kind = request["headerParameters"]["parameters"], itemgetter("parameterType")
     answer = httpx.request(
         request["method"],
         evaluated(request["url"], environment, {}),
-        headers={
-            header["name"]: evaluated(header["value"], environment, {})
-            for header in request["headerParameters"]["parameters"]
-        },
-        data={field["name"]: field["value"] for field in fields if field["parameterType"] == "formData"},
+        headers={header["name"]: evaluated(header["value"], environment, {}) for header in headers},
+        data={each["name"]: each["value"] for each in fields if of_kind(each) == "formData"},
         files={
-            field["name"]: binary[field["inputDataFieldName"]]
-            for field in fields
-            if field["parameterType"] == "formBinaryData"
+            each["name"]: binary[each["inputDataFieldName"]] for each in fields if of_kind(each) == "formBinaryData"
         },
     )
     item = {"statusCode": answer.status_code, "body": answer.json()}

@@ -10,7 +10,7 @@ from tests.api.samples import picture
 from tests.examples.conftest import BROKEN, EXAMPLES, RunRecipe
 
 
-def test_fastapi_stores_a_file_and_shows_the_sentence_for_another(
+def test_fastapi_stores_files_and_shows_sentences(
     run_recipe: RunRecipe, sentence: str, newest: Callable[[], str]
 ) -> None:
     folder = EXAMPLES / "fastapi"
@@ -23,7 +23,7 @@ def test_fastapi_stores_a_file_and_shows_the_sentence_for_another(
         assert (rejected.status_code, rejected.json()) == (400, {"detail": sentence})
 
 
-def test_flask_stores_a_file_and_shows_the_sentence_for_another(
+def test_flask_stores_files_and_shows_sentences(
     run_recipe: RunRecipe, sentence: str, newest: Callable[[], str]
 ) -> None:
     app = EXAMPLES / "flask" / "app.py"
@@ -37,7 +37,7 @@ def test_flask_stores_a_file_and_shows_the_sentence_for_another(
         assert httpx.post(url).status_code == 400
 
 
-def test_django_stores_a_file_and_shows_the_sentence_for_another(
+def test_django_stores_files_and_shows_sentences(
     run_recipe: RunRecipe, sentence: str, newest: Callable[[], str]
 ) -> None:
     manage = EXAMPLES / "django" / "manage.py"
