@@ -136,10 +136,7 @@ def test_service_hashes_with_sha_256_only() -> None:
     hashes = {(path, called) for path, called, _ in _calls() if re.fullmatch(r"hashlib\.\w+", called)}
     assert {
         called for path, called in hashes if not path.startswith(("sluice_inspect/", "sluice/kit/protected_zip"))
-    } <= {
-        "hashlib.sha256",
-        "hashlib.file_digest",
-    }
+    } <= {"hashlib.sha256", "hashlib.file_digest"}
     weak = [call for _, called, call in _calls() if called in {"hashlib.md5", "hashlib.sha1"}]
     assert all(
         any(word.arg == "usedforsecurity" and ast.unparse(word.value) == "False" for word in call.keywords)

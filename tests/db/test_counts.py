@@ -74,12 +74,7 @@ async def test_every_filter_has_its_own_total(tables: Database) -> None:
             await total(tables, "a"),
             await total(tables, None, "u"),
             await total(tables, "a", "u"),
-        ] == [
-            4,
-            3,
-            3,
-            2,
-        ]
+        ] == [4, 3, 3, 2]
         assert [await total(tables, "c"), await total(tables, "a", "w"), await total(tables, "")] == [0, 0, 0]
         await fold(tables)
 

@@ -105,11 +105,7 @@ def test_addresses_past_the_window_are_forgotten() -> None:
     assert len(blocker) == 1
 
 
-@given(
-    limit=st.integers(1, 5),
-    window=st.integers(1, 20),
-    pauses=st.lists(st.integers(0, 10), min_size=1, max_size=60),
-)
+@given(limit=st.integers(1, 5), window=st.integers(1, 20), pauses=st.lists(st.integers(0, 10), min_size=1, max_size=60))
 def test_blocks_exactly_when_a_window_holds_the_limit_of_failures(limit: int, window: int, pauses: list[int]) -> None:
     clock = FakeClock()
     blocker = throttle(clock, limit=limit, window=window)

@@ -74,9 +74,7 @@ async def test_faulty_redis_is_unavailable_in_bounded_time_and_recovers(
     assert (await limiter.health()).state is EngineState.UP
 
 
-def test_connection_resets_on_uvloop_are_unavailable(
-    redis_server: RedisServer,
-) -> None:
+def test_connection_resets_on_uvloop_are_unavailable(redis_server: RedisServer) -> None:
     """uvloop, the loop of the service, raises RuntimeError on a write to a connection that was just reset."""
     causes: Counter[str] = Counter()
 

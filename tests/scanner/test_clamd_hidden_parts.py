@@ -150,9 +150,7 @@ async def test_part_larger_than_scan_limit_is_never_clean(
     "packed, why",
     [
         pytest.param(
-            lambda: gzipped(20, CLEAN),
-            "Heuristics.Limits.Exceeded.MaxRecursion",
-            id="nested too deep for the sandbox",
+            lambda: gzipped(20, CLEAN), "Heuristics.Limits.Exceeded.MaxRecursion", id="nested too deep for the sandbox"
         ),
         pytest.param(
             lambda: seven_zipped(CLEAN, b"\x04\xf7\x11\x02"),

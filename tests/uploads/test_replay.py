@@ -50,16 +50,7 @@ def examined(**changes: Any) -> ExamineFact:
 
 
 # What is measured of a file that passes everything, with all that rules can ask for.
-WHOLE = Facts(
-    "a.pdf",
-    "pdf",
-    100,
-    "00" * 32,
-    quota_used_bytes=0,
-    examined=examined(),
-    scanned=CLEAN,
-    duplicate_of="",
-)
+WHOLE = Facts("a.pdf", "pdf", 100, "00" * 32, quota_used_bytes=0, examined=examined(), scanned=CLEAN, duplicate_of="")
 ACCEPTED = Verdict("accepted", None)
 
 

@@ -99,11 +99,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         {"extension": ""},
         {"allowed_extensions": MANY},
     ),
-    (
-        Sentence("file_too_large.limit", {"size": 22_020_096, "max_size": 10_485_760}),
-        {"size_bytes": 22_020_096},
-        {},
-    ),
+    (Sentence("file_too_large.limit", {"size": 22_020_096, "max_size": 10_485_760}), {"size_bytes": 22_020_096}, {}),
     (
         Sentence("file_too_large.over", {"max_size": 10_485_760}),
         {"size_bytes": 10_500_000, "sha256": None, "is_whole": False},
@@ -115,11 +111,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         {},
     ),
     (Sentence("monthly_limit_exceeded.wait", {"wait": 86_400.0}), {"plan": PlanFact(500, 500, 86_400.0)}, {}),
-    (
-        Sentence("storage_quota_exceeded.free", {"size": 1000, "free_size": 10}),
-        {"quota_used_bytes": 99_999_990},
-        {},
-    ),
+    (Sentence("storage_quota_exceeded.free", {"size": 1000, "free_size": 10}), {"quota_used_bytes": 99_999_990}, {}),
     (Sentence("storage_quota_exceeded.plain"), {"quota_used_bytes": 100_000_000}, {}),
     (Sentence("corrupt_file.named", {"expected": "PDF"}), examined(**CORRUPT), {}),
     (
@@ -149,22 +141,14 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         examined(**MISMATCH, format=None, content_type="application/x-strange"),
         {},
     ),
-    (
-        Sentence("type_mismatch.found", {"found": "PNG"}),
-        {"extension": ""} | examined(**MISMATCH, format="png"),
-        {},
-    ),
+    (Sentence("type_mismatch.found", {"found": "PNG"}), {"extension": ""} | examined(**MISMATCH, format="png"), {}),
     (
         Sentence("type_mismatch.plain"),
         {"extension": ""} | examined(**MISMATCH, format=None, content_type=UNKNOWN_TYPE),
         {},
     ),
     (Sentence("polyglot_file.named", {"expected": "PDF"}), examined(finding=Finding.POLYGLOT), {}),
-    (
-        Sentence("polyglot_file.plain"),
-        examined(finding=Finding.POLYGLOT, format=None, content_type=UNKNOWN_TYPE),
-        {},
-    ),
+    (Sentence("polyglot_file.plain"), examined(finding=Finding.POLYGLOT, format=None, content_type=UNKNOWN_TYPE), {}),
     (Sentence("archive_bomb.plain"), examined(finding=Finding.ARCHIVE_BOMB), {}),
     (Sentence("archive_unsafe.plain"), examined(finding=Finding.ARCHIVE_UNSAFE), {}),
     (Sentence("image_too_large.plain"), examined(finding=Finding.IMAGE_TOO_LARGE), {}),

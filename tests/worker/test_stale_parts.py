@@ -58,10 +58,7 @@ async def test_aborts_more_than_one_page_of_stale_uploads(gateway: RadosGateway,
         gateway.client.create_multipart_upload(Bucket=bucket, Key=new_id("file"))
     address = bucket_address(bucket, gateway.region, gateway.endpoint)
     stale = StaleParts(
-        address,
-        S3Credentials(gateway.region, gateway.access_key, gateway.secret_key),
-        seconds=30,
-        page_size=PAGE,
+        address, S3Credentials(gateway.region, gateway.access_key, gateway.secret_key), seconds=30, page_size=PAGE
     )
     asked: list[None] = []
 
