@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.responses import data
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.service import ApiClient
 
 RULES = """\
@@ -83,8 +84,8 @@ def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client:
     assert [one["url"] for one in data(client.get("/webhook-endpoints"))] == ["http://127.0.0.1:9/hook"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
+@each_row(
+    "old, new, problem",
     [
         ("max_file_size_mb: 20", "max_file_size_mb: many", ":5: contexts.claims.max_file_size_mb: expected an integer"),
         ("retention_days: 30", "retention: 30", ":8: contexts.claims.retention: unknown field"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.responses import page
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient
 
@@ -83,7 +84,7 @@ def test_an_export_is_downloaded_and_deleted_files_are_restored(
     assert "refused  file_unknown: not_found" in sluice("jobs", "show", unknown).out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options", [(), ("--id", "file_1", "--context", "a"), ("--context", "a"), ("--metadata", "a", "--max-files", "1")]
 )
 def test_bulk_delete_refuses_an_unclear_choice(sluice: Sluice, options: tuple[str, ...]) -> None:

@@ -73,9 +73,7 @@ async def test_each_filter_is_served_by_its_covering_index(
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
             await connection.execute(text("SET LOCAL enable_bitmapscan = off"))
         explain = "EXPLAIN QUERY PLAN" if tables.is_sqlite else "EXPLAIN"
-        plan = "\n".join(
-            str(row) for row in (await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all()
-        )
+        plan = list(map(str, (await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all()))
     kind = "COVERING INDEX" if tables.is_sqlite else "Index Only Scan"
-    (line,) = [line for line in plan.splitlines() if kind in line]
+    (line,) = [line for line in plan if kind in line]
     assert f" {_INDEXES[wanted]} " in line, plan

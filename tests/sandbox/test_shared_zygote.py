@@ -43,10 +43,8 @@ class _Shared:
         self.process = self.launch()
 
     def launch(self) -> IsolatedProcess:
-        limit = JobLimits().memory_bytes
-        return launch_shared_zygote(
-            self.listener, memory_bytes=limit, jobs="jobs_shared", import_path=[ROOT, str(self.folder)]
-        )
+        limit, path = JobLimits().memory_bytes, [ROOT, str(self.folder)]
+        return launch_shared_zygote(self.listener, memory_bytes=limit, jobs="jobs_shared", import_path=path)
 
     def noted(self) -> list[str]:
         return self.notes.read_text().split() if self.notes.exists() else []

@@ -135,13 +135,11 @@ async def test_concurrent_puts_share_one_folder_sync_with_own_results(
     await local.put("t/taken", seal(b"first"), content_type="text/plain")
     synced = record_synced_folders(monkeypatch)
     keys = ["t/head", *(f"t/{number}" for number in range(10)), "t/taken", "u/other"]
-    outcomes = await asyncio.gather(
-        *(local.put(key, seal(key.encode()), content_type="text/plain") for key in keys), return_exceptions=True
-    )
+    puts = [local.put(key, seal(key.encode()), content_type="text/plain") for key in keys]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
     assert [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is not None] == ["t/taken"]
-    assert [await read_object(local, key) for key in keys] == [
-        b"first" if key == "t/taken" else key.encode() for key in keys
-    ]
+    expected = [b"first" if key == "t/taken" else key.encode() for key in keys]
+    assert [await read_object(local, key) for key in keys] == expected
     # the first three puts are stored alone, all that arrived meanwhile together
     assert synced.count(tmp_path / "store/objects/t") == 4
 
@@ -163,21 +161,20 @@ async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
     assert first.read_bytes() == second.read_bytes() == body
 
 
-async def test_unlinked_file_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_file_that_is_unlinked_or_has_extra_bytes_is_copied(
+    local: LocalStore, tmp_path: Path, seal: Seal
+) -> None:
     with (tmp_path / "once").open("w+b") as spool:
         spool.write(b"x")
         spool.flush()
         (tmp_path / "once").unlink()
         await local.put("t/a", Sealed(spool.fileno(), 1, seal(b"x").sha256), content_type="text/plain")
     assert await read_object(local, "t/a") == b"x"
-
-
-async def test_unnamed_file_with_extra_bytes_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
-    spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
-    os.write(spool, b"the bytes and more")
-    await local.put("t/a", Sealed(spool, 9, seal(b"the bytes").sha256), content_type="text/plain")
-    os.close(spool)
-    assert await read_object(local, "t/a") == b"the bytes"
+    unnamed = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(unnamed, b"the bytes and more")
+    await local.put("t/b", Sealed(unnamed, 9, seal(b"the bytes").sha256), content_type="text/plain")
+    os.close(unnamed)
+    assert await read_object(local, "t/b") == b"the bytes"
 
 
 async def test_drafts_get_names_without_o_tmpfile_support(
@@ -226,50 +223,43 @@ async def test_removed_folder_is_created_again(local: LocalStore, tmp_path: Path
     assert await read_object(local, "t/c/b") == b"y"
 
 
+class Held:
+    """A call of the module `os` that waits until the test lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self._entered, self._proceed = threading.Event(), threading.Event()
+        self._original = getattr(os, name)
+        monkeypatch.setattr(os, name, self._call)
+
+    def _call(self, fd: int) -> object:
+        self._entered.set()
+        self._proceed.wait(10)
+        return self._original(fd)
+
+    async def cancelled(self, task: "asyncio.Task[object]") -> None:
+        """Cancel the task while the call waits, and let it go on: the task waits for it."""
+        await asyncio.to_thread(self._entered.wait, 10)
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.05)
+        assert not task.done()
+        self._proceed.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
 async def test_cancelled_put_completes_and_closes_its_files(
     local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, proceed = threading.Event(), threading.Event()
-    fsync = os.fsync
-
-    def slow_call(fd: int) -> None:
-        entered.set()
-        proceed.wait(10)
-        fsync(fd)
-
-    sealed = seal(b"x")
-    before = open_files()
-    monkeypatch.setattr(os, "fsync", slow_call)
-    put = asyncio.create_task(local.put("a", sealed, content_type="text/plain"))
-    await asyncio.to_thread(entered.wait, 10)
-    put.cancel()
-    await asyncio.wait({put}, timeout=0.05)
-    assert not put.done()
-    proceed.set()
-    with pytest.raises(asyncio.CancelledError):
-        await put
+    sealed, before, held = seal(b"x"), open_files(), Held(monkeypatch, "fsync")
+    await held.cancelled(asyncio.create_task(local.put("a", sealed, content_type="text/plain")))
     assert await local.size("a") == 1
     assert open_files() == before
 
 
 async def test_cancelled_read_closes_its_file(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     await local.put("a", seal(b"x"), content_type="text/plain")
-    entered, proceed = threading.Event(), threading.Event()
-    fstat = os.fstat
-
-    def slow_call(fd: int) -> os.stat_result:
-        entered.set()
-        proceed.wait(10)
-        return fstat(fd)
-
-    monkeypatch.setattr(os, "fstat", slow_call)
-    before = open_files()
-    reading = asyncio.create_task(read_object(local, "a"))
-    await asyncio.to_thread(entered.wait, 10)
-    reading.cancel()
-    proceed.set()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
+    held, before = Held(monkeypatch, "fstat"), open_files()
+    await held.cancelled(asyncio.create_task(read_object(local, "a")))
     assert open_files() == before
 
 
@@ -284,10 +274,8 @@ async def test_health_is_degraded_when_disk_space_is_low(tmp_path: Path) -> None
 async def test_store_without_its_folder_is_down(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     shutil.rmtree(tmp_path / "store")
     health = await local.health()
-    assert (health.state, health.detail) == (
-        EngineState.DOWN,
-        "The object store cannot look at its disk: No such file or directory.",
-    )
+    detail = "The object store cannot look at its disk: No such file or directory."
+    assert (health.state, health.detail) == (EngineState.DOWN, detail)
     with pytest.raises(StoreError, match="cannot write the object"):
         await local.put("a", seal(b"x"), content_type="text/plain")
 
@@ -299,18 +287,15 @@ async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
 
 
 async def test_created_file_is_an_object_like_any_other(local: LocalStore) -> None:
-    fd = await local.create_file("folder/part")
-    os.write(fd, b"first")
-    os.close(fd)
+    with os.fdopen(await local.create_file("folder/part"), "wb") as file:
+        file.write(b"first")
     assert await read_object(local, "folder/part") == b"first"
-    fd = await local.open_file("folder/part", writable=True)
-    os.pwrite(fd, b" second", 5)
-    os.close(fd)
-    fd = await local.open_file("folder/part")
-    assert os.pread(fd, 100, 0) == b"first second"
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.write(fd, b"x")
-    os.close(fd)
+    with os.fdopen(await local.open_file("folder/part", writable=True), "r+b") as file:
+        os.pwrite(file.fileno(), b" second", 5)
+    with os.fdopen(await local.open_file("folder/part"), "rb") as file:
+        assert file.read() == b"first second"
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(file.fileno(), b"x")
     with pytest.raises(StoreError):
         await local.create_file("folder/part")
     with pytest.raises(KeyError):
