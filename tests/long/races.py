@@ -33,12 +33,8 @@ def _name(race: Callable[..., None]) -> str:
 
 @pytest.fixture(scope="module")
 def fleet(deployments: Deployments, redis_server: RedisServer) -> Iterator[Fleet]:
-    patience = {
-        "UPLOADS_PER_TENANT": "1000",
-        "UPLOAD_WAIT_SECONDS": "300",
-        "SANDBOX_WAIT_SECONDS": "300",
-        "DATABASE_WAIT_SECONDS": "120",
-    }
+    patience = {"UPLOADS_PER_TENANT": "1000", "UPLOAD_WAIT_SECONDS": "300"}
+    patience |= {"SANDBOX_WAIT_SECONDS": "300", "DATABASE_WAIT_SECONDS": "120"}
     with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=patience) as running:
         yield running
 
