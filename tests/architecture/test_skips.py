@@ -39,9 +39,7 @@ def test_tests_skip_only_for_what_no_package_provides() -> None:
 
 
 @each_row("ci, outcome, code", [("true", "1 failed", 1), ("", "1 skipped", 0)])
-def test_missing_server_skips_with_its_package_name_and_fails_under_ci(
-    ci: str, outcome: str, code: int, tmp_path: Path
-) -> None:
+def test_missing_server_skips_with_its_package_or_fails_in_ci(ci: str, outcome: str, code: int, tmp_path: Path) -> None:
     test = tmp_path / "test_missing.py"
     needs_etcd = "require('Etcd', 'no-such-program', apt='etcd-server')"
     test.write_text(f"from tests.servers import require\ndef test_it(): {needs_etcd}\n")

@@ -155,9 +155,7 @@ def test_what_is_wrong_for_a_key_or_token_is_refused_in_one_readable_line(
     assert "\\" not in result.error_line
 
 
-def test_keys_revoke_refuses_a_key_of_another_tenant(
-    initialized: tuple[Sluice, dict[str, Any]], tenant_id: str
-) -> None:
+def test_keys_revoke_refuses_a_key_of_others(initialized: tuple[Sluice, dict[str, Any]], tenant_id: str) -> None:
     sluice, created = initialized
     result = sluice("keys", "revoke", created["api_key_id"], "--tenant", tenant_id, "--yes")
     assert result.code == 5

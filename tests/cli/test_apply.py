@@ -97,9 +97,7 @@ def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client:
         ("contexts:\n", "contexts: [\n", "rules.yaml"),
     ],
 )
-def test_a_problem_names_line_and_field_and_nothing_is_sent(
-    sluice: Sluice, rules: Path, *, old: str, new: str, problem: str
-) -> None:
+def test_a_problem_names_its_line_and_field(sluice: Sluice, rules: Path, *, old: str, new: str, problem: str) -> None:
     assert old in RULES
     rules.write_text(RULES.replace(old, new))
     refused = sluice("apply", str(rules))

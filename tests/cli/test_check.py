@@ -53,9 +53,7 @@ def test_check_reports_outcome_format_detail_and_duration(check: Sluice, folder:
     assert row["ms"] > 0
 
 
-def test_check_skips_rules_disabled_by_options_and_the_scan_for_malware(
-    check: Sluice, folder: Path, tmp_path: Path
-) -> None:
+def test_check_skips_rules_disabled_by_options_and_the_scan(check: Sluice, folder: Path, tmp_path: Path) -> None:
     rows = check("check", "--json", "--no-blank", "--no-integrity", folder).rows
     assert {row["accepted"] for row in rows} == {True}
     (blank,) = check("check", "--json", "--no-blank", folder / "white.png").rows

@@ -105,9 +105,7 @@ def test_doctor_reports_a_secret_file_that_serve_refuses_as_down(sluice: Sluice)
 
 
 @each_row("value", ["", "damaged", '{"primary": "a", "keys": {}}', '{"primary": "a", "keys": {"a": "00"}}'])
-def test_serve_and_doctor_refuse_a_damaged_keyring_of_the_environment_with_one_sentence(
-    value: str, ready: Sluice
-) -> None:
+def test_serve_and_doctor_refuse_a_damaged_keyring_of_the_environment(value: str, ready: Sluice) -> None:
     damaged = ready.with_settings(KEYRING=value)
     sentence = "SLUICE_KEYRING is damaged: restore it from your copy."
     result = damaged("doctor", "--json")

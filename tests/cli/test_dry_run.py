@@ -134,9 +134,7 @@ def test_only_one_source_of_rules_can_be_given(check: Sluice, folder: Path, rule
         assert "--context" in result.error_line
 
 
-def test_a_service_judges_files_by_a_context_and_stores_nothing(
-    asking: Sluice, client: ApiClient, folder: Path
-) -> None:
+def test_a_service_judges_files_and_stores_nothing(asking: Sluice, client: ApiClient, folder: Path) -> None:
     (folder / "virus.txt").write_bytes(eicar())
     context = client.create_context(allowed_extensions=["pdf", "txt"])
     result = asking("check", folder, "--context", context, "--json")
@@ -154,9 +152,7 @@ def test_a_service_judges_files_by_a_context_and_stores_nothing(
     assert client.decisions() == []
 
 
-def test_a_key_that_may_only_upload_gets_the_sentence_for_the_sender(
-    asking: Sluice, client: ApiClient, folder: Path
-) -> None:
+def test_a_key_for_uploads_gets_the_sentence_for_the_sender(asking: Sluice, client: ApiClient, folder: Path) -> None:
     context = client.create_context(allowed_extensions=["pdf"])
     sender = asking.with_settings(API_KEY=client.create_key("upload").text)
     result = sender("check", folder / "e.exe", "--context", context)
@@ -209,9 +205,7 @@ def test_a_service_that_does_not_answer_and_an_unknown_context_are_named(asking:
         assert name in result.error_line
 
 
-def test_a_file_that_cannot_be_read_is_reported_with_exit_code_1(
-    asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path
-) -> None:
+def test_an_unreadable_file_is_exit_code_1(asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path) -> None:
     closed = tmp_path / "pipe"
     os.mkfifo(closed)
     for options in (("--context", client.create_context()), ("--rules", str(rules))):

@@ -61,9 +61,7 @@ def test_bulk_delete_deletes_only_with_yes(sluice: Sluice, client: ApiClient, co
     assert "Job has ended" in cancelled.err
 
 
-def test_an_export_is_downloaded_and_deleted_files_are_restored(
-    sluice: Sluice, client: ApiClient, context: str, tmp_path: Path
-) -> None:
+def test_export_arrives_and_files_are_back(sluice: Sluice, client: ApiClient, context: str, tmp_path: Path) -> None:
     def ended(*words: str) -> str:
         job_id: str = sluice("files", *words, "--json").rows[0]["job_id"]
         assert until(lambda: sluice("jobs", "show", job_id, "--json").rows[0]["status"] == "done", 60)

@@ -139,9 +139,7 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
         assert (await error(client, "list_reports")).startswith("No service answers at http://127.0.0.1:9: ")
 
 
-def test_without_the_extra_the_command_names_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert run(["mcp"]) == Exit.ERROR
     assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice[mcp]'.\n"

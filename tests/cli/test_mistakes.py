@@ -49,9 +49,7 @@ INVALID_COMMAND_LINES = [
 
 
 @each_row("arguments, sentence", INVALID_COMMAND_LINES)
-def test_invalid_command_line_prints_one_sentence(
-    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistake_is_explained(arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
@@ -148,9 +146,7 @@ def test_production_needs_a_public_url(monkeypatch: pytest.MonkeyPatch, capsys: 
         ("postgresql://postgres:hunter2@127.0.0.1:1/sluice", 6, "The database is unavailable: "),
     ],
 )
-def test_tenants_list_names_a_database_that_cannot_be_used_and_makes_none(
-    url: str | None, code: int, sentence: str, sluice: Sluice
-) -> None:
+def test_tenants_list_names_an_unusable_database(url: str | None, code: int, sentence: str, sluice: Sluice) -> None:
     result = sluice.with_settings(**{"DATABASE_URL": url} if url else {})("tenants", "list")
     assert result.code == code
     assert sentence in result.error_line
@@ -201,9 +197,7 @@ def test_known_exception_has_its_sentence_and_exit_code(exception: Exception, se
     assert described[1] is code
 
 
-def test_unexpected_exception_prints_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unexpected_error_prints_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sluice.cli.environment.read_settings", lambda: 1 // 0)
     assert run(["doctor"]) == 1
     captured = capsys.readouterr().err

@@ -60,9 +60,7 @@ def found(url: str | None = None, key: str | None = None, profile: str | None = 
     return target.url, target.credential
 
 
-def test_options_go_before_the_environment_and_the_environment_before_the_profile(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_go_before_environment_and_that_before_profile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert target_of(None, None, None).url == DEFAULT_URL
     keep(folder)
     keep(folder, "trial", "http://trial.example.com", "sl_test_kept")
@@ -148,9 +146,7 @@ def logged_in(sluice: Sluice, key: str, *words: str, **variables: str) -> subpro
     )
 
 
-def test_login_keeps_an_accepted_key_for_its_owner_only_and_logout_forgets_it(
-    client: ApiClient, tmp_path: Path
-) -> None:
+def test_login_keeps_an_accepted_key_for_its_owner_and_logout_forgets_it(client: ApiClient, tmp_path: Path) -> None:
     sluice = sluice_in(tmp_path / "home")
     refused = logged_in(sluice, "sl_live_wrong", "--url", client.service.url)
     config = sluice.folder / "config" / "sluice"

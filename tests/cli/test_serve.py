@@ -150,9 +150,7 @@ def test_serve_reports_a_port_in_use_before_creating_data(sluice: Sluice) -> Non
         ({"PORT": "0", "SCANNER": "clamd", "CLAMD": "nowhere"}, "SLUICE_CLAMD: "),
     ],
 )
-def test_serve_exits_with_the_reason_why_it_does_not_start(
-    settings: dict[str, str], sentence: str, sluice: Sluice
-) -> None:
+def test_serve_says_why_it_does_not_start(settings: dict[str, str], sentence: str, sluice: Sluice) -> None:
     result = sluice.with_settings(**settings)("serve")
     assert result.code == 1
     assert result.err.splitlines()[-1].startswith(f"sluice: {sentence}")

@@ -57,9 +57,7 @@ def test_upload_stores_an_accepted_file_with_its_metadata(upload: Sluice, client
     assert stored.items() >= expected.items()
 
 
-def test_upload_prints_one_line_per_file_and_exits_3_on_a_rejection(
-    upload: Sluice, client: ApiClient, empty: Path, note: Path
-) -> None:
+def test_upload_prints_a_line_per_file_and_exits_3(upload: Sluice, client: ApiClient, empty: Path, note: Path) -> None:
     result = upload("upload", empty, note, "--context", client.create_context())
     assert result.code == 3
     rejected, accepted = result.out.splitlines()
@@ -187,9 +185,7 @@ def test_upload_takes_standard_input_under_a_name(upload: Sluice, client: ApiCli
     assert page(client.get("/files"))[0][0]["original_filename"] == "note.txt"
 
 
-def test_upload_with_dry_run_prints_the_verdicts_and_stores_nothing(
-    upload: Sluice, client: ApiClient, note: Path, empty: Path
-) -> None:
+def test_upload_with_dry_run_prints_only_verdicts(upload: Sluice, client: ApiClient, note: Path, empty: Path) -> None:
     result = upload("upload", note, empty, "--dry-run", "--context", client.create_context(), "--json")
     assert result.code == 3
     assert [row["report"]["outcome"] for row in result.rows] == ["accepted", "rejected"]

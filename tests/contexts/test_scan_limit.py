@@ -77,18 +77,14 @@ async def test_a_change_above_the_scan_limit_is_refused(contexts: Contexts, tena
     await contexts.change(by, "papers", {"scan_for_viruses": True, "max_file_size_mb": 25})
 
 
-async def test_other_fields_of_a_context_above_the_scan_limit_can_be_changed(
-    contexts: Contexts, tenant_id: str, limit: ScanLimit
-) -> None:
+async def test_other_fields_above_the_limit_can_change(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
     await contexts.create(operator_action(tenant_id), draft(25))
     limit.bytes = 10 * MIB
     changed = await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
     assert changed.display_name == "Letters"
 
 
-async def test_contexts_above_the_scan_limit_are_listed_largest_first(
-    contexts: Contexts, tenant_id: str, limit: ScanLimit
-) -> None:
+async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
     limit.bytes = None
     for key, megabytes in (("small", 10), ("large", 100), ("largest", 500)):
         await contexts.create(operator_action(tenant_id), draft(megabytes, key=key))

@@ -70,9 +70,7 @@ def _write_and_read(connection: Connection, tables: list[Table]) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(STEPS)))
-async def test_each_migration_keeps_everything_the_previous_release_needs(
-    database: Database, before: str, after: str
-) -> None:
+async def test_each_migration_keeps_what_the_last_release_needs(database: Database, before: str, after: str) -> None:
     await upgrade(database, to=before)
     async with database.reading(ALL_TENANTS) as connection:
         old, old_constraints = await connection.run_sync(_columns), await connection.run_sync(_constraints)

@@ -41,9 +41,7 @@ async def test_more_transactions_than_connections_are_all_served(connections: Id
     assert len(set(await asyncio.gather(*(run_transaction(connections, sql) for _ in range(20))))) == 2
 
 
-async def test_waiting_for_a_connection_times_out_and_a_freed_connection_is_reused(
-    connections: IdleConnections,
-) -> None:
+async def test_waiting_for_a_connection_times_out_and_a_freed_one_is_reused(connections: IdleConnections) -> None:
     held = [await connections.acquire(), await connections.acquire()]
     with pytest.raises(TimeoutError):
         await connections.acquire()

@@ -60,9 +60,7 @@ def _record_statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
 
 @pytest.mark.parametrize("wanted", _INDEXES)
 @pytest.mark.parametrize("number", [1, 4])
-async def test_each_filter_is_served_by_its_covering_index(
-    wanted: tuple[str | None, str | None], number: int, tables: Database
-) -> None:
+async def test_filters_use_covering_index(wanted: tuple[str | None, str | None], number: int, tables: Database) -> None:
     async with tables.transaction(ALL_TENANTS) as connection:
         await connection.execute(text("ANALYZE"))
     with _record_statements(tables) as statements:

@@ -159,9 +159,7 @@ async def test_switching_row_security_off_shows_no_rows(as_service: Database) ->
         await connection.rollback()
 
 
-async def test_every_tenant_table_has_a_policy_and_every_table_has_grants(
-    as_service: Database, owner: Database
-) -> None:
+async def test_every_tenant_table_has_a_policy_and_every_table_grants(as_service: Database, owner: Database) -> None:
     policies = await _query(as_service, "SELECT tablename FROM pg_policies ORDER BY 1", NO_TENANT)
     assert policies == sorted(table.name for table in _TENANT_TABLES)
     assert set(RIGHTS) == {*metadata.tables, "alembic_version"}
@@ -188,9 +186,7 @@ async def test_another_role_cannot_call_the_key_lookup_function(owner: Database,
     await other.aclose()
 
 
-async def test_the_service_role_deletes_old_audit_entries_and_cannot_migrate(
-    as_service: Database, postgres: Postgres
-) -> None:
+async def test_the_service_deletes_old_entries_and_cannot_migrate(as_service: Database, postgres: Postgres) -> None:
     async with as_service.transaction(ALL_TENANTS) as connection:
         await connection.execute(delete(audit_events))
     empty = Database(postgres.for_service(postgres.createdb()))

@@ -154,9 +154,7 @@ async def test_metadata_with_a_nul_is_stored_and_not_searched(tables: Database) 
 
 
 @pytest.mark.parametrize("searched", [10_000, 2])
-async def test_a_walk_meets_every_file_once_in_steps(
-    tables: Database, monkeypatch: pytest.MonkeyPatch, searched: int
-) -> None:
+async def test_a_walk_meets_every_file_once(tables: Database, monkeypatch: pytest.MonkeyPatch, searched: int) -> None:
     monkeypatch.setattr(search, "MOST_SEARCHED", searched)
     for wanted, _index, found in FILTERS:
         met: list[str] = []

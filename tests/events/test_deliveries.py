@@ -98,9 +98,7 @@ async def test_a_receiver_that_hangs_delays_no_other(tables: Database, receiver:
     assert hanging.most == 4
 
 
-async def test_a_batch_is_read_after_all_of_the_last_one_is_noted(
-    tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
 
     endpoint_id = await add_endpoint(tables, receiver)
     await write(tables, *(deleted(number) for number in range(450)))  # more than two batches

@@ -96,9 +96,7 @@ async def _state(database: Database) -> tuple[str | None, int, int]:
 
 
 @each_row(("state", "change"), EVERY)
-async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
-    tables: Database, state: FileState, change: Change
-) -> None:
+async def test_both_databases_apply_a_change_exactly_once(tables: Database, state: FileState, change: Change) -> None:
     await _begin(tables, state)
     for _ in range(2):  # the second time it finds another state
         await CHANGES[change](tables)

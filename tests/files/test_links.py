@@ -99,9 +99,7 @@ def test_a_link_is_refused_by_another_secret() -> None:
     [(file_id, NOW, "file id") for file_id in ("", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129)]
     + [("file_1", expires_at, "moment") for expires_at in (0, -1, 10**12)],
 )
-def test_refuses_to_sign_an_id_that_changes_the_url_and_an_invalid_expiry(
-    file_id: str, expires_at: int, why: str
-) -> None:
+def test_refuses_an_id_that_changes_the_url_and_an_invalid_expiry(file_id: str, expires_at: int, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         SIGNER.sign(file_id, expires_at=expires_at)
 

@@ -54,9 +54,7 @@ async def test_signed_token_expires_after_its_lifetime(key: LocalKey) -> None:
         *((lambda _key, name=name: token(name), "algorithm") for name in ("RS256", "PS256", "ES256")),
     ],
 )
-async def test_token_of_another_key_id_or_algorithm_is_refused(
-    key: LocalKey, make: Callable[[LocalKey], str], why: str
-) -> None:
+async def test_token_of_another_key_or_alg_is_refused(key: LocalKey, make: Callable[[LocalKey], str], why: str) -> None:
     with pytest.raises(InvalidToken, match=why):
         await verifier(key).verify(make(key))
 
@@ -90,9 +88,7 @@ async def test_local_verifier_is_up_and_closes_twice(key: LocalKey) -> None:
         ),
     ],
 )
-def test_sign_refuses_lifetime_below_one_second_and_a_reserved_tenant_claim(
-    key: LocalKey, options: dict[str, Any], why: str
-) -> None:
+def test_sign_refuses_a_short_lifetime_and_a_reserved_claim(key: LocalKey, options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         signed(key, **options)
 

@@ -63,9 +63,7 @@ def test_a_secret_file_is_read_unless_others_can_access_it(tmp_path: Path, mode:
         assert read_secret_file(path) == b"x"
 
 
-def test_a_mounted_secret_file_is_read_by_a_group_of_this_process_only(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mounted_secret_file_is_read_by_a_group_of_the_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"x")
     path.chmod(0o440)
     assert read_secret_file(path) == b"x"

@@ -58,9 +58,7 @@ def test_a_block_ends_when_the_oldest_failure_leaves_the_window() -> None:
         ("unix", "", None),
     ],
 )
-def test_addresses_of_one_network_count_as_one_and_others_separately(
-    one: str, other: str, blocked: float | None
-) -> None:
+def test_addresses_of_one_network_count_as_one_others_apart(one: str, other: str, blocked: float | None) -> None:
     blocker = throttle(FakeClock())
     fail(blocker, one, 3)
     assert blocker.blocked(other) == blocked

@@ -47,9 +47,7 @@ def test_limits_on_stored_files_hold_exactly(fleet: Fleet, race: Callable[[ApiCl
 
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("race", BUCKETS, ids=_name)
-def test_concurrent_changes_leave_one_default_bucket(
-    fleet: Fleet, race: Callable[[ApiClient], None], turn: int
-) -> None:
+def test_concurrent_changes_leave_one_default(fleet: Fleet, race: Callable[[ApiClient], None], turn: int) -> None:
     race(fleet.service.new_client())
 
 

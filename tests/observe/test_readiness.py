@@ -23,9 +23,7 @@ def _timely(service: Service) -> httpx.Response:
     return answer
 
 
-def test_readiness_and_metrics_answer_in_time_while_the_database_hangs(
-    postgres: Postgres, deployments: Deployments
-) -> None:
+def test_readiness_and_metrics_answer_while_the_database_hangs(postgres: Postgres, deployments: Deployments) -> None:
     url = postgres.createdb().replace("+asyncpg", "")
     with in_a_thread(fault_proxy(f"http://127.0.0.1:{postgres.port}")) as proxy:
         behind = url.replace(f":{postgres.port}/", f":{proxy.port}/")

@@ -49,9 +49,7 @@ def _stored(client: ApiClient, context: str, count: int) -> list[str]:
     return [client.store("a.zzz", noise(30_000, seed=number), context=context) for number in range(count)]
 
 
-def test_a_dump_and_the_versions_of_the_bucket_restore_every_file(
-    deployments: Deployments, postgres: Postgres, tmp_path: Path
-) -> None:
+def test_dump_and_versions_restore_every_file(deployments: Deployments, postgres: Postgres, tmp_path: Path) -> None:
     deployment = deployments.fresh("postgres-s3")
     assert deployment.gateway is not None
     versioning = {"Status": "Enabled"}

@@ -60,9 +60,7 @@ def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deploym
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
-    deployments: Deployments, setup: str
-) -> None:
+def test_an_erasure_whose_worker_is_killed_lists_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
         client = service.new_client()
@@ -92,9 +90,7 @@ def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_an_export_whose_worker_is_killed_has_each_file_once_and_leaves_no_object(
-    deployments: Deployments, setup: str
-) -> None:
+def test_an_export_whose_worker_is_killed_has_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
         client = service.new_client()

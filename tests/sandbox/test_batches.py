@@ -37,9 +37,7 @@ CRASHES = ["abort", "exit with status 0", "exit by SystemExit", "raise", "garbag
 
 
 @pytest.mark.parametrize("job", [*CRASHES, "large response", "two frames"])
-async def test_file_that_crashes_its_child_does_not_fail_its_batch(
-    open_sandbox: OpenSandbox, run: RunJob, job: str
-) -> None:
+async def test_file_that_crashes_does_not_fail_its_batch(open_sandbox: OpenSandbox, run: RunJob, job: str) -> None:
     sandbox = await open_sandbox()
     jobs = ("describe file", job, "describe file", "describe file")
     first, bad, *others = await run_together(sandbox, run, *jobs)
@@ -89,9 +87,7 @@ async def test_slow_file_completes_after_rest_of_batch_was_moved(open_sandbox: O
     assert [type(result) for result in results] == [Completed] * 4
 
 
-async def test_run_cancelled_before_its_file_starts_does_not_affect_batch(
-    open_sandbox: OpenSandbox, run: RunJob
-) -> None:
+async def test_run_cancelled_before_its_start_does_not_affect_batch(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
     jobs = ("short nap", "describe file", "describe file")
     first, leaving, last = [asyncio.create_task(run(sandbox, job)) for job in jobs]

@@ -21,9 +21,7 @@ from tests.sandbox.processes import (
 )
 
 
-async def test_child_reads_from_start_regardless_of_file_offset(
-    open_sandbox: OpenSandbox, run: RunJob, seal: Seal
-) -> None:
+async def test_child_reads_from_start_whatever_the_offset(open_sandbox: OpenSandbox, run: RunJob, seal: Seal) -> None:
     sealed = seal(b"0123456789")
     os.lseek(sealed.fd, 7, os.SEEK_SET)
     payload = payload_of(await run(await open_sandbox(), "describe file", sealed=sealed))
@@ -31,9 +29,7 @@ async def test_child_reads_from_start_regardless_of_file_offset(
     assert os.lseek(sealed.fd, 0, os.SEEK_CUR) == 7
 
 
-async def test_child_is_reused_for_next_files_of_same_tenant_up_to_files_per_worker(
-    open_sandbox: OpenSandbox, run: RunJob
-) -> None:
+async def test_child_is_reused_for_one_tenant_up_to_files_per_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox(files_per_worker=3)
     pids = [pid_in(await run(sandbox, "describe file")) for _ in range(7)]
     assert pids[0] == pids[1] == pids[2] != pids[3] == pids[5] != pids[6]
@@ -100,9 +96,7 @@ async def test_run_that_waits_too_long_returns_no_worker(open_sandbox: OpenSandb
     assert "no worker was free" in result.why
 
 
-async def test_small_file_overtakes_large_files_that_fill_every_slot(
-    open_sandbox: OpenSandbox, run: RunJob, seal: Seal
-) -> None:
+async def test_small_file_overtakes_large_ones_in_all_slots(open_sandbox: OpenSandbox, run: RunJob, seal: Seal) -> None:
     sandbox = await open_sandbox(workers=1)
     large = seal(bytes(2 * 1024**2))
     blocking = [asyncio.create_task(run(sandbox, "sleep", sealed=large)) for _ in range(3)]

@@ -38,18 +38,14 @@ async def test_child_has_only_the_expected_descriptors(open_sandbox: OpenSandbox
     assert len(payload_of(await run(await open_sandbox(), "descriptors"))["open"]) == 5
 
 
-async def test_child_does_not_inherit_server_environment(
-    open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_environment_is_empty(open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MASTER_KEY", "a secret")
     threads = [f"{library}_NUM_THREADS" for library in ("MKL", "OMP", "OPENBLAS")]
     names = payload_of(await run(await open_sandbox(), "environment"))["names"]
     assert names == ["LC_CTYPE", "MALLOC_ARENA_MAX", *threads, "TZ", "VIPS_CONCURRENCY"]
 
 
-async def test_child_output_is_discarded(
-    open_sandbox: OpenSandbox, run: RunJob, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_output_is_discarded(open_sandbox: OpenSandbox, run: RunJob, capfd: pytest.CaptureFixture[str]) -> None:
     result = await run(await open_sandbox(), "print a lot")
     assert isinstance(result, Completed)
     assert capfd.readouterr() == ("", "")

@@ -48,18 +48,14 @@ def is_sealed(buffer: SharedBuffer) -> bool:
     return False
 
 
-async def test_child_writes_arrive_complete_and_sealed(
-    sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer
-) -> None:
+async def test_writes_arrive_complete_and_sealed(sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer) -> None:
     payload = payload_of(await run(sandbox, seal, "write pieces", buffer, "19"))
     assert payload == {"accepted": [True] * 20, "at": 19 * MIB + len(BYTES)}
     assert os.pread(buffer.fd, 20 * MIB, 0)[: 19 * MIB + len(BYTES)] == BYTES + 19 * PIECE
     assert is_sealed(buffer)
 
 
-async def test_write_beyond_buffer_size_is_not_accepted(
-    sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer
-) -> None:
+async def test_write_beyond_buffer_size_is_refused(sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer) -> None:
     payload = payload_of(await run(sandbox, seal, "write pieces", buffer, "21"))
     assert payload["accepted"] == [True] * 20 + [False, False]
 
@@ -73,9 +69,7 @@ async def test_child_that_dies_or_keeps_a_writable_mapping_is_a_crash(
     assert why in result.why
 
 
-async def test_descriptor_kept_by_child_cannot_write_after_sealing(
-    sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer
-) -> None:
+async def test_child_cannot_write_after_sealing(sandbox: ZygoteSandbox, seal: Seal, buffer: SharedBuffer) -> None:
     assert isinstance(await run(sandbox, seal, "keep descriptor", buffer), Completed)
     assert is_sealed(buffer)
     with pytest.raises(PermissionError):

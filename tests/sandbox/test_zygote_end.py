@@ -76,9 +76,7 @@ async def test_stopped_zygote_returns_no_worker_and_is_replaced(open_sandbox: Op
     assert isinstance(await run(sandbox, "describe file"), Completed)
 
 
-async def test_zygote_that_does_not_fork_is_replaced(
-    open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hung_zygote_is_replaced(open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = await open_sandbox(wait_seconds=60)
     assert sandbox._pool is not None
     os.kill(sandbox._pool.supervisor.pid, signal.SIGSTOP)

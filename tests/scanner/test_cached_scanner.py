@@ -190,9 +190,7 @@ async def test_threat_that_the_child_reports_now_wins_over_a_cached_verdict(seal
         (UnpackReport(None, "", 2.0), 1),  # the same report, which took longer
     ],
 )
-async def test_cached_verdict_counts_only_beside_the_same_report(
-    seal: Seal, other: UnpackReport | None, scans: int
-) -> None:
+async def test_cached_verdict_counts_for_the_same_report(seal: Seal, other: UnpackReport | None, scans: int) -> None:
     scanner = FakeScanner(CLEAN_1, engine_version=VERSION_1)
     wrapped = cached(scanner)
     for report in (report_of(b"x"), other):

@@ -106,9 +106,7 @@ async def test_encrypted_member_hides_no_threat_and_no_exceeded_limit(clamd: Cla
     assert {type(result) for result in results} == {Incomplete}, results
 
 
-async def test_clamd_without_limit_alerts_is_believed_up_to_its_scan_limit(
-    clamd_without_alerts: Clamd, seal: Seal
-) -> None:
+async def test_clamd_without_alerts_is_believed_up_to_its_scan_limit(clamd_without_alerts: Clamd, seal: Seal) -> None:
     scanner = scanner_of(clamd_without_alerts.address, largest_bytes=100 * 2**20)
     assert isinstance(await scanned(scanner, seal(bytes(2**20))), Clean)
     await scanner.find_scan_limit(60)

@@ -138,9 +138,7 @@ async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
         pytest.param(lambda: zipped({"a.cpio": cpio(gzipped(9, MARKED))}), id="cpio in a zip"),
     ],
 )
-async def test_part_beyond_a_limit_of_clamd_is_never_clean(
-    scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]
-) -> None:
+async def test_part_over_a_limit_is_never_clean(scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]) -> None:
     assert isinstance(await scanned(scanner, seal(packed())), Incomplete)
 
 
@@ -178,9 +176,7 @@ async def test_parts_that_do_not_fit_into_buffer_are_never_clean(tight_clamd: Cl
     assert "more parts that clamd does not see than there is room for" in result.why
 
 
-async def test_scan_is_unavailable_when_a_buffer_is_needed_and_cannot_be_allocated(
-    tight_clamd: Clamd, seal: Seal
-) -> None:
+async def test_scan_is_unavailable_without_a_buffer_that_is_needed(tight_clamd: Clamd, seal: Seal) -> None:
     sandbox = InProcessSandbox()
     scanner = scanner_of(tight_clamd, sandbox, buffer_bytes=-1)  # no system can allocate this
     assert isinstance(await scanned(scanner, seal(zipped({"a": CLEAN}))), Clean)  # it has no hidden parts
@@ -320,9 +316,7 @@ def pdf_of_pictures(count: int) -> bytes:
 
 
 @each_row("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])
-async def test_clamd_without_limit_alerts_finds_virus_in_every_wrapping(
-    scanner_without_alerts: ClamdScanner, seal: Seal, name: str
-) -> None:
+async def test_clamd_without_alerts_finds_viruses(scanner_without_alerts: ClamdScanner, seal: Seal, name: str) -> None:
     wrap = REQUIRED_CONTAINERS[name][1] if name in REQUIRED_CONTAINERS else MISSED_BY_CLAMD[name]
     assert isinstance(await scanner_without_alerts.scan(seal(wrap(EICAR)), tenant_id="ten_1"), Infected)
 

@@ -93,9 +93,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_daemon_fault_is_503_in_time_and_uploads_recover(
-    faulty_service: Service, faulty: FaultyClamd, fault: Fault
-) -> None:
+def test_daemon_fault_is_503_and_uploads_recover(faulty_service: Service, faulty: FaultyClamd, fault: Fault) -> None:
     client = faulty_service.new_client()
     context = client.create_context()
     faulty.fault = fault

@@ -96,9 +96,7 @@ def test_cancelled_trial_is_followed_by_another_trial(rested: BreakerHarness) ->
     assert [rested.request(UNAVAILABLE), rested.request()] == [True, False]
 
 
-async def test_unresponsive_bucket_does_not_delay_later_uploads(
-    gateway: RadosGateway, make_s3: MakeS3, seal: Seal
-) -> None:
+async def test_unresponsive_bucket_delays_no_later_upload(gateway: RadosGateway, make_s3: MakeS3, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         timeouts = S3Timeouts(connect_seconds=0.5, request_seconds=0.5, retries=0)
         store = make_s3(endpoint_url=proxy.endpoint, timeouts=timeouts, rest_seconds=1.0)

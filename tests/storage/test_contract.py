@@ -135,9 +135,7 @@ async def test_missing_object_has_no_size_is_not_read_and_can_be_deleted(store: 
 
 
 @pytest.mark.parametrize("size", [10, 9 * PIECE])
-async def test_put_does_not_replace_existing_object_not_even_by_equal_bytes(
-    store: ObjectStore, seal: Seal, size: int
-) -> None:
+async def test_put_never_replaces_an_object_not_even_by_equal_bytes(store: ObjectStore, seal: Seal, size: int) -> None:
     first = os.urandom(size)
     await store.put("taken", seal(first), content_type="text/plain")
     for body in (first, os.urandom(size)):
@@ -160,9 +158,7 @@ async def test_put_with_closed_descriptor_raises_error(store: ObjectStore, seal:
         await store.put("closed", type(sealed)(999_999, 1, sealed.sha256), content_type="text/plain")
 
 
-async def test_working_store_reports_up_and_its_probe_leaves_no_object(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_working_store_is_up_and_its_probe_goes(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "token_hex", lambda _size=None: "probed")
     await store.probe()
     assert await store.size(".sluice-probe/probed") is None

@@ -40,9 +40,7 @@ def record_synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return synced
 
 
-async def test_object_is_stored_under_its_key_with_owner_only_mode(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_object_is_stored_under_its_key_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
     root = tmp_path / "store"
     assert (root / "objects/t/c/file.png").read_bytes() == b"x"
@@ -96,9 +94,7 @@ async def test_copy_continues_where_last_step_ended(
     assert await read_object(local, "a") == body
 
 
-async def test_put_falls_back_when_copy_file_range_copies_nothing(
-    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_put_copies_without_that_call(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
     monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     await local.put("a", seal(b"x" * 100), content_type="text/plain")
@@ -144,9 +140,7 @@ async def test_concurrent_puts_share_one_folder_sync_with_own_results(
     assert synced.count(tmp_path / "store/objects/t") == 4
 
 
-async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_unnamed_file_on_same_file_system_is_linked(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     body = os.urandom(300_000)
     spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
     os.write(spool, body)
@@ -161,9 +155,7 @@ async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
     assert first.read_bytes() == second.read_bytes() == body
 
 
-async def test_file_that_is_unlinked_or_has_extra_bytes_is_copied(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_file_unlinked_or_with_extra_bytes_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     with (tmp_path / "once").open("w+b") as spool:
         spool.write(b"x")
         spool.flush()
@@ -177,9 +169,7 @@ async def test_file_that_is_unlinked_or_has_extra_bytes_is_copied(
     assert await read_object(local, "t/b") == b"the bytes"
 
 
-async def test_drafts_get_names_without_o_tmpfile_support(
-    tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_drafts_get_names_without_o_tmpfile(tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     original_open, drafts = os.open, []
 
     def without_tmpfile(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -207,7 +197,7 @@ async def test_put_on_closed_store_raises_error(local: LocalStore, seal: Seal) -
             await local.put("a", seal(bytes(size)), content_type="text/plain")
 
 
-async def test_folder_made_by_another_process_is_synced(
+async def test_folder_of_another_process_is_synced(
     tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store/objects/t").mkdir()
@@ -247,9 +237,7 @@ class Held:
             await task
 
 
-async def test_cancelled_put_completes_and_closes_its_files(
-    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cancelled_put_closes_its_files(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     sealed, before, held = seal(b"x"), open_files(), Held(monkeypatch, "fsync")
     await held.cancelled(asyncio.create_task(local.put("a", sealed, content_type="text/plain")))
     assert await local.size("a") == 1
@@ -304,9 +292,7 @@ async def test_created_file_is_an_object_like_any_other(local: LocalStore) -> No
 
 @pytest.mark.parametrize("size", [5, 2 * 1_048_576])
 @pytest.mark.parametrize("can_link", [True, False])
-async def test_file_with_a_name_is_linked_only_if_it_may_be(
-    local: LocalStore, tmp_path: Path, *, size: int, can_link: bool
-) -> None:
+async def test_named_file_is_linked_if_allowed(local: LocalStore, tmp_path: Path, *, size: int, can_link: bool) -> None:
     body = os.urandom(size)
     fd = await local.create_file("_incoming/part")
     os.write(fd, body)

@@ -67,9 +67,7 @@ async def test_repr_and_errors_contain_no_secret(make_s3: MakeS3, seal: Seal) ->
         ({"bucket": "no-such-bucket"}, r"^There is no bucket of this name\.$"),
     ],
 )
-async def test_wrong_setting_is_named_in_one_sentence(
-    make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str
-) -> None:
+async def test_wrong_setting_is_named(make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str) -> None:
     store = make_s3(**changed)
     put, size, *others = every_call(store, seal, "a")
     await all_fail([put, *others], sentence)
@@ -86,7 +84,7 @@ async def test_wrong_setting_is_named_in_one_sentence(
         ("s3:DeleteObject", "may not delete objects"),
     ],
 )
-async def test_probe_names_the_missing_permission(
+async def test_probe_names_permission_that_is_missing(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, action: str, sentence: str
 ) -> None:
     deny(gateway, bucket, action, Resource=f"arn:aws:s3:::{bucket}/*")
@@ -116,9 +114,7 @@ async def test_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway,
         ("200 OK", None, "The store's answer is not one that S3 gives."),
     ],
 )
-async def test_each_error_response_has_its_sentence(
-    make_s3: MakeS3, seal: Seal, head: str, code: str | None, sentence: str
-) -> None:
+async def test_errors_have_sentences(make_s3: MakeS3, seal: Seal, head: str, code: str | None, sentence: str) -> None:
     error = f"<Error><Code>{code}</Code><AWSAccessKeyId>canary</AWSAccessKeyId></Error>"
     async with answering(head, "<html>" if code is None else error) as server:
         store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
@@ -144,9 +140,7 @@ async def test_words_in_key_are_not_mistaken_for_error_text(make_s3: MakeS3, sea
         await there.put(key, seal(b"x"), content_type="text/plain")
 
 
-async def test_upload_is_aborted_when_its_bytes_end_early(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_truncated_upload_is_aborted(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     sealed = seal(bytes(20 * MIB))
     os.ftruncate(sealed.fd, 18 * MIB)
     with pytest.raises(StoreError, match="received bytes ended"):
@@ -178,9 +172,7 @@ async def test_upload_is_aborted_when_it_is_cancelled(
     assert (gateway.unfinished_uploads(bucket), gateway.keys(bucket)) == ([], [])
 
 
-async def test_cancelled_small_put_completes_before_it_raises(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_cancelled_small_put_completes(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     put = asyncio.create_task(s3_store.put("a", seal(b"x"), content_type="text/plain"))
     await asyncio.sleep(0)
     put.cancel()
@@ -192,9 +184,7 @@ async def test_cancelled_small_put_completes_before_it_raises(
     assert gateway.keys(bucket) == []
 
 
-async def test_store_ignores_environment_variables(
-    make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_store_ignores_the_environment(make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = hostile_environment()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -288,9 +278,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize("sign_payload", [True, False])
-async def test_payload_digest_is_sent_only_when_payloads_are_signed(
-    make_s3: MakeS3, seal: Seal, *, sign_payload: bool
-) -> None:
+async def test_payload_digest_is_sent_only_if_it_is_signed(make_s3: MakeS3, seal: Seal, *, sign_payload: bool) -> None:
     async with answering("200 OK\r\nETag: x") as server:
         store = make_s3(endpoint_url=server.url, sign_payload=sign_payload)
         await store.put("a", seal(b"body"), content_type="text/plain")
@@ -310,9 +298,7 @@ async def test_many_objects_are_deleted_with_one_request(make_s3: MakeS3) -> Non
         assert "?delete HTTP/1.1" in request
 
 
-async def test_delete_many_names_keys_that_are_denied(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_delete_many_names_denied_keys(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     for key in ("a", "b", "c"):
         await s3_store.put(key, seal(b"x"), content_type="text/plain")
     deny(gateway, bucket, "s3:DeleteObject", Resource=f"arn:aws:s3:::{bucket}/b")

@@ -35,9 +35,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
 
 
 @pytest.mark.parametrize("key", ["t/c/file.pdf", TRICKY, "k" * 1000])
-async def test_link_downloads_object_under_its_filename(
-    s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, key: str
-) -> None:
+async def test_link_downloads_by_its_name(s3_store: S3Store, client: httpx.AsyncClient, seal: Seal, key: str) -> None:
     await s3_store.put(key, seal(b"content"), content_type="application/octet-stream")
     url = await s3_store.presign(key, expires_in=60, filename="Übersicht.pdf", content_type="application/pdf")
     response = await client.get(url)

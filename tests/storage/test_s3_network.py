@@ -71,9 +71,7 @@ async def test_unresponsive_store_times_out(make_s3: MakeS3, gateway: RadosGatew
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_put_with_lost_responses_is_verified(
-    make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal, lost: int
-) -> None:
+async def test_lost_reply_is_tested(make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal, lost: int) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.LOST_ANSWER, lost
         store = make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
@@ -84,9 +82,7 @@ async def test_put_with_lost_responses_is_verified(
     assert gateway.keys(bucket) == ["a"]
 
 
-async def test_large_put_with_lost_response_stores_complete_object(
-    make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_large_put_survives_a_lost_reply(make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault, proxy.faulty = Fault.LOST_ANSWER, 1
         body, store = os.urandom(12 * MIB), make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
@@ -142,7 +138,7 @@ async def test_untrusted_certificate_is_refused(
         assert server.seen == []
 
 
-async def test_health_check_has_shorter_timeout_than_put(
+async def test_health_check_has_a_shorter_timeout_than_put(
     make_s3: MakeS3, gateway: RadosGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_HEALTH_SECONDS", 0.3)

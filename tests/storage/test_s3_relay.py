@@ -120,9 +120,7 @@ async def test_unreachable_store_is_reported_through_relay(make_s3: MakeS3, seal
         await all_fail(every_call(store, seal, "a"), r"^The store cannot be reached\.$")
 
 
-async def test_relay_tries_next_address_when_one_does_not_answer(
-    make_s3: MakeS3, gateway: RadosGateway, seal: Seal
-) -> None:
+async def test_relay_tries_next_address_when_one_is_silent(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
     async with relayed(make_s3, AddressCheck(("127.0.0.3", "127.0.0.1")), gateway.endpoint) as store:
         await store.put("a", seal(b"x"), content_type="text/plain")
         assert await read_object(store, "a") == b"x"

@@ -43,9 +43,7 @@ def _count_parts(gateway: RadosGateway, bucket: str) -> int:
     return sum(len(found.get("Parts", [])) for found in lists)
 
 
-async def test_object_appears_when_put_is_allowed(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
-) -> None:
+async def test_object_appears_once_allowed(store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str) -> None:
     running = _RunningPut(store, seal)
     await _wait_for_parts(gateway, bucket)
     assert await store.size("a/b") is None
@@ -70,9 +68,7 @@ async def test_speculative_put_that_is_refused_or_cancelled_leaves_nothing(
     assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])
 
 
-async def test_waiting_speculative_puts_do_not_block_other_puts(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
-) -> None:
+async def test_speculative_put_blocks_no_other(store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str) -> None:
     waiting = [_RunningPut(store, seal) for _ in range(4)]
     await _wait_for_parts(gateway, bucket)
     await store.put("c/d", seal(_LARGE), content_type="application/pdf")

@@ -134,9 +134,7 @@ FILES = st.builds(
 
 @given(file=FILES, earlier=ALL_RULES, rules=ALL_RULES, is_full=st.booleans())
 @settings(max_examples=500, deadline=None)
-def test_a_replay_says_what_an_upload_by_the_changed_rules_does(
-    file: Facts, earlier: Rules, rules: Rules, *, is_full: bool
-) -> None:
+def test_a_replay_says_what_an_upload_by_them_does(file: Facts, earlier: Rules, rules: Rules, *, is_full: bool) -> None:
     file = replace(file, rate=None if earlier.rate is None else RateFact(0, 3.0 if is_full else None))
     facts, before = upload(file, earlier)
     again = judge_again(facts, before, earlier, rules)

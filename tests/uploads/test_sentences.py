@@ -208,9 +208,7 @@ def test_sentence_has_the_parameters_that_its_words_need(
 
 
 @each_row("expected, facts, rules", CASES, ids=[case[0].key for case in CASES])
-def test_sentence_names_no_threat_path_threshold_or_file(
-    expected: Sentence, facts: dict[str, Any], rules: dict[str, Any]
-) -> None:
+def test_sentence_names_no_threat_and_no_file(expected: Sentence, facts: dict[str, Any], rules: dict[str, Any]) -> None:
     found = sentence(facts, rules)
     values = [int(getattr(Limits(), name)) for name in Limits.__slots__]
     limits = {str(value) for value in values} | {f"{value:,}" for value in values}

@@ -88,9 +88,7 @@ async def test_an_unchanged_snapshot_is_reserved_for_a_key_and_for_a_user(databa
         ("UPDATE api_keys SET expires_at = created_at", False),
     ],
 )
-async def test_reserve_fails_after_any_change_that_concerns_the_caller(
-    database: Database, change: str, *, for_user: bool
-) -> None:
+async def test_reserve_fails_after_any_change_of_the_caller(database: Database, change: str, *, for_user: bool) -> None:
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(text(change))
     by_key = _by_key(1)

@@ -47,9 +47,7 @@ def test_groups_ignore_the_case_of_extensions_and_add_up_days() -> None:
         ("muted", "rep_2026-01-30_1", "muted"),
     ],
 )
-def test_later_rejection_opens_what_was_reviewed_and_not_what_is_muted(
-    state: MarkState, seen: str, now: MarkState | None
-) -> None:
+def test_later_rejection_opens_reviewed_and_no_muted_report(state: MarkState, seen: str, now: MarkState | None) -> None:
     (group,) = grouped([failed(1)]).values()
     group.mark = Mark(state, seen, NOW - timedelta(hours=1), "Ada")
     found = RejectionGroups([group], 1, truncated=False)

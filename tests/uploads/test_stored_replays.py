@@ -46,9 +46,7 @@ def names(replay: Replay) -> list[str]:
     return [sample.filename for sample in replay.would_reject[Reason.EXTENSION_NOT_ALLOWED].samples]
 
 
-async def test_every_decision_is_judged_once_across_batches(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_decision_is_judged_once_across_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports, "_BATCH", 3)
     for count in (2, 4):  # 2, and 6 in two full batches
         await add(database, [row(number) for number in range(count)])

@@ -92,9 +92,7 @@ async def test_servers_with_wrong_clocks_count_in_the_same_month(services: Servi
 
 
 @pytest.mark.parametrize("wrong_by", CLOCK_ERRORS, ids=["ahead", "behind"])
-async def test_a_test_file_expires_at_the_same_time_whatever_the_servers_clock(
-    services: Services, wrong_by: timedelta
-) -> None:
+async def test_a_test_file_expires_on_time_whatever_the_servers_clock(services: Services, wrong_by: timedelta) -> None:
     file_id = await _upload(_server(services, wrong_by), await _new_tenant(services), is_test=True)
     async with services.engines.database.reading(ALL_TENANTS) as connection:
         query = select(files.c.due_at, files.c.plan_month, now()).where(files.c.file_id == file_id)

@@ -95,9 +95,7 @@ async def test_purge_continues_after_an_unexpected_exception_in_one_bucket(
     assert log.failed == [{"job": "purge_objects", "storage_config_id": "bkt_1", "tenant_id": "ten_1"}]
 
 
-async def test_stale_parts_sweep_continues_after_an_exception_in_one_bucket(
-    environment: WorkerEnvironment, log: LogRecorder
-) -> None:
+async def test_stale_parts_sweep_survives_error_in_a_bucket(environment: WorkerEnvironment, log: LogRecorder) -> None:
     visited: list[str] = []
 
     class Parts(LocalStore):
@@ -118,9 +116,7 @@ async def test_stale_parts_sweep_continues_after_an_exception_in_one_bucket(
     assert log.failed == [{"job": "stale_parts", "storage_config_id": "bkt_1"}]
 
 
-async def test_store_audit_reports_a_bucket_that_cannot_be_opened_and_compares_the_others(
-    environment: WorkerEnvironment,
-) -> None:
+async def test_store_audit_reports_a_bucket_it_cannot_open_and_compares_others(environment: WorkerEnvironment) -> None:
     for number, bucket in enumerate(("bkt_1", "bkt_2", "bkt_3")):
         await add_file(environment.database, "ten_1", f"f{number}", storage_config_id=bucket)
     steps = await steps_of(environment, Position())
@@ -132,16 +128,12 @@ async def test_store_audit_reports_a_bucket_that_cannot_be_opened_and_compares_t
 
 
 @each_row("store, visited", [(BEFORE_BUCKETS, ["bkt_2"]), ("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
-async def test_store_audit_resumes_in_the_bucket_of_its_position(
-    environment: WorkerEnvironment, store: str, visited: list[str]
-) -> None:
+async def test_audit_resumes_in_its_bucket(environment: WorkerEnvironment, store: str, visited: list[str]) -> None:
     steps = await steps_of(environment, Position("objects", store))
     assert [step.store for step in steps if isinstance(step, AuditFinding)] == visited
 
 
-async def test_moving_a_file_from_a_bucket_that_cannot_be_opened_fails_only_for_that_file(
-    environment: WorkerEnvironment,
-) -> None:
+async def test_moving_from_a_bucket_that_cannot_be_opened_fails_for_that_file(environment: WorkerEnvironment) -> None:
     await add_file(environment.database, "ten_1", "f1", storage_config_id="bkt_2")
     closed, opened = [await environment.buckets.get("ten_1", config_id) for config_id in ("bkt_2", "bkt_3")]
     assert [moved.outcome async for moved in move_of(environment).run(closed, opened)] == ["failed"]

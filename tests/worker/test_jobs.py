@@ -162,9 +162,7 @@ def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None
 
 
 @pytest.mark.parametrize("fault", [DatabaseUnavailable, asyncio.CancelledError])
-def test_an_error_boundary_lets_an_unavailable_database_and_a_cancellation_through(
-    log: LogRecorder, fault: type[BaseException]
-) -> None:
+def test_a_boundary_lets_a_lost_database_and_a_cancellation_by(log: LogRecorder, fault: type[BaseException]) -> None:
     with pytest.raises(fault), error_boundary("some job", file_id="f1"):
         raise fault
     assert log.failed == []
@@ -173,9 +171,7 @@ def test_an_error_boundary_lets_an_unavailable_database_and_a_cancellation_throu
 @pytest.mark.parametrize(
     ("fault", "failures"), [(ZeroDivisionError, [{"job": "some job"}] * 3), (DatabaseUnavailable, [])]
 )
-async def test_a_repeated_job_continues_after_an_exception(
-    log: LogRecorder, fault: type[Exception], failures: list[object]
-) -> None:
+async def test_repeated_job_survives_errors(log: LogRecorder, fault: type[Exception], failures: list[object]) -> None:
     stop, runs = asyncio.Event(), 0
 
     async def once() -> int:
@@ -224,9 +220,7 @@ async def test_a_test_file_that_cannot_be_expired_does_not_stop_the_others(
     assert log.failed == [{"job": "expire_test_files", "file_id": "f2"}]
 
 
-async def test_an_unavailable_database_stops_the_fencing_of_leases(
-    memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_database_stops_fencing(memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     fenced: list[str] = []
 
     async def expired_leases(_connection: object, _limit: int, *, failed: Sequence[str]) -> list[SimpleNamespace]:
@@ -276,9 +270,7 @@ async def test_purge_keeps_the_rows_of_objects_that_a_batch_did_not_delete(memor
     assert memory.purged == ["f1", "f3"]
 
 
-async def test_purge_deletes_at_most_eight_objects_at_once_and_asks_no_store_further_that_is_unavailable(
-    memory: Memory,
-) -> None:
+async def test_purge_deletes_at_most_eight_objects_at_once_and_stops_at_an_unavailable_store(memory: Memory) -> None:
     store = memory.buckets[None] = FakeStore()
     file_ids = [f"f{number}" for number in range(20)]
     memory.add(*file_ids)

@@ -32,9 +32,7 @@ async def database(migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database
     await database.aclose()
 
 
-async def test_a_store_with_batches_is_called_once_and_the_rows_are_deleted_by_one_statement(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_store_with_batches_is_called_once_and_rows_go_at_once(database: Database, tmp_path: Path) -> None:
     environment = WorkerEnvironment(database, tmp_path, BatchStore)
     for file_id in ("bad", "f1", "f2", "f3"):
         await environment.add_due(file_id)

@@ -138,9 +138,7 @@ async def test_the_oldest_scan_is_repeated_first(environment: RescanEnvironment)
     assert await environment.logged() == ["kept"] * 3
 
 
-async def test_new_rules_make_files_due_unless_they_were_scanned_by_the_current_version_or_never(
-    environment: RescanEnvironment,
-) -> None:
+async def test_new_rules_make_files_due_unless_scanned_by_them_or_never(environment: RescanEnvironment) -> None:
     await environment.store_file("older", day=1, scanned_with=str(replace(NEW, rules="1")))
     await environment.store_file("unnumbered", day=2, scanned_with=str(EngineVersion("clamd 1.4.6", "", "1")))
     await environment.store_file("new", day=3, scanned_with=str(NEW))
@@ -222,9 +220,7 @@ async def test_a_file_scanned_with_older_signatures_is_scanned_again_later(envir
     assert await rescans.one_batch() == 1
 
 
-async def test_the_builtin_scanner_rescans_only_files_it_scanned_and_none_while_its_version_is_unknown(
-    environment: RescanEnvironment,
-) -> None:
+async def test_the_builtin_scanner_rescans_its_files_while_its_version_is_known(environment: RescanEnvironment) -> None:
     await environment.store_file("clamd's", day=1)
     await environment.store_file("own", day=2, scanned_with="builtin/1")
     environment.scanner.name, environment.scanner.engine_version = "builtin", None

@@ -88,9 +88,7 @@ async def test_sends_no_request_to_a_refused_endpoint(gateway: RadosGateway, buc
     assert len(gateway.unfinished_uploads(bucket)) == 1
 
 
-def test_the_worker_aborts_stale_parts_in_the_platform_bucket_and_in_tenants_buckets(
-    deployments: Deployments, gateway: RadosGateway
-) -> None:
+def test_the_worker_aborts_stale_parts_in_buckets_of_all(deployments: Deployments, gateway: RadosGateway) -> None:
     deployment, platform_bucket = deployments.fresh("postgres-s3"), gateway.fresh_bucket()
     place = {"BUCKET": platform_bucket, "REGION": gateway.region, "ENDPOINT": gateway.endpoint}
     storage = place | {"ACCESS_KEY_ID": gateway.access_key, "SECRET_ACCESS_KEY": gateway.secret_key}
