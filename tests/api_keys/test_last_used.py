@@ -12,9 +12,7 @@ from sluice.db.database import Database, DatabaseUnavailable
 MOMENT = datetime(2026, 1, 31, tzinfo=UTC)
 
 
-async def test_collected_uses_are_kept_while_the_database_is_unavailable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+async def test_uses_are_kept_while_the_database_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     database = Database(f"sqlite:///{tmp_path / 'test.db'}")
     keys = ApiKeys(database, clock=lambda: MOMENT)
     written: dict[tuple[str, str], datetime] = {}

@@ -14,12 +14,8 @@ import pytest
 from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
-CONTRACTS = {
-    contract["id"]: contract
-    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 
 VIOLATIONS = [
     # contract, a module of the code, what it must not import

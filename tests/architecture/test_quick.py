@@ -10,15 +10,8 @@ from tests.rows import each_row
 ROOT: Final = Path(__file__).parents[2]
 (_LISTED,) = re.findall(r"^QUICK := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 QUICK: Final = _LISTED.replace("\\\n", " ").split()
-FORBIDDEN: Final = (
-    "tests.servers",
-    "tests.service",
-    "tests.fleet",
-    "tests.cli",
-    "subprocess",
-    "multiprocessing",
-    "playwright",
-)
+PROCESSES: Final = ("subprocess", "multiprocessing", "playwright")
+FORBIDDEN: Final = (*PROCESSES, "tests.servers", "tests.service", "tests.fleet", "tests.cli")
 
 
 def _tree(module: Path) -> ast.Module:

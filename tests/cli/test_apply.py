@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.responses import data
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.service import ApiClient
 
 RULES = """\
@@ -83,8 +84,8 @@ def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client:
     assert [one["url"] for one in data(client.get("/webhook-endpoints"))] == ["http://127.0.0.1:9/hook"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
+@each_row(
+    "old, new, problem",
     [
         ("max_file_size_mb: 20", "max_file_size_mb: many", ":5: contexts.claims.max_file_size_mb: expected an integer"),
         ("retention_days: 30", "retention: 30", ":8: contexts.claims.retention: unknown field"),
@@ -96,9 +97,7 @@ def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client:
         ("contexts:\n", "contexts: [\n", "rules.yaml"),
     ],
 )
-def test_a_problem_names_line_and_field_and_nothing_is_sent(
-    sluice: Sluice, rules: Path, *, old: str, new: str, problem: str
-) -> None:
+def test_a_problem_names_its_line_and_field(sluice: Sluice, rules: Path, *, old: str, new: str, problem: str) -> None:
     assert old in RULES
     rules.write_text(RULES.replace(old, new))
     refused = sluice("apply", str(rules))

@@ -28,15 +28,16 @@ policies:
 """
 
 
+NO_YAML = [b"a: [", b"!!python/object/apply:os.system ['true']", b"\x00", b"a: b: c", b"x" * 2_000_000]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
-    (folder / "a.pdf").write_bytes(pdf())
-    (folder / "b.pdf").write_bytes(picture())
-    (folder / "c.png").write_bytes(picture())
-    (folder / "d.txt").write_bytes(TEXT)
-    (folder / "e.exe").write_bytes(TEXT)
+    files = {"a.pdf": pdf(), "b.pdf": picture(), "c.png": picture(), "d.txt": TEXT, "e.exe": TEXT}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
     return folder
 
 
@@ -97,44 +98,33 @@ def test_an_empty_file_of_rules_stands_for_the_defaults_of_a_context(check: Slui
     assert result.rows[0]["report"]["reason"] == "blank_document"
 
 
-def test_without_a_scan_in_the_rules_nothing_is_said_of_it(check: Sluice, tmp_path: Path) -> None:
-    (tmp_path / "rules.yaml").write_text("scan_for_viruses: false")
-    (tmp_path / "a.txt").write_bytes(TEXT)
-    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
-    assert result.code == 0
-    assert "malware" not in result.out
+def test_without_a_scan_in_the_rules_nothing_is_said_of_it(check: Sluice, folder: Path, rules: Path) -> None:
+    rules.write_text("scan_for_viruses: false")
+    result = check("check", folder / "d.txt", "--rules", rules)
+    assert (result.code, "malware" in result.out) == (0, False)
 
 
-@pytest.mark.parametrize(
-    ("text", "field"),
+@each_row(
+    "content, words",
     [
-        ("policies: {nosuch: {}}", "policies.nosuch"),
-        ("policies: {filename_pattern: {pattern: '('}}", "policies.filename_pattern.pattern"),
-        ("max_file_size_mb: 501", "max_file_size_mb"),
-        ("max_file_size_mb: '5'", "max_file_size_mb"),
-        ("display_name: Claims", "display_name"),
-        ("allowed_extensions: [a.b]", "allowed_extensions.0"),
-        ("[1, 2]", "rules"),
-        ("just words", "rules"),
+        (b"policies: {nosuch: {}}", " policies.nosuch: "),
+        (b"policies: {filename_pattern: {pattern: '('}}", " policies.filename_pattern.pattern: "),
+        (b"max_file_size_mb: 501", " max_file_size_mb: "),
+        (b"max_file_size_mb: '5'", " max_file_size_mb: "),
+        (b"display_name: Claims", " display_name: "),
+        (b"allowed_extensions: [a.b]", " allowed_extensions.0: "),
+        (b"[1, 2]", " rules: "),
+        (b"just words", " rules: "),
+        *((content, "rules.yaml") for content in NO_YAML),
     ],
 )
-def test_a_rule_that_is_wrong_is_named(check: Sluice, tmp_path: Path, text: str, field: str) -> None:
-    (tmp_path / "rules.yaml").write_text(text)
-    (tmp_path / "a.txt").write_bytes(TEXT)
-    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
+def test_a_rule_that_is_wrong_and_a_file_that_is_no_yaml_are_named(
+    check: Sluice, folder: Path, rules: Path, content: bytes, words: str
+) -> None:
+    rules.write_bytes(content)
+    result = check("check", folder / "d.txt", "--rules", rules)
     assert (result.code, result.out) == (2, "")
-    assert f" {field}: " in result.error_line
-
-
-@pytest.mark.parametrize(
-    "content", [b"a: [", b"!!python/object/apply:os.system ['true']", b"\x00", b"a: b: c", b"x" * 2_000_000]
-)
-def test_a_file_that_is_no_yaml_is_refused(check: Sluice, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "rules.yaml").write_bytes(content)
-    (tmp_path / "a.txt").write_bytes(TEXT)
-    result = check("check", tmp_path / "a.txt", "--rules", tmp_path / "rules.yaml")
-    assert (result.code, result.out) == (2, "")
-    assert "rules.yaml" in result.error_line
+    assert words in result.error_line
 
 
 def test_only_one_source_of_rules_can_be_given(check: Sluice, folder: Path, rules: Path) -> None:
@@ -144,9 +134,7 @@ def test_only_one_source_of_rules_can_be_given(check: Sluice, folder: Path, rule
         assert "--context" in result.error_line
 
 
-def test_a_service_judges_files_by_a_context_and_stores_nothing(
-    asking: Sluice, client: ApiClient, folder: Path
-) -> None:
+def test_a_service_judges_files_and_stores_nothing(asking: Sluice, client: ApiClient, folder: Path) -> None:
     (folder / "virus.txt").write_bytes(eicar())
     context = client.create_context(allowed_extensions=["pdf", "txt"])
     result = asking("check", folder, "--context", context, "--json")
@@ -164,9 +152,7 @@ def test_a_service_judges_files_by_a_context_and_stores_nothing(
     assert client.decisions() == []
 
 
-def test_a_key_that_may_only_upload_gets_the_sentence_for_the_sender(
-    asking: Sluice, client: ApiClient, folder: Path
-) -> None:
+def test_a_key_for_uploads_gets_the_sentence_for_the_sender(asking: Sluice, client: ApiClient, folder: Path) -> None:
     context = client.create_context(allowed_extensions=["pdf"])
     sender = asking.with_settings(API_KEY=client.create_key("upload").text)
     result = sender("check", folder / "e.exe", "--context", context)
@@ -211,24 +197,16 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     assert reported.error is None if error is None else str(reported.error).startswith(error)
 
 
-def test_a_service_that_does_not_answer_is_named(asking: Sluice, folder: Path) -> None:
+def test_a_service_that_does_not_answer_and_an_unknown_context_are_named(asking: Sluice, folder: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    result = asking.with_settings(URL=url)("check", folder / "a.pdf", "--context", "claims")
-    assert result.code == 6
-    assert url in result.error_line
+    for sluice, code, name in ((asking.with_settings(URL=url), 6, url), (asking, 5, "nosuch")):
+        result = sluice("check", folder / "a.pdf", "--context", "nosuch")
+        assert result.code == code
+        assert name in result.error_line
 
 
-def test_an_unknown_context_is_refused(asking: Sluice, folder: Path) -> None:
-    result = asking("check", folder / "a.pdf", "--context", "nosuch")
-    assert result.code == 5
-    assert "nosuch" in result.error_line
-
-
-def test_a_file_that_cannot_be_read_is_reported_with_exit_code_1(
-    asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path
-) -> None:
+def test_an_unreadable_file_is_exit_code_1(asking: Sluice, client: ApiClient, tmp_path: Path, rules: Path) -> None:
     closed = tmp_path / "pipe"
-
     os.mkfifo(closed)
     for options in (("--context", client.create_context()), ("--rules", str(rules))):
         (row,) = asking("check", closed, *options, "--json").rows

@@ -54,9 +54,7 @@ def test_endpoints_are_added_listed_and_removed(client: ApiClient, sluice: Sluic
     assert sluice("webhooks", "list", "--json").rows == []
 
 
-def test_endpoint_is_changed_and_its_events_are_delivered_again(
-    client: ApiClient, sluice: Sluice, receiver: Receiver
-) -> None:
+def test_endpoint_is_changed_and_events_are_sent_again(client: ApiClient, sluice: Sluice, receiver: Receiver) -> None:
     made = sluice("webhooks", "create", receiver.url, "--event", "file.purged", "--json").json["endpoint_id"]
     assert sluice("webhooks", "update", made, "--event", "file.stored", "--status", "disabled").code == 0
     client.store(context=client.create_context())

@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.responses import page
 from tests.cli.commands import Sluice, sluice_in
+from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient
 
@@ -60,9 +61,7 @@ def test_bulk_delete_deletes_only_with_yes(sluice: Sluice, client: ApiClient, co
     assert "Job has ended" in cancelled.err
 
 
-def test_an_export_is_downloaded_and_deleted_files_are_restored(
-    sluice: Sluice, client: ApiClient, context: str, tmp_path: Path
-) -> None:
+def test_export_arrives_and_files_are_back(sluice: Sluice, client: ApiClient, context: str, tmp_path: Path) -> None:
     def ended(*words: str) -> str:
         job_id: str = sluice("files", *words, "--json").rows[0]["job_id"]
         assert until(lambda: sluice("jobs", "show", job_id, "--json").rows[0]["status"] == "done", 60)
@@ -83,7 +82,7 @@ def test_an_export_is_downloaded_and_deleted_files_are_restored(
     assert "refused  file_unknown: not_found" in sluice("jobs", "show", unknown).out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options", [(), ("--id", "file_1", "--context", "a"), ("--context", "a"), ("--metadata", "a", "--max-files", "1")]
 )
 def test_bulk_delete_refuses_an_unclear_choice(sluice: Sluice, options: tuple[str, ...]) -> None:

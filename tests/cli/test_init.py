@@ -2,6 +2,7 @@
 
 import json
 import stat
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -16,20 +17,15 @@ FIELDS = {"tenant_id", "tenant_name", "plan", "api_key_id", "api_key", "created"
 
 async def principal_of(sluice: Sluice, api_key: str) -> tuple[str, set[str]]:
     """Return the tenant id and the scopes of the principal that the key authenticates."""
-    database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
-    try:
+    async with aclosing(Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")) as database:
         principal = (await ApiKeys(database).authenticate(api_key)).value
-    finally:
-        await database.aclose()
     return principal.tenant_id, {scope.value for scope in principal.scopes}
 
 
 async def test_init_prints_a_tenant_and_a_valid_admin_key(initialized: tuple[Sluice, dict[str, Any]]) -> None:
     sluice, created = initialized
     assert set(created) == FIELDS
-    assert created["tenant_name"] == "default"
-    assert created["plan"] == "unlimited"
-    assert created["created"] is True
+    assert (created["tenant_name"], created["plan"], created["created"]) == ("default", "unlimited", True)
     assert await principal_of(sluice, created["api_key"]) == (created["tenant_id"], {"admin"})
 
 
@@ -45,8 +41,7 @@ async def test_second_init_with_new_key_reuses_the_tenant_and_creates_another_ke
 ) -> None:
     sluice, created = initialized
     second = sluice("init", "--new-key", "--json").json
-    assert second["tenant_id"] == created["tenant_id"]
-    assert second["created"] is False
+    assert (second["tenant_id"], second["created"]) == (created["tenant_id"], False)
     assert second["api_key"] != created["api_key"]
     for key in (created["api_key"], second["api_key"]):
         assert (await principal_of(sluice, key))[0] == created["tenant_id"]
@@ -79,17 +74,14 @@ def test_init_creates_no_key_for_a_suspended_tenant(ready: Sluice) -> None:
     tenant_id = ready("init", "--name", "closed", "--json").json["tenant_id"]
     ready("tenants", "suspend", tenant_id)
     result = ready("init", "--name", "closed", "--json")
-    assert result.code == 1
-    assert result.out == ""
+    assert (result.code, result.out) == (1, "")
     assert f"sluice tenants resume {tenant_id}" in json.loads(result.err)["error"]
 
 
 def test_init_prints_the_created_files_and_the_api_key(sluice: Sluice) -> None:
     result = sluice("init")
-    assert result.code == 0
-    assert result.out.count("Keep a copy") == 4
+    assert (result.code, result.err, result.out.count("Keep a copy")) == (0, "", 4)
     assert "sl_live_" in result.out.splitlines()[-1]
-    assert result.err == ""
 
 
 def test_migrate_prints_the_previous_and_current_schema_version(sluice: Sluice) -> None:

@@ -72,10 +72,9 @@ async def test_every_tool_is_described_and_changes_nothing(tenant: ApiClient, tm
     async with agent(tenant, tmp_path) as client:
         listed = (await client.list_tools()).tools
     assert {tool.name for tool in listed} == TOOLS
-    for tool in listed:
-        assert tool.description
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is True
+    assert all(tool.description for tool in listed)
+    assert {tool.annotations.read_only_hint for tool in listed if tool.annotations is not None} == {True}
+    assert all(tool.annotations for tool in listed)
 
 
 async def test_validates_a_file_without_storing_it(tenant: ApiClient, tmp_path: Path) -> None:
@@ -140,9 +139,7 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
         assert (await error(client, "list_reports")).startswith("No service answers at http://127.0.0.1:9: ")
 
 
-def test_without_the_extra_the_command_names_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert run(["mcp"]) == Exit.ERROR
     assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice[mcp]'.\n"

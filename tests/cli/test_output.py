@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import unicodedata
+from contextlib import aclosing
 from functools import cache
 from pathlib import Path
 
@@ -69,11 +70,8 @@ def test_check_escapes_file_names_in_the_table(sluice: Sluice, tmp_path: Path) -
 
 async def test_init_and_tenants_list_escape_the_tenant_name(sluice: Sluice) -> None:
     assert sluice("migrate").code == 0
-    database = Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")
-    try:
+    async with aclosing(Database(f"sqlite:///{sluice.data_dir / 'sluice.db'}")) as database:
         await Tenants(database).create(HOSTILE_NAME, "free")
-    finally:
-        await database.aclose()
     for arguments in (("init",), ("tenants", "list")):
         result = sluice(*arguments)
         assert result.code == 0

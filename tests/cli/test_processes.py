@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from operator import eq
 from pathlib import Path
 
 import httpx
@@ -37,29 +38,28 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Settings:
     return Settings()
 
 
-def test_the_default_is_one_process_for_two_cores_and_at_most_eight(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_of(monkeypatch, DATABASE_URL=POSTGRES, SPOOL_MB="65536")
-    for cores, processes in ((1, 1), (2, 1), (3, 1), (4, 2), (16, 8), (64, 8)):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, cores=cores: set(range(cores)))
-        assert process_count(settings) == processes
-
-
-def test_the_default_leaves_each_process_a_spool_that_holds_the_largest_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
-    assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES)) == 4
-
-
-def test_the_default_is_one_process_with_sqlite_and_with_a_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert process_count(settings_of(monkeypatch)) == 1
-    assert process_count(settings_of(monkeypatch, DATABASE_URL=POSTGRES, FAILPOINT="stored")) == 1
+@each_row(
+    "settings, cores, processes",
+    [
+        ({"DATABASE_URL": POSTGRES, "SPOOL_MB": "65536"}, *each)
+        for each in [(1, 1), (2, 1), (3, 1), (4, 2), (16, 8), (64, 8)]
+    ]
+    + [
+        ({"DATABASE_URL": POSTGRES}, 16, 4),  # each process has a spool that holds the largest file
+        ({}, 16, 1),  # SQLite
+        ({"DATABASE_URL": POSTGRES, "FAILPOINT": "stored"}, 16, 1),
+    ],
+)
+def test_the_default_is_one_process_for_two_cores_as_far_as_the_settings_allow(
+    settings: dict[str, str], cores: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
+    assert process_count(settings_of(monkeypatch, **settings)) == processes
 
 
 @each_row("name", [name.upper() for name in SHARED])
-def test_too_many_processes_for_a_shared_limit_are_refused_by_its_name(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    value = "6000" if name == "SPOOL_MB" else "2"
-    settings = settings_of(monkeypatch, PROCESSES="3", **{name: value})
+def test_too_many_processes_for_a_limit_are_refused_by_its_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(monkeypatch, PROCESSES="3", **{name: "6000" if name == "SPOOL_MB" else "2"})
     with pytest.raises(CommandRefused, match=f"SLUICE_PROCESSES=3 needs SLUICE_{name} of at least"):
         process_count(settings)
 
@@ -72,15 +72,7 @@ def test_processes_share_what_each_counts_by_itself(monkeypatch: pytest.MonkeyPa
         assert limit * 0.6 <= sum(getattr(share, name) for share in shares) <= limit, name
     assert [share.worker_inside for share in shares] == [True, False, False]
     assert {share.limiter for share in shares} == {"database"}
-
-
-def test_redis_stays_the_limiter_of_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert of_one_process(settings_of(monkeypatch, LIMITER="redis"), 0, 2).limiter == "redis"
-
-
-def family(service: Service) -> list[int]:
-    """Return the children of the supervisor: the processes of the server, and their zygote."""
-    return children_of(service.process.pid)
 
 
 def children_of(pid: int) -> list[int]:
@@ -92,15 +84,16 @@ def is_zygote(pid: int) -> bool:
 
 
 def zygotes(service: Service) -> list[int]:
-    return [pid for pid in family(service) if is_zygote(pid)]
+    return [pid for pid in children_of(service.process.pid) if is_zygote(pid)]
+
+
+def children(service: Service) -> list[int]:
+    """Return the processes of the server: the children of the supervisor but for the zygote."""
+    return [pid for pid in children_of(service.process.pid) if not is_zygote(pid)]
 
 
 def is_successor(zygote: int, found: list[int]) -> bool:
     return bool(found) and zygote not in found
-
-
-def children(service: Service) -> list[int]:
-    return [pid for pid in family(service) if not is_zygote(pid)]
 
 
 def is_replaced(victim: int, pids: list[int]) -> bool:
@@ -120,9 +113,8 @@ def two_processes(deployments: Deployments) -> Iterator[Service]:
 
 def client_of(service: Service) -> ApiClient:
     """Return a client that opens a connection for each request, so that any process may answer."""
-    return replace(
-        service, http=httpx.Client(base_url=service.url, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
-    ).new_client()
+    http = httpx.Client(base_url=service.url, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
+    return replace(service, http=http).new_client()
 
 
 @contextmanager
@@ -141,10 +133,9 @@ def answered_by(pid: int, service: Service) -> Iterator[None]:
 def test_the_supervisor_has_one_thread_and_no_connection(two_processes: Service) -> None:
     folder = Path(f"/proc/{two_processes.process.pid}")
     assert len(list((folder / "task").iterdir())) == 1
-    established = [
-        line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "01"
-    ]
-    assert not {str(fd.readlink()) for fd in (folder / "fd").iterdir()} & {f"socket:[{inode}]" for inode in established}
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    established = {f"socket:[{fields[9]}]" for fields in sockets if fields[3] == "01"}
+    assert not {str(fd.readlink()) for fd in (folder / "fd").iterdir()} & established
 
 
 def test_a_rate_limit_is_exact_over_all_processes(two_processes: Service) -> None:
@@ -185,19 +176,12 @@ def test_metrics_are_added_up_and_never_fall_when_a_process_dies(two_processes: 
     for victim in children(two_processes):
         os.kill(victim, signal.SIGKILL)
         until(partial(children, two_processes), partial(is_replaced, victim))
-        until(
-            lambda: read_metrics(two_processes.url)("sluice_processes", state="missing"), lambda missing: missing == 0
-        )
+        until(lambda: read_metrics(two_processes.url)("sluice_processes", state="missing"), partial(eq, 0))
     assert stored() == before + 2
     page = read_metrics(two_processes.url)
     assert page("sluice_info", version="0.1.0") == 1
-    assert (
-        sum(
-            page("sluice_engine_state", kind="database", engine="postgresql", state=state)
-            for state in ("up", "degraded", "down")
-        )
-        == 1
-    )
+    states = ("up", "degraded", "down")
+    assert sum(page("sluice_engine_state", kind="database", engine="postgresql", state=one) for one in states) == 1
 
 
 def test_no_acknowledged_upload_is_lost_when_a_process_is_killed(two_processes: Service) -> None:
@@ -220,11 +204,9 @@ def test_no_acknowledged_upload_is_lost_when_a_process_is_killed(two_processes: 
             each.result()
     until(partial(children, two_processes), partial(is_replaced, victim))
     assert len(acknowledged) >= 110
-    for file_id in acknowledged:
-        assert client.get(f"/files/{file_id}/metadata").status_code == 200
-    assert re.search(
-        rf'"process_id": {victim}, "why": "signal 9", "again_in_seconds": [0-9.]+', two_processes.log.read_text()
-    )
+    assert {client.get(f"/files/{file_id}/metadata").status_code for file_id in acknowledged} == {200}
+    restarted = rf'"process_id": {victim}, "why": "signal 9", "again_in_seconds": [0-9.]+'
+    assert re.search(restarted, two_processes.log.read_text())
 
 
 def test_sighup_replaces_the_processes_one_by_one_while_others_answer(two_processes: Service) -> None:
@@ -272,17 +254,9 @@ def refuses(port: int) -> bool:
 
 def test_a_start_that_is_refused_is_explained_once(sluice: Sluice) -> None:
     environment = sluice.with_settings(PROCESSES="2", PORT="0", SCANNER="clamd", CLAMD="nowhere").environment
-    result = subprocess.run(
-        cli_command("serve"),
-        env=environment,
-        cwd=sluice.folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert result.stderr.count("sluice: SLUICE_CLAMD: ") == 1
+    place = {"env": environment, "cwd": sluice.folder}
+    result = subprocess.run(cli_command("serve"), **place, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr.count("sluice: SLUICE_CLAMD: ")) == (1, 1)
 
 
 def test_processes_that_cannot_share_a_limit_are_refused_at_the_start(sluice: Sluice) -> None:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+PRINTED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 60}
+
+
 def keep(folder: Path, name: str = "default", url: str = URL, key: str = "sl_live_kept") -> None:
     with (folder / "config.toml").open("a") as file:
         file.write(f'[profiles.{name}]\nurl = "{url}"\n')
@@ -51,38 +55,37 @@ def keep(folder: Path, name: str = "default", url: str = URL, key: str = "sl_liv
     (folder / "credentials.toml").chmod(0o600)
 
 
-def test_options_go_before_the_environment_and_the_environment_before_the_profile(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def found(url: str | None = None, key: str | None = None, profile: str | None = None) -> tuple[str, str]:
+    target = target_of(url, key, profile)
+    return target.url, target.credential
+
+
+def test_options_go_before_environment_and_that_before_profile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert target_of(None, None, None).url == DEFAULT_URL
     keep(folder)
     keep(folder, "trial", "http://trial.example.com", "sl_test_kept")
-    found = target_of(None, None, None)
-    assert (found.url, found.credential) == (URL, "sl_live_kept")
+    assert found() == (URL, "sl_live_kept")
     monkeypatch.setenv("SLUICE_PROFILE", "trial")
-    found = target_of(None, None, None)
-    assert (found.url, found.credential) == ("http://trial.example.com", "sl_test_kept")
+    assert found() == ("http://trial.example.com", "sl_test_kept")
     monkeypatch.setenv("SLUICE_URL", "http://variable.example.com")
     monkeypatch.setenv("SLUICE_API_KEY", "sl_live_variable")
-    found = target_of(None, None, None)
-    assert (found.url, found.credential) == ("http://variable.example.com", "sl_live_variable")
-    found = target_of("http://option.example.com", "sl_live_option", None)
-    assert (found.url, found.credential) == ("http://option.example.com", "sl_live_option")
-    found = target_of(None, None, "default")
-    assert (found.url, found.credential) == (URL, "sl_live_kept")
+    assert found() == ("http://variable.example.com", "sl_live_variable")
+    assert found("http://option.example.com", "sl_live_option") == ("http://option.example.com", "sl_live_option")
+    assert found(profile="default") == (URL, "sl_live_kept")
 
 
 def test_the_key_of_a_profile_is_sent_to_no_other_address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(folder)
-    assert target_of("https://other.example.com", None, None).credential == ""
+    assert found("https://other.example.com")[1] == ""
     monkeypatch.setenv("SLUICE_URL", "https://other.example.com")
-    assert target_of(None, None, None).credential == ""
-    assert target_of(f"{URL}/", None, None).credential == "sl_live_kept"
+    assert found()[1] == ""
+    assert found(f"{URL}/")[1] == "sl_live_kept"
 
 
 @each_row(
     "text, line, words",
     [
+        (b"# one\n\xff\n", 2, "this is not UTF-8."),
         ('[profiles.a]\nurl = "http://a"\nurl = \n', 3, "Invalid value"),
         ('[profiles.a]\nurl = "http://a"\n\n[profiles.b]\nurl = 7\n', 5, "profiles.b.url: expected an address"),
         ('[profiles.a]\nurl = "http://a"\nkey = "pocket"\n', 3, "expected keyring or file"),
@@ -94,20 +97,14 @@ def test_the_key_of_a_profile_is_sent_to_no_other_address(folder: Path, monkeypa
     ],
 )
 def test_a_broken_file_is_named_with_its_line_in_one_sentence(
-    text: str, line: int, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    text: str | bytes, line: int, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "config.toml").write_text(text)
+    (folder / "config.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert run(["plan"]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith(f"sluice: {folder}/config.toml:{line}: ")
     assert words in printed
     assert printed.count("\n") == 1
-
-
-def test_bytes_that_are_no_text_are_named_by_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "config.toml").write_bytes(b"# one\n\xff\n")
-    assert run(["plan"]) == 2
-    assert f"{folder}/config.toml:2: this is not UTF-8." in capsys.readouterr().err
 
 
 def test_keys_that_others_can_read_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,21 +140,13 @@ def test_profiles_are_listed_as_a_table_and_as_lines_of_json(folder: Path, capsy
 
 def logged_in(sluice: Sluice, key: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `login` with a key on standard input."""
+    command = cli_command("login", "--with-key", *words)
     return subprocess.run(
-        cli_command("login", "--with-key", *words),
-        env=sluice.environment | variables,
-        cwd=sluice.folder,
-        input=f"{key}\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        command, env=sluice.environment | variables, input=f"{key}\n", cwd=sluice.folder, check=False, **PRINTED
     )
 
 
-def test_login_keeps_an_accepted_key_for_its_owner_only_and_logout_forgets_it(
-    client: ApiClient, tmp_path: Path
-) -> None:
+def test_login_keeps_an_accepted_key_for_its_owner_and_logout_forgets_it(client: ApiClient, tmp_path: Path) -> None:
     sluice = sluice_in(tmp_path / "home")
     refused = logged_in(sluice, "sl_live_wrong", "--url", client.service.url)
     config = sluice.folder / "config" / "sluice"
@@ -197,15 +186,9 @@ def test_login_keeps_the_key_in_a_keyring_that_works(client: ApiClient, tmp_path
 
 @each_row("words", [(), ("--url", URL)])
 def test_login_never_asks_without_a_terminal(words: tuple[str, ...], folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sluice.cli", "login", *words],
-        env={**os.environ, "XDG_CONFIG_HOME": str(folder.parent)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-m", "sluice.cli", "login", *words]
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(folder.parent)}
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False, **PRINTED)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Nobody can be asked" in done.stderr
 
@@ -214,14 +197,8 @@ def test_login_asks_on_a_terminal_and_does_not_show_the_key(client: ApiClient, t
     sluice = sluice_in(tmp_path / "home")
     key = client.create_key("metadata").text
     controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        cli_command("login"),
-        env=sluice.environment,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-    )
+    ends = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+    process = subprocess.Popen(cli_command("login"), env=sluice.environment, start_new_session=True, **ends)
     os.close(terminal)
     shown = b""
     for question, answer in ((b"Address of the service", client.service.url), (b"not shown", key)):
@@ -240,9 +217,8 @@ def test_login_asks_on_a_terminal_and_does_not_show_the_key(client: ApiClient, t
 
 
 def test_names_and_comments_of_others_stay_as_they_were(folder: Path) -> None:
-    (folder / "config.toml").write_text(
-        '# mine\n[profiles.a]\nurl = "http://a" # here\n\n[profiles.b]\nurl = "http://b"\n'
-    )
+    mine = '# mine\n[profiles.a]\nurl = "http://a" # here\n'
+    (folder / "config.toml").write_text(f'{mine}\n[profiles.b]\nurl = "http://b"\n')
     assert run(["logout", "--profile", "b"]) == 0
-    assert (folder / "config.toml").read_text() == '# mine\n[profiles.a]\nurl = "http://a" # here\n'
+    assert (folder / "config.toml").read_text() == mine
     assert set(read_profiles()) == {"a"}

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.commands import Running, Sluice, sluice_in
 from tests.observe.metrics_page import until
+from tests.rows import each_row
 from tests.servers import free_port, require
 
 
@@ -26,36 +27,23 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
-def curl_commands(server: Running) -> list[str]:
-    return [line for line in server.output.splitlines() if line.startswith("curl ")]
+def test_first_start_prints_tenant_key_docs_and_curl_commands_that_work(first_start: Running, tmp_path: Path) -> None:
+    def printed(pattern: str) -> list[str]:
+        return re.findall(pattern, first_start.output, re.MULTILINE)
 
-
-def run_in_shell(line: str, folder: Path) -> str:
-    """Run a line in a shell and return its standard output."""
     require("curl", "curl", apt="curl")
-    completed = subprocess.run(
-        ["/bin/sh", "-ec", line], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout
-
-
-def test_first_start_prints_curl_commands_that_create_upload_and_download(first_start: Running, tmp_path: Path) -> None:
-    create, upload, download = curl_commands(first_start)
-    assert '"message":"Context created"' in run_in_shell(create, tmp_path)
-    assert '"message":"File uploaded"' in run_in_shell(upload, tmp_path)
-    assert run_in_shell(download, tmp_path) == "Hello, Sluice!"
-
-
-def test_first_start_prints_tenant_and_key_once(first_start: Running) -> None:
-    assert len(re.findall(r"^  tenant   ten_\w+ \(default, plan unlimited\)$", first_start.output, re.MULTILINE)) == 1
-    assert len(re.findall(r"^  api key  sl_live_\w{62}$", first_start.output, re.MULTILINE)) == 1
-
-
-def test_first_start_prints_a_reachable_docs_url(first_start: Running) -> None:
-    (address,) = re.findall(r"^  API docs  (\S+)$", first_start.output, re.MULTILINE)
-    assert address == f"{first_start.url}/docs"
-    assert httpx.get(address).status_code == 200
+    replies = [
+        subprocess.run(["/bin/sh", "-ec", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+        for line in printed("^curl .*$")
+    ]
+    created, uploaded, downloaded = [reply.stdout for reply in replies]
+    assert '"message":"Context created"' in created
+    assert '"message":"File uploaded"' in uploaded
+    assert downloaded == "Hello, Sluice!"
+    assert len(printed(r"^  tenant   ten_\w+ \(default, plan unlimited\)$")) == 1
+    assert len(printed(r"^  api key  sl_live_\w{62}$")) == 1
+    assert printed(r"^  API docs  (\S+)$") == [f"{first_start.url}/docs"]
+    assert httpx.get(f"{first_start.url}/docs").status_code == 200
 
 
 def test_first_start_under_systemd_keeps_the_key_out_of_the_journal(sluice: Sluice) -> None:
@@ -156,16 +144,17 @@ def test_serve_reports_a_port_in_use_before_creating_data(sluice: Sluice) -> Non
     assert not sluice.data_dir.exists()
 
 
-def test_serve_reports_an_address_that_is_not_local(sluice: Sluice) -> None:
-    result = sluice.with_settings(HOST="192.0.2.1")("serve")
+@each_row(
+    "settings, sentence",
+    [
+        ({"HOST": "192.0.2.1"}, "Sluice cannot listen on 192.0.2.1:8000: "),
+        ({"PORT": "0", "SCANNER": "clamd", "CLAMD": "nowhere"}, "SLUICE_CLAMD: "),
+    ],
+)
+def test_serve_says_why_it_does_not_start(settings: dict[str, str], sentence: str, sluice: Sluice) -> None:
+    result = sluice.with_settings(**settings)("serve")
     assert result.code == 1
-    assert result.error_line.startswith("Sluice cannot listen on 192.0.2.1:8000: ")
-
-
-def test_serve_exits_with_the_error_of_an_engine_that_refuses_to_start(sluice: Sluice) -> None:
-    result = sluice.with_settings(PORT=str(free_port()), SCANNER="clamd", CLAMD="nowhere")("serve")
-    assert result.code == 1
-    assert result.err.splitlines()[-1].startswith("sluice: SLUICE_CLAMD: ")
+    assert result.err.splitlines()[-1].startswith(f"sluice: {sentence}")
     assert "sl_live_" not in result.out
 
 
@@ -191,18 +180,13 @@ def test_zygote_and_its_forks_inherit_no_secrets_or_descriptors_of_the_server(tm
         listening = {f"socket:[{inode}]" for inode in sockets}
         for pid in pids:
             proc = Path("/proc") / str(pid)
-            assert SECRET.encode() not in (proc / "environ").read_bytes()
-            assert SECRET.encode() not in (proc / "cmdline").read_bytes()
-            assert b"SLUICE_" not in (proc / "environ").read_bytes()
+            readable = {name: (proc / name).read_bytes() for name in ("environ", "cmdline", "maps")}
+            assert [name for name, content in readable.items() if SECRET.encode() in content] == []
+            assert b"SLUICE_" not in readable["environ"]
             descriptors = {str(fd.readlink()) for fd in (proc / "fd").iterdir()}
-            assert {name.partition(":")[0] for name in descriptors} <= {
-                "socket",
-                "/memfd",
-                "/dev/null",
-                "/dev/urandom",
-            }, descriptors
+            kinds = {name.partition(":")[0] for name in descriptors}
+            assert kinds <= {"socket", "/memfd", "/dev/null", "/dev/urandom"}, descriptors
             assert not descriptors & listening
-            assert SECRET.encode() not in (proc / "maps").read_bytes()
 
 
 @pytest.mark.asvs("6.3.2")

@@ -22,9 +22,7 @@ from sluice.cli.shell import leaves
 from tests.rows import each_row
 from tests.servers import free_port
 
-DOCUMENT: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "docs/reference/openapi.json").read_text(encoding="utf-8")
-)
+DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs/reference/openapi.json").read_text("utf-8"))
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
     for path, methods in DOCUMENT["paths"].items()
@@ -188,9 +186,9 @@ def test_command_sends_its_operation(operation: str, recorder: Recorder, monkeyp
     run(COMMANDS[operation].split())
     method, path = OPERATIONS[operation]
     pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))
-    assert len(recorder.seen) == 1
-    assert recorder.seen[0][0] == method
-    assert re.fullmatch(pattern, recorder.seen[0][1]), recorder.seen
+    ((sent, found),) = recorder.seen
+    assert sent == method
+    assert re.fullmatch(pattern, found), found
 
 
 FAILURES = [
@@ -256,11 +254,9 @@ def test_each_command_but_those_that_print_a_file_or_run_prints_json() -> None:
         *(
             "token",
             "console login",
-            "secrets rotate",
-            "secrets retire",
-            "secrets keyring",
             "receipts rotate",
-        ),  # print one text
+            *(f"secrets {word}" for word in ("rotate", "retire", "keyring")),
+        ),
         *("login", "logout", "completion", "man", "mcp", "events forward"),
     }
 
@@ -288,18 +284,11 @@ print(json.dumps(sorted(sys.modules)))
 
 def test_commands_on_a_service_load_no_module_of_the_server() -> None:
     lines = json.dumps([words.split() for words in COMMANDS.values() if "--secret-stdin" not in words])
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, f"http://127.0.0.1:{free_port()}"],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    command = [sys.executable, "-c", _SCRIPT, f"http://127.0.0.1:{free_port()}"]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    foreign = {
-        name for name in loaded if name.startswith("sluice.") and not name.startswith(("sluice.cli", "sluice.kit"))
-    }
+    ours = {name for name in loaded if name.startswith("sluice.")}
+    foreign = {name for name in ours if not name.startswith(("sluice.cli", "sluice.kit"))}
     # The catalogue of scopes, which names nothing of the server.
     assert foreign == {"sluice.access"}
     assert not loaded & {"fastapi", "starlette", "sqlalchemy", "pydantic_settings", "httpx", "uvicorn", "rich"}

@@ -34,31 +34,24 @@ def shell(name: str, script: str) -> list[str]:
     """Run a script in a shell that finds the command, and return the lines that it prints."""
     require(name, name, apt=name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [name, "-c", script], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120, check=True
-    )
+    words, environment = [name, "-c", script], {**os.environ, "PATH": path}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.splitlines()
 
 
 @each_row(
-    "words, found",
+    "name, script, found",
     [
-        ("sluice conte", ["contexts"]),
-        ("sluice contexts u", ["update"]),
-        ("sluice files list --uploaded", ["--uploaded-by"]),
-        ("sluice completion f", ["fish"]),
+        ("bash", _BASH.format(words="sluice conte"), ["contexts"]),
+        ("bash", _BASH.format(words="sluice contexts u"), ["update"]),
+        ("bash", _BASH.format(words="sluice files list --uploaded"), ["--uploaded-by"]),
+        ("bash", _BASH.format(words="sluice completion f"), ["fish"]),
+        ("zsh", _ZSH, ["_sluice_completion"]),
+        ("fish", _FISH, ["contexts"]),
     ],
 )
-def test_bash_completes_commands_and_options(words: str, found: list[str]) -> None:
-    assert [line for line in shell("bash", _BASH.format(words=words)) if line] == found
-
-
-def test_zsh_takes_the_completion() -> None:
-    assert shell("zsh", _ZSH) == ["_sluice_completion"]
-
-
-def test_fish_completes_commands() -> None:
-    assert [line.split()[0] for line in shell("fish", _FISH)] == ["contexts"]
+def test_shell_completes_commands_and_options(name: str, script: str, found: list[str]) -> None:
+    assert [line.split()[0] for line in shell(name, script) if line] == found
 
 
 @each_row("name", ["bash", "zsh", "fish"])
@@ -77,10 +70,8 @@ def test_the_manual_page_has_every_command_and_is_well_formed(capsys: pytest.Cap
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES"):
         assert f".SH {section}\n" in page
     require("groff", "groff", apt="groff-base")
-    done = subprocess.run(
-        ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stderr == ""
+    groff = ["groff", "-man", "-ww", "-Tutf8"]
+    assert subprocess.run(groff, input=page, capture_output=True, text=True, timeout=60, check=True).stderr == ""
 
 
 def test_a_command_on_a_service_starts_about_as_fast_as_the_http_library_alone() -> None:

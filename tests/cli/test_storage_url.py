@@ -1,5 +1,6 @@
 """SLUICE_STORAGE_URL: the platform's store as one URL, of a folder or a bucket."""
 
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -12,25 +13,13 @@ from sluice.wiring.storage import make_stores
 from tests.rows import each_row
 
 
-async def test_file_url_selects_the_local_store(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, storage_url=f"file://{tmp_path}/a%20folder")
-    stores = make_stores(settings)
-    assert isinstance(stores.of(None), LocalStore)
-    assert (tmp_path / "a folder" / "objects").is_dir()
-    await stores.aclose()
-
-
-async def test_s3_url_selects_the_s3_store(tmp_path: Path) -> None:
-    stores = make_stores(
-        Settings(
-            data_dir=tmp_path,
-            storage_url="s3://archive",
-            storage_access_key_id="id",
-            storage_secret_access_key="secret",
-        )
-    )
-    assert isinstance(stores.of(None), S3Store)
-    await stores.aclose()
+@each_row("scheme, kind", [("file", LocalStore), ("s3", S3Store)])
+async def test_scheme_of_the_url_selects_the_store(scheme: str, kind: type, tmp_path: Path) -> None:
+    url = {"file": f"file://{tmp_path}/a%20folder", "s3": "s3://archive"}[scheme]
+    key = {"storage_access_key_id": "id", "storage_secret_access_key": "secret"} if scheme == "s3" else {}
+    async with aclosing(make_stores(Settings(data_dir=tmp_path, storage_url=url, **key))) as stores:  # type: ignore[arg-type]  # as read from the environment
+        assert isinstance(stores.of(None), kind)
+    assert (tmp_path / "a folder" / "objects").is_dir() is (scheme == "file")
 
 
 @each_row("url", ["archive", "file://relative", "s3://", "s3://Archive", "s3://a/b", "https://archive"])

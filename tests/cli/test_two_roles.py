@@ -29,9 +29,7 @@ def test_init_in_the_service_role_names_the_migration_setting(service: Sluice) -
     assert str(newest()) in result.error_line
 
 
-def test_service_role_can_initialize_a_database_migrated_by_the_owner(
-    service: Sluice, urls: tuple[str, str], tmp_path: Path
-) -> None:
+def test_service_initializes_a_database_of_the_owner(service: Sluice, urls: tuple[str, str], tmp_path: Path) -> None:
     owner = sluice_in(tmp_path / "owner", DATABASE_URL=urls[1], MIGRATION_DATABASE_URL=urls[0])
     assert owner("migrate").out.strip() == f"Schema none became {newest()}."
     assert service("migrate").out.strip() == f"The database is at schema {newest()} already."
@@ -40,9 +38,7 @@ def test_service_role_can_initialize_a_database_migrated_by_the_owner(
     assert service("tenants", "list", "--json").rows[0]["tenant_id"] == created.json["tenant_id"]
 
 
-def test_doctor_reports_whether_row_level_security_is_active(
-    service: Sluice, urls: tuple[str, str], tmp_path: Path
-) -> None:
+def test_doctor_says_if_row_level_security_is_active(service: Sluice, urls: tuple[str, str], tmp_path: Path) -> None:
     unrestricted = sluice_in(tmp_path / "alone", DATABASE_URL=urls[0])
     assert sluice_in(tmp_path / "owner", DATABASE_URL=urls[1], MIGRATION_DATABASE_URL=urls[0])("migrate").code == 0
     for sluice, expected in ((service, "on"), (unrestricted, "off")):

@@ -24,10 +24,8 @@ def test_worker_purges_expired_files_and_exits_on_sigterm(sluice: Sluice) -> Non
 def deleted_file(sluice: Sluice) -> Path:
     """Upload a file to a server without a worker, delete it, and return the path of the object that remains."""
     key = sluice("init", "--json").json["api_key"]
-    with (
-        sluice.running() as server,
-        httpx.Client(base_url=server.url, headers={"Authorization": key}, timeout=30) as client,
-    ):
+    headers = {"Authorization": key}
+    with sluice.running() as server, httpx.Client(base_url=server.url, headers=headers, timeout=30) as client:
         client.post("/api/v1/contexts", json={"context_key": "c", "display_name": "C"})
         uploaded = client.post("/api/v1/files/upload", data={"context": "c"}, files={"file": ("a.txt", b"some words")})
         assert client.delete(f"/api/v1/files/{uploaded.json()['data']['file_id']}").status_code == 200

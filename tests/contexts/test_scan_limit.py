@@ -1,6 +1,7 @@
 """A context that scans for malware accepts no larger files than the scanner scans."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,8 @@ class ScanLimit:
 
 @pytest.fixture
 async def database(migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database(migrated.sqlite(tmp_path))
-    yield opened
-    await opened.aclose()
+    async with aclosing(Database(migrated.sqlite(tmp_path))) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -48,67 +48,43 @@ def draft(megabytes: int, *, scan: bool = True, key: str = "papers") -> Draft:
     return Draft(key, "Papers", max_file_size_mb=megabytes, scan_for_viruses=scan)
 
 
-async def test_a_context_up_to_the_scan_limit_is_created(contexts: Contexts, tenant_id: str) -> None:
-    assert (await contexts.create(operator_action(tenant_id), draft(25))).max_file_size_mb == 25
-
-
-async def test_a_context_above_the_scan_limit_is_refused(contexts: Contexts, tenant_id: str) -> None:
+async def test_a_context_above_the_scan_limit_is_refused_unless_it_has_no_scans_or_the_limit_is_unknown(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    by = operator_action(tenant_id)
+    assert (await contexts.create(by, draft(25, key="a"))).max_file_size_mb == 25
     with pytest.raises(Invalid) as refused:
-        await contexts.create(operator_action(tenant_id), draft(26))
+        await contexts.create(by, draft(26, key="b"))
     assert [str(problem) for problem in refused.value.errors] == [
         "max_file_size_mb: expected at most 25 while scan_for_viruses is on: the malware scanner scans no larger file"
     ]
-
-
-async def test_a_context_above_the_scan_limit_is_created_without_scans(contexts: Contexts, tenant_id: str) -> None:
-    assert (await contexts.create(operator_action(tenant_id), draft(500, scan=False))).max_file_size_mb == 500
-
-
-async def test_a_context_of_any_size_is_created_while_the_scan_limit_is_unknown(
-    contexts: Contexts, tenant_id: str, limit: ScanLimit
-) -> None:
+    assert (await contexts.create(by, draft(500, scan=False, key="b"))).max_file_size_mb == 500
     limit.bytes = None
-    assert (await contexts.create(operator_action(tenant_id), draft(500))).max_file_size_mb == 500
+    assert (await contexts.create(by, draft(500, key="c"))).max_file_size_mb == 500
 
 
-@pytest.mark.parametrize("changes", [{"max_file_size_mb": 26}, {"max_file_size_mb": 26, "scan_for_viruses": True}])
-async def test_a_change_above_the_scan_limit_is_refused(
-    contexts: Contexts, tenant_id: str, changes: dict[str, object]
-) -> None:
-    await contexts.create(operator_action(tenant_id), draft(10))
-    with pytest.raises(Invalid):
-        await contexts.change(operator_action(tenant_id), "papers", changes)
-    assert (await contexts.get(tenant_id, "papers")).max_file_size_mb == 10
-
-
-async def test_scans_cannot_be_enabled_for_files_above_the_scan_limit(contexts: Contexts, tenant_id: str) -> None:
-    await contexts.create(operator_action(tenant_id), draft(500, scan=False))
-    with pytest.raises(Invalid):
-        await contexts.change(operator_action(tenant_id), "papers", {"scan_for_viruses": True})
-    await contexts.change(operator_action(tenant_id), "papers", {"scan_for_viruses": True, "max_file_size_mb": 25})
-
-
-async def test_scans_can_be_disabled_together_with_a_larger_size(contexts: Contexts, tenant_id: str) -> None:
-    await contexts.create(operator_action(tenant_id), draft(10))
-    changed = await contexts.change(
-        operator_action(tenant_id), "papers", {"scan_for_viruses": False, "max_file_size_mb": 500}
-    )
+async def test_a_change_above_the_scan_limit_is_refused(contexts: Contexts, tenant_id: str) -> None:
+    by = operator_action(tenant_id)
+    await contexts.create(by, draft(10))
+    for changes in ({"max_file_size_mb": 26}, {"max_file_size_mb": 26, "scan_for_viruses": True}):
+        with pytest.raises(Invalid):
+            await contexts.change(by, "papers", changes)
+        assert (await contexts.get(tenant_id, "papers")).max_file_size_mb == 10
+    changed = await contexts.change(by, "papers", {"scan_for_viruses": False, "max_file_size_mb": 500})
     assert changed.max_file_size_mb == 500
+    with pytest.raises(Invalid):
+        await contexts.change(by, "papers", {"scan_for_viruses": True})
+    await contexts.change(by, "papers", {"scan_for_viruses": True, "max_file_size_mb": 25})
 
 
-async def test_other_fields_of_a_context_above_the_scan_limit_can_be_changed(
-    contexts: Contexts, tenant_id: str, limit: ScanLimit
-) -> None:
+async def test_other_fields_above_the_limit_can_change(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
     await contexts.create(operator_action(tenant_id), draft(25))
     limit.bytes = 10 * MIB
-    assert (
-        await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
-    ).display_name == "Letters"
+    changed = await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
+    assert changed.display_name == "Letters"
 
 
-async def test_contexts_above_the_scan_limit_are_listed_largest_first(
-    contexts: Contexts, tenant_id: str, limit: ScanLimit
-) -> None:
+async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
     limit.bytes = None
     for key, megabytes in (("small", 10), ("large", 100), ("largest", 500)):
         await contexts.create(operator_action(tenant_id), draft(megabytes, key=key))

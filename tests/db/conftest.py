@@ -1,6 +1,7 @@
 """Databases of each kind: empty, or with the current schema."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,13 @@ from tests.db.migrated import Migrated
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     on_file = request.param == "sqlite"
     url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
-    database = Database(url)
-    yield database
-    await database.aclose()
+    async with aclosing(Database(url)) as database:
+        yield database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def tables(request: pytest.FixtureRequest, migrated: Migrated, tmp_path: Path) -> AsyncIterator[Database]:
     on_file = request.param == "sqlite"
-    database = Database(
-        migrated.sqlite(tmp_path) if on_file else migrated.postgres(request.getfixturevalue("postgres"))
-    )
-    yield database
-    await database.aclose()
+    url = migrated.sqlite(tmp_path) if on_file else migrated.postgres(request.getfixturevalue("postgres"))
+    async with aclosing(Database(url)) as database:
+        yield database

@@ -100,9 +100,7 @@ def _uploads_continue(load: Load) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_a_column_is_added_filled_and_dropped_while_servers_write(
-    deployments: Deployments, tmp_path: Path, setup: str
-) -> None:
+def test_a_column_comes_and_goes_while_servers_write(deployments: Deployments, tmp_path: Path, setup: str) -> None:
     deployment = deployments.fresh(setup)
     expand, fill, contract = _write_migrations(tmp_path)
     with running_service(deployment) as service:

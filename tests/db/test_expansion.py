@@ -15,14 +15,8 @@ from sluice.db.migrate import newest, revision, serves, steps, upgrade
 from sluice.db.rls import ALL_TENANTS
 
 Columns = Mapping[tuple[str, str], Mapping[str, Any]]
-_VALUES: Mapping[type, object] = {
-    str: "v",
-    int: 1,
-    bool: False,
-    bytes: b"v",
-    dict: {},
-    datetime: datetime(2026, 1, 1, tzinfo=UTC),
-}
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_VALUES: Mapping[type, object] = {str: "v", int: 1, bool: False, bytes: b"v", dict: {}, datetime: _NOW}
 STEPS = steps()
 
 
@@ -41,9 +35,8 @@ def _constraints(connection: Connection) -> set[str]:
     for table in inspector.get_table_names():
         found |= {f"{table} unique {sorted(one['column_names'])}" for one in inspector.get_unique_constraints(table)}
         found |= {f"{table} unique {one['column_names']}" for one in inspector.get_indexes(table) if one["unique"]}
-        found |= {
-            f"{table} foreign key {sorted(one['constrained_columns'])}" for one in inspector.get_foreign_keys(table)
-        }
+        foreign = inspector.get_foreign_keys(table)
+        found |= {f"{table} foreign key {sorted(one['constrained_columns'])}" for one in foreign}
         found |= {f"{table} check {one['sqltext']}" for one in inspector.get_check_constraints(table)}
     return found
 

@@ -74,22 +74,17 @@ async def test_statements_that_arrive_during_a_commit_share_the_next_transaction
 
 async def test_statements_with_different_shared_values_are_not_batched(database: Database) -> None:
     await _add_all(database, [_tenant(n, plan="free" if n % 2 else "unlimited") for n in range(20)])
-    assert await _query(database, "SELECT plan, count(*) FROM tenants GROUP BY plan ORDER BY plan") == [
-        ("free", 10),
-        ("unlimited", 10),
-    ]
+    plans = await _query(database, "SELECT plan, count(*) FROM tenants GROUP BY plan ORDER BY plan")
+    assert plans == [("free", 10), ("unlimited", 10)]
 
 
-async def test_a_constraint_violation_fails_only_its_own_statement(database: Database) -> None:
+async def test_a_statement_that_is_refused_fails_alone(database: Database) -> None:
     answers = await _add_all(database, [_tenant(n) for n in (0, 1, 2, 1, 3)])
     refused = [number for number, answer in enumerate(answers) if isinstance(answer, Conflict)]
     assert refused in ([1], [3])  # either comes first: the two may be in batches on two connections
     assert await _query(database, "SELECT count(*) FROM tenants") == [(4,)]
-
-
-async def test_a_value_postgres_cannot_store_fails_only_its_own_statement(database: Database) -> None:
-    bad = _tenant(9) | {"id": "ten_\0"}
-    answers = await _add_all(database, [_tenant(0), _tenant(1), bad, _tenant(2)])
+    not_storable = _tenant(9) | {"id": "ten_\0"}
+    answers = await _add_all(database, [_tenant(4), _tenant(5), not_storable, _tenant(6)])
     assert [isinstance(answer, Exception) for answer in answers] == [False, False, True, False]
 
 
@@ -104,11 +99,8 @@ async def test_a_statement_cancelled_while_waiting_is_left_out_of_the_batch(data
     await asyncio.sleep(0)
     commits[2].cancel()
     await asyncio.wait(commits)
-    assert await _query(database, "SELECT tenant_id FROM tenants ORDER BY tenant_id") == [
-        ("ten_0",),
-        ("ten_1",),
-        ("ten_3",),
-    ]
+    left = await _query(database, "SELECT tenant_id FROM tenants ORDER BY tenant_id")
+    assert left == [("ten_0",), ("ten_1",), ("ten_3",)]
 
 
 async def test_cancelling_the_first_statement_does_not_stop_the_others(database: Database) -> None:
@@ -129,14 +121,11 @@ async def test_a_statement_that_waits_for_a_lock_does_not_delay_others(database:
     assert [*others, await held] == [{"id": "ten_1"}, {"id": "ten_2"}, {"id": "ten_0"}]
 
 
-async def test_every_statement_with_a_lost_reply_raises_database_unavailable(
-    postgres: Postgres, migrated: Migrated
-) -> None:
+async def test_every_statement_with_a_lost_reply_is_unavailable(postgres: Postgres, migrated: Migrated) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         url = migrated.postgres(postgres).replace(f":{postgres.port}/", f":{proxy.port}/")
-        database = Database(
-            url, postgres=PostgresOptions(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2)
-        )
+        options = PostgresOptions(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2)
+        database = Database(url, postgres=options)
         await asyncio.gather(*(database.commit(ADD, _tenant(n, plan=str(n))) for n in range(2)))
         proxy.fault = Fault.LOST_ANSWER
         answers = await _add_all(database, [_tenant(n) for n in range(2, 6)])
@@ -171,22 +160,31 @@ async def _start(commits: GroupCommit, statement: Statement, count: int) -> list
     return made
 
 
-async def test_a_statement_waits_for_the_batch_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def driver() -> _StalledDriver:
+    return _StalledDriver()
+
+
+@pytest.fixture
+def commits(driver: _StalledDriver) -> GroupCommit:
+    return GroupCommit(cast("BatchDriver", driver))
+
+
+async def test_a_statement_waits_for_the_batch_of_another_kind(
+    driver: _StalledDriver, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_commit, "_MAX_HOLD_SECONDS", 60)
-    driver = _StalledDriver()
-    commits = GroupCommit(cast("BatchDriver", driver))
-    tasks = await _start(commits, ADD, 3)
-    tasks += await _start(commits, CLOSE, 2)
+    tasks = await _start(commits, ADD, 3) + await _start(commits, CLOSE, 2)
     assert driver.sent == ["add 3"]
     driver.end.set()
     await asyncio.gather(*tasks)
     assert driver.sent == ["add 3", "close 2"]
 
 
-async def test_a_statement_waits_briefly_for_a_batch_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_statement_waits_briefly_for_a_batch_that_does_not_end(
+    driver: _StalledDriver, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_commit, "_MAX_HOLD_SECONDS", 0.001)
-    driver = _StalledDriver()
-    commits = GroupCommit(cast("BatchDriver", driver))
     tasks = await _start(commits, ADD, 3)
     assert await commits.commit(CLOSE, {"id": "ten_9"}) == {"id": "ten_9"}
     assert not tasks[1].done()
@@ -194,8 +192,6 @@ async def test_a_statement_waits_briefly_for_a_batch_that_does_not_end(monkeypat
     await asyncio.gather(*tasks)
 
 
-async def test_a_statement_is_sent_at_once_beside_a_single_one_of_another_kind() -> None:
-    driver = _StalledDriver()
-    commits = GroupCommit(cast("BatchDriver", driver))
+async def test_a_statement_is_sent_beside_one_of_another_kind(driver: _StalledDriver, commits: GroupCommit) -> None:
     await asyncio.gather(commits.commit(ADD, _tenant(0)), commits.commit(CLOSE, _tenant(1)))
     assert driver.sent == ["add ten_0", "close ten_1"]

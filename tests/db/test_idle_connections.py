@@ -37,15 +37,11 @@ async def test_the_next_transaction_reuses_the_last_connection(connections: Idle
 
 
 async def test_more_transactions_than_connections_are_all_served(connections: IdleConnections) -> None:
-    served = await asyncio.gather(
-        *(run_transaction(connections, "SELECT pg_backend_pid() FROM pg_sleep(0.01)") for _ in range(20))
-    )
-    assert len(set(served)) == 2
+    sql = "SELECT pg_backend_pid() FROM pg_sleep(0.01)"
+    assert len(set(await asyncio.gather(*(run_transaction(connections, sql) for _ in range(20))))) == 2
 
 
-async def test_waiting_for_a_connection_times_out_and_a_freed_connection_is_reused(
-    connections: IdleConnections,
-) -> None:
+async def test_waiting_for_a_connection_times_out_and_a_freed_one_is_reused(connections: IdleConnections) -> None:
     held = [await connections.acquire(), await connections.acquire()]
     with pytest.raises(TimeoutError):
         await connections.acquire()

@@ -45,10 +45,8 @@ async def _faults_after_announced_end(
         await asyncio.gather(*(query(database) for _ in range(CONNECTIONS)))
         answered, open_ones = proxy.answered, proxy.connections
         proxy.fault = Fault.NO_END
-        condition = f"datname = '{url.rpartition('/')[2]}'"
-        await asyncio.to_thread(
-            postgres.psql, f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE {condition}"
-        )
+        ending = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        await asyncio.to_thread(postgres.psql, f"{ending} WHERE datname = '{url.rpartition('/')[2]}'")
         assert await asyncio.to_thread(until, lambda: proxy.answered >= answered + open_ones)
         await asyncio.sleep(0)  # lets the event loop read what has arrived
         return [await _fault_of(database, query) for _ in range(2 * CONNECTIONS)]

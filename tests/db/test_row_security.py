@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from sluice.db.statement import Statement
 from sluice.tenants import Tenant
 from sluice.tenants import repository as tenant_rows
 from tests.db.migrated import Migrated
+from tests.db.rows import context_row
 from tests.operator_action import operator_action
 from tests.rows import each_row
 from tests.servers.pgbouncer import running_pgbouncer
@@ -51,8 +51,7 @@ async def owner(postgres: Postgres, migrated: Migrated) -> AsyncIterator[Databas
 @pytest.fixture
 async def as_service(owner: Database, postgres: Postgres) -> AsyncIterator[Database]:
     """The same database in the role of the service."""
-    name = (await _query(owner, "SELECT current_database()", NO_TENANT))[0]
-    database = Database(postgres.for_service(postgres.url_of(str(name))))
+    database = Database(postgres.for_service(await _url_of(owner, postgres)))
     assert await current_role(database) == ROLE
     await grant(owner, ROLE)
     yield database
@@ -65,8 +64,11 @@ async def _query(database: Database, sql: str, scope: RlsScope) -> list[object]:
         return [row[0] for row in found] if found.returns_rows else []
 
 
-@pytest.mark.asvs("8.2.2")
-@pytest.mark.asvs("8.4.1")
+async def _url_of(database: Database, postgres: Postgres) -> str:
+    return postgres.url_of(str((await _query(database, "SELECT current_database()", NO_TENANT))[0]))
+
+
+@pytest.mark.asvs("8.2.2", "8.4.1")
 async def test_a_query_without_a_tenant_filter_sees_only_the_rows_of_its_rls_scope(as_service: Database) -> None:
     for scope, wanted in ((_OURS, [_OURS]), (_THEIRS, [_THEIRS]), (NO_TENANT, []), (ALL_TENANTS, [_OURS, _THEIRS])):
         for table in (tenants, api_keys):
@@ -79,9 +81,6 @@ async def test_statements_on_one_connection_see_one_tenant_each(as_service: Data
     for tenant_id in (_OURS, _THEIRS, _THEIRS, _OURS):
         assert await as_service.fetch(_NAMES, {"tenant_id": tenant_id}) == {"name": f"Tenant {tenant_id}", "seen": 1}
     assert await as_service.fetch(_NAMES, {"tenant_id": "ten_none"}) is None
-
-
-async def test_a_statement_without_a_tenant_id_is_refused(as_service: Database) -> None:
     with pytest.raises(KeyError, match="tenant_id"):
         await as_service.fetch(_NAMES, {})
 
@@ -93,14 +92,11 @@ async def test_concurrent_statements_see_only_their_own_tenant(as_service: Datab
 
 
 async def test_row_security_holds_behind_pgbouncer(owner: Database, postgres: Postgres, tmp_path: Path) -> None:
-    name = (await _query(owner, "SELECT current_database()", NO_TENANT))[0]
-    url = postgres.for_service(postgres.url_of(str(name)))
+    url = postgres.for_service(await _url_of(owner, postgres))
     await grant(owner, ROLE)
-    with ExitStack() as stack:
-        port = stack.enter_context(running_pgbouncer(tmp_path, postgres, servers=2))
-        pooled = Database(
-            url.replace(f":{postgres.port}/", f":{port}/"), postgres=PostgresOptions(pool_size=20, pgbouncer=True)
-        )
+    with running_pgbouncer(tmp_path, postgres, servers=2) as port:
+        options = PostgresOptions(pool_size=20, pgbouncer=True)
+        pooled = Database(url.replace(f":{postgres.port}/", f":{port}/"), postgres=options)
         await test_concurrent_statements_see_only_their_own_tenant(pooled)
         await test_a_query_without_a_tenant_filter_sees_only_the_rows_of_its_rls_scope(pooled)
         await pooled.aclose()
@@ -109,23 +105,7 @@ async def test_row_security_holds_behind_pgbouncer(owner: Database, postgres: Po
 @each_row(
     "statement",
     [
-        insert(contexts).values(
-            context_id="ctx_1",
-            tenant_id=_THEIRS,
-            context_key="x",
-            display_name="x",
-            allowed_extensions=[],
-            max_file_size_mb=1,
-            storage_path_template="x",
-            reject_blank_files=True,
-            reject_corrupt_files=True,
-            scan_for_viruses=True,
-            storage_used_bytes=0,
-            status="active",
-            metadata={},
-            rules_version=1,
-            created_at=_NOW,
-        ),
+        insert(contexts).values(context_row(_THEIRS, "x")),
         update(tenants).where(tenants.c.tenant_id == _OURS).values(tenant_id=_THEIRS + "2"),
     ],
 )
@@ -179,15 +159,11 @@ async def test_switching_row_security_off_shows_no_rows(as_service: Database) ->
         await connection.rollback()
 
 
-async def test_every_tenant_table_has_a_policy_and_every_table_has_grants(as_service: Database) -> None:
+async def test_every_tenant_table_has_a_policy_and_every_table_grants(as_service: Database, owner: Database) -> None:
     policies = await _query(as_service, "SELECT tablename FROM pg_policies ORDER BY 1", NO_TENANT)
     assert policies == sorted(table.name for table in _TENANT_TABLES)
     assert set(RIGHTS) == {*metadata.tables, "alembic_version"}
-    assert await as_service.row_security() is True
-
-
-async def test_row_security_does_not_apply_to_the_owner(owner: Database) -> None:
-    assert await owner.row_security() is False
+    assert (await as_service.row_security(), await owner.row_security()) == (True, False)
 
 
 async def test_a_presented_key_is_found_only_by_its_full_prefix(as_service: Database) -> None:
@@ -204,20 +180,16 @@ async def test_another_role_cannot_call_the_key_lookup_function(owner: Database,
         "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'other') "
         "THEN CREATE ROLE other LOGIN; END IF; END $$"
     )
-    name = str((await _query(owner, "SELECT current_database()", NO_TENANT))[0])
-    other = Database(postgres.url_of(name).replace("//postgres@", "//other@"))
+    other = Database((await _url_of(owner, postgres)).replace("//postgres@", "//other@"))
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await find_presented(other, "sl_live_x")
     await other.aclose()
 
 
-async def test_the_service_role_cannot_migrate(postgres: Postgres) -> None:
+async def test_the_service_deletes_old_entries_and_cannot_migrate(as_service: Database, postgres: Postgres) -> None:
+    async with as_service.transaction(ALL_TENANTS) as connection:
+        await connection.execute(delete(audit_events))
     empty = Database(postgres.for_service(postgres.createdb()))
     with pytest.raises(NotTheOwner):
         await upgrade(empty)
     await empty.aclose()
-
-
-async def test_the_service_role_can_delete_old_audit_entries(as_service: Database) -> None:
-    async with as_service.transaction(ALL_TENANTS) as connection:
-        await connection.execute(delete(audit_events))

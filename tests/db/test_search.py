@@ -4,20 +4,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text, update
+from sqlalchemy import event, text
 
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import files
 from sluice.files import FileFilter, search
 from sluice.files.record import FileOrder
 from sluice.files.search import FoundFiles
 from sluice.kit.ids import first_id
 from sluice.kit.paging import PageRequest
-from tests.db.rows import add_file, add_tenant
+from tests.db.rows import add_file, add_tenant, change
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-IDS = [first_id("file", BEGIN + timedelta(hours=number)) for number in range(12)]
+HOURS = [BEGIN + timedelta(hours=number) for number in range(12)]
+IDS = [first_id("file", at) for at in HOURS]
 
 
 @pytest.fixture
@@ -27,19 +27,13 @@ async def tables(tables: Database) -> Database:
     for number, file_id in enumerate(IDS):
         rare = number % 4 == 3
         await add_file(tables, "ten_1", file_id, context="b" if rare else "a", by="v" if rare else "u")
-        async with tables.transaction(ALL_TENANTS) as connection:
-            # Read and written as an upload does: the metadata is searched from the moment at which a file is stored.
-            await connection.execute(update(files).where(files.c.file_id == file_id).values(state="pending"))
-            values = {
-                "size_bytes": 100 + number,
-                "content_type": "image/png" if rare else "text/plain",
-                "original_filename": f"Report {number}.txt",
-                "sha256": f"{number % 6:064}",
-                "metadata": {"claim": f"C-{number % 3}", "n": number, "rare": rare, "deep": {"a": 1}},
-                "state": "stored",
-                "quarantined_at": BEGIN if number == 2 else None,
-            }
-            await connection.execute(update(files).where(files.c.file_id == file_id).values(**values))
+        # Read and written as an upload does: the metadata is searched from the moment at which a file is stored.
+        await change(tables, file_id, state="pending")
+        found = {"content_type": "image/png" if rare else "text/plain", "size_bytes": 100 + number}
+        named = {"original_filename": f"Report {number}.txt", "sha256": f"{number % 6:064}", "state": "stored"}
+        metadata = {"claim": f"C-{number % 3}", "n": number, "rare": rare, "deep": {"a": 1}}
+        held = BEGIN if number == 2 else None
+        await change(tables, file_id, **found, **named, metadata=metadata, quarantined_at=held)
     return tables
 
 
@@ -64,12 +58,8 @@ FILTERS: list[tuple[FileFilter, str, list[int]]] = [
     (FileFilter(metadata=(("claim", "C-1"), ("n", "4"))), "ix_file_metadata_search", [4]),
     (FileFilter(metadata=(("rare", "true"),)), "ix_file_metadata_search", [11, 7, 3]),
     (FileFilter(metadata=(("deep", "{}"),)), "ix_file_metadata_search", []),
-    (
-        FileFilter(created_after=BEGIN + timedelta(hours=3), created_before=BEGIN + timedelta(hours=6)),
-        "ix_files_listing",
-        [5, 4, 3],
-    ),
-    (FileFilter(content_type="image/png", created_before=BEGIN + timedelta(hours=8)), "ix_files_by_type", [7, 3]),
+    (FileFilter(created_after=HOURS[3], created_before=HOURS[6]), "ix_files_listing", [5, 4, 3]),
+    (FileFilter(content_type="image/png", created_before=HOURS[8]), "ix_files_by_type", [7, 3]),
     (FileFilter(filename="REPORT 1"), "ix_files_listing", [11, 10, 1]),
     (FileFilter(status="quarantined"), "ix_files_review", [2]),
 ]
@@ -148,8 +138,7 @@ async def test_pages_of_a_search_list_every_file_once(tables: Database) -> None:
 async def test_metadata_of_a_file_is_searched_only_while_it_is_stored(tables: Database) -> None:
     wanted = FileFilter(metadata=(("n", "4"),))
     for state, found in (("deleted", []), ("stored", [4])):
-        async with tables.transaction(ALL_TENANTS) as connection:
-            await connection.execute(update(files).where(files.c.file_id == IDS[4]).values(state=state))
+        await change(tables, IDS[4], state=state)
         assert await _numbers(tables, wanted) == found
         async with tables.reading(ALL_TENANTS) as connection:
             count = text("SELECT count(*) FROM file_metadata WHERE file_id = :file_id")
@@ -159,17 +148,13 @@ async def test_metadata_of_a_file_is_searched_only_while_it_is_stored(tables: Da
 
 async def test_metadata_with_a_nul_is_stored_and_not_searched(tables: Database) -> None:
     for number, value in enumerate(("\0", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"))):
-        async with tables.transaction(ALL_TENANTS) as connection:
-            values = {"state": "pending", "metadata": {"odd": value, "even": "x"}}
-            await connection.execute(update(files).where(files.c.file_id == IDS[number]).values(**values))
-            await connection.execute(update(files).where(files.c.file_id == IDS[number]).values(state="stored"))
+        await change(tables, IDS[number], state="pending", metadata={"odd": value, "even": "x"})
+        await change(tables, IDS[number], state="stored")
     assert 1 in await _numbers(tables, FileFilter(metadata=(("odd", "\U0001f600"),)))
 
 
 @pytest.mark.parametrize("searched", [10_000, 2])
-async def test_a_walk_meets_every_file_once_in_steps(
-    tables: Database, monkeypatch: pytest.MonkeyPatch, searched: int
-) -> None:
+async def test_a_walk_meets_every_file_once(tables: Database, monkeypatch: pytest.MonkeyPatch, searched: int) -> None:
     monkeypatch.setattr(search, "MOST_SEARCHED", searched)
     for wanted, _index, found in FILTERS:
         met: list[str] = []

@@ -35,15 +35,12 @@ def test_a_server_looks_up_and_connects_to_nothing_but_itself(tmp_path: Path) ->
     (tmp_path / "hook" / "sitecustomize.py").write_text(_HOOK)
     port, log, seen = free_port(), tmp_path / "log", tmp_path / "seen"
     source = str(Path(sluice_package.__file__).parents[1])
-    environment = sluice_in(tmp_path / "empty", PORT=str(port)).environment | {
-        "PYTHONPATH": f"{tmp_path / 'hook'}:{source}",
-        "SEEN": str(seen),
-    }
+    own = {"PYTHONPATH": f"{tmp_path / 'hook'}:{source}", "SEEN": str(seen)}
+    environment = sluice_in(tmp_path / "empty", PORT=str(port)).environment | own
     with daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment):
         key = re.findall(r"api key  (\S+)", log.read_text())[0]
-        client = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
-        )
+        headers = {"Authorization": f"Bearer {key}"}
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30)
         body = {"context_key": "a", "display_name": "A"}
         assert client.post("/api/v1/contexts", json=body).status_code == 201
         sent = client.post("/api/v1/files/upload", data={"context": "a"}, files={"file": ("a.txt", b"Hello")})

@@ -107,9 +107,8 @@ def test_metrics_and_labels_used_by_alerts_exist(prometheus: Prometheus) -> None
             for name, matchers in re.findall(r"\b((?:sluice_|up\b)\w*)(?:\{([^}]*)\})?", rule["query"]):
                 labels = re.findall(r"(\w+)(?:=|!)", matchers)
                 selector = ", ".join(f'{label}!=""' for label in labels)
-                assert prometheus.query(f"{name}{{{selector}}}") or has_no_series_yet(name, rule["name"]), (
-                    f"{rule['name']}: {name}{{{selector}}}"
-                )
+                query = f"{name}{{{selector}}}"
+                assert prometheus.query(query) or has_no_series_yet(name, rule["name"]), f"{rule['name']}: {query}"
 
 
 def has_no_series_yet(name: str, alert: str) -> bool:

@@ -17,15 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
-    completed = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words, path = [str(word) for word in command], {"PATH": os.environ["PATH"]}
+    completed = subprocess.run(words, cwd=folder, env=path, capture_output=True, text=True, timeout=240, check=False)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed.stdout
 
@@ -59,19 +52,8 @@ def test_the_installed_wheel_serves_a_first_upload_and_every_page(built: Path, t
     (wheel,) = built.glob("*.whl")
     environment = tmp_path / "env"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        environment / "bin" / "python",
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--quiet",
-        "--disable-pip-version-check",
-        wheel,
-    )
+    options = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
     site = next((environment / "lib").glob("python*/site-packages"))
     (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"])
     where = run(environment / "bin" / "python", "-c", "import sluice, sluice_inspect; print(sluice.__file__)")

@@ -13,7 +13,6 @@ from sluice.errors import Invalid
 from sluice.events import outbox, repository
 from sluice.events.catalogue import Event, FileDeleted, FilePurged
 from sluice.events.service import EventFeed, number_all
-from tests.db.conftest import tables  # noqa: F401  (a fixture)
 from tests.db.rows import add_tenant
 from tests.run_length import amount
 
@@ -32,10 +31,8 @@ async def write(database: Database, *events: Event, tenant_id: str = "ten_1") ->
 
 
 @pytest.mark.timeout(60 + EVENTS // 50)
-async def test_a_reader_meets_every_event_once_and_in_order_while_transactions_overlap(
-    tables: Database,  # noqa: F811  (the fixture)
-) -> None:
-    await add_tenant(tables, "ten_1")
+async def test_a_reader_meets_every_event_once_and_in_order_while_transactions_overlap(tables: Database) -> None:
+
     await add_tenant(tables, "ten_2")
     written: Counter[str] = Counter()
 
@@ -76,10 +73,8 @@ async def test_a_reader_meets_every_event_once_and_in_order_while_transactions_o
     assert len(read) == EVENTS // WRITERS * WRITERS
 
 
-async def test_an_event_of_an_open_or_undone_transaction_is_read_by_nobody(
-    tables: Database,  # noqa: F811  (the fixture)
-) -> None:
-    await add_tenant(tables, "ten_1")
+async def test_an_event_of_an_open_or_undone_transaction_is_read_by_nobody(tables: Database) -> None:
+
     feed = EventFeed(tables)
 
     async def undo() -> None:
@@ -94,20 +89,17 @@ async def test_an_event_of_an_open_or_undone_transaction_is_read_by_nobody(
         async with tables.transaction("ten_1") as connection:
             await outbox.add(connection, "ten_1", deleted(2))
             await write(tables, deleted(3))
-            assert [(event.sequence, event.data["file_id"]) for event in await feed.read("ten_1", 0, (), 10)] == [
-                (1, "file_3")
-            ]
-        assert [(event.sequence, event.data["file_id"]) for event in await feed.read("ten_1", 1, (), 10)] == [
-            (2, "file_2")
-        ]
+            (event,) = await feed.read("ten_1", 0, (), 10)
+            assert (event.sequence, event.data["file_id"]) == (1, "file_3")
+        (event,) = await feed.read("ten_1", 1, (), 10)
+        assert (event.sequence, event.data["file_id"]) == (2, "file_2")
 
 
-async def test_tenants_count_apart_and_read_their_own(tables: Database) -> None:  # noqa: F811  (the fixture)
+async def test_tenants_count_apart_and_read_their_own(tables: Database) -> None:
+    await add_tenant(tables, "ten_2")
     for tenant_id in ("ten_1", "ten_2"):
-        await add_tenant(tables, tenant_id)
         await write(tables, deleted(tenant_id), tenant_id=tenant_id)
-    assert await number_all(tables) == 2
-    assert await number_all(tables) == 0
+    assert [await number_all(tables) for _ in range(2)] == [2, 0]
     feed = EventFeed(tables)
     for tenant_id, other in (("ten_1", "ten_2"), ("ten_2", "ten_1")):
         (event,) = await feed.read(tenant_id, 0, (), 10)
@@ -116,8 +108,8 @@ async def test_tenants_count_apart_and_read_their_own(tables: Database) -> None:
             await feed.position_of(other, event.event_id)
 
 
-async def test_types_are_filtered_and_positions_are_found(tables: Database) -> None:  # noqa: F811  (the fixture)
-    await add_tenant(tables, "ten_1")
+async def test_types_are_filtered_and_positions_are_found(tables: Database) -> None:
+
     await write(tables, deleted(1), FilePurged(file_id="file_1", **_FILE), deleted(2))
     feed = EventFeed(tables)
     assert [event.type for event in await feed.read("ten_1", 0, {"file.purged"}, 10)] == ["file.purged"]
@@ -126,8 +118,8 @@ async def test_types_are_filtered_and_positions_are_found(tables: Database) -> N
     assert await feed.last_position("ten_1") == last.sequence == 3
 
 
-async def test_old_events_are_deleted_and_numbers_go_on(tables: Database) -> None:  # noqa: F811  (the fixture)
-    await add_tenant(tables, "ten_1")
+async def test_old_events_are_deleted_and_numbers_go_on(tables: Database) -> None:
+
     await write(tables, deleted(1), deleted(2))
     feed = EventFeed(tables)
     last = (await feed.read("ten_1", 0, (), 10))[-1]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from sqlalchemy import delete, insert, select, update
@@ -21,7 +21,6 @@ from sluice.files.lifecycle import Change, FileState
 from sluice.files.record import RetentionRule, ReviewDecision
 from sluice.uploads.repository import record
 from sluice.uploads.values import Decision, Facts, Rules
-from tests.db.conftest import tables  # noqa: F401  (a fixture)
 from tests.db.rows import NOW, add_file, add_tenant
 from tests.files.test_transitions import ALLOWED, EVERY
 from tests.rows import each_row
@@ -32,9 +31,8 @@ async def _record(database: Database) -> None:
     rules = Rules(1, (), 1, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
     actor = Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt")
     facts = Facts("a.txt", "txt", 3, "0" * 64)
-    decision = Decision(
-        "rep_1", "ten_1", "f1", "a", rules, facts, "accepted", None, (), "", actor, NOW, duration_ms=1, all_checks=False
-    )
+    verdict = ("accepted", None, (), "", actor, NOW)
+    decision = Decision("rep_1", "ten_1", "f1", "a", rules, facts, *verdict, duration_ms=1, all_checks=False)
     file = replace(pending(1, timedelta(hours=1)), file_id="f1")
     await record(database, decision, file, None)
 
@@ -46,9 +44,8 @@ def _by(tenant_id: str = "ten_1", action: str = "file.deleted") -> AuditAction:
 async def _review(connection: Connection, decision: ReviewDecision) -> object:
     """Decide on the file, which is put into quarantine first if it is stored."""
     await connection.execute(update(files).where(files.c.state == "stored").values(quarantined_at=NOW))
-    return await lifecycle.review(
-        connection, _by(), "f1", decision, comment="x", at=NOW, purge_after=timedelta(days=1), two_persons=False
-    )
+    options: dict[str, Any] = {"comment": "x", "at": NOW, "purge_after": timedelta(days=1), "two_persons": False}
+    return await lifecycle.review(connection, _by(), "f1", decision, **options)
 
 
 def _within(change: Callable[[Connection], Awaitable[object]]) -> Callable[[Database], Awaitable[None]]:
@@ -99,11 +96,7 @@ async def _state(database: Database) -> tuple[str | None, int, int]:
 
 
 @each_row(("state", "change"), EVERY)
-async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
-    tables: Database,  # noqa: F811  (the fixture)
-    state: FileState,
-    change: Change,
-) -> None:
+async def test_both_databases_apply_a_change_exactly_once(tables: Database, state: FileState, change: Change) -> None:
     await _begin(tables, state)
     for _ in range(2):  # the second time it finds another state
         await CHANGES[change](tables)
@@ -116,7 +109,7 @@ async def test_both_databases_apply_a_change_and_release_quota_exactly_once(
 
 @each_row("held", ["files", "contexts"])
 @each_row("change", [change for change, one in lifecycle.TRANSITIONS.items() if one.spares_held])
-async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: Change, held: str) -> None:  # noqa: F811  (the fixture)
+async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: Change, held: str) -> None:
     (state,) = lifecycle.TRANSITIONS[change].sources
     await _begin(tables, state)
     async with tables.transaction(ALL_TENANTS) as connection:
@@ -129,7 +122,7 @@ async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: C
     assert await _state(tables) == (state, 11, 2)
 
 
-async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Database) -> None:  # noqa: F811  (the fixture)
+async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Database) -> None:
     await _begin(tables, FileState.STORED)
     changes = (Change.DELETE, Change.RESTORE, Change.EXPIRE, Change.RESTORE, Change.REFUSE, Change.BEGIN_PURGE)
     for change in changes:
@@ -148,7 +141,7 @@ async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Data
     assert done == [anna, anna, worker, anna, ("command|anna", "x"), worker]
 
 
-async def test_a_context_that_was_changed_expires_no_file_by_its_old_rule(tables: Database) -> None:  # noqa: F811  (the fixture)
+async def test_a_context_that_was_changed_expires_no_file_by_its_old_rule(tables: Database) -> None:
     await _begin(tables, FileState.STORED)
     rule = RetentionRule("ten_1", "ten_1-a", "a", 1, 1, "stored", None, NOW, None, NOW + timedelta(days=2))
     async with tables.transaction(ALL_TENANTS) as connection:
@@ -162,7 +155,7 @@ async def test_a_context_that_was_changed_expires_no_file_by_its_old_rule(tables
     assert await _state(tables) == ("deleted", 10, 2)
 
 
-async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:  # noqa: F811  (the fixture)
+async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:
     await _begin(tables, FileState.STORED)
     async with tables.transaction(ALL_TENANTS) as connection:
         assert not await lifecycle.delete(connection, _by("ten_2"), "f1", NOW, timedelta(0))
@@ -170,25 +163,18 @@ async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:  #
 
 
 @each_row(("threat", "again"), [("Eicar", "released"), ("Other", "quarantined"), (None, "kept")])
-async def test_a_release_from_quarantine_is_for_one_threat(
-    tables: Database,  # noqa: F811  (the fixture)
-    threat: str | None,
-    again: str,
-) -> None:
+async def test_a_release_from_quarantine_is_for_one_threat(tables: Database, threat: str | None, again: str) -> None:
     await _begin(tables, FileState.STORED)
     async with tables.transaction(ALL_TENANTS) as connection:
 
         async def scan(found: str | None) -> str | None:
-            return await lifecycle.record_rescan(
-                connection, "ten_1", "f1", "clamd", NOW, again_after=None, threat=found
-            )
+            rescan = lifecycle.record_rescan
+            return await rescan(connection, "ten_1", "f1", "clamd", NOW, again_after=None, threat=found)
 
-        assert await scan("Eicar") == "quarantined"
-        assert await scan("Eicar") == "quarantined"
+        assert [await scan("Eicar") for _ in range(2)] == ["quarantined"] * 2
+        options: dict[str, Any] = {"comment": "x", "at": NOW, "purge_after": timedelta(0), "two_persons": False}
         for outcome in ("released", None):
-            assert outcome == await lifecycle.review(
-                connection, _by(), "f1", "release", comment="x", at=NOW, purge_after=timedelta(0), two_persons=False
-            )
+            assert await lifecycle.review(connection, _by(), "f1", "release", **options) == outcome
         assert await scan(threat) == again
         await lifecycle.delete(connection, _by(), "f1", NOW, timedelta(0))
         assert await scan("Eicar") is None

@@ -90,21 +90,18 @@ def test_the_signature_has_exactly_one_accepted_form(change: str) -> None:
 
 
 def test_a_link_is_refused_by_another_secret() -> None:
-    assert not LinkSigner(os.urandom(32), "https://files.example").verify(
-        *parts(SIGNER.sign("f", expires_at=NOW + 60)), now=NOW
-    )
+    other = LinkSigner(os.urandom(32), "https://files.example")
+    assert not other.verify(*parts(SIGNER.sign("f", expires_at=NOW + 60)), now=NOW)
 
 
-@each_row("file_id", ["", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129])
-def test_refuses_to_sign_an_id_that_changes_the_url(file_id: str) -> None:
-    with pytest.raises(ValueError, match="file id"):
-        SIGNER.sign(file_id, expires_at=NOW)
-
-
-@each_row("expires_at", [0, -1, 10**12])
-def test_refuses_to_sign_an_invalid_expiry(expires_at: int) -> None:
-    with pytest.raises(ValueError, match="moment"):
-        SIGNER.sign("file_1", expires_at=expires_at)
+@each_row(
+    "file_id, expires_at, why",
+    [(file_id, NOW, "file id") for file_id in ("", "a/b", "a?b", "a b", "é", "a\0b", "..", "x" * 129)]
+    + [("file_1", expires_at, "moment") for expires_at in (0, -1, 10**12)],
+)
+def test_refuses_an_id_that_changes_the_url_and_an_invalid_expiry(file_id: str, expires_at: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        SIGNER.sign(file_id, expires_at=expires_at)
 
 
 def test_a_secret_below_32_bytes_is_refused() -> None:
@@ -115,8 +112,7 @@ def test_a_secret_below_32_bytes_is_refused() -> None:
 def test_repr_never_shows_the_secret(tmp_path: Path) -> None:
     loaded = load_signing_secret(tmp_path / "links.secret")
     shown = f"{loaded!r} {LinkSigner(loaded.value, 'https://files.example')!r}"
-    assert loaded.value.hex() not in shown
-    assert repr(loaded.value) not in shown
+    assert [secret for secret in (loaded.value.hex(), repr(loaded.value)) if secret in shown] == []
 
 
 def test_the_signing_secret_is_made_once(tmp_path: Path) -> None:

@@ -94,15 +94,9 @@ def template(data: bytes) -> None:
         templates.validate(text)
     except templates.BadTemplate:
         return
-    key = templates.render(
-        text,
-        tenant_id="ten_1",
-        context_key="c",
-        file_id="file_1",
-        extension="pdf",
-        sha256="0" * 64,
-        at=datetime(2030, 1, 1, tzinfo=UTC),
-    )
+    ids = {"tenant_id": "ten_1", "context_key": "c", "file_id": "file_1"}
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    key = templates.render(text, **ids, extension="pdf", sha256="0" * 64, at=at)
     if key.startswith("/") or "//" in key or {".", ".."} & set(key.split("/")) or "file_1" not in key:
         raise AssertionError(f"{text!r} makes {key!r}")
 
@@ -155,10 +149,8 @@ def head(data: bytes) -> None:
 
 
 TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
-    {
-        target.__name__: target
-        for target in (multipart, boundary, disposition, name, template, metadata, token, api_key, byte_range, head)
-    }
+    {each.__name__: each for each in (multipart, boundary, disposition, name, template, metadata, token)}
+    | {each.__name__: each for each in (api_key, byte_range, head)}
 )
 
 SEEDS: Final[Mapping[str, tuple[bytes, ...]]] = MappingProxyType(

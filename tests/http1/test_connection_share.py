@@ -81,14 +81,19 @@ def unfinished_post(authorization: str | None = None) -> bytes:
     return f"POST /api/v1/contexts HTTP/1.1\r\n{lines}{{".encode()
 
 
+def is_live(service: Service, address: str = THIRD) -> bool:
+    """Return whether the server answers another address."""
+    with connected_from(address, service) as other:
+        other.sendall(LIVE)
+        return read_status(other) == 200
+
+
 @pytest.mark.asvs("2.4.1", "15.2.2")
 def test_connections_of_one_address_leave_places_for_others(service: Service, stack: ExitStack) -> None:
     taken = open_silent(stack, service, FIRST, CONNECTIONS)
     refused = [statuses(read_until_closed(sock)) for sock in taken[SHARE:]]
     assert refused == [[503]] * (CONNECTIONS - SHARE)
-    with connected_from(SECOND, service) as other:
-        other.sendall(LIVE)
-        assert read_status(other) == 200
+    assert is_live(service, SECOND)
     assert all(is_open(sock) for sock in taken[:SHARE])
 
 
@@ -96,9 +101,7 @@ def test_closed_connections_give_their_share_back(service: Service, stack: ExitS
     for sock in open_silent(stack, service, FIRST, SHARE):
         sock.close()
     until(lambda: read_metrics(service.url)("sluice_connections", state="silent"), lambda silent: silent <= 1)
-    with connected_from(FIRST, service) as again:
-        again.sendall(LIVE)
-        assert read_status(again) == 200
+    assert is_live(service, FIRST)
 
 
 @pytest.mark.asvs("15.2.2")
@@ -159,9 +162,7 @@ def test_answered_connection_gives_way_although_its_body_never_ends(service: Ser
             sock = stack.enter_context(connected_from(address, service))
             sock.sendall(unfinished_post())
             assert read_status(sock) == 401
-    with connected_from(THIRD, service) as other:
-        other.sendall(LIVE)
-        assert read_status(other) == 200
+    assert is_live(service)
 
 
 @pytest.mark.asvs("15.2.2")
@@ -172,9 +173,7 @@ def test_reader_without_a_credential_gives_way_before_it_has_read(service: Servi
             sock = stack.enter_context(narrow_connection(service, address))
             sock.sendall(b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n")
             assert sock.recv(1)
-    with connected_from(THIRD, service) as other:
-        other.sendall(LIVE)
-        assert read_status(other) == 200
+    assert is_live(service)
 
 
 @pytest.mark.asvs("15.2.2")
@@ -188,18 +187,13 @@ def test_requests_of_one_tenant_leave_places_for_others(service: Service, stack:
             select.select([sock], [], [], 0.05)
         else:
             assert read_status(sock) == 429
-    with connected_from(THIRD, service) as other:
-        other.sendall(LIVE)
-        assert read_status(other) == 200
+    assert is_live(service)
 
 
 def test_flood_of_half_heads_does_not_keep_others_out(service: Service, stack: ExitStack) -> None:
     for number in range(4 * CONNECTIONS):
         open_silent(stack, service, f"127.0.2.{1 + number}", 1)
-        if number % 8 == 0:
-            with connected_from(THIRD, service) as other:
-                other.sendall(LIVE)
-                assert read_status(other) == 200
+        assert number % 8 or is_live(service)
     assert read_metrics(service.url)("sluice_connections_cut_off_total", why="gave_way") > 0
 
 
@@ -210,9 +204,7 @@ def test_share_does_not_apply_to_a_trusted_proxy(deployments: Deployments, stack
         for address in (FIRST, "127.0.9.1"):
             with ExitStack() as proxied:
                 taken = open_silent(proxied, service, address, SHARE + 4)
-                with connected_from(THIRD, service) as other:
-                    other.sendall(LIVE)
-                    assert read_status(other) == 200
+                assert is_live(service)
                 assert all(is_open(sock) for sock in taken)
 
 

@@ -14,6 +14,7 @@ LONG = b"x" * 9000
 HOST = b"Host: x\r\n"
 CHUNKED = HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 
+
 AMBIGUOUS_REQUESTS = {
     "no HTTP": b"hello\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
@@ -100,12 +101,8 @@ def test_oversized_head_returns_431(sqlite_local: Service, name: str) -> None:
 
 def test_head_just_below_the_limits_is_accepted(sqlite_local: Service) -> None:
     fields = b"".join(b"X%d: y\r\n" % n for n in range(97)) + b"X: " + b"z" * 7990 + b"\r\n"
-    received = exchange(
-        sqlite_local,
-        b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + fields + b"Connection: close\r\n\r\n",
-        half_close=False,
-    )
-    assert statuses(received) == [200]
+    request = b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + fields + b"Connection: close\r\n\r\n"
+    assert statuses(exchange(sqlite_local, request, half_close=False)) == [200]
 
 
 @pytest.mark.asvs("4.2.1")
@@ -137,15 +134,9 @@ def test_number_of_pipelined_requests_is_bounded(sqlite_local: Service) -> None:
 
 
 def test_protocol_upgrade_is_ignored(sqlite_local: Service) -> None:
-    lines = (
-        b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
-    )
-    received = exchange(
-        sqlite_local,
-        b"GET /health/live HTTP/1.1\r\n" + lines + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n",
-        half_close=False,
-    )
-    assert statuses(received) == [200]
+    request = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    request += b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert statuses(exchange(sqlite_local, request, half_close=False)) == [200]
 
 
 @each_row(

@@ -13,24 +13,19 @@ from tests.http1.test_multipart import parts_of
 from tests.rows import each_row
 from tests.service import ApiClient
 
-FORMS = {
-    source.rpartition("/")[2].removesuffix(".http"): path
-    for source, path in files("multipart", "python-multipart", ".http").items()
-}
-EXPECTED = {
-    source.rpartition("/")[2].removesuffix(".yaml"): path
-    for source, path in files("multipart", "python-multipart", ".yaml").items()
-}
-BROWSERS = {
-    source.split("/")[-2]: path
-    for source, path in files("multipart", "werkzeug", "request.http").items()
-    if "ie7" not in source
-}
+
+def _named(ending: str) -> dict[str, Path]:
+    found = files("multipart", "python-multipart", ending)
+    return {source.rpartition("/")[2].removesuffix(ending): path for source, path in found.items()}
+
+
+FORMS, EXPECTED = _named(".http"), _named(".yaml")
 SENT = {
     (source.split("/")[-2], source.split("/")[-1]): path
     for source, path in files("multipart", "werkzeug").items()
     if "ie7" not in source
 }
+BROWSERS = {browser: path for (browser, name), path in SENT.items() if name == "request.http"}
 
 REFUSED_HERE = {
     "base64_encoding": "encodings of parts are not used in forms (RFC 7578 section 4.7)",
@@ -67,9 +62,8 @@ async def test_form_is_parsed_as_expected_or_refused_for_any_chunk_size(name: st
         with pytest.raises(Malformed):
             await parts_of(body, size, boundary)
         return
-    assert await parts_of(body, size, boundary) == [
-        (part["name"], part.get("file_name"), part["data"]) for part in expected
-    ]
+    parts = [(part["name"], part.get("file_name"), part["data"]) for part in expected]
+    assert await parts_of(body, size, boundary) == parts
 
 
 @each_row("name", sorted(FORMS))
@@ -84,15 +78,11 @@ async def test_form_of_a_browser_is_parsed_byte_for_byte(browser: str) -> None:
     body = BROWSERS[browser].read_bytes()
     boundary = body.partition(b"\r\n")[0].decode()[2:]
     parts = await parts_of(body, 1000, boundary)
-    sent = {
-        name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser and name != "request.http"
-    }
-    assert sorted(content for _, filename, content in parts if filename) == sorted(
-        sent[name] for name in sent if name != "text.txt"
-    )
-    typed = (
-        sent["text.txt"].strip().replace(b"\n", b"\r\n")
-    )  # as browsers send lines; the copy beside it has the line ends of an editor
+    sent = {name: path.read_bytes() for (folder, name), path in SENT.items() if folder == browser}
+    del sent["request.http"]
+    # browsers send lines so; the copy beside it has the line ends of an editor
+    typed = sent.pop("text.txt").strip().replace(b"\n", b"\r\n")
+    assert sorted(content for _, filename, content in parts if filename) == sorted(sent.values())
     assert [content for _, filename, content in parts if filename is None] == [typed]
 
 

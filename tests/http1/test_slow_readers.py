@@ -4,6 +4,7 @@ import select
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -54,31 +55,26 @@ def test_many_readers_of_the_docs_that_never_read_hold_little_memory(deployments
         for number in range(READERS):
             sock = stack.enter_context(narrow_connection(service, f"127.0.1.{1 + number % 200}"))
             sock.sendall(get(BUNDLE))
-        page = until(
-            lambda: read_metrics(service.url), lambda page: page("sluice_connections", state="busy") >= READERS
-        )
+        read_page = partial(read_metrics, service.url)
+        page = until(read_page, lambda page: page("sluice_connections", state="busy") >= READERS)
         assert page("sluice_unsent_bytes") <= READERS * PER_CONNECTION
         assert private_bytes(service) - before < READERS * PER_CONNECTION + 10 * MB
         assert max(kernel_unsent_bytes(service.port)) <= KERNEL_PER_CONNECTION
         assert httpx.get(service.url + BUNDLE).content == whole
 
 
-def test_connection_is_cut_off_when_the_docs_are_never_read(quick_service: Service) -> None:
+@pytest.mark.parametrize(
+    "requests",
+    [get(BUNDLE), get(STYLES) + get("/docs/start.js", "Connection: close")],
+    ids=["the docs", "the last bytes before its end, after which nothing more is sent"],
+)
+def test_connection_is_cut_off_when_its_answers_are_never_read(quick_service: Service, requests: bytes) -> None:
     with narrow_connection(quick_service) as sock:
-        sock.sendall(get(BUNDLE))
+        sock.sendall(requests)
         hung_up = select.poll()
         hung_up.register(sock, 0)
         assert hung_up.poll(20_000)
     assert read_metrics(quick_service.url)("sluice_connections_cut_off_total", why="slow_reader") >= 1
-
-
-def test_connection_is_cut_off_when_the_last_bytes_before_its_end_are_never_read(quick_service: Service) -> None:
-    """Nothing more is sent, and the server has closed its side already."""
-    with narrow_connection(quick_service) as sock:
-        sock.sendall(get(STYLES) + get("/docs/start.js", "Connection: close"))
-        hung_up = select.poll()
-        hung_up.register(sock, 0)
-        assert hung_up.poll(20_000)
 
 
 def test_reader_below_the_minimum_rate_is_cut_off(quick_service: Service) -> None:
@@ -110,10 +106,8 @@ def test_answers_in_memory_that_nobody_reads_are_bounded_in_all(deployments: Dep
         for number in range(200):
             sock = stack.enter_context(narrow_connection(service, f"127.0.1.{1 + number}"))
             sock.sendall(get(page, f"Authorization: {client.authorization}"))
-        seen = until(
-            lambda: read_metrics(service.url),
-            lambda page: page("sluice_connections_cut_off_total", why="unsent_bytes") > 0,
-        )
+        read_page = partial(read_metrics, service.url)
+        seen = until(read_page, lambda page: page("sluice_connections_cut_off_total", why="unsent_bytes") > 0)
         assert seen("sluice_unsent_bytes") <= 64 * MB
 
 
@@ -125,15 +119,10 @@ def large_page(client: ApiClient) -> str:
     return "/api/v1/files?page_size=100"
 
 
-@pytest.mark.parametrize("path", [BUNDLE, "/docs", "/docs/start.js", "/openapi.json"])
-def test_docs_can_be_switched_off(docless_service: Service, path: str) -> None:
-    assert docless_service.http.get(path).status_code == 404
-
-
-@pytest.fixture(scope="module")
-def docless_service(deployments: Deployments) -> Iterator[Service]:
+def test_docs_can_be_switched_off(deployments: Deployments) -> None:
     with running_service(deployments.fresh("sqlite-local"), DOCS="off") as service:
-        yield service
+        for path in (BUNDLE, "/docs", "/docs/start.js", "/openapi.json"):
+            assert service.http.get(path).status_code == 404, path
         assert "/docs" not in service.log.read_text()
 
 

@@ -70,12 +70,5 @@ class KeyServer:
         await writer.drain()
 
     def _response(self) -> bytes:
-        lines = [
-            f"HTTP/1.1 {self.status}",
-            f"Content-Length: {len(self.body)}",
-            "Connection: close",
-            *self.headers,
-            "",
-            "",
-        ]
-        return "\r\n".join(lines).encode() + self.body
+        lines = [f"HTTP/1.1 {self.status}", f"Content-Length: {len(self.body)}", "Connection: close", *self.headers]
+        return "\r\n".join([*lines, "", ""]).encode() + self.body

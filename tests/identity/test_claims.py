@@ -1,7 +1,6 @@
 """The validation of claims: required claims, times, tenant, name and scopes."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 
@@ -22,18 +21,15 @@ def assert_refused(why: str, **changes: object) -> None:
         validate(**changes)
 
 
-def without(claim: str) -> dict[str, Any]:
-    return {name: value for name, value in CLAIMS.items() if name != claim}
-
-
 def test_valid_claims_are_returned() -> None:
     assert validate() == Claims(issuer=RULES.issuer, subject="user-1", tenant_id="ten_1", name="user-1", scopes=None)
 
 
 @each_row("claim", ["iss", "aud", "exp", "sub", "tenant_id"])
 def test_missing_required_claim_is_refused(claim: str) -> None:
+    without = {name: value for name, value in CLAIMS.items() if name != claim}
     with pytest.raises(InvalidToken):
-        validate_claims(without(claim), RULES, now=NOW_SECONDS)
+        validate_claims(without, RULES, now=NOW_SECONDS)
 
 
 @each_row("issuer", ["https://other.example", RULES.issuer + "/", RULES.issuer.upper(), "", None, 1, [RULES.issuer]])
@@ -55,8 +51,9 @@ def test_other_audience_is_refused(audience: object) -> None:
 
 
 def test_token_is_valid_until_exp() -> None:
-    assert validate(exp=NOW_SECONDS + 0.001).subject == "user-1"
-    assert_refused("expired", exp=NOW_SECONDS)
+    for valid, expired in ((NOW_SECONDS + 0.001, NOW_SECONDS), (10**400, -(10**400))):
+        assert validate(exp=valid).subject == "user-1"
+        assert_refused("expired", exp=expired)
 
 
 @each_row("timestamp", ["1893456060", None, True, [1], {}])
@@ -65,20 +62,13 @@ def test_non_numeric_timestamp_is_refused(claim: str, timestamp: object) -> None
     assert_refused(f"{claim} is not a number", **{claim: timestamp})
 
 
-def test_timestamp_beyond_float_range_is_compared() -> None:
-    assert validate(exp=10**400).subject == "user-1"
-    assert_refused("expired", exp=-(10**400))
-
-
 @each_row("claim", ["nbf", "iat"])
 def test_nbf_and_iat_allow_configured_leeway(claim: str) -> None:
     assert validate(**{claim: NOW_SECONDS + 30}).subject == "user-1"
     assert_refused(f"{claim} is still to come", **{claim: NOW_SECONDS + 30.001})
-
-
-def test_zero_leeway_is_honoured() -> None:
-    with pytest.raises(InvalidToken, match="nbf"):
-        validate_claims(CLAIMS | {"nbf": NOW_SECONDS + 1}, dataclasses.replace(RULES, leeway=0), now=NOW_SECONDS)
+    strict = dataclasses.replace(RULES, leeway=0)
+    with pytest.raises(InvalidToken, match=claim):
+        validate_claims(CLAIMS | {claim: NOW_SECONDS + 1}, strict, now=NOW_SECONDS)
 
 
 @each_row("text", ["", " ", "x" * 256, "a\nb", "a\0b", "a\u202eb", "\ud800", None, 1, True, ["ten_1"], {"id": "ten_1"}])
@@ -89,22 +79,8 @@ def test_subject_must_be_plain_text(text: object) -> None:
 @each_row(
     "tenant_id",
     [
-        *(
-            "",
-            " ",
-            ".",
-            "..",
-            "../ten_1",
-            "a/b",
-            "a\\b",
-            "a b",
-            "ten_1\n",
-            "\nten_1",
-            "ten.1",
-            "tén",
-            "ten_1\0",
-            "%2e%2e",
-        ),
+        *("", " ", ".", "..", "../ten_1", "a/b", "a\\b", "a b", "ten_1\n", "\nten_1", "ten.1", "tén", "ten_1\0"),
+        "%2e%2e",
         *("x" * 65, "x" * 255, "x" * 256, "a\u202eb", "\ud800", "\u0661", "{tenant_id}", "ten:1"),
         *(None, 1, True, ["ten_1"], {"id": "ten_1"}),
     ],

@@ -56,27 +56,15 @@ async def wait_for_fetch(issuer: Issuer) -> None:
         await asyncio.wait([issuer.cache._running], timeout=5)
 
 
-async def test_keys_are_fetched_once_within_ttl(issuer: Issuer) -> None:
+async def test_keys_are_fetched_once_within_ttl_and_a_withdrawn_one_is_trusted_until_then(issuer: Issuer) -> None:
     for moment in (0, 1, 300, TTL - 1):
         issuer.now = moment
         assert await issuer.knows("one")
+        issuer.keys = keys("two")
     assert issuer.fetches == 1
-
-
-async def test_keys_are_fetched_again_after_ttl(issuer: Issuer) -> None:
-    assert await issuer.knows("one")
-    issuer.now = TTL
-    assert await issuer.knows("one")
-    assert issuer.fetches == 2
-
-
-async def test_withdrawn_key_is_trusted_until_ttl(issuer: Issuer) -> None:
-    assert await issuer.knows("one")
-    issuer.keys = keys("two")
-    issuer.now = TTL - 1
-    assert await issuer.knows("one")
     issuer.now = TTL
     assert not await issuer.knows("one")
+    assert issuer.fetches == 2
 
 
 async def test_withdrawn_key_is_not_trusted_after_long_outage(issuer: Issuer) -> None:
@@ -87,11 +75,14 @@ async def test_withdrawn_key_is_not_trusted_after_long_outage(issuer: Issuer) ->
     assert not await issuer.knows("one")
 
 
-async def test_new_key_is_found_at_once(issuer: Issuer) -> None:
+async def test_known_or_missing_key_id_or_unknown_one_right_after_fetch_causes_no_fetch(issuer: Issuer) -> None:
+    issuer.keys = keys("one", "two")
+    assert not await issuer.knows("unknown")
+    issuer.now = 1
     assert await issuer.knows("one")
-    issuer.now, issuer.keys = 1, keys("one", "two")
-    assert await issuer.knows("two")
-    assert issuer.fetches == 2
+    assert await issuer.cache.find("EdDSA", None) is None
+    assert await issuer.cache.find("RS256", "one") is None
+    assert issuer.fetches == 1
 
 
 async def test_unknown_keys_cause_one_fetch_per_pause(issuer: Issuer) -> None:
@@ -102,38 +93,15 @@ async def test_unknown_keys_cause_one_fetch_per_pause(issuer: Issuer) -> None:
     assert issuer.fetches == 1 + 3
 
 
-async def test_unknown_key_right_after_fetch_causes_no_fetch(issuer: Issuer) -> None:
-    assert not await issuer.knows("unknown")
-    assert issuer.fetches == 1
-
-
-async def test_known_or_missing_key_id_causes_no_fetch(issuer: Issuer) -> None:
-    issuer.keys = keys("one", "two")
-    assert await issuer.knows("one")
-    issuer.now = 1
-    assert await issuer.cache.find("EdDSA", None) is None
-    assert await issuer.cache.find("RS256", "one") is None
-    assert issuer.fetches == 1
-
-
-async def test_concurrent_lookups_share_one_fetch(issuer: Issuer) -> None:
-    issuer.gate = asyncio.Event()
-    lookups = [asyncio.create_task(issuer.knows("one")) for _ in range(50)]
-    await issuer.started.wait()
-    issuer.gate.set()
-    assert all(await asyncio.gather(*lookups))
-    assert issuer.fetches == 1
-
-
-async def test_concurrent_lookups_of_new_key_share_one_fetch(issuer: Issuer) -> None:
-    assert await issuer.knows("one")
-    issuer.now, issuer.keys, issuer.gate = 1, keys("one", "two"), asyncio.Event()
-    issuer.started.clear()
-    lookups = [asyncio.create_task(issuer.knows("two")) for _ in range(50)]
-    await issuer.started.wait()
-    issuer.gate.set()
-    assert all(await asyncio.gather(*lookups))
-    assert issuer.fetches == 2
+async def test_concurrent_lookups_of_a_new_key_share_one_fetch(issuer: Issuer) -> None:
+    for number, (name, known) in enumerate((("one", keys("one")), ("two", keys("one", "two")))):
+        issuer.now, issuer.keys, issuer.gate = number, known, asyncio.Event()
+        issuer.started.clear()
+        lookups = [asyncio.create_task(issuer.knows(name)) for _ in range(50)]
+        await issuer.started.wait()
+        issuer.gate.set()
+        assert all(await asyncio.gather(*lookups))
+        assert issuer.fetches == number + 1
 
 
 async def test_cancelled_lookup_does_not_cancel_shared_fetch(issuer: Issuer) -> None:
@@ -147,19 +115,15 @@ async def test_cancelled_lookup_does_not_cancel_shared_fetch(issuer: Issuer) -> 
     assert await second
 
 
-async def test_issuer_that_was_never_reached_is_unavailable(issuer: Issuer) -> None:
-    issuer.is_down = True
-    with pytest.raises(IssuerUnavailable, match="the issuer is unavailable"):
-        await issuer.knows("one")
-
-
-async def test_fetch_without_cached_keys_is_retried_every_two_seconds(issuer: Issuer) -> None:
+async def test_issuer_that_was_never_reached_is_asked_every_two_seconds(issuer: Issuer) -> None:
     issuer.is_down = True
     for tenth in range(100):
         issuer.now = tenth / 10
-        with pytest.raises(IssuerUnavailable):
+        with pytest.raises(IssuerUnavailable, match="the issuer is unavailable"):
             await issuer.knows("one")
     assert issuer.fetches == 5
+    issuer.is_down, issuer.now = False, 10
+    assert await issuer.knows("one")
 
 
 async def test_lookup_during_retry_waits_for_it(issuer: Issuer) -> None:
@@ -177,18 +141,11 @@ async def test_lookup_during_retry_waits_for_it(issuer: Issuer) -> None:
     assert await second
 
 
-async def test_recovered_issuer_is_used_within_two_seconds(issuer: Issuer) -> None:
-    issuer.is_down = True
-    with pytest.raises(IssuerUnavailable):
-        await issuer.knows("one")
-    issuer.is_down, issuer.now = False, 2
-    assert await issuer.knows("one")
-
-
 async def test_cached_keys_are_used_during_outage_for_bounded_time(issuer: Issuer) -> None:
     assert await issuer.knows("one")
-    issuer.is_down = True
-    for moment in (TTL, TTL + 1, TTL + STALE - 1):
+    issuer.now, issuer.is_down = 1, True
+    assert not await issuer.knows("two")
+    for moment in (1, TTL, TTL + 1, TTL + STALE - 1):
         issuer.now = moment
         assert await issuer.knows("one")
     issuer.now = TTL + STALE
@@ -218,13 +175,6 @@ async def test_unavailable_issuer_is_asked_once_per_pause(issuer: Issuer) -> Non
         assert await issuer.knows("one")
         await wait_for_fetch(issuer)
     assert issuer.fetches == 1 + 3
-
-
-async def test_unknown_key_during_outage_is_refused_and_cached_keys_stay(issuer: Issuer) -> None:
-    assert await issuer.knows("one")
-    issuer.now, issuer.is_down = 1, True
-    assert not await issuer.knows("two")
-    assert await issuer.knows("one")
 
 
 async def test_close_ends_running_fetch_and_can_be_repeated(issuer: Issuer) -> None:

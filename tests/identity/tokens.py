@@ -13,13 +13,8 @@ from sluice.identity.tokens import ClaimRules
 
 RULES = ClaimRules(issuer="https://issuer.example", audience="sluice", tenant_claim="tenant_id")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-CLAIMS: dict[str, Any] = {
-    "iss": RULES.issuer,
-    "aud": RULES.audience,
-    "sub": "user-1",
-    "tenant_id": "ten_1",
-    "exp": int(NOW.timestamp()) + 60,
-}
+CLAIMS: dict[str, Any] = {"iss": RULES.issuer, "aud": RULES.audience, "sub": "user-1", "tenant_id": "ten_1"}
+CLAIMS |= {"exp": int(NOW.timestamp()) + 60}
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
@@ -68,12 +63,8 @@ def jwk(private: PrivateKey, **members: object) -> dict[str, Any]:
         public_jwk = {"kty": "RSA", "n": b64(numbers.n.to_bytes((numbers.n.bit_length() + 7) // 8, "big")), "e": "AQAB"}
     elif isinstance(public, ec.EllipticCurvePublicKey):
         point = public.public_numbers()
-        public_jwk = {
-            "kty": "EC",
-            "crv": "P-256",
-            "x": b64(point.x.to_bytes(32, "big")),
-            "y": b64(point.y.to_bytes(32, "big")),
-        }
+        x, y = b64(point.x.to_bytes(32, "big")), b64(point.y.to_bytes(32, "big"))
+        public_jwk = {"kty": "EC", "crv": "P-256", "x": x, "y": y}
     else:
         public_jwk = {"kty": "OKP", "crv": "Ed25519", "x": b64(public.public_bytes_raw())}
     return {name: value for name, value in (public_jwk | members).items() if value is not None}
@@ -93,6 +84,5 @@ def forge(private: PrivateKey, header: object, claims: object, *, algorithm: str
 def token(algorithm: str = "EdDSA", *, key: str = "one", header: dict[str, Any] | None = None, **claims: Any) -> str:
     """Return a valid token signed by the key `key`; a claim set to None is left out."""
     payload = {name: value for name, value in (CLAIMS | claims).items() if value is not None}
-    return forge(
-        key_for(algorithm, key), {"alg": algorithm, "typ": "JWT"} | (header or {}), payload, algorithm=algorithm
-    )
+    whole_header = {"alg": algorithm, "typ": "JWT"} | (header or {})
+    return forge(key_for(algorithm, key), whole_header, payload, algorithm=algorithm)

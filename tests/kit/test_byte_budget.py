@@ -27,10 +27,21 @@ async def test_the_held_bytes_never_exceed_the_budget() -> None:
         assert held == [0]
 
 
-async def test_a_request_above_the_budget_takes_the_full_budget() -> None:
+async def test_a_cancelled_wait_lets_the_next_request_in() -> None:
     budget = ByteBudget(10)
-    async with asyncio.timeout(5), budget.hold(1000):
-        pass
+
+    async def held(part: int) -> None:
+        async with budget.hold(part):
+            pass
+
+    async with budget.hold(5):
+        large, small = asyncio.create_task(held(8)), asyncio.create_task(held(3))
+        await asyncio.sleep(0)
+        large.cancel()
+        async with asyncio.timeout(5):
+            await small
+    async with asyncio.timeout(5):
+        await held(1000)  # more than the budget takes all of it
 
 
 async def test_small_requests_do_not_overtake_a_large_one() -> None:
@@ -46,19 +57,3 @@ async def test_small_requests_do_not_overtake_a_large_one() -> None:
         assert order == []
     await asyncio.gather(*tasks)
     assert order == [8, 1, 2]
-
-
-async def test_a_cancelled_wait_lets_the_next_request_in() -> None:
-    budget = ByteBudget(10)
-    async with budget.hold(5):
-        large = asyncio.create_task(_held(budget, 8))
-        small = asyncio.create_task(_held(budget, 3))
-        await asyncio.sleep(0)
-        large.cancel()
-        async with asyncio.timeout(5):
-            await small
-
-
-async def _held(budget: ByteBudget, part: int) -> None:
-    async with budget.hold(part):
-        pass

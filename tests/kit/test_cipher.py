@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from sluice.kit.cipher import CannotOpen, Keyring, UnknownKey, decrypt, encrypt
 from tests.rows import each_row
 
-VECTORS = next(
-    iter((Path(__file__).parents[2].parent / "shared" / "attacks" / "aead").glob("**/*aes_gcm_test.json")), None
-)
+SHARED = Path(__file__).parents[2].parent / "shared"
+VECTORS = next((SHARED / "attacks" / "aead").glob("**/*aes_gcm_test.json"), None)
 KEY, OTHER_KEY = bytes(range(32)), bytes(range(1, 33))
 KEYRING = Keyring({"k1": KEY}, "k1")
 BINDING = ("ten_1", "bkt_1", "secret_access_key")
@@ -26,6 +25,16 @@ def decoded(blob: str) -> bytes:
     return base64.urlsafe_b64decode(blob + "=" * (-len(blob) % 4))
 
 
+def encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def assert_closed(blob: str, keyring: Keyring = KEYRING, bound_to: tuple[str, ...] = BINDING, why: str = "") -> None:
+    """Assert that the secret does not open."""
+    with pytest.raises(CannotOpen, match=why or None):
+        keyring.open(blob, bound_to=bound_to)
+
+
 @given(plaintext=st.text(), binding=bindings)
 def test_a_sealed_secret_opens_where_it_is_bound(plaintext: str, binding: tuple[str, ...]) -> None:
     assert KEYRING.open(KEYRING.seal(plaintext, bound_to=binding), bound_to=binding) == plaintext
@@ -34,28 +43,16 @@ def test_a_sealed_secret_opens_where_it_is_bound(plaintext: str, binding: tuple[
 @given(binding=bindings, other=bindings)
 @pytest.mark.asvs("11.3.3")
 def test_a_sealed_secret_does_not_open_elsewhere(binding: tuple[str, ...], other: tuple[str, ...]) -> None:
-    blob = KEYRING.seal("s", bound_to=binding)
     if other != binding:
-        with pytest.raises(CannotOpen):
-            KEYRING.open(blob, bound_to=other)
+        assert_closed(KEYRING.seal("s", bound_to=binding), bound_to=other)
 
 
-@each_row(
-    "other",
-    [
-        ("ab", "c"),
-        ("a", "b", "c"),
-        ("abc",),
-        ("c", "ab"),
-        ("a", "bc", "d"),
-        ("a",),
-        ("a\x00bc",),
-        ("a\x00\x00\x00\x02bc",),
-    ],
-)
+ALIKE = [("ab", "c"), ("a", "b", "c"), ("abc",), ("c", "ab"), ("a", "bc", "d"), ("a",)]
+
+
+@each_row("other", [*ALIKE, ("a\x00bc",), ("a\x00\x00\x00\x02bc",)], ids=repr)
 def test_bindings_with_the_same_joined_text_are_different(other: tuple[str, ...]) -> None:
-    with pytest.raises(CannotOpen):
-        KEYRING.open(KEYRING.seal("s", bound_to=("a", "bc")), bound_to=other)
+    assert_closed(KEYRING.seal("s", bound_to=("a", "bc")), bound_to=other)
 
 
 @given(data=st.data(), plaintext=st.text(max_size=20))
@@ -65,41 +62,34 @@ def test_a_sealed_secret_with_any_changed_bit_is_refused(data: st.DataObject, pl
     raw = bytearray(decoded(blob))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(CannotOpen):
-        KEYRING.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=BINDING)
+    assert_closed(encoded(raw))
 
 
 @given(data=st.data())
 def test_a_truncated_sealed_secret_is_refused(data: st.DataObject) -> None:
     blob = KEYRING.seal("secret", bound_to=BINDING)
-    with pytest.raises(CannotOpen):
-        KEYRING.open(blob[: data.draw(st.integers(0, len(blob) - 1))], bound_to=BINDING)
+    assert_closed(blob[: data.draw(st.integers(0, len(blob) - 1))])
 
 
 @given(blob=st.text())
 def test_arbitrary_text_raises_cannot_open(blob: str) -> None:
-    with pytest.raises(CannotOpen):
-        KEYRING.open(blob, bound_to=BINDING)
+    assert_closed(blob)
 
 
 @each_row("change", ["{}=", "{}==", "{}\n", " {}", "{}A"])
 def test_a_sealed_secret_has_exactly_one_accepted_form(change: str) -> None:
-    blob = KEYRING.seal("secret", bound_to=BINDING)
-    with pytest.raises(CannotOpen):
-        KEYRING.open(change.format(blob), bound_to=BINDING)
+    assert_closed(change.format(KEYRING.seal("secret", bound_to=BINDING)))
 
 
 @each_row("plaintext", ["", "s", "se"])
 def test_unused_bits_set_in_the_last_character_are_refused(plaintext: str) -> None:
     blob = KEYRING.seal(plaintext, bound_to=BINDING)
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    alike = [
-        blob[:-1] + letter for letter in letters if base64.urlsafe_b64decode(blob[:-1] + letter + "==") == decoded(blob)
-    ]
+    others = [blob[:-1] + letter for letter in letters]
+    alike = {other for other in others if base64.urlsafe_b64decode(f"{other}==") == decoded(blob)}
     assert blob in alike
-    for other in set(alike) - {blob}:
-        with pytest.raises(CannotOpen, match="base64url"):
-            KEYRING.open(other, bound_to=BINDING)
+    for other in alike - {blob}:
+        assert_closed(other, why="base64url")
 
 
 @pytest.mark.asvs("11.3.2", "11.5.1")
@@ -118,17 +108,10 @@ def test_the_primary_key_seals_and_an_older_key_still_opens() -> None:
         KEYRING.open(new, bound_to=BINDING)
 
 
-def test_another_key_with_the_same_id_does_not_open() -> None:
-    with pytest.raises(CannotOpen):
-        Keyring({"k1": OTHER_KEY}, "k1").open(KEYRING.seal("secret", bound_to=BINDING), bound_to=BINDING)
-
-
-def test_a_changed_key_id_is_refused_even_for_the_same_key() -> None:
-    keyring = Keyring({"k1": KEY, "k2": KEY}, "k1")
-    blob = keyring.seal("secret", bound_to=BINDING)
-    raw = decoded(blob).replace(b"k1", b"k2", 1)
-    with pytest.raises(CannotOpen):
-        keyring.open(base64.urlsafe_b64encode(raw).rstrip(b"=").decode(), bound_to=BINDING)
+def test_another_key_with_the_same_id_and_another_id_with_the_same_key_do_not_open() -> None:
+    blob = KEYRING.seal("secret", bound_to=BINDING)
+    assert_closed(blob, Keyring({"k1": OTHER_KEY}, "k1"))
+    assert_closed(encoded(decoded(blob).replace(b"k1", b"k2", 1)), Keyring({"k1": KEY, "k2": KEY}, "k1"))
 
 
 @each_row(
@@ -163,9 +146,7 @@ def test_changing_the_passed_keys_does_not_change_the_keyring() -> None:
 
 def test_repr_never_shows_a_key() -> None:
     shown = f"{KEYRING!r} {KEYRING}"
-    assert "k1" in shown
-    assert KEY.hex() not in shown
-    assert repr(KEY)[2:-1] not in shown
+    assert [word in shown for word in ("k1", KEY.hex(), repr(KEY)[2:-1])] == [True, False, False]
 
 
 def wycheproof_vectors() -> list[Any]:

@@ -53,6 +53,12 @@ class Held:
         self._end.set()
 
 
+async def end_all(*held: Held) -> None:
+    for each in held:
+        each.end()
+    await asyncio.gather(*(each.task for each in held))
+
+
 async def settle() -> None:
     """Run the event loop until every task waits."""
     for _ in range(8):
@@ -124,9 +130,7 @@ async def test_a_key_that_holds_less_is_served_first() -> None:
     holders[0].end()
     await settle()
     assert [held.is_granted() for held in later] == [False, True]
-    for held in (*holders, *later):
-        held.end()
-    await asyncio.gather(*(held.task for held in (*holders, *later)))
+    await end_all(*holders, *later)
 
 
 async def test_within_a_key_requests_are_served_in_order() -> None:
@@ -139,11 +143,8 @@ async def test_within_a_key_requests_are_served_in_order() -> None:
     assert not small.is_granted()
     first.end()
     await settle()
-    assert large.is_granted()
-    assert small.is_granted()
-    for held in (large, small):
-        held.end()
-    await asyncio.gather(first.task, large.task, small.task)
+    assert (large.is_granted(), small.is_granted()) == (True, True)
+    await end_all(first, large, small)
 
 
 async def test_with_overtaking_a_request_that_fits_passes_one_that_does_not() -> None:
@@ -158,9 +159,7 @@ async def test_with_overtaking_a_request_that_fits_passes_one_that_does_not() ->
     queue.refresh()
     await settle()
     assert [large.is_granted(), waiting_small.is_granted()] == [False, True]
-    for held in (first, large, waiting_small, new_small):
-        held.end()
-    await asyncio.gather(*(held.task for held in (first, large, waiting_small, new_small)))
+    await end_all(first, large, waiting_small, new_small)
     assert pool.used == 0
 
 
@@ -172,9 +171,7 @@ async def test_cancelling_the_first_request_lets_the_next_one_in() -> None:
     large.task.cancel()
     await settle()
     assert small.is_granted()
-    for held in (first, small):
-        held.end()
-    await asyncio.gather(first.task, small.task)
+    await end_all(first, small)
     assert pool.used == 0
 
 
@@ -187,23 +184,20 @@ async def test_a_grant_at_the_moment_of_cancellation_goes_to_the_next_request() 
     assert queue.held == {"b": 1}
     second.task.cancel()
     await settle()
-    assert not second.is_granted()
-    assert third.is_granted()
-    third.end()
-    await third.task
+    assert (second.is_granted(), third.is_granted()) == (False, True)
+    await end_all(third)
     assert (queue.held_total, queue.waiting) == (0, 0)
 
 
-async def test_a_request_that_times_out_leaves_the_queue() -> None:
-    queue = limited(lambda: 0)
+async def test_a_request_that_times_out_leaves_the_queue_and_the_timeout_does_not_limit_the_block() -> None:
+    limit = 0
+    queue = limited(lambda: limit)
     with pytest.raises(TimeoutError):
         async with queue.take("a", None, timeout=0):
             pytest.fail("granted")
     assert (queue.held_total, queue.waiting) == (0, 0)
-
-
-async def test_the_timeout_does_not_limit_the_block() -> None:
-    async with limited(lambda: 1).take("a", None, timeout=0):
+    limit = 1
+    async with queue.take("a", None, timeout=0):
         await settle()
 
 
@@ -223,15 +217,16 @@ async def test_capacity_that_grows_is_granted_on_refresh() -> None:
     waiting[1].end()
     await settle()
     assert waiting[2].is_granted()
-    waiting[2].end()
-    await waiting[2].task
+    await end_all(*waiting)
 
 
 async def test_the_acquired_resource_is_released_again() -> None:
     free = {"clamd-1", "clamd-2"}
-    queue: FairQueue[str, None, str] = FairQueue(
-        lambda _key, _: free.pop() if free else None, lambda _key, server: free.add(server)
-    )
+
+    def acquire(_key: str, _: None) -> str | None:
+        return free.pop() if free else None
+
+    queue: FairQueue[str, None, str] = FairQueue(acquire, lambda _key, server: free.add(server))
     async with queue.take("a", None) as one, queue.take("b", None) as other:
         assert {one, other} == {"clamd-1", "clamd-2"}
         assert not free
@@ -347,7 +342,5 @@ async def test_counts_every_waiting_request_of_a_key() -> None:
     waiting = [Held(queue, key, 1) for key in ("a", "a", "a", "b")]
     await settle()
     assert [queue.waiting_of(key) for key in "abc"] == [3, 1, 0]
-    for held in (holding, *waiting):
-        held.end()
-    await asyncio.gather(*(held.task for held in (holding, *waiting)))
+    await end_all(holding, *waiting)
     assert queue.waiting_of("a") == 0

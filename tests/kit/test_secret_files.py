@@ -21,6 +21,17 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def refused(path: Path, why: str) -> None:
+    """Assert that the file is not read, and why."""
+    with pytest.raises(SecretFileRefused, match=why):
+        read_secret_file(path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "secret"
+
+
 def test_a_missing_secret_file_is_made_once(tmp_path: Path) -> None:
     first = load_or_make(tmp_path / "secret", lambda: b"one")
     second = load_or_make(tmp_path / "secret", lambda: b"two")
@@ -40,22 +51,19 @@ def test_a_new_secret_file_is_private_to_its_owner_for_any_umask(tmp_path: Path,
     assert mode_of(tmp_path / "folder") == 0o700
 
 
-@each_row("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o611])
-def test_a_secret_file_that_others_can_access_is_refused(tmp_path: Path, mode: int) -> None:
+@each_row("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o611, 0o400, 0o600, 0o700])
+def test_a_secret_file_is_read_unless_others_can_access_it(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x")
     path.chmod(mode)
-    with pytest.raises(
-        SecretFileRefused,
-        match=rf"^The secret file .* can be used by others \(mode {mode:04o}\): run chmod 600 on it\.$",
-    ):
-        read_secret_file(path)
+    if mode & 0o077:
+        sentence = rf"^The secret file .* can be used by others \(mode {mode:04o}\): run chmod 600 on it\.$"
+        refused(path, sentence)
+    else:
+        assert read_secret_file(path) == b"x"
 
 
-def test_a_mounted_secret_file_is_read_by_a_group_of_this_process_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "secret"
+def test_a_mounted_secret_file_is_read_by_a_group_of_the_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"x")
     path.chmod(0o440)
     assert read_secret_file(path) == b"x"
@@ -63,84 +71,45 @@ def test_a_mounted_secret_file_is_read_by_a_group_of_this_process_only(
     assert read_secret_file(path) == b"x"
     monkeypatch.setattr(os, "getegid", lambda: path.stat().st_gid + 1)
     monkeypatch.setattr(os, "getgroups", list)
-    with pytest.raises(SecretFileRefused, match="can be used by others"):
-        read_secret_file(path)
+    refused(path, "can be used by others")
 
 
-@each_row("mode", [0o400, 0o600, 0o700])
-def test_a_private_secret_file_is_read(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "secret"
-    path.write_bytes(b"x")
-    path.chmod(mode)
-    assert read_secret_file(path) == b"x"
-
-
-def test_making_a_secret_file_does_not_overwrite_an_existing_one(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
+def test_a_secret_file_is_replaced_and_never_overwritten_and_no_temporary_file_is_left(path: Path) -> None:
     assert make_secret_file(path, b"one")
     assert not make_secret_file(path, b"two")
     assert path.read_bytes() == b"one"
+    replace_secret_file(path, b"three")
+    assert (read_secret_file(path), mode_of(path)) == (b"three", 0o600)
+    assert [each.name for each in path.parent.iterdir()] == ["secret"]
 
 
-def test_making_a_secret_file_does_not_follow_a_dangling_link(tmp_path: Path) -> None:
-    (tmp_path / "secret").symlink_to(tmp_path / "elsewhere")
+def test_a_secret_file_behind_a_symbolic_link_is_read_and_none_is_made_behind_a_dangling_one(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    path.symlink_to(elsewhere)
     with pytest.raises(SecretFileRefused, match="cannot be opened"):
-        load_or_make(tmp_path / "secret", lambda: b"x")
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_secret_file_behind_a_symbolic_link_is_read(tmp_path: Path) -> None:
-    make_secret_file(tmp_path / "data", b"x")
-    (tmp_path / "secret").symlink_to(tmp_path / "data")
-    assert read_secret_file(tmp_path / "secret") == b"x"
+        load_or_make(path, lambda: b"x")
+    assert not elsewhere.exists()
+    make_secret_file(elsewhere, b"x")
+    assert read_secret_file(path) == b"x"
 
 
 def test_concurrent_starts_make_one_secret_that_all_of_them_read(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         files = list(pool.map(lambda n: load_or_make(tmp_path / "secret", lambda: b"%d" % n), range(64)))
-    assert sum(file.made for file in files) == 1
-    assert len({file.content for file in files}) == 1
+    assert (sum(file.made for file in files), len({file.content for file in files})) == (1, 1)
 
 
-def test_no_temporary_file_is_left(tmp_path: Path) -> None:
-    load_or_make(tmp_path / "secret", lambda: b"x")
-    make_secret_file(tmp_path / "secret", b"y")
-    replace_secret_file(tmp_path / "secret", b"z")
-    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
-
-
-def test_a_replaced_secret_file_is_private_and_holds_the_new_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    make_secret_file(path, b"one")
-    replace_secret_file(path, b"two")
-    assert (read_secret_file(path), mode_of(path)) == (b"two", 0o600)
-
-
-def test_a_folder_cannot_be_replaced_by_a_secret_file(tmp_path: Path) -> None:
-    (tmp_path / "secret").mkdir()
-    with pytest.raises(SecretFileRefused, match="cannot be replaced"):
-        replace_secret_file(tmp_path / "secret", b"x")
-    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
-
-
-def test_a_secret_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_secret_file_is_refused_with_a_clear_message(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
-    for name in ("pipe", "folder"):
-        with pytest.raises(SecretFileRefused, match="not a regular file"):
-            read_secret_file(tmp_path / name)
-
-
-def test_an_oversized_secret_file_is_refused(tmp_path: Path) -> None:
-    make_secret_file(tmp_path / "secret", b"x" * 65537)
-    with pytest.raises(SecretFileRefused, match="larger than 65536 bytes"):
-        read_secret_file(tmp_path / "secret")
-
-
-def test_an_unusable_folder_is_refused_with_a_clear_message(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
+    make_secret_file(tmp_path / "large", b"x" * 65537)
+    for name, why in (("pipe", "a regular file"), ("folder", "a regular file"), ("large", "larger than 65536 bytes")):
+        refused(tmp_path / name, why)
+    with pytest.raises(SecretFileRefused, match="cannot be replaced"):
+        replace_secret_file(tmp_path / "folder", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "large", "pipe"]
     with pytest.raises(SecretFileRefused, match="cannot be made: "):
-        load_or_make(tmp_path / "file" / "secret", lambda: b"x")
+        load_or_make(tmp_path / "large" / "secret", lambda: b"x")
 
 
 def test_repr_never_shows_the_content(tmp_path: Path) -> None:

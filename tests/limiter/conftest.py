@@ -101,9 +101,8 @@ def _on_redis(server: RedisServer, stack: AsyncExitStack) -> LimiterHarness:
 
 def _on_database(name: str, url: str, database: Database) -> LimiterHarness:
     async def make_older(seconds: float) -> None:
+        older = text("UPDATE rate_takes SET taken_us = taken_us - :by")
         async with database.transaction(ALL_TENANTS) as connection:
-            await connection.execute(
-                text("UPDATE rate_takes SET taken_us = taken_us - :by"), {"by": round(seconds * 1e6)}
-            )
+            await connection.execute(older, {"by": round(seconds * 1e6)})
 
     return LimiterHarness(name, url, DatabaseLimiter(database), make_older)

@@ -13,8 +13,6 @@ from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.redis import RedisLimiter
 
 TASKS = 4
-
-
 TIMEOUT_SECONDS = 60.0
 
 
@@ -31,11 +29,11 @@ class HammerSettings:
 
 async def hammer(settings: HammerSettings) -> list[float]:
     """Return the moments of all takes that were granted."""
-    limiter: Limiter = (
-        RedisLimiter(settings.address, seconds=TIMEOUT_SECONDS)
-        if settings.name == "redis"
-        else DatabaseLimiter(Database(settings.address))
-    )
+    limiter: Limiter
+    if settings.name == "redis":
+        limiter = RedisLimiter(settings.address, seconds=TIMEOUT_SECONDS)
+    else:
+        limiter = DatabaseLimiter(Database(settings.address))
     moments: list[float] = []
     end = time.monotonic() + settings.seconds
 

@@ -13,9 +13,7 @@ SECONDS = 3
 PROCESSES = 4
 
 
-def test_concurrent_processes_fill_every_window_without_exceeding_it(
-    shared_harness: LimiterHarness, tmp_path: Path
-) -> None:
+def test_concurrent_processes_fill_every_window_exactly(shared_harness: LimiterHarness, tmp_path: Path) -> None:
     settings = hammer.HammerSettings(shared_harness.name, shared_harness.address, secrets.token_hex(4), LIMIT, SECONDS)
     barrier = PARENT.Barrier(PROCESSES)
     out = [tmp_path / str(number) for number in range(PROCESSES)]

@@ -11,23 +11,16 @@ from tests.scanning.waiting import until
 from tests.servers.patroni import LEASE_SECONDS, running_cluster
 from tests.service import Deployment, running_service
 
-SETTINGS = {
-    "DATABASE_WAIT_SECONDS": "3",
-    "DATABASE_CONNECT_SECONDS": "3",
-    "DATABASE_STATEMENT_SECONDS": "5",
-    "UPLOAD_LEASE_SECONDS": "20",
-    "PURGE_AFTER_DAYS": "0",
-    "UPLOADS_PER_TENANT": "16",
-}
+WAITS = {"DATABASE_WAIT_SECONDS": "3", "DATABASE_CONNECT_SECONDS": "3", "DATABASE_STATEMENT_SECONDS": "5"}
+SETTINGS = WAITS | {"UPLOAD_LEASE_SECONDS": "20", "PURGE_AFTER_DAYS": "0", "UPLOADS_PER_TENANT": "16"}
 
 
 @pytest.mark.timeout(900)
 def test_no_acknowledged_upload_is_lost_with_the_primary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster(tmp_path / "patroni") as cluster:
         assert until(cluster.is_whole, 90), cluster.members()
-        with running_service(
-            Deployment("patroni", tmp_path, cluster.url("postgres"), {"SCANNER": "builtin"}), **SETTINGS
-        ) as service:
+        deployment = Deployment("patroni", tmp_path, cluster.url("postgres"), {"SCANNER": "builtin"})
+        with running_service(deployment, **SETTINGS) as service:
             client = service.new_client()
             context = client.create_context()
             with uploading_clients(client, context) as load:
@@ -38,13 +31,13 @@ def test_no_acknowledged_upload_is_lost_with_the_primary(tmp_path: Path, capsys:
                 killed = time.monotonic()
                 primary.kill()
                 before = len(load.stored)
-                # the first acknowledgement after a pause: requests in progress at the kill may still be answered
-                assert until(
-                    lambda: (
-                        load.has_stored_since(killed + LEASE_SECONDS / 4) and cluster.primary() not in {None, primary}
-                    ),
-                    180,
-                )
+
+                def goes_on() -> bool:
+                    """Whether one came after a pause: requests in progress at the kill may still be answered."""
+                    resumed = load.has_stored_since(killed + LEASE_SECONDS / 4)
+                    return resumed and cluster.primary() not in {None, primary}
+
+                assert until(goes_on, 180)
                 again = load.last_stored - killed
                 assert until(lambda: len(load.stored) >= before + 50, 120)
             assert (load.unexpected, load.broken_connections) == ([], 0)

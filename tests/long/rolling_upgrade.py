@@ -62,9 +62,7 @@ def _with_owned_tables(deployment: Deployment) -> Deployment:
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-s3"])
-def test_the_previous_release_keeps_serving_and_starts_on_the_new_schema(
-    deployments: Deployments, before: Path, setup: str
-) -> None:
+def test_the_last_release_keeps_serving_on_the_new_schema(deployments: Deployments, before: Path, setup: str) -> None:
     deployment = _with_owned_tables(deployments.fresh(setup))
     with _old_server(deployment, before) as service:
         client = service.new_client().with_store()

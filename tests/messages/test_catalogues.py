@@ -18,17 +18,8 @@ ENGLISH: Final = catalogue_of(DEFAULT_LOCALE)
 TRANSLATIONS: Final = [locale for locale in LOCALES if locale != DEFAULT_LOCALE]
 KEYS: Final = sorted(ENGLISH.messages)
 POLICIES: Final = (
-    "content_type_not_allowed",
-    "encrypted_file",
-    "active_content",
-    "program_in_archive",
-    "image_dimensions",
-    "too_many_pages",
-    "media_limits",
-    "archive_limits",
-    "file_too_small",
-    "filename_not_allowed",
-    "duplicate_file",
+    *("content_type_not_allowed", "encrypted_file", "active_content", "program_in_archive", "image_dimensions"),
+    *("too_many_pages", "media_limits", "archive_limits", "file_too_small", "filename_not_allowed", "duplicate_file"),
 )
 OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
 UNITS: Final = {"byte", "kilobyte", "megabyte", "gigabyte", "terabyte", "hour", "minute", "second"}
@@ -56,19 +47,15 @@ def test_there_is_a_file_for_each_locale_and_no_other() -> None:
 @each_row("locale", TRANSLATIONS)
 def test_translation_has_the_keys_of_the_english_catalogue(locale: str) -> None:
     translated = catalogue_of(locale)
-    assert differences(translated.messages, ENGLISH.messages) == {"lacks": set(), "has besides": set()}
-    assert differences(translated.page, ENGLISH.page) == {"lacks": set(), "has besides": set()}
-    assert differences(translated.formats, ENGLISH.formats) == {"lacks": set(), "has besides": set()}
-    assert list(translated.messages) == list(ENGLISH.messages), "the order differs"
-    assert list(translated.page) == list(ENGLISH.page), "the order differs"
+    for kind in ("messages", "page", "formats"):
+        found, english = getattr(translated, kind), getattr(ENGLISH, kind)
+        assert differences(found, english) == {"lacks": set(), "has besides": set()}
+        assert kind == "formats" or list(found) == list(english), "the order differs"
 
 
 def test_a_lacking_key_and_one_too_many_are_differences() -> None:
-    lacking = {key: text for key, text in ENGLISH.messages.items() if key != KEYS[0]}
-    assert differences({**lacking, "new.plain": ""}, ENGLISH.messages) == {
-        "lacks": {KEYS[0]},
-        "has besides": {"new.plain"},
-    }
+    changed = {key: text for key, text in ENGLISH.messages.items() if key != KEYS[0]} | {"new.plain": ""}
+    assert differences(changed, ENGLISH.messages) == {"lacks": {KEYS[0]}, "has besides": {"new.plain"}}
 
 
 @each_row("locale", LOCALES)
@@ -82,13 +69,10 @@ def test_no_key_is_written_twice(locale: str) -> None:
 
 @each_row("locale", TRANSLATIONS)
 def test_translation_has_the_parameters_of_the_english_sentences(locale: str) -> None:
-    translated = catalogue_of(locale).messages
-    assert {key: names_in(parse(translated[key])) for key in KEYS} == {
-        key: names_in(parse(ENGLISH.messages[key])) for key in KEYS
-    }
-    assert {key: names_in(parse(text)) for key, text in catalogue_of(locale).page.items()} == {
-        key: names_in(parse(text)) for key, text in ENGLISH.page.items()
-    }
+    translated = catalogue_of(locale)
+    for texts, english in ((translated.messages, ENGLISH.messages), (translated.page, ENGLISH.page)):
+        named = [{key: names_in(parse(text)) for key, text in each.items()} for each in (texts, english)]
+        assert named[0] == named[1]
 
 
 @each_row("locale", LOCALES)
@@ -174,30 +158,17 @@ def test_sentences_name_no_fixed_number(locale: str) -> None:
 
 @each_row("locale", TRANSLATIONS)
 def test_no_sentence_was_left_in_english(locale: str) -> None:
-    translated = catalogue_of(locale).messages
-    assert [key for key in KEYS if translated[key] == ENGLISH.messages[key]] == []
-    page = catalogue_of(locale).page
-    assert [key for key in page if page[key] == ENGLISH.page[key]] == []
+    translated = catalogue_of(locale)
+    assert [key for key in KEYS if translated.messages[key] == ENGLISH.messages[key]] == []
+    assert [key for key, text in translated.page.items() if text == ENGLISH.page[key]] == []
 
 
 @each_row(
     "text",
     [
-        "{",
-        "}",
-        "{a",
-        "{}",
-        "{A}",
-        "{a b}",
-        "{a, number}",
-        "{a, plural, one {x}}",
-        "{a, plural, other {x}",
-        "{a, plural, other x}",
-        "{a, plural, odd {x} other {y}}",
-        "{a, plural, other {x} other {y}}",
-        "{a, plural, =1 {x} other {y}}",
-        "{a, select, other {x}}",
-        "x}",
+        *("{", "}", "{a", "{}", "{A}", "{a b}", "{a, number}", "x}", "{a, select, other {x}}"),
+        *("{a, plural, one {x}}", "{a, plural, other {x}", "{a, plural, other x}", "{a, plural, odd {x} other {y}}"),
+        *("{a, plural, other {x} other {y}}", "{a, plural, =1 {x} other {y}}"),
     ],
 )
 def test_pattern_that_cannot_be_read_is_refused(text: str) -> None:

@@ -69,19 +69,21 @@ async def test_health_of_the_engines_is_asked_for_once_a_second() -> None:
 @pytest.mark.asvs("13.4.5")
 def test_in_production_metrics_need_a_token(sluice: Sluice) -> None:
     sluice("init", "--json")
-    with sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example").running() as server:
+    production = sluice.with_settings(PRODUCTION="true", PUBLIC_URL="https://files.example")
+    with production.running() as server:
         assert httpx.get(f"{server.url}/metrics").status_code == 404
-    with sluice.with_settings(
-        PRODUCTION="true", PUBLIC_URL="https://files.example", METRICS_TOKEN=TOKEN
-    ).running() as server:
+    with production.with_settings(METRICS_TOKEN=TOKEN).running() as server:
         assert httpx.get(f"{server.url}/metrics").status_code == 404
         assert read_metrics(server.url, TOKEN)("sluice_engine_state", kind="database", engine="sqlite", state="up") == 1
 
 
-def test_a_short_metrics_token_is_refused(sluice: Sluice) -> None:
+def test_a_short_metrics_token_and_a_port_that_is_in_use_are_refused(sluice: Sluice, sqlite_local: Service) -> None:
     ended = sluice.with_settings(METRICS_TOKEN="short", PORT=str(free_port()))("serve")
     assert ended.code == 2
     assert ended.error_line.startswith("The settings are wrong. SLUICE_METRICS_TOKEN: ")
+    ended = sluice.with_settings(WORKER_PORT=str(sqlite_local.port))("work")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1].endswith("Choose another SLUICE_HOST or SLUICE_WORKER_PORT.")
 
 
 def test_a_worker_serves_health_and_metrics_until_it_is_stopped(sluice: Sluice) -> None:
@@ -100,12 +102,6 @@ def test_a_worker_serves_health_and_metrics_until_it_is_stopped(sluice: Sluice) 
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert '"event": "stopped"' in log.read_text()
-
-
-def test_a_worker_reports_a_port_that_is_in_use(sluice: Sluice, sqlite_local: Service) -> None:
-    ended = sluice.with_settings(WORKER_PORT=str(sqlite_local.port))("work")
-    assert ended.code == 1
-    assert ended.err.splitlines()[-1].endswith("Choose another SLUICE_HOST or SLUICE_WORKER_PORT.")
 
 
 @pytest.fixture

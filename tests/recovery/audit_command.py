@@ -19,11 +19,8 @@ class AuditResult:
 
     def of(self, tenant_id: str) -> set[tuple[str, str]]:
         """Return kind and subject of the differences of one tenant."""
-        return {
-            (one["kind"], one["subject"])
-            for one in self.findings
-            if one["tenant_id"] == tenant_id or tenant_id in one["subject"]
-        }
+        own = [one for one in self.findings if one["tenant_id"] == tenant_id or tenant_id in one["subject"]]
+        return {(one["kind"], one["subject"]) for one in own}
 
 
 def run_audit(service: Service, *options: str) -> AuditResult:

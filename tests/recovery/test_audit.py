@@ -10,7 +10,7 @@ from tests.api.responses import data, page
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
-from tests.service import ApiClient, Deployment, Service, running_service
+from tests.service import ApiClient, Deployment, running_service
 
 pytestmark = pytest.mark.engine
 
@@ -97,16 +97,13 @@ def test_audit_ignores_foreign_objects_in_a_bucket(client: ApiClient) -> None:
 def test_strict_audit_reports_wrong_used_bytes(client: ApiClient) -> None:
     context = client.create_context()
     client.store(context=context)
-    client.execute_sql(
-        "UPDATE contexts SET storage_used_bytes = storage_used_bytes + 1 WHERE tenant_id = :t", t=client.tenant_id
-    )
+    adding = "UPDATE contexts SET storage_used_bytes = storage_used_bytes + {} WHERE tenant_id = :t"
+    client.execute_sql(adding.format(1), t=client.tenant_id)
     assert run_audit(client.service).of(client.tenant_id) == set()
     strict = run_audit(client.service, "--strict")
     assert strict.code == 1
     assert [kind for kind, _ in strict.of(client.tenant_id)] == ["miscounted"]
-    client.execute_sql(
-        "UPDATE contexts SET storage_used_bytes = storage_used_bytes - 1 WHERE tenant_id = :t", t=client.tenant_id
-    )
+    client.execute_sql(adding.format(-1), t=client.tenant_id)
 
 
 def test_strict_audit_reports_an_expired_lease(deployments: Deployments) -> None:
@@ -137,15 +134,12 @@ def test_audit_compares_other_buckets_when_one_is_unreachable(client: ApiClient)
     if client.service.deployment.gateway is None:
         return
     bad = client.add_bucket(name="soon gone")
-    client.execute_sql(
-        "UPDATE storage_configs SET default_bucket = 'no-such-bucket' WHERE config_id = :id", id=bad["config_id"]
-    )
+    renaming = "UPDATE storage_configs SET default_bucket = 'no-such-bucket' WHERE config_id = :id"
+    client.execute_sql(renaming, id=bad["config_id"])
     file_id = client.store(context=client.create_context())
     _remove(client, _key_of(client, file_id))
     found = run_audit(client.service)
-    assert {(one["kind"], one["store"]) for one in found.findings if one["store"] == bad["config_id"]} == {
-        ("unreachable", bad["config_id"])
-    }
+    assert {one["kind"] for one in found.findings if one["store"] == bad["config_id"]} == {"unreachable"}
     assert ("missing", file_id) in found.of(client.tenant_id)
     client.execute_sql("DELETE FROM storage_configs WHERE config_id = :id", id=bad["config_id"])
 
@@ -153,33 +147,21 @@ def test_audit_compares_other_buckets_when_one_is_unreachable(client: ApiClient)
 def test_audit_reports_no_uploads_and_deletions_in_progress(deployments: Deployments, setup_name: str) -> None:
     """Rows and objects come and go during each audit: files are purged as soon as they are deleted."""
     with running_service(deployments.fresh(setup_name), PURGE_AFTER_DAYS="0") as service:
-        _audit_repeatedly(service)
-
-
-def _audit_repeatedly(service: Service) -> None:
-    client = service.new_client().with_store()
-    context = client.create_context()
-    deadline = time.monotonic() + 3
-    seen: set[tuple[str, str]] = set()
-    while time.monotonic() < deadline:
-        stored = [client.store(context=context) for _ in range(3)]
-        for file_id in stored:
-            data(client.delete(f"/files/{file_id}"))
-        seen |= run_audit(service).of(client.tenant_id)
-    assert seen == set()
+        client = service.new_client().with_store()
+        context, deadline = client.create_context(), time.monotonic() + 3
+        while time.monotonic() < deadline:
+            for file_id in [client.store(context=context) for _ in range(3)]:
+                data(client.delete(f"/files/{file_id}"))
+            assert run_audit(service).of(client.tenant_id) == set()
 
 
 def test_strict_audit_reports_a_wrong_total_and_recounts_it_with_mend(client: ApiClient) -> None:
     client.store(context=client.create_context())
-    client.execute_sql(
-        "INSERT INTO count_deltas (tenant_id, list, facet_1, facet_2, change) VALUES (:t, 'files', 'a', 'b', 2)",
-        t=client.tenant_id,
-    )
+    columns = "tenant_id, list, facet_1, facet_2, change"
+    client.execute_sql(f"INSERT INTO count_deltas ({columns}) VALUES (:t, 'files', 'a', 'b', 2)", t=client.tenant_id)
     assert page(client.get("/files"))[1]["total"] == 3
     assert run_audit(client.service, "--strict").of(client.tenant_id) == {("miscounted", "files")}
-    (mended,) = [
-        one for one in run_audit(client.service, "--strict", "--mend").findings if one["tenant_id"] == client.tenant_id
-    ]
-    assert mended["mended"]
+    mended = run_audit(client.service, "--strict", "--mend").findings
+    assert [one["mended"] for one in mended if one["tenant_id"] == client.tenant_id] == [True]
     assert run_audit(client.service, "--strict").of(client.tenant_id) == set()
     assert page(client.get("/files"))[1]["total"] == 1

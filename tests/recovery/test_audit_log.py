@@ -77,11 +77,8 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
     """A tenant with one of everything, and the ids. Its server has ended."""
     with running_service(deployment, **SETTINGS) as service:
         client = service.new_client()
-        ids = {
-            "context_key": client.create_context(),
-            "tenant_id": client.tenant_id,
-            "api_key_id": client.create_key("metadata").api_key_id,
-        }
+        key_id = client.create_key("metadata").api_key_id
+        ids = {"context_key": client.create_context(), "tenant_id": client.tenant_id, "api_key_id": key_id}
         ids["token_id"] = data(client.post("/upload-tokens", {"context": ids["context_key"]}), 201)["token_id"]
         ids["file_id"] = client.store(context=ids["context_key"])
         ids |= _kept_ids(client)  # before there is a bucket, in which nothing could be stored
@@ -144,10 +141,8 @@ def _load_state(client: ApiClient) -> dict[str, Any]:
 
     async def read(database: Database) -> dict[str, list[tuple[Any, ...]]]:
         async with database.reading(ALL_TENANTS) as connection:
-            return {
-                table.name: sorted((tuple(row) for row in await connection.execute(select(*_columns(table)))), key=repr)
-                for table in metadata.sorted_tables
-            }
+            found = {one.name: await connection.execute(select(*_columns(one))) for one in metadata.sorted_tables}
+            return {name: sorted(map(tuple, rows), key=repr) for name, rows in found.items()}
 
     tables = client.service.on_database(read)
     actions = [row[0] for row in sorted(tables.pop("audit_events"), key=lambda row: row[1])]

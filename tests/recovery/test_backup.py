@@ -34,6 +34,13 @@ def connect_gate(service: Service, client: ApiClient) -> ApiClient:
     return ApiClient(service, client.tenant_id, client.authorization)
 
 
+def elsewhere(deployment: Deployment, tmp_path: Path) -> Deployment:
+    """Return the same place in an empty folder."""
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    return replace(deployment, folder=folder, database_url=f"sqlite:///{folder / 'data' / 'sluice.db'}")
+
+
 @pytest.fixture
 def deployment(deployments: Deployments) -> Deployment:
     return deployments.fresh("sqlite-local")
@@ -92,11 +99,7 @@ def test_backup_and_restore_report_damaged_objects(deployment: Deployment, tmp_p
     assert lost in ended.err
     kept = next(path for path in (tmp_path / "backup" / "objects").rglob("*") if bad in path.name)
     kept.write_bytes(b"rot")
-    fresh = replace(
-        deployment, folder=tmp_path / "fresh", database_url=f"sqlite:///{tmp_path / 'fresh' / 'data' / 'sluice.db'}"
-    )
-    fresh.folder.mkdir()
-    ended = run_sluice(fresh, "restore", tmp_path / "backup")
+    ended = run_sluice(elsewhere(deployment, tmp_path), "restore", tmp_path / "backup")
     assert ended.code == 1
     assert {word for word in (good, bad, lost) if word in ended.err} == {bad, lost}
 
@@ -116,16 +119,13 @@ def test_restore_refuses_a_damaged_database(deployment: Deployment, tmp_path: Pa
     raw = bytearray(database.read_bytes())
     raw[5000:40_000] = bytes(35_000)
     database.write_bytes(raw)
-    fresh = replace(
-        deployment, folder=tmp_path / "fresh", database_url=f"sqlite:///{tmp_path / 'fresh' / 'data' / 'sluice.db'}"
-    )
-    fresh.folder.mkdir()
+    fresh = elsewhere(deployment, tmp_path)
     refused = run_sluice(fresh, "restore", tmp_path / "backup")
     assert (refused.code, "damaged" in refused.error_line) == (1, True)
     assert not (fresh.data_dir / "sluice.db").exists()
 
 
 def test_backup_of_postgresql_is_refused_with_a_hint_at_pg_dump(deployment: Deployment, tmp_path: Path) -> None:
-    elsewhere = replace(deployment, database_url="postgresql://postgres@127.0.0.1:1/x")
-    refused = run_sluice(elsewhere, "backup", tmp_path / "backup")
+    on_postgres = replace(deployment, database_url="postgresql://postgres@127.0.0.1:1/x")
+    refused = run_sluice(on_postgres, "backup", tmp_path / "backup")
     assert (refused.code, "pg_dump" in refused.error_line) == (2, True)

@@ -41,23 +41,19 @@ def _restore_versions(deployment: Deployment) -> None:
     """Remove the delete markers, so that the versions below them are objects again."""
     assert deployment.gateway is not None
     for marker in list(_versions(deployment, "DeleteMarkers")):
-        deployment.gateway.client.delete_object(
-            Bucket=deployment.bucket, Key=marker["Key"], VersionId=marker["VersionId"]
-        )
+        version = {"Key": marker["Key"], "VersionId": marker["VersionId"]}
+        deployment.gateway.client.delete_object(Bucket=deployment.bucket, **version)
 
 
 def _stored(client: ApiClient, context: str, count: int) -> list[str]:
     return [client.store("a.zzz", noise(30_000, seed=number), context=context) for number in range(count)]
 
 
-def test_a_dump_and_the_versions_of_the_bucket_restore_every_file(
-    deployments: Deployments, postgres: Postgres, tmp_path: Path
-) -> None:
+def test_dump_and_versions_restore_every_file(deployments: Deployments, postgres: Postgres, tmp_path: Path) -> None:
     deployment = deployments.fresh("postgres-s3")
     assert deployment.gateway is not None
-    deployment.gateway.client.put_bucket_versioning(
-        Bucket=deployment.bucket, VersioningConfiguration={"Status": "Enabled"}
-    )
+    versioning = {"Status": "Enabled"}
+    deployment.gateway.client.put_bucket_versioning(Bucket=deployment.bucket, VersioningConfiguration=versioning)
     dump, lost = tmp_path / "sluice.dump", deployment.database_url.rpartition("/")[2]
     with running_service(deployment, **PURGE_IMMEDIATELY) as service:
         client = service.new_client().with_store()
@@ -77,9 +73,8 @@ def test_a_dump_and_the_versions_of_the_bucket_restore_every_file(
     restored = replace(deployment, database_url=postgres.for_service(owner), settings=settings, owner_url=owner)
     with running_service(restored, **PURGE_IMMEDIATELY) as service:
         client = connect_gate(service, client)
-        assert {kind for kind, _ in run_audit(service).of(client.tenant_id)} == {
-            "stray"
-        }  # the file that was uploaded after the dump
+        strays = {kind for kind, _ in run_audit(service).of(client.tenant_id)}
+        assert strays == {"stray"}  # the file that was uploaded after the dump
         assert client.get(f"/files/{later}").status_code == 404
         assert download_digests(client, kept) == kept
         run_audit(service, "--mend")

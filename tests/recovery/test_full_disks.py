@@ -25,10 +25,8 @@ MB = 1_048_576
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """Mount a file system of that size at `folder` for the block; skip the test if mounting is not permitted."""
     folder.mkdir(parents=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "none", folder], check=False, capture_output=True
-    )
-    if mounted.returncode != 0:
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "none", folder]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
         pytest.skip("mounting a small disk takes root")
     try:
         yield folder
@@ -62,10 +60,8 @@ def test_a_full_store_returns_507_until_there_is_room_again(deployments: Deploym
 
 
 def test_a_full_spool_returns_507(deployments: Deployments, tmp_path: Path) -> None:
-    with (
-        small_disk(tmp_path / "disk", 3) as disk,
-        running_service(deployments.fresh("sqlite-local"), SPOOL_DIR=str(disk)) as service,
-    ):
+    deployment = deployments.fresh("sqlite-local")
+    with small_disk(tmp_path / "disk", 3) as disk, running_service(deployment, SPOOL_DIR=str(disk)) as service:
         client = service.new_client()
         context = client.create_context()
         _refused(client.upload("a.zzz", noise(6 * MB), context=context), 507)

@@ -1,6 +1,7 @@
 """kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it goes on."""
 
 import json
+from collections.abc import Sequence
 
 import httpx
 import pytest
@@ -9,9 +10,30 @@ from tests.api.responses import data, page
 from tests.api.test_erasures import rows_that_name, stated
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
-from tests.service import ApiClient, running_service, unchecked_service
+from tests.service import ApiClient, Deployment, running_service, unchecked_service
 
 FILES = 30  # more than one step deletes
+
+
+def due_again(client: ApiClient, *tables: str) -> None:
+    """Make what waits for a time due at once."""
+    for table in tables:
+        client.execute_sql(f"UPDATE {table} SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+
+
+def killed_at(
+    deployment: Deployment, client: ApiClient, path: str, body: object, *points: str, tables: Sequence[str] = ("jobs",)
+) -> str:
+    """Begin a job by a request, kill the server at each failpoint, and return the id of the job."""
+    job_id = ""
+    for point in points:
+        with unchecked_service(deployment, FAILPOINT=point) as service:
+            if not job_id:
+                dying = ApiClient(service, client.tenant_id, client.authorization)
+                job_id = data(dying.post(path, body), 202 if path == "/erasures" else 201)["job_id"]
+            assert service.process.wait(60) == -9, point
+        due_again(client, *tables)
+    return job_id
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
@@ -21,15 +43,8 @@ def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deploym
         client = service.new_client()
         context = client.create_context()
         stored = {client.store(f"{number}.txt", context=context) for number in range(FILES)}
-    job_id = ""
-    for point in ("job.open", "job.step"):
-        with unchecked_service(deployment, FAILPOINT=point) as service:
-            dying = ApiClient(service, client.tenant_id, client.authorization)
-            if not job_id:
-                body = {"filter": {"context": context}, "max_files": FILES}
-                job_id = data(dying.post("/files/bulk-delete", body), 201)["job_id"]
-            assert service.process.wait(60) == -9
-        client.execute_sql("UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+    body = {"filter": {"context": context}, "max_files": FILES}
+    job_id = killed_at(deployment, client, "/files/bulk-delete", body, "job.open", "job.step")
     with running_service(deployment) as service:
         restarted = ApiClient(service, client.tenant_id, client.authorization)
         path = f"/jobs/{job_id}"
@@ -45,9 +60,7 @@ def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deploym
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
-    deployments: Deployments, setup: str
-) -> None:
+def test_an_erasure_whose_worker_is_killed_lists_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
         client = service.new_client()
@@ -56,15 +69,8 @@ def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
         stored = {client.store("quillfeather.txt", context=context, metadata=person) for _ in range(FILES)}
         held = client.store("quillfeather.txt", context=context, metadata=person)
         data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 7"}))
-    job_id = ""
-    for point in ("job.open", "event.written", "job.step", "purge.claimed", "purge.done", "erasure.open"):
-        with unchecked_service(deployment, FAILPOINT=point) as service:
-            dying = ApiClient(service, client.tenant_id, client.authorization)
-            if not job_id:
-                job_id = data(dying.post("/erasures", {"metadata": person}), 202)["job_id"]
-            assert service.process.wait(60) == -9, point
-        for table in ("jobs", "files"):
-            client.execute_sql(f"UPDATE {table} SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+    points = ("job.open", "event.written", "job.step", "purge.claimed", "purge.done", "erasure.open")
+    job_id = killed_at(deployment, client, "/erasures", {"metadata": person}, *points, tables=("jobs", "files"))
     with running_service(deployment) as service:
         restarted = ApiClient(service, client.tenant_id, client.authorization)
         path = f"/erasures/{job_id}"
@@ -84,22 +90,13 @@ def test_an_erasure_whose_worker_is_killed_goes_on_and_lists_each_file_once(
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_an_export_whose_worker_is_killed_has_each_file_once_and_leaves_no_object(
-    deployments: Deployments, setup: str
-) -> None:
+def test_an_export_whose_worker_is_killed_has_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
         client = service.new_client()
         context = client.create_context()
         stored = {client.store(f"{number}.txt", context=context) for number in range(3)}
-    job_id = ""
-    for point in ("export.written", "job.open"):
-        with unchecked_service(deployment, FAILPOINT=point) as service:
-            dying = ApiClient(service, client.tenant_id, client.authorization)
-            if not job_id:
-                job_id = data(dying.post("/files/export", {}), 201)["job_id"]
-            assert service.process.wait(60) == -9
-        client.execute_sql("UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+    job_id = killed_at(deployment, client, "/files/export", {}, "export.written", "job.open")
     with running_service(deployment) as service:
         restarted = ApiClient(service, client.tenant_id, client.authorization)
         assert until(lambda: data(restarted.get(f"/jobs/{job_id}"))["status"] == "done", 60)
@@ -108,5 +105,5 @@ def test_an_export_whose_worker_is_killed_has_each_file_once_and_leaves_no_objec
         assert sorted(exported) == sorted(stored)
         folder = deployment.data_dir / "objects" / "objects" / "_exports"
         assert len(list(folder.iterdir())) == 3
-        client.execute_sql("UPDATE jobs SET due_at = '2020-01-01 00:00:00.000000' WHERE due_at IS NOT NULL")
+        due_again(client, "jobs")
         assert until(lambda: not list(folder.iterdir()), 60)

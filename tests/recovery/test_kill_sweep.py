@@ -30,12 +30,9 @@ _AUDITED = ("audit.", "answer.", "webhook.", "job.", "erasure.", "export.")
 
 def points_of(deployment: str) -> Sequence[str]:
     """Return the failpoints that are reached on this place, in an order in which each has work."""
-    elsewhere = (
-        *_AUDITED,
-        "local." if deployment.endswith("s3") else "parts.",
-        "unit." if deployment.startswith("postgres") else "-",
-    )
-    return [point for point in POINTS if not point.startswith(elsewhere)]
+    of_store = "local." if deployment.endswith("s3") else "parts."
+    of_database = "unit." if deployment.startswith("postgres") else "-"
+    return [point for point in POINTS if not point.startswith((*_AUDITED, of_store, of_database))]
 
 
 def rounds(deployment: str) -> Sequence[str]:

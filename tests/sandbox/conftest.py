@@ -3,34 +3,21 @@
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, cast
 
 import pytest
 
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import LaunchedZygote
-from sluice.sandbox.protocol import Job, JobLimits, RunResult, Sandbox
-from sluice_inspect.child.protocol import Level
+from sluice.sandbox.protocol import Job, RunResult, Sandbox
 
 HOSTILE_JOBS = "tests.sandbox.hostile_jobs"
 ROOT = str(Path(__file__).parents[2])
 
 
-class OpenSandbox(Protocol):
-    def __call__(
-        self,
-        *,
-        level: Level = "strict",
-        workers: int = 2,
-        files_per_worker: int = 100,
-        wait_seconds: float = 30.0,
-        idle_seconds: float = 60.0,
-        limits: JobLimits | None = None,
-        jobs: str = HOSTILE_JOBS,
-        launched: LaunchedZygote | None = None,
-    ) -> Awaitable[ZygoteSandbox]: ...
+OpenSandbox = Callable[..., Awaitable[ZygoteSandbox]]
 
 
 RunJob = Callable[..., Coroutine[None, None, RunResult]]
@@ -40,37 +27,16 @@ Seal = Callable[[bytes], Sealed]
 @pytest.fixture
 async def open_sandbox() -> AsyncIterator[OpenSandbox]:
     """Start sandboxes that run the hostile jobs; close them when the test ends."""
-    started: list[ZygoteSandbox] = []
+    async with AsyncExitStack() as started:
 
-    async def opener(
-        *,
-        level: Level = "strict",
-        workers: int = 2,
-        files_per_worker: int = 100,
-        wait_seconds: float = 30.0,
-        idle_seconds: float = 60.0,
-        limits: JobLimits | None = None,
-        jobs: str = HOSTILE_JOBS,
-        launched: LaunchedZygote | None = None,
-    ) -> ZygoteSandbox:
-        sandbox = ZygoteSandbox(
-            workers=workers,
-            level=level,
-            files_per_worker=files_per_worker,
-            limits=limits,
-            wait_seconds=wait_seconds,
-            idle_seconds=idle_seconds,
-            jobs=jobs,
-            import_path=[ROOT],
-            launched=launched,
-        )
-        started.append(sandbox)
-        await sandbox.start()
-        return sandbox
+        async def opener(**options: Any) -> ZygoteSandbox:
+            usual: dict[str, Any] = {"level": "strict", "workers": 2, "wait_seconds": 30.0, "jobs": HOSTILE_JOBS}
+            sandbox = ZygoteSandbox(import_path=[ROOT], **(usual | options))
+            started.push_async_callback(sandbox.aclose)
+            await sandbox.start()
+            return sandbox
 
-    yield opener
-    for sandbox in started:
-        await sandbox.aclose()
+        yield opener
 
 
 @pytest.fixture

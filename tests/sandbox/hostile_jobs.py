@@ -60,18 +60,6 @@ def _fork() -> None:
         os._exit(0)
 
 
-def _thread() -> None:
-    threading.Thread(target=time.sleep, args=(0,)).start()
-
-
-def _ptrace_parent() -> None:
-    _call(101, 117, 16, os.getppid(), None, None)
-
-
-def _unix_socket() -> None:
-    socket.socket(socket.AF_UNIX).close()
-
-
 def _raise_memory_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -90,12 +78,12 @@ ACTIONS: Mapping[str, Callable[[], object]] = {
     "stat a path": lambda: Path("/etc/passwd").stat(),
     "make a memory file": lambda: os.memfd_create("x"),
     "internet socket": lambda: socket.socket(socket.AF_INET).close(),
-    "unix socket": _unix_socket,
+    "unix socket": lambda: socket.socket(socket.AF_UNIX).close(),
     "socket pair": socket.socketpair,
     "exec": lambda: os.execv("/bin/true", ["true"]),
     "fork": _fork,
-    "thread": _thread,
-    "trace the parent": _ptrace_parent,
+    "thread": lambda: threading.Thread(target=time.sleep, args=(0,)).start(),
+    "trace the parent": lambda: _call(101, 117, 16, os.getppid(), None, None),
     "signal the parent": lambda: os.kill(os.getppid(), signal.SIGTERM),
     "signal every process": lambda: os.kill(-1, signal.SIGTERM),
     "read memory of another process": lambda: _call(310, 270, os.getppid(), None, 0, None, 0, 0),
@@ -110,10 +98,6 @@ ACTIONS: Mapping[str, Callable[[], object]] = {
     "new namespace": lambda: _call(272, 97, 0x10000000),
 }
 """What the confinement refuses with an error, so that a library that only tries it can continue."""
-
-
-def _allocate(_fd: int, _name: str) -> Mapping[str, object]:
-    return {"bytes": len(bytes(3 * 1024**3))}
 
 
 def _exhaust_memory_and_abort(_fd: int, _name: str) -> Mapping[str, object]:
@@ -147,18 +131,6 @@ def _nap(seconds: float) -> Callable[[int, str], Mapping[str, object]]:
 def _spin_ignoring_sigxcpu(fd: int, name: str) -> Mapping[str, object]:
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)
     return _spin(fd, name)
-
-
-def _read_null_pointer(_fd: int, _name: str) -> Mapping[str, object]:
-    return {"read": ctypes.string_at(0)}
-
-
-def _exit_with_status_0(_fd: int, _name: str) -> Mapping[str, object]:
-    os._exit(0)
-
-
-def _exit_by_system_exit(_fd: int, _name: str) -> Mapping[str, object]:
-    sys.exit(0)
 
 
 def _raise(_fd: int, _name: str) -> Mapping[str, object]:
@@ -215,10 +187,6 @@ def _abort_when_reused(_fd: int, _name: str) -> Mapping[str, object]:
     return {"pid": os.getpid()}
 
 
-def _grow(_fd: int, _name: str) -> Mapping[str, object]:
-    return {"bytes": len(b"x" * (200 * 1024**2)), "pid": os.getpid()}
-
-
 _used: list[bool] = []
 _DEEPLY_NESTED = b"[" * 100_000 + b"]" * 100_000
 
@@ -232,17 +200,17 @@ JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
     "leak": lambda fd, _name: {"fd": os.dup(fd)},
     "action": lambda _fd, name: _attempt(ACTIONS[name]),
     "all actions": lambda _fd, _name: {name: _attempt(action)["refused"] for name, action in ACTIONS.items()},
-    "allocate": _allocate,
+    "allocate": lambda _fd, _name: {"bytes": len(bytes(3 * 1024**3))},
     "exhaust memory and abort": _exhaust_memory_and_abort,
     "spin": _spin,
     "sleep": _sleep,
     "short nap": _nap(0.05),
     "long nap": _nap(0.3),
     "spin ignoring SIGXCPU": _spin_ignoring_sigxcpu,
-    "null pointer": _read_null_pointer,
+    "null pointer": lambda _fd, _name: {"read": ctypes.string_at(0)},
     "abort": lambda _fd, _name: os.abort(),
-    "exit with status 0": _exit_with_status_0,
-    "exit by SystemExit": _exit_by_system_exit,
+    "exit with status 0": lambda _fd, _name: os._exit(0),
+    "exit by SystemExit": lambda _fd, _name: sys.exit(0),
     "raise": _raise,
     "print a lot": _print_a_lot,
     "oversized frame": _send_oversized_frame,
@@ -267,7 +235,7 @@ JOBS: Mapping[str, Callable[[int, str], Mapping[str, object]]] = {
     "respond twice": _respond_twice,
     "respond and hang": _respond_and_hang,
     "abort when reused": _abort_when_reused,
-    "grow": _grow,
+    "grow": lambda _fd, _name: {"bytes": len(b"x" * (200 * 1024**2)), "pid": os.getpid()},
 }
 
 

@@ -3,18 +3,22 @@
 import asyncio
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from sluice.sandbox.protocol import Completed, RunResult, Sandbox
 
 
+def payload_of(result: RunResult) -> Mapping[str, Any]:
+    """Return what a completed job has answered."""
+    assert isinstance(result, Completed), result
+    return result.payload
+
+
 def pid_in(result: RunResult) -> int:
     """Return the process id of the child that ran a job."""
-    assert isinstance(result, Completed)
-    pid = result.payload["pid"]
-    assert isinstance(pid, int)
-    return pid
+    return int(payload_of(result)["pid"])
 
 
 def is_alive(pid: int) -> bool:

@@ -31,9 +31,8 @@ pytestmark = attacks.needs_attacks
 
 
 def _paths(family: str, expected: str = "") -> list[Path]:
-    return [
-        attacks.ATTACKS / row["file"] for row in attacks.manifest_rows(family) if row["expected"].startswith(expected)
-    ]
+    rows = [row for row in attacks.manifest_rows(family) if row["expected"].startswith(expected)]
+    return [attacks.ATTACKS / row["file"] for row in rows]
 
 
 @pytest.fixture
@@ -121,18 +120,15 @@ async def test_polyglot_carriers_have_no_finding(check_all: CheckAll) -> None:
     assert [name for name, report in reports.items() if report.finding is not None] == []
 
 
+_FORMATS: Final = {".jpg", ".gif", ".pgif", ".pdf", ".zip"}
+
+
 async def test_foreign_content_under_image_or_document_name_is_refused(check_all: CheckAll) -> None:
-    paths = [
-        path for path in _paths("filename", "stored only") if path.suffix in {".jpg", ".gif", ".pgif", ".pdf", ".zip"}
-    ]
+    paths = [path for path in _paths("filename", "stored only") if path.suffix in _FORMATS]
     reports = await check_all(paths, 36)
     assert [name for name, report in reports.items() if report.finding is None] == []
 
 
 async def test_other_payloads_are_checked(check_all: CheckAll) -> None:
-    paths = [
-        path
-        for path in _paths("filename", "stored only")
-        if path.suffix not in {".jpg", ".gif", ".pgif", ".pdf", ".zip"}
-    ]
+    paths = [path for path in _paths("filename", "stored only") if path.suffix not in _FORMATS]
     await check_all(paths, 108 - 36)

@@ -1,11 +1,15 @@
 """A child that crashes, misbehaves, exceeds a limit or hangs causes a verdict or `NoWorker`, never a pass."""
 
+from collections.abc import Mapping
+
 import pytest
 
+from sluice.sandbox.engine import ZygoteSandbox
 from sluice.sandbox.protocol import Completed, Crashed, JobLimits, NoWorker, OverLimit
 from sluice_inspect.child.protocol import Level
 from tests.rows import every_row
 from tests.sandbox.conftest import OpenSandbox, RunJob
+from tests.sandbox.processes import payload_of, pid_in
 
 EVERY_LEVEL: list[Level] = ["strict", "seccomp", "limits-only"]
 SHORT_WALL_TIME = JobLimits(wall_seconds=0.5)
@@ -38,26 +42,23 @@ INVALID_RESPONSES = {
 }
 
 
+async def assert_crashes(sandbox: ZygoteSandbox, run: RunJob, crashes: Mapping[str, str]) -> None:
+    with every_row() as row:
+        for job, why in crashes.items():
+            result = await run(sandbox, job)
+            with row(job):
+                assert isinstance(result, Crashed)
+                assert why in result.why
+
+
 @pytest.mark.parametrize("level", EVERY_LEVEL)
 @pytest.mark.asvs("1.4.1")
 async def test_child_exit_is_reported_as_crash(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
-    sandbox = await open_sandbox(level=level, files_per_worker=1)
-    with every_row() as row:
-        for job, why in EXITS.items():
-            result = await run(sandbox, job)
-            with row(job):
-                assert isinstance(result, Crashed)
-                assert why in result.why
+    await assert_crashes(await open_sandbox(level=level, files_per_worker=1), run, EXITS)
 
 
 async def test_invalid_response_is_reported_as_crash(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox(files_per_worker=1)
-    with every_row() as row:
-        for job, why in INVALID_RESPONSES.items():
-            result = await run(sandbox, job)
-            with row(job):
-                assert isinstance(result, Crashed)
-                assert why in result.why
+    await assert_crashes(await open_sandbox(files_per_worker=1), run, INVALID_RESPONSES)
 
 
 async def test_missing_response_exceeds_wall_time_limit(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -71,20 +72,16 @@ async def test_missing_response_exceeds_wall_time_limit(open_sandbox: OpenSandbo
 
 
 @pytest.mark.parametrize("level", EVERY_LEVEL)
-async def test_endless_loop_exceeds_cpu_limit(open_sandbox: OpenSandbox, run: RunJob, level: Level) -> None:
-    result = await run(await open_sandbox(level=level, limits=JobLimits(cpu_seconds=1)), "spin")
-    assert isinstance(result, OverLimit)
-    assert result.limit == "cpu"
-
-
-@pytest.mark.parametrize("level", EVERY_LEVEL)
-@pytest.mark.parametrize("job", ["allocate", "exhaust memory and abort"])
-async def test_large_allocation_exceeds_memory_limit(
-    open_sandbox: OpenSandbox, run: RunJob, level: Level, job: str
+@pytest.mark.parametrize(
+    ("job", "limit"), [("spin", "cpu"), ("allocate", "memory"), ("exhaust memory and abort", "memory")]
+)
+async def test_endless_loop_or_large_allocation_exceeds_its_limit(
+    open_sandbox: OpenSandbox, run: RunJob, level: Level, job: str, limit: str
 ) -> None:
-    result = await run(await open_sandbox(level=level, limits=JobLimits(memory_bytes=256 * 1024**2)), job)
+    limits = JobLimits(cpu_seconds=1) if limit == "cpu" else JobLimits(memory_bytes=256 * 1024**2)
+    result = await run(await open_sandbox(level=level, limits=limits), job)
     assert isinstance(result, OverLimit)
-    assert result.limit == "memory"
+    assert result.limit == limit
 
 
 async def test_child_that_closes_its_socket_returns_no_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -92,36 +89,22 @@ async def test_child_that_closes_its_socket_returns_no_worker(open_sandbox: Open
 
 
 async def test_surrogate_in_response_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    result = await run(await open_sandbox(), "surrogate")
-    assert isinstance(result, Completed)
-    assert result.payload == {"value": "?"}
+    assert payload_of(await run(await open_sandbox(), "surrogate")) == {"value": "?"}
 
 
 async def test_second_response_does_not_affect_next_file(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
-    first = await run(sandbox, "respond twice")
-    second = await run(sandbox, "describe file")
-    assert isinstance(first, Completed | Crashed)
-    assert isinstance(second, Completed)
-    assert second.payload["bytes"]
+    assert isinstance(await run(sandbox, "respond twice"), Completed | Crashed)
+    assert payload_of(await run(sandbox, "describe file"))["bytes"]
 
 
-async def test_child_that_hangs_after_its_response_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
+@pytest.mark.parametrize("job", ["respond and hang", "abort when reused"])
+async def test_file_is_run_in_a_fresh_child_when_the_one_before_hangs_or_crashes(
+    open_sandbox: OpenSandbox, run: RunJob, job: str
+) -> None:
     sandbox = await open_sandbox()
-    hung = await run(sandbox, "respond and hang")
-    later = await run(sandbox, "describe file")
-    assert isinstance(hung, Completed)
-    assert isinstance(later, Completed)
-    assert later.payload["pid"] != hung.payload["pid"]
-
-
-async def test_crash_in_reused_child_is_retried_in_fresh_child(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox()
-    first = await run(sandbox, "abort when reused")
-    second = await run(sandbox, "abort when reused")
-    assert isinstance(first, Completed)
-    assert isinstance(second, Completed)
-    assert second.payload["pid"] != first.payload["pid"]
+    first = pid_in(await run(sandbox, job))
+    assert pid_in(await run(sandbox, "describe file" if job == "respond and hang" else job)) != first
 
 
 async def test_file_that_kills_its_child_does_not_affect_next_file(open_sandbox: OpenSandbox, run: RunJob) -> None:

@@ -2,31 +2,45 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from sluice.kit.health import EngineState
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.protocol import Completed, JobLimits, NoWorker
-from tests.sandbox.conftest import OpenSandbox, RunJob
-from tests.sandbox.processes import children_of, is_alive, open_descriptors, pid_in, wait_for_end, wait_until_running
+from tests.sandbox.conftest import OpenSandbox, RunJob, Seal
+from tests.sandbox.processes import (
+    children_of,
+    is_alive,
+    open_descriptors,
+    payload_of,
+    pid_in,
+    wait_for_end,
+    wait_until_running,
+)
 
 
-async def test_child_reads_from_start_regardless_of_file_offset(
-    open_sandbox: OpenSandbox, run: RunJob, seal: Callable[[bytes], Sealed]
-) -> None:
+async def test_child_reads_from_start_whatever_the_offset(open_sandbox: OpenSandbox, run: RunJob, seal: Seal) -> None:
     sealed = seal(b"0123456789")
     os.lseek(sealed.fd, 7, os.SEEK_SET)
-    result = await run(await open_sandbox(), "describe file", sealed=sealed)
-    assert isinstance(result, Completed)
-    assert (result.payload["bytes"], result.payload["first"]) == (10, b"0123456789".hex())
+    payload = payload_of(await run(await open_sandbox(), "describe file", sealed=sealed))
+    assert (payload["bytes"], payload["first"]) == (10, b"0123456789".hex())
     assert os.lseek(sealed.fd, 0, os.SEEK_CUR) == 7
 
 
-async def test_child_is_reused_for_next_file_of_same_tenant(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_child_is_reused_for_one_tenant_up_to_files_per_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
+    sandbox = await open_sandbox(files_per_worker=3)
+    pids = [pid_in(await run(sandbox, "describe file")) for _ in range(7)]
+    assert pids[0] == pids[1] == pids[2] != pids[3] == pids[5] != pids[6]
+    sandbox = await open_sandbox(files_per_worker=1)
+    assert len({pid_in(await run(sandbox, "describe file")) for _ in range(5)}) == 5
+
+
+async def test_child_that_grew_large_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
-    assert pid_in(await run(sandbox, "describe file")) == pid_in(await run(sandbox, "describe file"))
+    grown = pid_in(await run(sandbox, "grow"))
+    assert pid_in(await run(sandbox, "describe file")) != grown
 
 
 async def test_child_is_never_shared_between_tenants(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -43,26 +57,7 @@ async def test_number_of_children_is_bounded(open_sandbox: OpenSandbox, run: Run
     sandbox = await open_sandbox(workers=2)
     for turn in range(40):
         await run(sandbox, "describe file", tenant_id=f"tnt_{turn}")
-    living = (await sandbox.health()).limits["living"]
-    assert isinstance(living, int)
-    assert living <= 9
-
-
-async def test_child_is_replaced_after_files_per_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox(files_per_worker=3)
-    pids = [pid_in(await run(sandbox, "describe file")) for _ in range(7)]
-    assert pids[0] == pids[2] != pids[3] == pids[5] != pids[6]
-
-
-async def test_one_file_per_worker_gives_each_file_its_own_child(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox(files_per_worker=1)
-    assert len({pid_in(await run(sandbox, "describe file")) for _ in range(5)}) == 5
-
-
-async def test_child_that_grew_large_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox()
-    grown = pid_in(await run(sandbox, "grow"))
-    assert pid_in(await run(sandbox, "describe file")) != grown
+    assert cast("int", (await sandbox.health()).limits["living"]) <= 9
 
 
 async def test_idle_child_ends(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -74,8 +69,7 @@ async def test_idle_child_ends(open_sandbox: OpenSandbox, run: RunJob) -> None:
 
 async def test_child_receives_end_of_any_filename(open_sandbox: OpenSandbox, run: RunJob) -> None:
     result = await run(await open_sandbox(), "name", filename="\ud800é\x00" + "n" * 100_000 + ".pdf")
-    assert isinstance(result, Completed)
-    assert str(result.payload["name"]).endswith("nnn.pdf")
+    assert str(payload_of(result)["name"]).endswith("nnn.pdf")
 
 
 async def test_cancelled_run_ends_its_child(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -91,9 +85,7 @@ async def test_cancelled_run_ends_its_child(open_sandbox: OpenSandbox, run: RunJ
     assert isinstance(await run(sandbox, "describe file"), Completed)
 
 
-async def test_run_that_waits_too_long_returns_no_worker(
-    open_sandbox: OpenSandbox, run: RunJob, seal: Callable[[bytes], Sealed]
-) -> None:
+async def test_run_that_waits_too_long_returns_no_worker(open_sandbox: OpenSandbox, run: RunJob, seal: Seal) -> None:
     sandbox = await open_sandbox(workers=1, wait_seconds=0.1, limits=JobLimits(wall_seconds=20))
     large = seal(bytes(2 * 1024**2))
     blocking = asyncio.create_task(run(sandbox, "sleep", sealed=large))
@@ -104,9 +96,7 @@ async def test_run_that_waits_too_long_returns_no_worker(
     assert "no worker was free" in result.why
 
 
-async def test_small_file_overtakes_large_files_that_fill_every_slot(
-    open_sandbox: OpenSandbox, run: RunJob, seal: Callable[[bytes], Sealed]
-) -> None:
+async def test_small_file_overtakes_large_ones_in_all_slots(open_sandbox: OpenSandbox, run: RunJob, seal: Seal) -> None:
     sandbox = await open_sandbox(workers=1)
     large = seal(bytes(2 * 1024**2))
     blocking = [asyncio.create_task(run(sandbox, "sleep", sealed=large)) for _ in range(3)]

@@ -1,16 +1,17 @@
 """The production jobs in a locked child: the self-test passes, sound files pass, damaged ones are corrupt."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from PIL import Image, ImageDraw
 
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.launch import DEFAULT_JOBS
-from sluice.sandbox.protocol import Completed
 from sluice_inspect.report import Outcome, Report
 from sluice_inspect.threats import RULES_VERSION
 from tests.sandbox.conftest import OpenSandbox, RunJob
+from tests.sandbox.processes import payload_of
 
 
 def _png() -> bytes:
@@ -25,15 +26,11 @@ async def test_production_jobs_pass_self_test_and_check_files(
     open_sandbox: OpenSandbox, run: RunJob, seal: Callable[[bytes], Sealed]
 ) -> None:
     sandbox = await open_sandbox(jobs=DEFAULT_JOBS)
-    good = await run(sandbox, "check", filename="a.png", sealed=seal(_png()))
-    truncated = await run(sandbox, "check", filename="a.png", sealed=seal(_png()[:-60]))
-    unknown = await run(sandbox, "check", filename="a.unknown", sealed=seal(bytes(range(256))))
-    scanned = await run(sandbox, "scan", filename="a.png", sealed=seal(_png()))
-    assert isinstance(good, Completed)
-    assert isinstance(truncated, Completed)
-    assert isinstance(unknown, Completed)
-    assert isinstance(scanned, Completed)
-    assert Report.from_json(good.payload).outcome is Outcome.OK
-    assert Report.from_json(truncated.payload).outcome is Outcome.CORRUPT
-    assert Report.from_json(unknown.payload).format is None
-    assert scanned.payload == {"complete": True, "signatures": RULES_VERSION}
+
+    async def answer(job: str, filename: str, content: bytes) -> Mapping[str, Any]:
+        return payload_of(await run(sandbox, job, filename=filename, sealed=seal(content)))
+
+    assert Report.from_json(await answer("check", "a.png", _png())).outcome is Outcome.OK
+    assert Report.from_json(await answer("check", "a.png", _png()[:-60])).outcome is Outcome.CORRUPT
+    assert Report.from_json(await answer("check", "a.unknown", bytes(range(256)))).format is None
+    assert await answer("scan", "a.png", _png()) == {"complete": True, "signatures": RULES_VERSION}

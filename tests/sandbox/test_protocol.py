@@ -2,6 +2,8 @@
 
 import os
 import socket
+import tempfile
+from contextlib import ExitStack
 
 import pytest
 
@@ -9,52 +11,30 @@ from sluice_inspect.child import protocol
 from tests.rows import each_row
 
 
-def test_request_arrives_with_its_descriptor() -> None:
+@each_row(
+    "count, descriptors", [(1, 1), (protocol.REQUESTS_MAX, 1), (1, 2)], ids=["one", "a batch", "with a shared buffer"]
+)
+def test_each_request_arrives_with_its_descriptors(count: int, descriptors: int) -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        request = protocol.JobRequest(5, "check", "brief é.pdf", 12)
-        fd = os.memfd_create("x")
-        socket.send_fds(ours, [protocol.pack_requests([request])], [fd])
-        received = protocol.receive(theirs)
-        assert received is not None
-        ((read, (given,)),) = received
-        assert read == request
-        assert os.fstat(given).st_ino == os.fstat(fd).st_ino
-        os.close(given)
-        os.close(fd)
-
-
-def test_request_can_carry_a_shared_buffer() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        fds = [os.memfd_create("file"), os.memfd_create("buffer")]
-        socket.send_fds(ours, [protocol.pack_requests([protocol.JobRequest(1, "extract_hidden", "a", 1)])], fds)
-        received = protocol.receive(theirs)
-        assert received is not None
-        ((_request, given),) = received
-        assert [os.fstat(fd).st_ino for fd in given] == [os.fstat(fd).st_ino for fd in fds]
-        for fd in fds + given:
-            os.close(fd)
-
-
-def test_each_request_of_a_batch_arrives_with_its_descriptor() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        requests = [
-            protocol.JobRequest(number, "check", f"{number}.png", 2) for number in range(3, 3 + protocol.REQUESTS_MAX)
-        ]
-        fds = [os.memfd_create("file") for _ in requests]
-        socket.send_fds(ours, [protocol.pack_requests(requests)], fds)
+    with ours, theirs, ExitStack() as opened:
+        requests = [protocol.JobRequest(number, "check", f"é {number}.png", 2) for number in range(3, 3 + count)]
+        if descriptors == 2:
+            requests = [protocol.JobRequest(1, "extract_hidden", "a", 1)]
+        files = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(count * descriptors)]
+        socket.send_fds(ours, [protocol.pack_requests(requests)], [file.fileno() for file in files])
         received = protocol.receive(theirs) or []
-        assert [request for request, _given in received] == requests
-        assert [os.fstat(given).st_ino for _request, (given,) in received] == [os.fstat(fd).st_ino for fd in fds]
-        for fd in fds + [fd for _request, given in received for fd in given]:
-            os.close(fd)
+        given = [opened.enter_context(os.fdopen(fd, "rb")) for _request, fds in received for fd in fds]
+        assert [request for request, _fds in received] == requests
+        assert [len(fds) for _request, fds in received] == [descriptors] * count
+        assert [os.fstat(file.fileno()).st_ino for file in given] == [os.fstat(file.fileno()).st_ino for file in files]
 
 
-def test_batch_with_longest_filenames_fits_into_frame() -> None:
+def test_long_filenames_fit_into_the_frame_and_keep_their_ends() -> None:
     requests = [protocol.JobRequest(number, "check", "\U0001f600" * 5000, 1) for number in range(protocol.REQUESTS_MAX)]
     assert len(protocol.pack_requests(requests)) < protocol.REQUEST_MAX
+    frame = protocol.pack_requests([protocol.JobRequest(1, "check", "é" * 5000 + ".docx", 1)])
+    assert len(frame) < protocol.REQUEST_MAX
+    assert frame.decode("utf-8", "replace").partition('é.docx"')[1]
 
 
 def test_receive_returns_none_when_server_closes_socket() -> None:
@@ -70,12 +50,6 @@ def test_request_without_descriptor_is_a_frame_error() -> None:
         ours.sendall(protocol.pack_requests([protocol.JobRequest(1, "check", "a", 1)]))
         with pytest.raises(protocol.FrameError):
             protocol.receive(theirs)
-
-
-def test_long_filename_keeps_its_end() -> None:
-    frame = protocol.pack_requests([protocol.JobRequest(1, "check", "é" * 5000 + ".docx", 1)])
-    assert len(frame) < protocol.REQUEST_MAX
-    assert frame.decode("utf-8", "replace").partition('é.docx"')[1]
 
 
 @each_row(

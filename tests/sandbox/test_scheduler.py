@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from sluice.sandbox.dispatch import RunSlot, Scheduler
+from tests.rows import each_row
 
 _LONG_TIMEOUT = 30.0
 
@@ -47,12 +48,9 @@ async def test_waiting_runs_are_served_in_order() -> None:
 
 async def test_tenant_with_fewer_running_jobs_is_served_first() -> None:
     scheduler, served = Scheduler(2, 0), list[str]()
-    await scheduler.acquire(_large("busy"), _LONG_TIMEOUT)
-    await scheduler.acquire(_large("busy"), _LONG_TIMEOUT)
-    waiting = [
-        await _enqueue(scheduler, _large("busy"), served, "busy"),
-        await _enqueue(scheduler, _large("calm"), served, "calm"),
-    ]
+    for _ in range(2):
+        await scheduler.acquire(_large("busy"), _LONG_TIMEOUT)
+    waiting = [await _enqueue(scheduler, _large(tenant), served, tenant) for tenant in ("busy", "calm")]
     scheduler.release(_large("busy"))
     await waiting[1]
     assert served == ["calm"]
@@ -60,18 +58,12 @@ async def test_tenant_with_fewer_running_jobs_is_served_first() -> None:
     await waiting[0]
 
 
-async def test_small_file_takes_slot_reserved_for_small_files() -> None:
-    scheduler = Scheduler(1, 1)
+async def test_reserved_slot_is_taken_by_small_files_only() -> None:
+    scheduler, served = Scheduler(1, 1), list[str]()
     await scheduler.acquire(_large("a"), _LONG_TIMEOUT)
     assert not await scheduler.acquire(_large("a"), 0)
     assert await scheduler.acquire(_small("a"), 0)
     assert not await scheduler.acquire(_small("a"), 0)
-
-
-async def test_slot_released_by_small_file_is_not_given_to_large_file() -> None:
-    scheduler, served = Scheduler(1, 1), list[str]()
-    await scheduler.acquire(_large("a"), _LONG_TIMEOUT)
-    await scheduler.acquire(_small("a"), _LONG_TIMEOUT)
     waiting = await _enqueue(scheduler, _large("b"), served, "b")
     scheduler.release(_small("a"))
     await asyncio.sleep(0)
@@ -90,22 +82,14 @@ async def test_timed_out_run_leaves_the_queue() -> None:
     assert scheduler.running == 0
 
 
-async def test_cancelled_run_leaves_the_queue() -> None:
+@each_row("granted", [False, True])
+async def test_cancelled_run_leaves_the_queue_or_releases_its_slot(*, granted: bool) -> None:
     scheduler, served = Scheduler(1, 0), list[str]()
     await scheduler.acquire(_large("a"), _LONG_TIMEOUT)
     waiting = await _enqueue(scheduler, _large("b"), served, "b")
+    if granted:
+        scheduler.release(_large("a"))
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert scheduler.waiting == 0
-
-
-async def test_run_cancelled_when_granted_releases_its_slot() -> None:
-    scheduler, served = Scheduler(1, 0), list[str]()
-    await scheduler.acquire(_large("a"), _LONG_TIMEOUT)
-    waiting = await _enqueue(scheduler, _large("b"), served, "b")
-    scheduler.release(_large("a"))
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert scheduler.running == 0
+    assert (scheduler.waiting, scheduler.running) == (0, 0 if granted else 1)

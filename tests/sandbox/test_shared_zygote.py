@@ -43,10 +43,8 @@ class _Shared:
         self.process = self.launch()
 
     def launch(self) -> IsolatedProcess:
-        limit = JobLimits().memory_bytes
-        return launch_shared_zygote(
-            self.listener, memory_bytes=limit, jobs="jobs_shared", import_path=[ROOT, str(self.folder)]
-        )
+        limit, path = JobLimits().memory_bytes, [ROOT, str(self.folder)]
+        return launch_shared_zygote(self.listener, memory_bytes=limit, jobs="jobs_shared", import_path=path)
 
     def noted(self) -> list[str]:
         return self.notes.read_text().split() if self.notes.exists() else []
@@ -131,9 +129,7 @@ async def test_a_format_that_fails_in_the_background_is_named_and_takes_no_file(
     shared.listener.close()
 
 
-async def test_formats_that_failed_are_tested_again(
-    shared: _Shared, run: RunJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_formats_are_tested_again(shared: _Shared, run: RunJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_RETEST_SECONDS", 0.1)
     self_test = ZygoteSandbox._self_test
     faults = ["the self-test failed for alpha"]

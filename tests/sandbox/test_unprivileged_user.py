@@ -38,21 +38,15 @@ asyncio.run(attempt())
 @each_row("level", ["strict", "seccomp"])
 async def test_unprivileged_user_gets_same_confinement_as_root(level: str) -> None:
     # the right to read is kept, since only root may be able to read the interpreter; it does not help the child
-    process = await asyncio.create_subprocess_exec(
-        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+dac_read_search",
-        "--ambient-caps=+dac_read_search",
-        sys.executable, "-B", "-c", _AS_NOBODY, ROOT, level, cwd=ROOT, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    user = ["--reuid=65534", "--regid=65534", "--clear-groups"]
+    caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    command = ["setpriv", *user, *caps, sys.executable, "-B", "-c", _AS_NOBODY, ROOT, level]
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     out, _err = await process.communicate()
     output = json.loads(out)
     results = output["results"]
     assert (output["uid"], output["level"]) == (65534, level)
     assert all(results["all actions"][1].values())
     ended = {job: result[0] for job, result in results.items() if job != "all actions"}
-    assert ended == {
-        "null pointer": "Crashed",
-        "allocate": "OverLimit",
-        "spin": "OverLimit",
-        "oversized frame": "Crashed",
-        "describe file": "Completed",
-    }
+    expected = {"allocate": "OverLimit", "spin": "OverLimit", "describe file": "Completed"}
+    assert ended == expected | {"null pointer": "Crashed", "oversized frame": "Crashed"}

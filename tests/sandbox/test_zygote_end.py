@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from sluice.sandbox import supervisor
+from sluice.sandbox.engine import ZygoteSandbox
 from sluice.sandbox.protocol import Completed, NoWorker
 from tests.sandbox.conftest import ROOT, OpenSandbox, RunJob
 from tests.sandbox.processes import children_of, wait_for_end, wait_until_running
@@ -34,20 +35,23 @@ asyncio.run(serve())
 """
 
 
+def zygote_of(sandbox: ZygoteSandbox) -> int:
+    assert sandbox._pool is not None
+    return sandbox._pool.supervisor.pid
+
+
 async def test_running_job_returns_no_worker_when_zygote_dies(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
-    assert sandbox._pool is not None
     running = asyncio.create_task(run(sandbox, "sleep"))
     await wait_until_running(sandbox, 1)
-    os.kill(sandbox._pool.supervisor.pid, signal.SIGKILL)
+    os.kill(zygote_of(sandbox), signal.SIGKILL)
     assert isinstance(await running, NoWorker)
 
 
 async def test_dead_zygote_is_restarted(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
     for _ in range(3):
-        assert sandbox._pool is not None
-        zygote = sandbox._pool.supervisor.pid
+        zygote = zygote_of(sandbox)
         os.kill(zygote, signal.SIGKILL)
         await asyncio.to_thread(wait_for_end, zygote)
         assert isinstance(await run(sandbox, "describe file"), Completed | NoWorker)
@@ -57,11 +61,9 @@ async def test_dead_zygote_is_restarted(open_sandbox: OpenSandbox, run: RunJob) 
 
 async def test_children_end_with_their_zygote(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
-    assert sandbox._pool is not None
     await run(sandbox, "describe file")
-    zygote = sandbox._pool.supervisor.pid
-    children = children_of(zygote)
-    os.kill(zygote, signal.SIGKILL)
+    children = children_of(zygote_of(sandbox))
+    os.kill(zygote_of(sandbox), signal.SIGKILL)
     assert children
     for pid in children:
         await asyncio.to_thread(wait_for_end, pid)
@@ -69,15 +71,12 @@ async def test_children_end_with_their_zygote(open_sandbox: OpenSandbox, run: Ru
 
 async def test_stopped_zygote_returns_no_worker_and_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox(wait_seconds=60)
-    assert sandbox._pool is not None
-    os.kill(sandbox._pool.supervisor.pid, signal.SIGSTOP)
+    os.kill(zygote_of(sandbox), signal.SIGSTOP)
     assert isinstance(await run(sandbox, "null pointer"), NoWorker)
     assert isinstance(await run(sandbox, "describe file"), Completed)
 
 
-async def test_zygote_that_does_not_fork_is_replaced(
-    open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hung_zygote_is_replaced(open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = await open_sandbox(wait_seconds=60)
     assert sandbox._pool is not None
     os.kill(sandbox._pool.supervisor.pid, signal.SIGSTOP)
@@ -90,9 +89,8 @@ async def test_zygote_that_does_not_fork_is_replaced(
 
 
 async def test_zygote_and_children_end_when_server_is_killed() -> None:
-    server = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _SERVER, ROOT, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )  # fmt: skip
+    command = [sys.executable, "-c", _SERVER, ROOT]
+    server = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert server.stdout is not None
     zygote = json.loads(await server.stdout.readline())["zygote"]
     family = [zygote, *children_of(zygote)]

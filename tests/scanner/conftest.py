@@ -6,13 +6,14 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import uvloop
 
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.engine import ZygoteSandbox
+from sluice.scanner import Scanner, ScanResult
 from tests.cli.zygotes import ForkedZygote
 from tests.servers.clamd import Clamd, running_clamd
 
@@ -44,6 +45,11 @@ def seal() -> Iterator[Seal]:
     yield make
     for fd in fds:
         os.close(fd)
+
+
+async def scanned(scanner: Scanner, sealed: Sealed, **options: Any) -> ScanResult:
+    """Scan for one and the same tenant."""
+    return await scanner.scan(sealed, tenant_id="ten_1", **options)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from sluice.scanner import Clean, EngineVersion, Incomplete, ScannerUnavailable
 from sluice.scanner.clamd.member import HealthPolicy
 from sluice.scanner.clamd.scanner import ClamdScanner
 from tests.rows import each_row
-from tests.scanner.conftest import Seal
+from tests.scanner.conftest import Seal, scanned
 from tests.scanner.faulty_clamd import (
     Fault,
     Peer,
@@ -37,28 +38,14 @@ SMALL, LARGE = b"x" * 100, b"x" * 8_000_000
 SCAN_SECONDS = 1.5
 SLACK_SECONDS = 4.0  # because the machine may be busy
 OK = b"stream: OK\0"
+finds_nothing = responds_after_bytes(OK)
 
 
-def impatient_scanner(
-    *addresses: str,
-    stall_seconds: float = 0.2,
-    base_seconds: float = SCAN_SECONDS,
-    check_seconds: float = 10.0,
-    retry_seconds: float = 5.0,
-    concurrency: int = 8,
-    connect_seconds: float = 1.0,
-) -> ClamdScanner:
-    return ClamdScanner(
-        addresses,
-        InProcessSandbox(),
-        connect_seconds=connect_seconds,
-        stall_seconds=stall_seconds,
-        base_seconds=base_seconds,
-        bytes_per_second=1e9,
-        concurrency=concurrency,
-        health_policy=HealthPolicy(check_interval=check_seconds, retry_interval=retry_seconds, dead_after=1.0),
-        largest_bytes=2**20,
-    )
+def impatient_scanner(*addresses: str, check_seconds: float = 10.0, **options: Any) -> ClamdScanner:
+    policy = HealthPolicy(check_interval=check_seconds, retry_interval=5.0, dead_after=1.0)
+    waits = {"connect_seconds": 1.0, "stall_seconds": 0.2, "base_seconds": SCAN_SECONDS, "bytes_per_second": 1e9}
+    given: dict[str, Any] = waits | {"largest_bytes": 2**20, "concurrency": 8} | options
+    return ClamdScanner(addresses, InProcessSandbox(), health_policy=policy, **given)
 
 
 async def assert_in_time(scanning: Awaitable[object], seconds: float = SCAN_SECONDS) -> object:
@@ -76,6 +63,7 @@ async def becomes_true(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
     return holds()
 
 
+SCAN_TIME = "Heuristics.Limits.Exceeded.MaxScanTime"
 FAULTS = [
     pytest.param(hangs, id="hangs before the bytes"),
     pytest.param(hangs_after_bytes, id="hangs after the bytes"),
@@ -105,7 +93,7 @@ FAULTS = [
 @each_row("fault", FAULTS)
 async def test_fault_during_scan_is_unavailable(fault: Fault, data: bytes, seal: Seal) -> None:
     async with faulty_clamd(fault) as daemon:
-        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(data), tenant_id="ten_1"))
+        result = await assert_in_time(scanned(impatient_scanner(daemon.address), seal(data)))
     assert isinstance(result, ScannerUnavailable)
     assert daemon.address in result.why
 
@@ -113,25 +101,26 @@ async def test_fault_during_scan_is_unavailable(fault: Fault, data: bytes, seal:
 @each_row("response", [OK, b"stream: Eicar FOUND\0"])
 async def test_verdict_before_all_bytes_were_sent_is_unavailable(response: bytes, seal: Seal) -> None:
     async with faulty_clamd(responds(response)) as daemon:
-        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+        result = await assert_in_time(scanned(impatient_scanner(daemon.address), seal(LARGE)))
     assert isinstance(result, ScannerUnavailable)
 
 
 @each_row("fault", [hangs, resets_at_once, responds(b""), responds(b"HTTP/1.1 400 Bad Request\r\n\r\n\0")])
 async def test_fault_before_scan_is_unavailable_and_down(fault: Fault, seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         daemon.on_version = fault
         scanner = impatient_scanner(daemon.address)
-        assert isinstance(await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1")), ScannerUnavailable)
+        assert isinstance(await assert_in_time(scanned(scanner, seal(SMALL))), ScannerUnavailable)
         assert (await scanner.health()).state is EngineState.DOWN
 
 
 async def test_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
     scanner = impatient_scanner(f"tcp:127.0.0.1:{free_port()}")
-    result = await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+    result = await assert_in_time(scanned(scanner, seal(SMALL)))
     assert isinstance(result, ScannerUnavailable)
     assert "Connection refused" in result.why
     assert (await scanner.health()).state is EngineState.DOWN
+    assert (scanner.scan_limit, scanner.engine_version) == (None, None)
 
 
 @each_row(
@@ -139,16 +128,13 @@ async def test_refused_connection_is_unavailable_and_down(seal: Seal) -> None:
     [
         (reports_limit_mid_stream, "INSTREAM size limit exceeded"),
         (responds_after_bytes(b"stream: (null) FOUND\0"), "(null)"),
-        (
-            responds_after_bytes(b"stream: Heuristics.Limits.Exceeded.MaxScanTime FOUND\0"),
-            "Heuristics.Limits.Exceeded.MaxScanTime",
-        ),
+        (responds_after_bytes(f"stream: {SCAN_TIME} FOUND\0".encode()), SCAN_TIME),
         (responds_after_bytes(b"stream: Exceeded time limit ERROR\0"), "stream: Exceeded time limit"),
     ],
 )
 async def test_daemon_limit_is_incomplete(fault: Fault, why: str, seal: Seal) -> None:
     async with faulty_clamd(fault) as daemon:
-        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+        result = await assert_in_time(scanned(impatient_scanner(daemon.address), seal(LARGE)))
     assert isinstance(result, Incomplete)
     assert result.why == why
 
@@ -170,15 +156,15 @@ async def test_slow_scan_is_awaited_while_daemon_answers_pings(seal: Seal) -> No
         daemon.on_ping = finish_at_third_ping
         scanner = impatient_scanner(daemon.address, other.address, stall_seconds=0.1, base_seconds=20)
         await scanner.start()
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
+        assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
 
 
 async def test_daemon_without_ping_response_is_abandoned_for_another(seal: Seal) -> None:
-    async with faulty_clamd(hangs) as hung, faulty_clamd(responds_after_bytes(OK)) as healthy:
+    async with faulty_clamd(hangs) as hung, faulty_clamd(finds_nothing) as healthy:
         hung.on_ping = hangs
         scanner = impatient_scanner(hung.address, healthy.address, base_seconds=20)
         await scanner.start()
-        assert isinstance(await assert_in_time(scanner.scan(seal(SMALL), tenant_id="ten_1"), seconds=2), Clean)
+        assert isinstance(await assert_in_time(scanned(scanner, seal(SMALL)), seconds=2), Clean)
         health = await scanner.health()
         assert health.state is EngineState.DEGRADED
         assert "shows no sign of life" in health.detail
@@ -195,7 +181,7 @@ async def test_only_daemon_is_awaited_even_without_ping_response(seal: Seal) -> 
     async with faulty_clamd(load_signatures) as daemon:
         daemon.on_ping = hangs
         scanner = impatient_scanner(daemon.address, stall_seconds=0.1, base_seconds=20)
-        scan = asyncio.create_task(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+        scan = asyncio.create_task(scanned(scanner, seal(SMALL)))
         _, waiting = await asyncio.wait({scan}, timeout=1)
         assert waiting
         loaded.set()
@@ -205,7 +191,7 @@ async def test_only_daemon_is_awaited_even_without_ping_response(seal: Seal) -> 
 async def test_daemon_without_version_response_is_slow_until_it_answers(seal: Seal) -> None:
     loaded = asyncio.Event()
 
-    async with faulty_clamd(responds_after_bytes(OK)) as loading, faulty_clamd(responds_after_bytes(OK)) as healthy:
+    async with faulty_clamd(finds_nothing) as loading, faulty_clamd(finds_nothing) as healthy:
         scanner = impatient_scanner(loading.address, healthy.address, check_seconds=0.05)
         await scanner.start()
 
@@ -216,39 +202,39 @@ async def test_daemon_without_version_response_is_slow_until_it_answers(seal: Se
 
         loading.on_version = respond_late
         assert await becomes_true(lambda: not scanner.is_responsive(0))
-        assert [type(await scanner.scan(seal(SMALL), tenant_id="ten_1")) for _ in range(3)] == [Clean] * 3
+        assert [type(await scanned(scanner, seal(SMALL))) for _ in range(3)] == [Clean] * 3
         assert "INSTREAM" not in loading.commands
         loaded.set()
         assert await becomes_true(lambda: scanner.is_responsive(0))
 
 
 async def test_failed_daemon_is_out_of_service_until_it_recovers(seal: Seal) -> None:
-    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(responds_after_bytes(OK)) as healthy:
+    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(finds_nothing) as healthy:
         scanner = impatient_scanner(failing.address, healthy.address)
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
-        failing.fault = responds_after_bytes(OK)
+        assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
+        failing.fault = finds_nothing
         assert await becomes_true(lambda: scanner.is_responsive(0))
-        await asyncio.gather(*(scanner.scan(seal(LARGE), tenant_id="ten_1") for _ in range(4)))
+        await asyncio.gather(*(scanned(scanner, seal(LARGE)) for _ in range(4)))
         assert failing.commands.count("INSTREAM") > 1
 
 
 async def test_repeatedly_failing_daemon_is_retried_less_and_less_often(seal: Seal) -> None:
-    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(responds_after_bytes(OK)) as healthy:
+    async with faulty_clamd(dies_mid_scan) as failing, faulty_clamd(finds_nothing) as healthy:
         scanner = impatient_scanner(failing.address, healthy.address)
         for _ in range(40):
-            assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
+            assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
             await asyncio.sleep(0.02)  # gives the daemon time to come back into service
     assert failing.commands.count("INSTREAM") < 8
 
 
 async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         scanner = impatient_scanner(daemon.address)
         await scanner.start()
         daemon.finds_eicar = False
         daemon.hang_up()
         assert await becomes_true(lambda: not scanner.is_responsive(0))
-        result = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        result = await scanned(scanner, seal(SMALL))
         assert isinstance(result, ScannerUnavailable)
         assert "does not find the EICAR test virus" in result.why
         daemon.finds_eicar = True
@@ -257,12 +243,11 @@ async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> N
 
 @each_row("transport", ["tcp", "unix"])
 async def test_daemon_that_misses_eicar_is_never_used(transport: str, tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(
-        responds_after_bytes(OK), socket_path=tmp_path / "clamd.sock" if transport == "unix" else None
-    ) as daemon:
+    socket_path = tmp_path / "clamd.sock" if transport == "unix" else None
+    async with faulty_clamd(finds_nothing, socket_path=socket_path) as daemon:
         daemon.finds_eicar = False
         scanner = impatient_scanner(daemon.address)
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), ScannerUnavailable)
+        assert isinstance(await scanned(scanner, seal(SMALL)), ScannerUnavailable)
         health = await scanner.health()
         assert (health.state, daemon.commands.count("INSTREAM")) == (EngineState.DOWN, 0)
         assert "EICAR" in health.detail
@@ -284,17 +269,17 @@ async def test_bytes_are_streamed_when_descriptor_is_refused(tmp_path: Path, sea
 
 
 async def test_bytes_are_streamed_when_descriptor_scan_misses_eicar(tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK), socket_path=tmp_path / "clamd.sock") as daemon:
+    async with faulty_clamd(finds_nothing, socket_path=tmp_path / "clamd.sock") as daemon:
         daemon.on_descriptor = responds(b"fd[9]: OK\0")  # the response of clamd for a file that it may not read
         scanner = impatient_scanner(daemon.address)
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
+        assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
         assert "INSTREAM" in daemon.commands
 
 
 @each_row("fault", [hangs, resets_at_once, responds(b"fd[9]: OK"), responds(b"x" * 1_000_000), responds(b"")])
 async def test_fault_after_descriptor_is_unavailable(fault: Fault, tmp_path: Path, seal: Seal) -> None:
     async with faulty_clamd(fault, socket_path=tmp_path / "clamd.sock") as daemon:
-        result = await assert_in_time(impatient_scanner(daemon.address).scan(seal(LARGE), tenant_id="ten_1"))
+        result = await assert_in_time(scanned(impatient_scanner(daemon.address), seal(LARGE)))
     assert isinstance(result, ScannerUnavailable)
 
 
@@ -309,26 +294,25 @@ async def test_streamed_bytes_arrive_complete_and_in_order(seal: Seal) -> None:
     async with faulty_clamd(keep_bytes) as daemon:
         scanner = impatient_scanner(daemon.address)
         for part in (data, b"", data[:65_536], data[:262_144], data[:262_145]):
-            assert isinstance(await scanner.scan(seal(part), tenant_id="ten_1"), Clean)
+            assert isinstance(await scanned(scanner, seal(part)), Clean)
     assert received == [data, b"", data[:65_536], data[:262_144], data[:262_145]]
 
 
 async def test_truncated_bytes_are_never_clean(seal: Seal) -> None:
     sealed = seal(SMALL)
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
-        result = await assert_in_time(
-            impatient_scanner(daemon.address).scan(Sealed(sealed.fd, 300_000, sealed.sha256), tenant_id="ten_1")
-        )
+    async with faulty_clamd(finds_nothing) as daemon:
+        truncated = Sealed(sealed.fd, 300_000, sealed.sha256)
+        result = await assert_in_time(scanned(impatient_scanner(daemon.address), truncated))
     assert isinstance(result, ScannerUnavailable)
 
 
 async def test_results_name_engine_current_signatures_and_daemon(seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         scanner = impatient_scanner(daemon.address, check_seconds=0.02)
-        first = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        first = await scanned(scanner, seal(SMALL))
         daemon.version = b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
         assert await becomes_true(lambda: scanner.engine_version == EngineVersion("clamd 1.4.6", "27501"))
-        second = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        second = await scanned(scanner, seal(SMALL))
         assert (await scanner.health()).version == "ClamAV 1.4.6/27501"
     assert isinstance(first, Clean)
     assert isinstance(second, Clean)
@@ -337,50 +321,42 @@ async def test_results_name_engine_current_signatures_and_daemon(seal: Seal) -> 
 
 
 async def test_engine_version_has_no_signatures_when_database_is_unnumbered(seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as one, faulty_clamd(responds_after_bytes(OK)) as other:
+    async with faulty_clamd(finds_nothing) as one, faulty_clamd(finds_nothing) as other:
         one.version = other.version = b"ClamAV 1.4.6"
         scanner = impatient_scanner(one.address, other.address, check_seconds=0.02)
         await scanner.start()
-        result = await scanner.scan(seal(SMALL), tenant_id="ten_1")
+        result = await scanned(scanner, seal(SMALL))
         assert isinstance(result, Clean)
-        assert (
-            scanner.engine_version
-            == EngineVersion(result.engine, result.signatures)
-            == EngineVersion("clamd 1.4.6", "")
-        )
+        assert (result.engine, result.signatures) == ("clamd 1.4.6", "")
+        assert scanner.engine_version == EngineVersion("clamd 1.4.6", "")
         assert (await scanner.health()).limits["signatures"] == "unknown"
         other.version = b"ClamAV 1.5.0"
         assert await becomes_true(lambda: scanner.engine_version is None)
 
 
 async def test_new_database_is_probed_before_it_is_used(seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         scanner = impatient_scanner(daemon.address, check_seconds=0.02)
         await scanner.start()
         daemon.finds_eicar, daemon.version = False, b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
         assert await becomes_true(lambda: not scanner.is_responsive(0))
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), ScannerUnavailable)
+        assert isinstance(await scanned(scanner, seal(SMALL)), ScannerUnavailable)
 
 
 async def test_old_signatures_degrade_health(seal: Seal) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         built = datetime(2026, 1, 5, 9, tzinfo=UTC)
-        scanner = ClamdScanner(
-            [daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=8)
-        )
-        health = await scanner.health()
+        health = await impatient_scanner(daemon.address, clock=lambda: built + timedelta(days=8)).health()
         assert health.state is EngineState.DEGRADED
         assert "signatures are older than 7 days" in health.detail
         assert health.limits["signature_age_hours"] == 8 * 24
-        young = ClamdScanner(
-            [daemon.address], InProcessSandbox(), largest_bytes=2**20, clock=lambda: built + timedelta(days=6)
-        )
+        young = impatient_scanner(daemon.address, clock=lambda: built + timedelta(days=6))
         assert (await young.health()).state is EngineState.UP
 
 
 @each_row("reports_limits", [True, False])
 async def test_largest_fully_scanned_size_is_measured(*, reports_limits: bool) -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as daemon:
+    async with faulty_clamd(finds_nothing) as daemon:
         daemon.reports_limits, daemon.max_bytes = reports_limits, 3 * 2**20 + 5
         scanner = ClamdScanner([daemon.address], InProcessSandbox(), largest_bytes=9 * 2**20)
         await scanner.start()
@@ -390,18 +366,12 @@ async def test_largest_fully_scanned_size_is_measured(*, reports_limits: bool) -
 
 
 async def test_smallest_scan_limit_of_all_daemons_counts() -> None:
-    async with faulty_clamd(responds_after_bytes(OK)) as large, faulty_clamd(responds_after_bytes(OK)) as small:
+    async with faulty_clamd(finds_nothing) as large, faulty_clamd(finds_nothing) as small:
         small.max_bytes = 2 * 2**20
         scanner = ClamdScanner([large.address, small.address], InProcessSandbox(), largest_bytes=4 * 2**20)
         await scanner.start()
         await scanner.find_scan_limit(10)
         assert scanner.scan_limit == 2 * 2**20
-
-
-async def test_scan_limit_is_unknown_while_no_daemon_is_in_service() -> None:
-    scanner = impatient_scanner(f"tcp:127.0.0.1:{free_port()}")
-    await scanner.start()
-    assert (scanner.scan_limit, scanner.engine_version) == (None, None)
 
 
 async def test_concurrent_scans_do_not_exceed_slots(seal: Seal) -> None:
@@ -422,7 +392,7 @@ async def test_concurrent_scans_do_not_exceed_slots(seal: Seal) -> None:
     async with faulty_clamd(count_scans) as daemon:
         scanner = impatient_scanner(daemon.address, concurrency=2, base_seconds=20)
         sealed = seal(SMALL)
-        results = await asyncio.gather(*(scanner.scan(sealed, tenant_id="ten_1") for _ in range(8)))
+        results = await asyncio.gather(*(scanned(scanner, sealed) for _ in range(8)))
     assert {type(result) for result in results} == {Clean}
     assert most == 2
 
@@ -430,7 +400,7 @@ async def test_concurrent_scans_do_not_exceed_slots(seal: Seal) -> None:
 async def test_scan_without_free_slot_in_time_is_unavailable(seal: Seal) -> None:
     async with faulty_clamd(hangs) as daemon:
         scanner = impatient_scanner(daemon.address, concurrency=1, base_seconds=0.3)
-        results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(3)))
+        results = await asyncio.gather(*(scanned(scanner, seal(SMALL)) for _ in range(3)))
     assert [type(result) for result in results] == [ScannerUnavailable] * 3
 
 
@@ -446,31 +416,36 @@ async def test_cancelled_scan_releases_its_slot(seal: Seal) -> None:
 
     async with faulty_clamd(hang_once) as daemon:
         scanner = impatient_scanner(daemon.address, concurrency=1, base_seconds=20)
-        scan = asyncio.create_task(scanner.scan(seal(SMALL), tenant_id="ten_1"))
+        scan = asyncio.create_task(scanned(scanner, seal(SMALL)))
         await scanning.wait()
         scan.cancel()
         with pytest.raises(asyncio.CancelledError):
             await scan
-        assert isinstance(await scanner.scan(seal(SMALL), tenant_id="ten_1"), Clean)
+        assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
 
 
 async def test_scan_waits_while_socket_backlog_is_full(tmp_path: Path, seal: Seal) -> None:
     async with faulty_clamd(responds(b"fd[9]: OK\0"), socket_path=tmp_path / "clamd.sock") as daemon:
         scanner = impatient_scanner(daemon.address, concurrency=300, base_seconds=20, connect_seconds=20)
-        await scanner.scan(seal(SMALL), tenant_id="ten_1")
-        results = await asyncio.gather(*(scanner.scan(seal(SMALL), tenant_id="ten_1") for _ in range(300)))
+        await scanned(scanner, seal(SMALL))
+        results = await asyncio.gather(*(scanned(scanner, seal(SMALL)) for _ in range(300)))
     assert {type(result) for result in results} == {Clean}
 
 
-@each_row(
-    "text",
-    ["", "unix:", "unix:relative", "tcp:host", "tcp::3310", "tcp:host:0", "tcp:host:70000", "tcp:host:x", "/run/clamd"],
-)
-def test_invalid_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="unix:/path or tcp:host:port"):
-        ClamdScanner([text], InProcessSandbox())
+INVALID = [
+    "",
+    "unix:",
+    "unix:relative",
+    "tcp:host",
+    "tcp::3310",
+    "tcp:host:0",
+    "tcp:host:70000",
+    "tcp:host:x",
+    "/run/c",
+]
 
 
-def test_empty_address_list_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one address"):
-        ClamdScanner([], InProcessSandbox())
+@each_row("addresses", [[], *([text] for text in INVALID)])
+def test_invalid_address_is_refused(addresses: list[str]) -> None:
+    with pytest.raises(ValueError, match="unix:/path or tcp:host:port" if addresses else "at least one address"):
+        ClamdScanner(addresses, InProcessSandbox())

@@ -5,10 +5,13 @@ import gzip
 import io
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
 
 import pytest
 
-from sluice.sandbox import Crashed, NoWorker, OverLimit, RunResult
+from sluice.sandbox import Crashed, NoWorker, OverLimit, RunResult, Sandbox
 from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.clamd.connection import ClamdAddress, ClamdClient, ClamdTimeouts
@@ -18,7 +21,7 @@ from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS, pdf_with, seven_zipped
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
 from tests.rows import each_row
-from tests.scanner.conftest import Seal, running_sandbox
+from tests.scanner.conftest import Seal, running_sandbox, scanned
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers.clamd import Clamd, running_clamd
 
@@ -32,36 +35,40 @@ LARGE = random.Random(9).randbytes(CHECK_AND_SCAN_BYTES + 1)
 SIGNATURE = f"Only-Clamd-Knows:0:*:{MARKED.hex()}\n"
 
 
+LIMITS = {"MaxRecursion": "5", "MaxFiles": "20", "MaxFileSize": "8M", "MaxScanSize": "30M", "StreamMaxLength": "8M"}
+NO_ALERTS = {"MaxFileSize": "8M", "MaxScanSize": "32M", "AlertExceedsMax": "no"}
+
+
 @pytest.fixture(scope="module")
 def tight_clamd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
     """A clamd with its own signature and tight limits for archives."""
-    limits = {"MaxRecursion": "5", "MaxFiles": "20", "MaxFileSize": "8M", "MaxScanSize": "30M", "StreamMaxLength": "8M"}
-    with running_clamd(tmp_path_factory.mktemp("tight"), limits, signatures={"own.ndb": SIGNATURE}) as server:
+    with running_clamd(tmp_path_factory.mktemp("tight"), LIMITS, signatures={"own.ndb": SIGNATURE}) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clamd]:
     """A clamd with its own signature that reports OK when a limit is exceeded."""
-    limits = {"MaxFileSize": "8M", "MaxScanSize": "32M", "AlertExceedsMax": "no"}
-    with running_clamd(tmp_path_factory.mktemp("no-alerts"), limits, signatures={"own.ndb": SIGNATURE}) as server:
+    with running_clamd(tmp_path_factory.mktemp("no-alerts"), NO_ALERTS, signatures={"own.ndb": SIGNATURE}) as server:
         yield server
+
+
+def scanner_of(server: Clamd, sandbox: Sandbox | None = None, **options: Any) -> ClamdScanner:
+    return ClamdScanner([server.address], sandbox or InProcessSandbox(), **({"largest_bytes": 16 * MIB} | options))
 
 
 @pytest.fixture
 async def scanner(tight_clamd: Clamd) -> AsyncIterator[ClamdScanner]:
-    opened = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=16 * MIB)
-    await opened.start()
-    yield opened
-    await opened.aclose()
+    async with aclosing(scanner_of(tight_clamd)) as opened:
+        await opened.start()
+        yield opened
 
 
 @pytest.fixture
 async def scanner_without_alerts(clamd_without_alerts: Clamd) -> AsyncIterator[ClamdScanner]:
-    opened = ClamdScanner([clamd_without_alerts.address], InProcessSandbox(), largest_bytes=16 * MIB)
-    await opened.start()
-    yield opened
-    await opened.aclose()
+    async with aclosing(scanner_of(clamd_without_alerts)) as opened:
+        await opened.start()
+        yield opened
 
 
 def gzipped(levels: int, core: bytes) -> bytes:
@@ -88,42 +95,32 @@ def cpio(*files: bytes) -> bytes:
 
 def many_megabytes(members: int, last: bytes) -> bytes:
     fill = random.Random(1)
-    return zipped(
-        {**{f"{number}.bin": fill.randbytes(1000) + bytes(4 * MIB) for number in range(members)}, "last": last}
-    )
+    fillers = {f"{number}.bin": fill.randbytes(1000) + bytes(4 * MIB) for number in range(members)}
+    return zipped({**fillers, "last": last})
 
 
 @each_row("name", MISSED_BY_CLAMD)
 async def test_parts_that_clamd_does_not_open_are_scanned(scanner: ClamdScanner, seal: Seal, name: str) -> None:
-    result = await scanner.scan(seal(MISSED_BY_CLAMD[name](MARKED)), tenant_id="ten_1")
+    result = await scanned(scanner, seal(MISSED_BY_CLAMD[name](MARKED)))
     assert isinstance(result, Infected)
     assert (result.threat, result.engine) == ("Only-Clamd-Knows.UNOFFICIAL", "clamd 1.4.6")
+    assert isinstance(await scanned(scanner, seal(MISSED_BY_CLAMD[name](CLEAN))), Clean)
 
 
-@each_row("name", MISSED_BY_CLAMD)
-async def test_harmless_parts_that_clamd_does_not_open_are_clean(scanner: ClamdScanner, seal: Seal, name: str) -> None:
-    assert isinstance(await scanner.scan(seal(MISSED_BY_CLAMD[name](CLEAN)), tenant_id="ten_1"), Clean)
-
-
-def over_limits() -> list[object]:
-    return [
-        pytest.param(gzipped(9, MARKED), gzipped(9, CLEAN), id="over MaxRecursion"),
-        pytest.param(
-            zipped({"a.gz": gzipped(9, zipped({"b": MARKED}))}),
-            zipped({"a.gz": gzipped(9, zipped({"b": CLEAN}))}),
-            id="zip over MaxRecursion",
-        ),
-        pytest.param(many_members(50, MARKED), many_members(50, CLEAN), id="over MaxFiles"),
-        pytest.param(many_megabytes(9, MARKED), many_megabytes(9, CLEAN), id="over MaxScanSize"),
-    ]
-
-
-@each_row("infected, clean", over_limits)
+@each_row(
+    "pack",
+    [
+        pytest.param(partial(gzipped, 9), id="over MaxRecursion"),
+        pytest.param(lambda last: zipped({"a.gz": gzipped(9, zipped({"b": last}))}), id="zip over MaxRecursion"),
+        pytest.param(partial(many_members, 50), id="over MaxFiles"),
+        pytest.param(partial(many_megabytes, 9), id="over MaxScanSize"),
+    ],
+)
 async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
-    scanner: ClamdScanner, seal: Seal, infected: bytes, clean: bytes
+    scanner: ClamdScanner, seal: Seal, pack: Callable[[bytes], bytes]
 ) -> None:
-    assert isinstance(await scanner.scan(seal(infected), tenant_id="ten_1"), Infected)
-    assert isinstance(await scanner.scan(seal(clean), tenant_id="ten_1"), Clean)
+    assert isinstance(await scanned(scanner, seal(pack(MARKED))), Infected)
+    assert isinstance(await scanned(scanner, seal(pack(CLEAN))), Clean)
 
 
 @each_row(
@@ -131,35 +128,26 @@ async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
     [
         pytest.param(lambda: CLEAN + bytes(9 * MIB), id="file itself"),
         pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), id="zip member that clamd reports OK"),
-        pytest.param(
-            lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARKED})}),
-            id="nested zip member that clamd reports OK",
-        ),
+        pytest.param(lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARKED})}), id="in a zip in a zip"),
         pytest.param(lambda: gzip.compress(bytes(9 * MIB) + MARKED), id="gzip"),
         pytest.param(lambda: tarred({"a": bytes(9 * MIB) + MARKED}, "w:gz"), id="tar.gz member"),
         pytest.param(lambda: pdf_with(bytes(9 * MIB) + MARKED), id="PDF attachment"),
+        # formats that only clamd opens
+        pytest.param(lambda: cpio(gzipped(9, MARKED)), id="cpio"),
+        pytest.param(lambda: cpio(zipped({"a": CLEAN}), gzipped(9, MARKED)), id="cpio with a zip"),
+        pytest.param(lambda: zipped({"a.cpio": cpio(gzipped(9, MARKED))}), id="cpio in a zip"),
     ],
 )
-async def test_part_larger_than_scan_limit_is_never_clean(
-    scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]
-) -> None:
-    assert isinstance(await scanner.scan(seal(packed()), tenant_id="ten_1"), Incomplete)
+async def test_part_over_a_limit_is_never_clean(scanner: ClamdScanner, seal: Seal, packed: Callable[[], bytes]) -> None:
+    assert isinstance(await scanned(scanner, seal(packed())), Incomplete)
 
 
 @each_row(
     "packed, why",
     [
-        pytest.param(
-            lambda: gzipped(20, CLEAN),
-            "Heuristics.Limits.Exceeded.MaxRecursion",
-            id="nested too deep for the sandbox",
-        ),
-        pytest.param(
-            lambda: seven_zipped(CLEAN, b"\x04\xf7\x11\x02"),
-            "packed in a way that nothing here can open: 7z",
-            id="unknown compression",
-        ),
-        pytest.param(lambda: zipped({"a": bytes(300 * MIB)}), "times its size", id="archive bomb"),
+        (lambda: gzipped(20, CLEAN), "Heuristics.Limits.Exceeded.MaxRecursion"),
+        (lambda: seven_zipped(CLEAN, b"\x04\xf7\x11\x02"), "packed in a way that nothing here can open: 7z"),
+        (lambda: zipped({"a": bytes(300 * MIB)}), "times its size"),
     ],
 )
 async def test_content_that_cannot_be_unpacked_is_never_clean(
@@ -170,87 +158,66 @@ async def test_content_that_cannot_be_unpacked_is_never_clean(
     assert why in result.why
 
 
-async def test_limit_exceeded_in_format_only_clamd_opens_is_incomplete(scanner: ClamdScanner, seal: Seal) -> None:
-    for archive in (
-        cpio(gzipped(9, MARKED)),
-        cpio(zipped({"a": CLEAN}), gzipped(9, MARKED)),
-        zipped({"a.cpio": cpio(gzipped(9, MARKED))}),
-    ):
-        assert isinstance(await scanner.scan(seal(archive), tenant_id="ten_1"), Incomplete)
-
-
 async def test_concurrent_scans_with_large_parts_get_correct_results(scanner: ClamdScanner, seal: Seal) -> None:
     fill = random.Random(3).randbytes(30_000) * 100
-    wrapped = {
-        marked: zipped({f"{number}.pdf": pdf_with(fill[number:] + marked) for number in range(4)})
-        for marked in (MARKED, CLEAN)
-    }
-    results = await asyncio.gather(*(scanner.scan(seal(data), tenant_id="ten_1") for data in [*wrapped.values()] * 3))
+
+    def wrapped(last: bytes) -> bytes:
+        return zipped({f"{number}.pdf": pdf_with(fill[number:] + last) for number in range(4)})
+
+    files = [wrapped(MARKED), wrapped(CLEAN)] * 3
+    results = await asyncio.gather(*(scanned(scanner, seal(data)) for data in files))
     assert [type(result) for result in results] == [Infected, Clean] * 3
 
 
 async def test_parts_that_do_not_fit_into_buffer_are_never_clean(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=16 * MIB, buffer_bytes=MIB)
-    result = await scanner.scan(seal(pdf_with(random.Random(1).randbytes(2 * MIB))), tenant_id="ten_1")
+    scanner = scanner_of(tight_clamd, buffer_bytes=MIB)
+    result = await scanned(scanner, seal(pdf_with(random.Random(1).randbytes(2 * MIB))))
     assert isinstance(result, Incomplete)
     assert "more parts that clamd does not see than there is room for" in result.why
 
 
-async def test_scan_is_unavailable_when_no_buffer_can_be_allocated(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner(
-        [tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, buffer_bytes=-1
-    )  # no system can allocate this
-    result = await scanner.scan(seal(pdf_with(CLEAN)), tenant_id="ten_1")
+async def test_scan_is_unavailable_without_a_buffer_that_is_needed(tight_clamd: Clamd, seal: Seal) -> None:
+    sandbox = InProcessSandbox()
+    scanner = scanner_of(tight_clamd, sandbox, buffer_bytes=-1)  # no system can allocate this
+    assert isinstance(await scanned(scanner, seal(zipped({"a": CLEAN}))), Clean)  # it has no hidden parts
+    assert [job for job, *_ in sandbox.asked] == ["scan"]
+    result = await scanned(scanner, seal(pdf_with(CLEAN)))
     assert isinstance(result, ScannerUnavailable)
     assert result.why.startswith("no room to lay out")
-
-
-async def test_file_without_hidden_parts_needs_one_job_and_no_buffer(tight_clamd: Clamd, seal: Seal) -> None:
-    sandbox = InProcessSandbox()
-    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB, buffer_bytes=-1)
-    assert isinstance(await scanner.scan(seal(zipped({"a": CLEAN})), tenant_id="ten_1"), Clean)
-    assert [job for job, *_ in sandbox.asked] == ["scan"]
 
 
 def pending_report() -> "asyncio.Future[UnpackReport | None]":
     return asyncio.get_running_loop().create_future()
 
 
-async def test_clamd_uses_unpack_report_of_check_job(tight_clamd: Clamd, seal: Seal) -> None:
-    sandbox, report = InProcessSandbox(), pending_report()
-    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB)
-    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report))
-    report.set_result(UnpackReport("Own.Threat", "", 1.0))
-    assert isinstance(await scanning, Infected)
-    assert not sandbox.asked
-
-
-async def test_scan_job_runs_when_check_job_has_no_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
-    sandbox, report = InProcessSandbox(), pending_report()
-    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=MIB)
-    scanning = asyncio.create_task(scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report))
-    report.set_result(None)
-    assert isinstance(await scanning, Clean)
-    assert [job for job, *_ in sandbox.asked] == ["scan"]
+@each_row("report, kind, jobs", [(UnpackReport("Own.Threat", "", 1.0), Infected, []), (None, Clean, ["scan"])])
+async def test_scan_job_runs_only_when_check_job_has_no_unpack_report(
+    tight_clamd: Clamd, seal: Seal, *, report: UnpackReport | None, kind: type, jobs: list[str]
+) -> None:
+    sandbox, pending = InProcessSandbox(), pending_report()
+    scanning = asyncio.create_task(scanned(scanner_of(tight_clamd, sandbox), seal(CLEAN), unpack_report=pending))
+    pending.set_result(report)
+    assert isinstance(await scanning, kind)
+    assert [job for job, *_ in sandbox.asked] == jobs
 
 
 async def test_threat_found_by_clamd_does_not_wait_for_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB)
-    assert isinstance(await scanner.scan(seal(MARKED), tenant_id="ten_1", unpack_report=pending_report()), Infected)
+    result = await scanned(scanner_of(tight_clamd), seal(MARKED), unpack_report=pending_report())
+    assert isinstance(result, Infected)
 
 
 async def test_timed_out_scan_does_not_cancel_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
     report = pending_report()
-    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, scan_seconds=0.5)
-    assert isinstance(await scanner.scan(seal(CLEAN), tenant_id="ten_1", unpack_report=report), ScannerUnavailable)
+    scanner = scanner_of(tight_clamd, scan_seconds=0.5)
+    assert isinstance(await scanned(scanner, seal(CLEAN), unpack_report=report), ScannerUnavailable)
     assert not report.done()
 
 
 async def test_sandbox_scans_large_file_after_its_check(tight_clamd: Clamd, seal: Seal) -> None:
     sandbox, report = InProcessSandbox(), pending_report()
-    scanner = ClamdScanner([tight_clamd.address], sandbox, largest_bytes=2 * MIB)
-    scanning = asyncio.create_task(scanner.scan(seal(LARGE), tenant_id="ten_1", unpack_report=report))
-    await scanner.scan(seal(LARGE + b" too"), tenant_id="ten_1")  # takes long enough for the first scan to wait
+    scanner = scanner_of(tight_clamd, sandbox, largest_bytes=2 * MIB)
+    scanning = asyncio.create_task(scanned(scanner, seal(LARGE), unpack_report=report))
+    await scanned(scanner, seal(LARGE + b" too"))  # takes long enough for the first scan to wait
     (job,) = sandbox.asked
     report.set_result(None)
     assert isinstance(await scanning, Clean)
@@ -258,8 +225,8 @@ async def test_sandbox_scans_large_file_after_its_check(tight_clamd: Clamd, seal
 
 
 async def test_scan_stops_waiting_for_slow_check_before_its_deadline(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=2 * MIB, scan_seconds=8)
-    assert isinstance(await scanner.scan(seal(LARGE), tenant_id="ten_1", unpack_report=pending_report()), Clean)
+    scanner = scanner_of(tight_clamd, largest_bytes=2 * MIB, scan_seconds=8)
+    assert isinstance(await scanned(scanner, seal(LARGE), unpack_report=pending_report()), Clean)
 
 
 async def test_threat_found_by_builtin_rule_names_builtin_engine(scanner: ClamdScanner, seal: Seal) -> None:
@@ -277,65 +244,47 @@ async def test_threat_found_by_builtin_rule_names_builtin_engine(scanner: ClamdS
         (OverLimit("memory", 1.0), Incomplete),
     ],
 )
-async def test_scan_is_never_clean_when_unpack_job_fails(
+async def test_scan_whose_unpack_job_fails_is_never_clean_and_has_the_threat_that_clamd_finds(
     tight_clamd: Clamd, seal: Seal, job_result: RunResult, kind: type
 ) -> None:
-    result = await ClamdScanner([tight_clamd.address], InProcessSandbox(job_result), largest_bytes=MIB).scan(
-        seal(CLEAN), tenant_id="ten_1"
-    )
-    assert isinstance(result, kind)
-
-
-async def test_threat_found_by_clamd_counts_when_unpack_job_fails(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = ClamdScanner([tight_clamd.address], InProcessSandbox(NoWorker("no child")), largest_bytes=MIB)
-    assert isinstance(await scanner.scan(seal(MARKED), tenant_id="ten_1"), Infected)
+    scanner = scanner_of(tight_clamd, InProcessSandbox(job_result))
+    assert isinstance(await scanned(scanner, seal(CLEAN)), kind)
+    assert isinstance(await scanned(scanner, seal(MARKED)), Infected)
 
 
 async def test_encrypted_document_follows_the_policy(tight_clamd: Clamd, seal: Seal) -> None:
     import pikepdf  # noqa: PLC0415  (only for its names)
 
     encrypted = seal(pdf_with(CLEAN, encryption=pikepdf.Encryption(owner="x", user="y", R=6)))
-    allowing = await ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB).scan(
-        encrypted, tenant_id="ten_1"
-    )
+    allowing = await scanned(scanner_of(tight_clamd), encrypted)
     assert isinstance(allowing, Clean)
     assert "encrypted" in allowing.flags
-    strict = ClamdScanner([tight_clamd.address], InProcessSandbox(), largest_bytes=MIB, encrypted="incomplete")
-    assert isinstance(await strict.scan(encrypted, tenant_id="ten_1"), Incomplete)
+    assert isinstance(await scanned(scanner_of(tight_clamd, encrypted="incomplete"), encrypted), Incomplete)
 
 
 @each_row(
-    "data",
+    "data, kind",
     [
-        pytest.param(lambda: CLEAN, id="plain"),
-        pytest.param(lambda: zipped({"a": CLEAN}), id="zip"),
-        pytest.param(lambda: gzipped(SILENT_DEPTH, CLEAN), id="as deep as it scans"),
-        pytest.param(lambda: pdf_with(CLEAN), id="PDF attachment"),
-        pytest.param(lambda: many_megabytes(7, CLEAN), id="nearly as much as it scans"),
+        pytest.param(lambda: CLEAN, Clean, id="plain"),
+        pytest.param(lambda: zipped({"a": CLEAN}), Clean, id="zip"),
+        pytest.param(lambda: gzipped(SILENT_DEPTH, CLEAN), Clean, id="as deep as it scans"),
+        pytest.param(lambda: pdf_with(CLEAN), Clean, id="PDF attachment"),
+        pytest.param(lambda: many_megabytes(7, CLEAN), Clean, id="nearly as much as it scans"),
+        pytest.param(lambda: pdf_of_pictures(2), Clean, id="pictures of a PDF"),
+        pytest.param(lambda: CLEAN + bytes(9 * MIB) + MARKED, Incomplete, id="file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), Incomplete, id="zip member"),
+        pytest.param(lambda: gzipped(SILENT_DEPTH + 1, CLEAN), Incomplete, id="deeper than it scans"),
+        pytest.param(lambda: many_members(4001, CLEAN), Incomplete, id="more members than were tried"),
+        pytest.param(lambda: many_megabytes(9, CLEAN), Incomplete, id="more in all than it scans"),
+        pytest.param(lambda: cpio(CLEAN), Incomplete, id="packed in a way that only clamd opens"),
+        pytest.param(lambda: zipped({"a": cpio(CLEAN)}), Incomplete, id="packed so within an archive"),
+        pytest.param(lambda: pdf_of_pictures(9), Incomplete, id="too large pictures of a PDF"),
     ],
 )
-async def test_clamd_without_limit_alerts_is_believed_within_its_limits(
-    scanner_without_alerts: ClamdScanner, seal: Seal, data: Callable[[], bytes]
+async def test_clamd_without_limit_alerts_is_believed_only_within_its_limits(
+    scanner_without_alerts: ClamdScanner, seal: Seal, data: Callable[[], bytes], kind: type
 ) -> None:
-    assert isinstance(await scanner_without_alerts.scan(seal(data()), tenant_id="ten_1"), Clean)
-
-
-@each_row(
-    "data",
-    [
-        pytest.param(lambda: CLEAN + bytes(9 * MIB) + MARKED, id="file itself"),
-        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), id="zip member"),
-        pytest.param(lambda: gzipped(SILENT_DEPTH + 1, CLEAN), id="deeper than it scans"),
-        pytest.param(lambda: many_members(4001, CLEAN), id="more members than were tried"),
-        pytest.param(lambda: many_megabytes(9, CLEAN), id="more in all than it scans"),
-        pytest.param(lambda: cpio(CLEAN), id="packed in a way that only clamd opens"),
-        pytest.param(lambda: zipped({"a": cpio(CLEAN)}), id="packed so within an archive"),
-    ],
-)
-async def test_clamd_without_limit_alerts_is_never_clean_beyond_its_limits(
-    scanner_without_alerts: ClamdScanner, seal: Seal, data: Callable[[], bytes]
-) -> None:
-    assert isinstance(await scanner_without_alerts.scan(seal(data()), tenant_id="ten_1"), Incomplete)
+    assert isinstance(await scanned(scanner_without_alerts, seal(data())), kind)
 
 
 async def test_part_is_found_that_clamd_skips_silently_behind_what_it_counts_twice(
@@ -343,19 +292,11 @@ async def test_part_is_found_that_clamd_skips_silently_behind_what_it_counts_twi
 ) -> None:
     # clamd counts the text of a message once more, and then has nothing left for the last member.
     mail = b"From: a@example.com\nSubject: x\n\n" + b"words words\n" * (7 * MIB // 12)
-    archive = seal(
-        zipped({**{f"{number}.eml": mail + b"%d" % number for number in range(3)}, "b": bytes(7 * MIB) + MARKED})
-    )
+    mails = {f"{number}.eml": mail + b"%d" % number for number in range(3)}
+    archive = seal(zipped({**mails, "b": bytes(7 * MIB) + MARKED}))
     alone = ClamdClient(ClamdAddress.parse(clamd_without_alerts.address), ClamdTimeouts(2, 10))
     assert (await alone.scan_once(archive, by_descriptor=True)).verdict is ClamdVerdict.CLEAN
     assert isinstance(await scanner_without_alerts.scan(archive, tenant_id="ten_1"), Infected)
-
-
-async def test_pictures_of_pdf_count_for_clamd_without_limit_alerts(
-    scanner_without_alerts: ClamdScanner, seal: Seal
-) -> None:
-    assert isinstance(await scanner_without_alerts.scan(seal(pdf_of_pictures(2)), tenant_id="ten_1"), Clean)
-    assert isinstance(await scanner_without_alerts.scan(seal(pdf_of_pictures(9)), tenant_id="ten_1"), Incomplete)
 
 
 def pdf_of_pictures(count: int) -> bytes:
@@ -375,9 +316,7 @@ def pdf_of_pictures(count: int) -> bytes:
 
 
 @each_row("name", [*REQUIRED_CONTAINERS, *MISSED_BY_CLAMD])
-async def test_clamd_without_limit_alerts_finds_virus_in_every_wrapping(
-    scanner_without_alerts: ClamdScanner, seal: Seal, name: str
-) -> None:
+async def test_clamd_without_alerts_finds_viruses(scanner_without_alerts: ClamdScanner, seal: Seal, name: str) -> None:
     wrap = REQUIRED_CONTAINERS[name][1] if name in REQUIRED_CONTAINERS else MISSED_BY_CLAMD[name]
     assert isinstance(await scanner_without_alerts.scan(seal(wrap(EICAR)), tenant_id="ten_1"), Infected)
 
@@ -387,16 +326,11 @@ async def test_hidden_parts_are_scanned_in_real_sandbox(tight_clamd: Clamd, seal
         assert isinstance(sandbox, ZygoteSandbox)
         scanner = ClamdScanner([tight_clamd.address, tight_clamd.tcp_address], sandbox, largest_bytes=16 * MIB)
         for name, wrap in MISSED_BY_CLAMD.items():
-            result = await scanner.scan(seal(wrap(MARKED)), tenant_id="ten_1")
+            result = await scanned(scanner, seal(wrap(MARKED)))
             assert isinstance(result, Infected), name
             assert result.threat == "Only-Clamd-Knows.UNOFFICIAL"
-        for data in (gzipped(9, MARKED), many_members(50, MARKED), many_megabytes(9, MARKED)):
-            assert isinstance(await scanner.scan(seal(data), tenant_id="ten_1"), Infected)
-        for data in (
-            gzipped(9, CLEAN),
-            many_members(50, CLEAN),
-            many_megabytes(9, CLEAN),
-            *(wrap(CLEAN) for wrap in MISSED_BY_CLAMD.values()),
-        ):
-            assert isinstance(await scanner.scan(seal(data), tenant_id="ten_1"), Clean)
+            assert isinstance(await scanned(scanner, seal(wrap(CLEAN))), Clean), name
+        for pack in (partial(gzipped, 9), partial(many_members, 50), partial(many_megabytes, 9)):
+            assert isinstance(await scanned(scanner, seal(pack(MARKED))), Infected)
+            assert isinstance(await scanned(scanner, seal(pack(CLEAN))), Clean)
         await scanner.aclose()

@@ -24,6 +24,14 @@ def large(tenant_id: str = "ten_1") -> SlotRequest[Host]:
     return SlotRequest(tenant_id, small=False)
 
 
+async def waiting_for(slots: ClamdSlots[Host], request: SlotRequest[Host]) -> "asyncio.Task[Host | None]":
+    """Ask for a slot that is not free."""
+    waiting = asyncio.create_task(slots.acquire(request))
+    await settle()
+    assert not waiting.done()
+    return waiting
+
+
 async def settle() -> None:
     """Let every task run that can run."""
     for _ in range(5):
@@ -42,9 +50,8 @@ async def test_no_host_has_more_scans_than_slots() -> None:
     slots = ClamdSlots([Host("a")], 2)
     first = await slots.acquire(small())
     await slots.acquire(small())
-    waiting = asyncio.create_task(slots.acquire(small()))
-    await settle()
-    assert (waiting.done(), slots.waiting) == (False, 1)
+    waiting = await waiting_for(slots, small())
+    assert slots.waiting == 1
     assert first is not None
     slots.release(small(), first)
     assert await waiting is first
@@ -77,9 +84,7 @@ async def test_large_files_leave_slots_for_small_files() -> None:
     slots = ClamdSlots([host], 4)
     taken = [await slots.acquire(large()) for _ in range(3)]
     assert taken == [host] * 3
-    waiting = asyncio.create_task(slots.acquire(large()))
-    await settle()
-    assert not waiting.done()
+    waiting = await waiting_for(slots, large())
     assert await slots.acquire(small()) is host
     slots.release(large(), host)
     assert await waiting is host
@@ -97,23 +102,14 @@ async def test_slow_host_is_used_only_when_no_other_is_available() -> None:
     slow, quick = Host("slow", is_slow=True), Host("quick")
     slots = ClamdSlots([slow, quick], 1)
     assert await slots.acquire(small()) is quick
-    waiting = asyncio.create_task(slots.acquire(small()))
-    await settle()
-    assert not waiting.done()
+    waiting = await waiting_for(slots, small())
     quick.in_service = False
     slots.update()
     assert await waiting is slow
-
-
-async def test_waiting_scan_ends_when_last_host_becomes_unavailable() -> None:
-    host = Host("a")
-    slots = ClamdSlots([host], 1)
-    await slots.acquire(small())
-    waiting = asyncio.create_task(slots.acquire(small()))
-    await settle()
-    host.in_service = False
+    waiting = await waiting_for(slots, small())
+    slow.in_service = False
     slots.update()
-    assert await waiting is None
+    assert await waiting is None  # no host is left
 
 
 @each_row("granted", [False, True])
@@ -121,8 +117,7 @@ async def test_cancelled_wait_holds_no_slot(granted: bool) -> None:  # noqa: FBT
     host = Host("a")
     slots = ClamdSlots([host], 1)
     await slots.acquire(small())
-    waiting = asyncio.create_task(slots.acquire(small()))
-    await settle()
+    waiting = await waiting_for(slots, small())
     if granted:
         slots.release(small(), host)
     waiting.cancel()

@@ -17,6 +17,7 @@ from tests.rows import each_row
 from tests.scanner.conftest import Seal, running_sandbox
 from tests.scanner.in_process_sandbox import InProcessSandbox
 
+DOCX = {"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w/>"}
 ENGINES = ("builtin", "builtin, in process", "clamd, unix", "clamd, tcp")
 
 
@@ -40,9 +41,8 @@ async def scanner(request: pytest.FixtureRequest, sandbox: ZygoteSandbox) -> Asy
             opened = BuiltinScanner(InProcessSandbox())
         else:
             server = request.getfixturevalue("clamd")
-            opened = ClamdScanner(
-                [server.address if request.param == "clamd, unix" else server.tcp_address], InProcessSandbox()
-            )
+            address = server.address if request.param == "clamd, unix" else server.tcp_address
+            opened = ClamdScanner([address], InProcessSandbox())
         ends.push_async_callback(opened.aclose)
         yield opened
 
@@ -63,10 +63,7 @@ async def test_clean_bytes_are_clean(scanner: Scanner, seal: Seal) -> None:
         pytest.param(zipped({"a.com": EICAR}), id="zip"),
         pytest.param(zipped({"in.zip": zipped({"a.com": EICAR})}), id="zip in zip"),
         pytest.param(tarred({"a.com": EICAR}, "w:gz"), id="tar.gz"),
-        pytest.param(
-            zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w/>", "word/media/image1.png": EICAR}),
-            id="docx",
-        ),
+        pytest.param(zipped(DOCX | {"word/media/image1.png": EICAR}), id="docx"),
         pytest.param(mail_with(EICAR), id="eml"),
         pytest.param(bytes(3_000_000) + EICAR, id="at the end of many bytes"),
     ],

@@ -7,15 +7,16 @@ import pytest
 from sluice.kit.sealed import Sealed
 from sluice.sandbox import Completed, RunResult
 from sluice.sandbox.protocol import Job
-from sluice.scanner import Clean, Infected
+from sluice.scanner import Clean, Infected, ScanResult
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
 from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.threats.containers import pdf_with
 from tests.inspection.threats.packed_files import EICAR, tarred
+from tests.rows import each_row
 from tests.scanner.conftest import Seal
-from tests.scanner.faulty_clamd import FaultyClamd, Peer, faulty_clamd, read_stream
+from tests.scanner.faulty_clamd import Peer, faulty_clamd, read_stream
 from tests.scanner.in_process_sandbox import InProcessSandbox
 
 NOTHING_FOUND = {"complete": True, "signatures": RULES_VERSION}
@@ -47,49 +48,37 @@ class Counting:
         await peer.send(b"stream: Found FOUND\0" if data in self.infected else b"stream: OK\0")
 
 
-def shared_scanner(daemon: FaultyClamd, verdicts: MemoryVerdictCache) -> CachedScanner:
-    clamd = ClamdScanner([daemon.address], SandboxWithLiar(), largest_bytes=2**20, verdicts=verdicts)
-    return CachedScanner(clamd, verdicts, conditions="")
+async def results_of(
+    clamd: Counting, sealed: Sealed, *tenants: str, shared: MemoryVerdictCache | None = None
+) -> list[ScanResult]:
+    """Scan a file for each tenant, with a cache of verdicts for each, and with one of what clamd said."""
+    async with faulty_clamd(clamd) as daemon:
+        own = ClamdScanner([daemon.address], SandboxWithLiar(), largest_bytes=2**20, verdicts=shared)
+        scanner = CachedScanner(own, shared or MemoryVerdictCache(), conditions="")
+        results = [await scanner.scan(sealed, tenant_id=tenant) for tenant in tenants]
+        await scanner.aclose()
+    return results
 
 
 async def test_tenants_share_the_ok_of_clamd_on_the_same_bytes(seal: Seal) -> None:
     clamd = Counting()
-    async with faulty_clamd(clamd) as daemon:
-        scanner = shared_scanner(daemon, MemoryVerdictCache())
-        results = [await scanner.scan(seal(PLAIN), tenant_id=tenant) for tenant in ("ten_1", "ten_2")]
-        await scanner.aclose()
-    assert [isinstance(result, Clean) and result.cached for result in results] == [False, True]
-    assert [(result.engine, result.signatures) for result in results if isinstance(result, Clean)] == [
-        ("clamd 1.4.6", "27500")
-    ] * 2
+    results = await results_of(clamd, seal(PLAIN), "ten_1", "ten_2", shared=MemoryVerdictCache())
+    found = [(one.engine, one.signatures, one.cached) for one in results if isinstance(one, Clean)]
+    assert found == [("clamd 1.4.6", "27500", False), ("clamd 1.4.6", "27500", True)]
     assert clamd.sent == [PLAIN]
 
 
 @pytest.mark.asvs("15.2.5")
-async def test_lie_of_a_child_decides_on_no_file_of_another_tenant(seal: Seal) -> None:
-    packed = tarred({"a.txt": EICAR})
-    async with faulty_clamd(Counting()) as daemon:
-        scanner = shared_scanner(daemon, MemoryVerdictCache())
-        results = [await scanner.scan(seal(packed), tenant_id=tenant) for tenant in ("ten_liar", "ten_1")]
-        await scanner.aclose()
-    assert [type(result) for result in results] == [Clean, Infected]
-
-
-async def test_part_that_a_child_concealed_is_scanned_for_another_tenant(seal: Seal) -> None:
-    document = pdf_with(MARKED)
-    async with faulty_clamd(Counting(infected=[MARKED])) as daemon:
-        scanner = shared_scanner(daemon, MemoryVerdictCache())
-        results = [await scanner.scan(seal(document), tenant_id=tenant) for tenant in ("ten_liar", "ten_1")]
-        await scanner.aclose()
+@each_row("data", [tarred({"a.txt": EICAR}), pdf_with(MARKED)])
+async def test_lie_of_a_child_decides_on_no_file_of_another_tenant(seal: Seal, data: bytes) -> None:
+    clamd = Counting(infected=[MARKED])
+    results = await results_of(clamd, seal(data), "ten_liar", "ten_1", shared=MemoryVerdictCache())
     assert [type(result) for result in results] == [Clean, Infected]
 
 
 async def test_threat_of_clamd_is_asked_for_each_time(seal: Seal) -> None:
     clamd = Counting(infected=[PLAIN])
-    async with faulty_clamd(clamd) as daemon:
-        scanner = shared_scanner(daemon, MemoryVerdictCache())
-        results = [await scanner.scan(seal(PLAIN), tenant_id=tenant) for tenant in ("ten_1", "ten_2")]
-        await scanner.aclose()
+    results = await results_of(clamd, seal(PLAIN), "ten_1", "ten_2", shared=MemoryVerdictCache())
     assert [type(result) for result in results] == [Infected] * 2
     assert clamd.sent == [PLAIN] * 2
 
@@ -109,11 +98,6 @@ async def test_new_signatures_end_a_shared_ok(seal: Seal) -> None:
 
 async def test_without_a_shared_cache_each_tenant_has_its_own_scan(seal: Seal) -> None:
     clamd = Counting()
-    async with faulty_clamd(clamd) as daemon:
-        scanner = CachedScanner(
-            ClamdScanner([daemon.address], SandboxWithLiar(), largest_bytes=2**20), MemoryVerdictCache(), conditions=""
-        )
-        for tenant in ("ten_1", "ten_2", "ten_1"):
-            assert isinstance(await scanner.scan(seal(PLAIN), tenant_id=tenant), Clean)
-        await scanner.aclose()
+    results = await results_of(clamd, seal(PLAIN), "ten_1", "ten_2", "ten_1")
+    assert {type(result) for result in results} == {Clean}
     assert clamd.sent == [PLAIN] * 2

@@ -56,9 +56,8 @@ def kill_and_restart(members: Sequence[Member], stop: threading.Event) -> int:
 def test_every_upload_is_scanned_or_gets_503(deployments: Deployments, tmp_path: Path) -> None:
     clean = UPLOADS
     total = clean + clean // (INFECTED_EVERY - 1) + 1
-    numbers = [number for number in range(total) if number % INFECTED_EVERY][:clean] + list(
-        range(0, total, INFECTED_EVERY)
-    )
+    numbers = [number for number in range(total) if number % INFECTED_EVERY][:clean]
+    numbers += range(0, total, INFECTED_EVERY)
     random.Random(2).shuffle(numbers)
     stop = threading.Event()
     with running_members(tmp_path, 3) as members:

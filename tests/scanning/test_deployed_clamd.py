@@ -27,9 +27,10 @@ def deployed_options() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployed_gate(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
+    folder, deployment = tmp_path_factory.mktemp("clamd"), deployments.fresh("sqlite-local")
     with (
-        running_clamd(tmp_path_factory.mktemp("clamd"), {"TCPAddr": "127.0.0.1"}, base=deployed_options()) as clamd,
-        running_service(deployments.fresh("sqlite-local"), SCANNER="clamd", CLAMD=clamd.address) as service,
+        running_clamd(folder, {"TCPAddr": "127.0.0.1"}, base=deployed_options()) as clamd,
+        running_service(deployment, SCANNER="clamd", CLAMD=clamd.address) as service,
     ):
         yield service.new_client()
 

@@ -51,9 +51,8 @@ def faulty() -> Iterator[FaultyClamd]:
 
 @pytest.fixture(scope="module")
 def faulty_service(deployments: Deployments, faulty: FaultyClamd) -> Iterator[Service]:
-    with running_service(
-        deployments.fresh("sqlite-local"), SCANNER="clamd", CLAMD=faulty.address, **SHORT_TIMEOUTS
-    ) as service:
+    deployment = deployments.fresh("sqlite-local")
+    with running_service(deployment, SCANNER="clamd", CLAMD=faulty.address, **SHORT_TIMEOUTS) as service:
         yield service
 
 
@@ -94,9 +93,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_daemon_fault_is_503_in_time_and_uploads_recover(
-    faulty_service: Service, faulty: FaultyClamd, fault: Fault
-) -> None:
+def test_daemon_fault_is_503_and_uploads_recover(faulty_service: Service, faulty: FaultyClamd, fault: Fault) -> None:
     client = faulty_service.new_client()
     context = client.create_context()
     faulty.fault = fault
@@ -121,9 +118,8 @@ def test_size_limit_is_scan_incomplete_and_not_an_outage(faulty_service: Service
 
 @contextmanager
 def running_gate(deployments: Deployments, *addresses: str, **settings: str) -> Iterator[ApiClient]:
-    with running_service(
-        deployments.fresh("sqlite-local"), SCANNER="clamd", CLAMD=",".join(addresses), **{**SHORT_TIMEOUTS, **settings}
-    ) as service:
+    own = {"SCANNER": "clamd", "CLAMD": ",".join(addresses)}
+    with running_service(deployments.fresh("sqlite-local"), **(SHORT_TIMEOUTS | settings | own)) as service:
         yield service.new_client()
 
 

@@ -45,9 +45,8 @@ class Scene:
     def command(self, *words: str) -> CommandResult:
         """Run `sluice quarantine` for the service."""
         deployment = self.client.service.deployment
-        return Sluice(
-            deployment.folder, {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
-        )("quarantine", *words, "--local")
+        settings = {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
+        return Sluice(deployment.folder, settings)("quarantine", *words, "--local")
 
     def log(self) -> str:
         return self.client.service.log.read_text()
@@ -77,10 +76,8 @@ def scene(running: tuple[Service, FaultyClamd]) -> Scene:
 @pytest.mark.parametrize("service_place", SETUPS, indirect=True)
 def test_stored_file_is_quarantined_when_new_signatures_match(scene: Scene) -> None:
     client, context = scene.client, scene.client.create_context()
-    bad, good = (
-        client.store("bad.txt", BAD_PHRASE, context=context),
-        client.store("good.txt", b"harmless words", context=context),
-    )
+    bad = client.store("bad.txt", BAD_PHRASE, context=context)
+    good = client.store("good.txt", b"harmless words", context=context)
     link = data(client.get(f"/files/{bad}"))["download_url"]
     before, used, objects = data(client.get(f"/files/{bad}/metadata")), client.used_bytes(context), client.object_keys()
     scene.new_signatures()
@@ -170,20 +167,14 @@ def test_each_file_is_rescanned_once_per_engine_version(scene: Scene) -> None:
     assert new_file not in {row["file_id"] for row in rows}
 
 
-def test_rescan_skips_contexts_without_virus_scan(scene: Scene) -> None:
-    unscanned = scene.client.store("bad.txt", BAD_PHRASE, context=scene.client.create_context(scan_for_viruses=False))
-    scene.client.store("good.txt", b"harmless words", context=scene.client.create_context())
-    scene.new_signatures()
-    scene.wait_for_rescans(1)
-    assert data(scene.client.get(f"/files/{unscanned}"))
-
-
-def test_incomplete_rescan_keeps_file_and_is_logged(scene: Scene) -> None:
+def test_incomplete_rescan_keeps_file_and_is_logged_and_contexts_without_virus_scan_have_none(scene: Scene) -> None:
     stored = scene.client.store("a.txt", b"words", context=scene.client.create_context())
+    unscanned = scene.client.store("bad.txt", BAD_PHRASE, context=scene.client.create_context(scan_for_viruses=False))
     scene.new_signatures(responds_after_bytes(b"stream: Heuristics.Limits.Exceeded.MaxScanTime FOUND\0"))
     (row,) = scene.wait_for_rescans(1)
-    assert (row["outcome"], row["reason"]) == ("kept", "scan_incomplete")
-    assert data(scene.client.get(f"/files/{stored}"))
+    assert (row["file_id"], row["outcome"], row["reason"]) == (stored, "kept", "scan_incomplete")
+    for file_id in (stored, unscanned):
+        assert data(scene.client.get(f"/files/{file_id}"))
     assert "rescan_incomplete" in scene.log()
 
 

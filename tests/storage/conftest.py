@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sluice.kit.sealed import Sealed
-from sluice.storage import ObjectStore
+from sluice.storage import ObjectStore, StoreError
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from tests.servers.radosgw import RadosGateway
@@ -53,14 +53,9 @@ async def make_s3(gateway: RadosGateway, bucket: str) -> AsyncIterator[MakeS3]:
     stores: list[S3Store] = []
 
     def made(**changed: object) -> S3Store:
-        settings: dict[str, object] = {
-            "bucket": bucket,
-            "region": gateway.region,
-            "access_key_id": gateway.access_key,
-            "secret_access_key": gateway.secret_key,
-            "endpoint_url": gateway.endpoint,
-        }
-        stores.append(S3Store(**(settings | changed)))  # type: ignore[arg-type]  # the settings have different types
+        place: dict[str, object] = {"bucket": bucket, "region": gateway.region, "endpoint_url": gateway.endpoint}
+        keys = {"access_key_id": gateway.access_key, "secret_access_key": gateway.secret_key}
+        stores.append(S3Store(**(place | keys | changed)))  # type: ignore[arg-type]  # they have different types
         return stores[-1]
 
     yield made
@@ -78,6 +73,19 @@ def store(request: pytest.FixtureRequest) -> ObjectStore:
     """Each store in turn: both fulfil the contract."""
     found: ObjectStore = request.getfixturevalue(request.param)
     return found
+
+
+def every_call(store: ObjectStore, seal: Seal, key: str) -> list[Awaitable[object]]:
+    """Return a call of each method that names an object."""
+    put = store.put(key, seal(b"x"), content_type="text/plain")
+    return [put, store.size(key), store.delete(key), read_object(store, key)]
+
+
+async def all_fail(calls: Iterable[Awaitable[object]], sentence: str = ".") -> None:
+    """Assert that each call raises a `StoreError` with this sentence."""
+    for call in calls:
+        with pytest.raises(StoreError, match=sentence):
+            await call
 
 
 async def read_object(store: ObjectStore, key: str, *, start: int = 0, length: int | None = None) -> bytes:

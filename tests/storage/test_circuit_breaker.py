@@ -37,25 +37,29 @@ class BreakerHarness:
 UNAVAILABLE = StoreUnavailable("unreachable")
 
 
+@pytest.fixture
+def rested() -> BreakerHarness:
+    """A breaker that is open and has rested for as long as it must."""
+    harness = BreakerHarness()
+    for _ in range(3):
+        harness.request(UNAVAILABLE)
+    harness.now += 10
+    return harness
+
+
 def test_breaker_opens_after_three_failures_and_retries_after_rest() -> None:
     harness = BreakerHarness()
     assert [harness.request(UNAVAILABLE) for _ in range(5)] == [True, True, True, False, False]
     harness.now += 10
     assert [harness.request(UNAVAILABLE), harness.request(UNAVAILABLE)] == [True, False]
     harness.now += 10
-    assert [harness.request(), harness.request(UNAVAILABLE), harness.request(UNAVAILABLE), harness.request()] == [
-        True
-    ] * 4
+    assert all(harness.request(fault) for fault in (None, UNAVAILABLE, UNAVAILABLE, None))
 
 
-def test_only_one_trial_request_passes_while_breaker_is_open() -> None:
-    harness = BreakerHarness()
-    for _ in range(3):
-        harness.request(UNAVAILABLE)
-    harness.now += 10
-    with harness.breaker.guard():
-        assert not harness.request()
-    assert harness.request()
+def test_only_one_trial_request_passes_while_breaker_is_open(rested: BreakerHarness) -> None:
+    with rested.breaker.guard():
+        assert not rested.request()
+    assert rested.request()
 
 
 def test_errors_unrelated_to_availability_do_not_open_breaker() -> None:
@@ -67,45 +71,32 @@ def test_errors_unrelated_to_availability_do_not_open_breaker() -> None:
     assert [harness.request(UNAVAILABLE) for _ in range(4)] == [True, True, True, False]
 
 
-def test_slow_trial_blocks_other_requests_for_one_rest_at_most() -> None:
-    harness = BreakerHarness()
-    for _ in range(3):
-        harness.request(UNAVAILABLE)
-    harness.now += 10
-    with harness.breaker.guard():  # a put of minutes
-        harness.now += 9.9
-        assert not harness.request()
-        harness.now += 0.1
-        assert harness.request()
-        assert harness.request()  # the second trial closed the breaker
-        harness.now += 300
-    assert harness.request()
+def test_slow_trial_blocks_other_requests_for_one_rest_at_most(rested: BreakerHarness) -> None:
+    with rested.breaker.guard():  # a put of minutes
+        rested.now += 9.9
+        assert not rested.request()
+        rested.now += 0.1
+        assert rested.request()
+        assert rested.request()  # the second trial closed the breaker
+        rested.now += 300
+    assert rested.request()
 
 
-def test_hanging_trial_allows_another_trial_after_each_rest() -> None:
-    harness = BreakerHarness()
-    for _ in range(3):
-        harness.request(UNAVAILABLE)
+def test_hanging_trial_allows_another_trial_after_each_rest(rested: BreakerHarness) -> None:
     with ExitStack() as hanging:
         for _ in range(5):
-            harness.now += 10
-            hanging.enter_context(harness.breaker.guard())
-            assert not harness.request()
+            hanging.enter_context(rested.breaker.guard())
+            assert not rested.request()
+            rested.now += 10
 
 
-def test_cancelled_trial_is_followed_by_another_trial() -> None:
-    harness = BreakerHarness()
-    for _ in range(3):
-        harness.request(UNAVAILABLE)
-    harness.now += 10
-    with pytest.raises(asyncio.CancelledError), harness.breaker.guard():
+def test_cancelled_trial_is_followed_by_another_trial(rested: BreakerHarness) -> None:
+    with pytest.raises(asyncio.CancelledError), rested.breaker.guard():
         raise asyncio.CancelledError
-    assert [harness.request(UNAVAILABLE), harness.request()] == [True, False]
+    assert [rested.request(UNAVAILABLE), rested.request()] == [True, False]
 
 
-async def test_unresponsive_bucket_does_not_delay_later_uploads(
-    gateway: RadosGateway, make_s3: MakeS3, seal: Seal
-) -> None:
+async def test_unresponsive_bucket_delays_no_later_upload(gateway: RadosGateway, make_s3: MakeS3, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
         timeouts = S3Timeouts(connect_seconds=0.5, request_seconds=0.5, retries=0)
         store = make_s3(endpoint_url=proxy.endpoint, timeouts=timeouts, rest_seconds=1.0)

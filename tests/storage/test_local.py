@@ -40,9 +40,7 @@ def record_synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return synced
 
 
-async def test_object_is_stored_under_its_key_with_owner_only_mode(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_object_is_stored_under_its_key_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
     root = tmp_path / "store"
     assert (root / "objects/t/c/file.png").read_bytes() == b"x"
@@ -96,9 +94,7 @@ async def test_copy_continues_where_last_step_ended(
     assert await read_object(local, "a") == body
 
 
-async def test_put_falls_back_when_copy_file_range_copies_nothing(
-    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_put_copies_without_that_call(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
     monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     await local.put("a", seal(b"x" * 100), content_type="text/plain")
@@ -135,20 +131,16 @@ async def test_concurrent_puts_share_one_folder_sync_with_own_results(
     await local.put("t/taken", seal(b"first"), content_type="text/plain")
     synced = record_synced_folders(monkeypatch)
     keys = ["t/head", *(f"t/{number}" for number in range(10)), "t/taken", "u/other"]
-    outcomes = await asyncio.gather(
-        *(local.put(key, seal(key.encode()), content_type="text/plain") for key in keys), return_exceptions=True
-    )
+    puts = [local.put(key, seal(key.encode()), content_type="text/plain") for key in keys]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
     assert [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is not None] == ["t/taken"]
-    assert [await read_object(local, key) for key in keys] == [
-        b"first" if key == "t/taken" else key.encode() for key in keys
-    ]
+    expected = [b"first" if key == "t/taken" else key.encode() for key in keys]
+    assert [await read_object(local, key) for key in keys] == expected
     # the first three puts are stored alone, all that arrived meanwhile together
     assert synced.count(tmp_path / "store/objects/t") == 4
 
 
-async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
-    local: LocalStore, tmp_path: Path, seal: Seal
-) -> None:
+async def test_unnamed_file_on_same_file_system_is_linked(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     body = os.urandom(300_000)
     spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
     os.write(spool, body)
@@ -163,26 +155,21 @@ async def test_unnamed_file_on_same_file_system_is_linked_without_copy(
     assert first.read_bytes() == second.read_bytes() == body
 
 
-async def test_unlinked_file_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_file_unlinked_or_with_extra_bytes_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     with (tmp_path / "once").open("w+b") as spool:
         spool.write(b"x")
         spool.flush()
         (tmp_path / "once").unlink()
         await local.put("t/a", Sealed(spool.fileno(), 1, seal(b"x").sha256), content_type="text/plain")
     assert await read_object(local, "t/a") == b"x"
+    unnamed = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(unnamed, b"the bytes and more")
+    await local.put("t/b", Sealed(unnamed, 9, seal(b"the bytes").sha256), content_type="text/plain")
+    os.close(unnamed)
+    assert await read_object(local, "t/b") == b"the bytes"
 
 
-async def test_unnamed_file_with_extra_bytes_is_copied(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
-    spool = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR, 0o600)
-    os.write(spool, b"the bytes and more")
-    await local.put("t/a", Sealed(spool, 9, seal(b"the bytes").sha256), content_type="text/plain")
-    os.close(spool)
-    assert await read_object(local, "t/a") == b"the bytes"
-
-
-async def test_drafts_get_names_without_o_tmpfile_support(
-    tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_drafts_get_names_without_o_tmpfile(tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     original_open, drafts = os.open, []
 
     def without_tmpfile(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -210,7 +197,7 @@ async def test_put_on_closed_store_raises_error(local: LocalStore, seal: Seal) -
             await local.put("a", seal(bytes(size)), content_type="text/plain")
 
 
-async def test_folder_made_by_another_process_is_synced(
+async def test_folder_of_another_process_is_synced(
     tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store/objects/t").mkdir()
@@ -226,50 +213,41 @@ async def test_removed_folder_is_created_again(local: LocalStore, tmp_path: Path
     assert await read_object(local, "t/c/b") == b"y"
 
 
-async def test_cancelled_put_completes_and_closes_its_files(
-    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entered, proceed = threading.Event(), threading.Event()
-    fsync = os.fsync
+class Held:
+    """A call of the module `os` that waits until the test lets it go on."""
 
-    def slow_call(fd: int) -> None:
-        entered.set()
-        proceed.wait(10)
-        fsync(fd)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self._entered, self._proceed = threading.Event(), threading.Event()
+        self._original = getattr(os, name)
+        monkeypatch.setattr(os, name, self._call)
 
-    sealed = seal(b"x")
-    before = open_files()
-    monkeypatch.setattr(os, "fsync", slow_call)
-    put = asyncio.create_task(local.put("a", sealed, content_type="text/plain"))
-    await asyncio.to_thread(entered.wait, 10)
-    put.cancel()
-    await asyncio.wait({put}, timeout=0.05)
-    assert not put.done()
-    proceed.set()
-    with pytest.raises(asyncio.CancelledError):
-        await put
+    def _call(self, fd: int) -> object:
+        self._entered.set()
+        self._proceed.wait(10)
+        return self._original(fd)
+
+    async def cancelled(self, task: "asyncio.Task[object]") -> None:
+        """Cancel the task while the call waits, and let it go on: the task waits for it."""
+        await asyncio.to_thread(self._entered.wait, 10)
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.05)
+        assert not task.done()
+        self._proceed.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_cancelled_put_closes_its_files(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    sealed, before, held = seal(b"x"), open_files(), Held(monkeypatch, "fsync")
+    await held.cancelled(asyncio.create_task(local.put("a", sealed, content_type="text/plain")))
     assert await local.size("a") == 1
     assert open_files() == before
 
 
 async def test_cancelled_read_closes_its_file(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     await local.put("a", seal(b"x"), content_type="text/plain")
-    entered, proceed = threading.Event(), threading.Event()
-    fstat = os.fstat
-
-    def slow_call(fd: int) -> os.stat_result:
-        entered.set()
-        proceed.wait(10)
-        return fstat(fd)
-
-    monkeypatch.setattr(os, "fstat", slow_call)
-    before = open_files()
-    reading = asyncio.create_task(read_object(local, "a"))
-    await asyncio.to_thread(entered.wait, 10)
-    reading.cancel()
-    proceed.set()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
+    held, before = Held(monkeypatch, "fstat"), open_files()
+    await held.cancelled(asyncio.create_task(read_object(local, "a")))
     assert open_files() == before
 
 
@@ -284,10 +262,8 @@ async def test_health_is_degraded_when_disk_space_is_low(tmp_path: Path) -> None
 async def test_store_without_its_folder_is_down(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
     shutil.rmtree(tmp_path / "store")
     health = await local.health()
-    assert (health.state, health.detail) == (
-        EngineState.DOWN,
-        "The object store cannot look at its disk: No such file or directory.",
-    )
+    detail = "The object store cannot look at its disk: No such file or directory."
+    assert (health.state, health.detail) == (EngineState.DOWN, detail)
     with pytest.raises(StoreError, match="cannot write the object"):
         await local.put("a", seal(b"x"), content_type="text/plain")
 
@@ -299,18 +275,15 @@ async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
 
 
 async def test_created_file_is_an_object_like_any_other(local: LocalStore) -> None:
-    fd = await local.create_file("folder/part")
-    os.write(fd, b"first")
-    os.close(fd)
+    with os.fdopen(await local.create_file("folder/part"), "wb") as file:
+        file.write(b"first")
     assert await read_object(local, "folder/part") == b"first"
-    fd = await local.open_file("folder/part", writable=True)
-    os.pwrite(fd, b" second", 5)
-    os.close(fd)
-    fd = await local.open_file("folder/part")
-    assert os.pread(fd, 100, 0) == b"first second"
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.write(fd, b"x")
-    os.close(fd)
+    with os.fdopen(await local.open_file("folder/part", writable=True), "r+b") as file:
+        os.pwrite(file.fileno(), b" second", 5)
+    with os.fdopen(await local.open_file("folder/part"), "rb") as file:
+        assert file.read() == b"first second"
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(file.fileno(), b"x")
     with pytest.raises(StoreError):
         await local.create_file("folder/part")
     with pytest.raises(KeyError):
@@ -319,9 +292,7 @@ async def test_created_file_is_an_object_like_any_other(local: LocalStore) -> No
 
 @pytest.mark.parametrize("size", [5, 2 * 1_048_576])
 @pytest.mark.parametrize("can_link", [True, False])
-async def test_file_with_a_name_is_linked_only_if_it_may_be(
-    local: LocalStore, tmp_path: Path, *, size: int, can_link: bool
-) -> None:
+async def test_named_file_is_linked_if_allowed(local: LocalStore, tmp_path: Path, *, size: int, can_link: bool) -> None:
     body = os.urandom(size)
     fd = await local.create_file("_incoming/part")
     os.write(fd, body)

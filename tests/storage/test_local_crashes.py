@@ -1,5 +1,6 @@
 """The local store after a crash, a full disk or a failing disk: complete objects or none."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,21 +17,6 @@ from tests.rows import each_row
 from tests.storage.conftest import Seal, read_object
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-async def test_failed_folder_sync_leaves_no_object(
-    local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await local.put("t/first", seal(b"x"), content_type="text/plain")
-
-    def failing_sync(_folder: Path) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(disk, "sync_folder", failing_sync)
-        with pytest.raises(StoreError, match="cannot write the object: Input/output error"):
-            await local.put("t/a", seal(b"x"), content_type="text/plain")
-    assert await local.size("t/a") is None
 
 
 CRASHING_PUT = """
@@ -63,16 +49,7 @@ def crash(root: Path, step: str, number: int) -> int:
     return subprocess.run(command, env={"PYTHONPATH": "src"}, cwd=REPOSITORY, check=False).returncode
 
 
-STEPS = [
-    ("sendfile", 1),
-    ("fsync", 1),
-    ("mkdir", 1),
-    ("fsync", 2),
-    ("fsync", 3),
-    ("link", 1),
-    ("close", 1),
-    ("fsync", 4),
-]
+STEPS = [("sendfile", 1), ("mkdir", 1), ("link", 1), ("close", 1), *(("fsync", number) for number in range(1, 5))]
 
 
 @each_row("step, number", STEPS)
@@ -105,10 +82,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB; mounting it needs root."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=False, capture_output=True
-    )
-    if mounted.returncode != 0:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
         pytest.skip("mounting a small disk needs root")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -124,16 +99,34 @@ async def test_full_disk_raises_store_full_and_accepts_smaller_object(small_disk
     await store.aclose()
 
 
-@pytest.mark.parametrize("number", [28, 122])
-async def test_enospc_and_edquot_raise_store_full(
-    local: LocalStore, tmp_path: Path, seal: Seal, monkeypatch: pytest.MonkeyPatch, number: int
+@pytest.mark.parametrize(
+    ("module", "name", "number", "error", "sentence"),
+    [
+        (disk, "sync_folder", errno.EIO, StoreError, "cannot write the object: Input/output error"),
+        (os, "fsync", errno.ENOSPC, StoreFull, "."),
+        (os, "fsync", errno.EDQUOT, StoreFull, "."),
+    ],
+)
+async def test_failed_sync_leaves_no_object_and_a_full_disk_is_named(
+    local: LocalStore,
+    tmp_path: Path,
+    seal: Seal,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    module: object,
+    name: str,
+    number: int,
+    error: type[Exception],
+    sentence: str,
 ) -> None:
-    def full(_fd: int) -> None:
-        raise OSError(number, "full")
+    await local.put("t/first", seal(b"x"), content_type="text/plain")
+
+    def failing(_what: object) -> None:
+        raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(StoreFull):
-            await local.put("a", seal(b"x"), content_type="text/plain")
-    assert await local.size("a") is None
+        patched.setattr(module, name, failing)
+        with pytest.raises(error, match=sentence):
+            await local.put("t/a", seal(b"x"), content_type="text/plain")
+    assert await local.size("t/a") is None
     assert list((tmp_path / "store/.tmp").iterdir()) == []

@@ -30,11 +30,8 @@ def sealed(tmp_path: Path) -> Iterator[Sealed]:
 
 def peak() -> int:
     """Return the peak memory of the process since `reset_peak`, in bytes."""
-    return next(
-        int(line.split()[1]) * 1024
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def reset_peak() -> int:

@@ -31,15 +31,10 @@ class Work:
         self.proceed.set()
 
 
-async def test_result_is_returned() -> None:
+async def test_result_is_returned_and_error_is_raised() -> None:
     work = Work()
     work.proceed.set()
     assert await run_to_completion(work.run()) == "result"
-
-
-async def test_error_is_raised() -> None:
-    work = Work()
-    work.proceed.set()
     with pytest.raises(LookupError):
         await run_to_completion(work.fail())
 
@@ -71,13 +66,10 @@ async def test_cancellation_calls_on_cancel() -> None:
 
 async def test_error_after_cancellation_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     work = Work()
-    task = asyncio.create_task(
-        run_to_completion(work.fail(), on_cancel=work.finish_early, discard=work.discarded.append)
-    )
+    running = run_to_completion(work.fail(), on_cancel=work.finish_early, discard=work.discarded.append)
+    task = asyncio.create_task(running)
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert work.ended
-    assert work.discarded == []
-    assert caplog.records == []
+    assert (work.ended, work.discarded, caplog.records) == (True, [], [])

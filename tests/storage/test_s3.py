@@ -1,7 +1,9 @@
 """The S3 store: an error sentence for each response, aborted uploads, and no settings from the environment."""
 
 import asyncio
+import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,14 +16,22 @@ from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull
 from sluice.storage.s3 import puts
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.store import S3Store
+from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.radosgw import RadosGateway
-from tests.storage.conftest import MakeS3, Seal, read_object
+from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_object
 
 MIB = 1024 * 1024
 SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
 NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
+
+
+def deny(gateway: RadosGateway, bucket: str, action: str, **objects: str) -> None:
+    """Set a policy of the bucket that denies an action."""
+    statement = {"Effect": "Deny", "Principal": "*", "Action": action, **objects}
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    gateway.client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
 
 
 async def test_only_s3_store_presigns_downloads(s3_store: S3Store, local: ObjectStore) -> None:
@@ -57,47 +67,33 @@ async def test_repr_and_errors_contain_no_secret(make_s3: MakeS3, seal: Seal) ->
         ({"bucket": "no-such-bucket"}, r"^There is no bucket of this name\.$"),
     ],
 )
-async def test_wrong_setting_is_named_in_one_sentence(
-    make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str
-) -> None:
+async def test_wrong_setting_is_named(make_s3: MakeS3, seal: Seal, changed: dict[str, str], sentence: str) -> None:
     store = make_s3(**changed)
-    with pytest.raises(StoreError, match=sentence):
-        await store.put("a", seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreError, match=sentence):
-        await read_object(store, "a")
-    with pytest.raises(StoreError, match=sentence):
-        await store.delete("a")
-    with pytest.raises(StoreError):
-        await store.size("a")
-    with pytest.raises(StoreError):
-        await store.put("large", seal(bytes(9 * MIB)), content_type="text/plain")
-    with pytest.raises(StoreError):
-        await store.probe()
+    put, size, *others = every_call(store, seal, "a")
+    await all_fail([put, *others], sentence)
+    large = store.put("large", seal(bytes(9 * MIB)), content_type="text/plain")
+    await all_fail([size, large, store.probe()])
     assert (await store.health()).state is EngineState.DOWN
 
 
-@pytest.mark.parametrize(
-    ("action", "sentence"),
+@each_row(
+    "action, sentence",
     [
         ("s3:PutObject", "may not write objects"),
         ("s3:GetObject", "may not read objects"),
         ("s3:DeleteObject", "may not delete objects"),
     ],
 )
-async def test_probe_names_the_missing_permission(
+async def test_probe_names_permission_that_is_missing(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, action: str, sentence: str
 ) -> None:
-    everything = f"arn:aws:s3:::{bucket}/*"
-    statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "{action}", "Resource": "{everything}"}}'
-    gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
+    deny(gateway, bucket, action, Resource=f"arn:aws:s3:::{bucket}/*")
     with pytest.raises(StoreError, match=sentence):
         await s3_store.probe()
 
 
 async def test_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway, bucket: str) -> None:
-    everything_but = f'"arn:aws:s3:::{bucket}/base/path/*"'
-    statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "NotResource": {everything_but}}}'
-    gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
+    deny(gateway, bucket, "s3:PutObject", NotResource=f"arn:aws:s3:::{bucket}/base/path/*")
     with pytest.raises(StoreError, match="may not write objects"):
         await make_s3().probe()
     await make_s3(probe_folder="base/path/.sluice-probe").probe()
@@ -107,37 +103,25 @@ async def test_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway,
 @pytest.mark.parametrize(
     ("head", "code", "sentence"),
     [
-        ("503 Slow Down", "SlowDown", r"^The store asks for fewer requests\.$"),
-        ("500 Internal Server Error", "InternalError", r"^The store answered 500 InternalError\.$"),
-        ("507 Insufficient Storage", "", r"^The store has no room left\.$"),
-        ("403 Forbidden", "QuotaExceeded", r"^The store has no room left\.$"),
-        (
-            "403 Forbidden",
-            "RequestTimeTooSkewed",
-            r"^The clock of this machine differs too much from the store's clock\.$",
-        ),
-        ("400 Bad Request", "AuthorizationHeaderMalformed", r"^The bucket is in another region than the one given\.$"),
-        ("301 Moved Permanently", "PermanentRedirect", r"^The bucket is in another region than the one given\.$"),
-        ("418 Teapot", "Very{doing}Odd!", r"^The store answered 418\.$"),
+        ("503 Slow Down", "SlowDown", "The store asks for fewer requests."),
+        ("500 Internal Server Error", "InternalError", "The store answered 500 InternalError."),
+        ("507 Insufficient Storage", "", "The store has no room left."),
+        ("403 Forbidden", "QuotaExceeded", "The store has no room left."),
+        ("403 Forbidden", "RequestTimeTooSkewed", "The clock of this machine differs too much from the store's clock."),
+        ("400 Bad Request", "AuthorizationHeaderMalformed", "The bucket is in another region than the one given."),
+        ("301 Moved Permanently", "PermanentRedirect", "The bucket is in another region than the one given."),
+        ("418 Teapot", "Very{doing}Odd!", "The store answered 418."),
+        ("200 OK", None, "The store's answer is not one that S3 gives."),
     ],
 )
-async def test_each_error_response_has_its_sentence(
-    make_s3: MakeS3, seal: Seal, head: str, code: str, sentence: str
-) -> None:
-    async with answering(head, f"<Error><Code>{code}</Code><AWSAccessKeyId>canary</AWSAccessKeyId></Error>") as server:
+async def test_errors_have_sentences(make_s3: MakeS3, seal: Seal, head: str, code: str | None, sentence: str) -> None:
+    error = f"<Error><Code>{code}</Code><AWSAccessKeyId>canary</AWSAccessKeyId></Error>"
+    async with answering(head, "<html>" if code is None else error) as server:
         store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
-        with pytest.raises(StoreError, match=sentence) as caught:
+        with pytest.raises(StoreError, match=f"^{re.escape(sentence)}$") as caught:
             await store.put("a", seal(b"x"), content_type="text/plain")
         assert isinstance(caught.value, StoreFull) == ("no room" in str(caught.value))
         assert "canary" not in "".join(traceback.format_exception(caught.value))
-
-
-async def test_non_s3_response_is_an_error(make_s3: MakeS3, seal: Seal) -> None:
-    async with answering("200 OK", "<html>") as server:
-        with pytest.raises(StoreError, match=r"^The store's answer is not one that S3 gives\.$"):
-            await make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS).put(
-                "a", seal(b"x"), content_type="text/plain"
-            )
 
 
 @pytest.mark.parametrize(
@@ -156,15 +140,12 @@ async def test_words_in_key_are_not_mistaken_for_error_text(make_s3: MakeS3, sea
         await there.put(key, seal(b"x"), content_type="text/plain")
 
 
-async def test_upload_is_aborted_when_its_bytes_end_early(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_truncated_upload_is_aborted(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     sealed = seal(bytes(20 * MIB))
     os.ftruncate(sealed.fd, 18 * MIB)
     with pytest.raises(StoreError, match="received bytes ended"):
         await s3_store.put("a", sealed, content_type="text/plain")
-    assert gateway.unfinished_uploads(bucket) == []
-    assert gateway.keys(bucket) == []
+    assert (gateway.unfinished_uploads(bucket), gateway.keys(bucket)) == ([], [])
 
 
 async def test_upload_is_aborted_when_it_is_cancelled(
@@ -188,13 +169,10 @@ async def test_upload_is_aborted_when_it_is_cancelled(
     proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await put
-    assert gateway.unfinished_uploads(bucket) == []
-    assert gateway.keys(bucket) == []
+    assert (gateway.unfinished_uploads(bucket), gateway.keys(bucket)) == ([], [])
 
 
-async def test_cancelled_small_put_completes_before_it_raises(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_cancelled_small_put_completes(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     put = asyncio.create_task(s3_store.put("a", seal(b"x"), content_type="text/plain"))
     await asyncio.sleep(0)
     put.cancel()
@@ -206,9 +184,7 @@ async def test_cancelled_small_put_completes_before_it_raises(
     assert gateway.keys(bucket) == []
 
 
-async def test_store_ignores_environment_variables(
-    make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_store_ignores_the_environment(make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = hostile_environment()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -227,14 +203,8 @@ def test_store_ignores_environment_of_new_process(gateway: RadosGateway, bucket:
         "AWS_SSE_KMS_KEY_ID": "no such key",
     }
     arguments = (bucket, gateway.region, gateway.access_key, gateway.secret_key, gateway.endpoint)
-    ended = subprocess.run(
-        [sys.executable, "-c", _EVERY_REQUEST, *arguments],
-        env=dict(os.environ) | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command, variables = [sys.executable, "-c", _EVERY_REQUEST, *arguments], dict(os.environ) | environment
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
     assert gateway.keys(bucket) == ["kept"]
     assert "ServerSideEncryption" not in gateway.client.head_object(Bucket=bucket, Key="kept")
@@ -243,51 +213,29 @@ def test_store_ignores_environment_of_new_process(gateway: RadosGateway, bucket:
 def hostile_environment() -> dict[str, str]:
     """Return a variable for every option that obstore or botocore would read, each of which breaks requests."""
     evil = f"http://127.0.0.1:{free_port()}"
-    options = {
-        "ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "ALLOW_HTTP": "no such flag",
-        "BUCKET": "elsewhere",
-        "BUCKET_NAME": "elsewhere",
-        "CA_BUNDLE": "/nowhere",
-        "CONDITIONAL_PUT": "disabled",
-        "CONFIG_FILE": "/nowhere",
-        "CONNECT_TIMEOUT": "1ns",
-        "CONTAINER_AUTHORIZATION_TOKEN_FILE": "/nowhere",
-        "CONTAINER_CREDENTIALS_FULL_URI": evil,
-        "CONTAINER_CREDENTIALS_RELATIVE_URI": "/evil",
-        "COPY_IF_NOT_EXISTS": "no such way",
-        "DEFAULT_REGION": "elsewhere",
-        "DISABLE_BULK_DELETE": "no such flag",
-        "DISABLE_TAGGING": "no such flag",
-        "EC2_METADATA_SERVICE_ENDPOINT": evil,
-        "ENDPOINT": evil,
-        "ENDPOINT_URL": evil,
-        "ENDPOINT_URL_S3": evil,
-        "ENDPOINT_URL_STS": evil,
-        "HTTP2_ONLY": "true",
-        "IMDSV1_FALLBACK": "no such flag",
-        "METADATA_ENDPOINT": evil,
-        "PROFILE": "nobody",
-        "PROXY_CA_CERTIFICATE": "no such certificate",
-        "PROXY_EXCLUDES": "",
-        "PROXY_URL": evil,
-        "REGION": "elsewhere",
-        "REQUEST_PAYER": "no such payer",
-        "ROLE_ARN": "arn:aws:iam::1:role/evil",
-        "S3_EXPRESS": "true",
-        "SECRET_ACCESS_KEY": "evil",
-        "SESSION_TOKEN": "token",
-        "SHARED_CREDENTIALS_FILE": "/nowhere",
-        "SKIP_SIGNATURE": "true",
-        "TIMEOUT": "1ns",
-        "TOKEN": "token",
-        "UNSIGNED_PAYLOAD": "no such flag",
-        "USER_AGENT": "evil",
-        "VIRTUAL_HOSTED_STYLE_REQUEST": "true",
-        "WEB_IDENTITY_TOKEN_FILE": "/nowhere",
+    names = {
+        evil: "CONTAINER_CREDENTIALS_FULL_URI EC2_METADATA_SERVICE_ENDPOINT ENDPOINT ENDPOINT_URL ENDPOINT_URL_S3"
+        " ENDPOINT_URL_STS METADATA_ENDPOINT PROXY_URL",
+        "no such flag": "ALLOW_HTTP DISABLE_BULK_DELETE DISABLE_TAGGING IMDSV1_FALLBACK UNSIGNED_PAYLOAD",
+        "elsewhere": "BUCKET BUCKET_NAME DEFAULT_REGION REGION",
+        "/nowhere": "CA_BUNDLE CONFIG_FILE CONTAINER_AUTHORIZATION_TOKEN_FILE SHARED_CREDENTIALS_FILE"
+        " WEB_IDENTITY_TOKEN_FILE",
+        "true": "HTTP2_ONLY S3_EXPRESS SKIP_SIGNATURE VIRTUAL_HOSTED_STYLE_REQUEST",
+        "1ns": "CONNECT_TIMEOUT TIMEOUT",
+        "token": "SESSION_TOKEN TOKEN",
+        "evil": "SECRET_ACCESS_KEY USER_AGENT",
+        "/evil": "CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AKIAIOSFODNN7EXAMPLE": "ACCESS_KEY_ID",
+        "disabled": "CONDITIONAL_PUT",
+        "no such way": "COPY_IF_NOT_EXISTS",
+        "nobody": "PROFILE",
+        "no such certificate": "PROXY_CA_CERTIFICATE",
+        "": "PROXY_EXCLUDES",
+        "no such payer": "REQUEST_PAYER",
+        "arn:aws:iam::1:role/evil": "ROLE_ARN",
     }
     proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), evil)
-    return {f"AWS_{name}": value for name, value in options.items()} | proxies
+    return {f"AWS_{name}": value for value, of in names.items() for name in of.split()} | proxies
 
 
 _EVERY_REQUEST = """
@@ -330,13 +278,10 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize("sign_payload", [True, False])
-async def test_payload_digest_is_sent_only_when_payloads_are_signed(
-    make_s3: MakeS3, seal: Seal, *, sign_payload: bool
-) -> None:
+async def test_payload_digest_is_sent_only_if_it_is_signed(make_s3: MakeS3, seal: Seal, *, sign_payload: bool) -> None:
     async with answering("200 OK\r\nETag: x") as server:
-        await make_s3(endpoint_url=server.url, sign_payload=sign_payload).put(
-            "a", seal(b"body"), content_type="text/plain"
-        )
+        store = make_s3(endpoint_url=server.url, sign_payload=sign_payload)
+        await store.put("a", seal(b"body"), content_type="text/plain")
         sent = server.seen[0].lower()
     digest = "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"
     assert (f"x-amz-content-sha256: {digest}" in sent) == sign_payload
@@ -348,19 +293,15 @@ async def test_many_objects_are_deleted_with_one_request(make_s3: MakeS3) -> Non
     deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
     async with answering("200 OK", f"<DeleteResult>{deleted}</DeleteResult>") as server:
         assert await make_s3(endpoint_url=server.url).delete_many(keys) == {}
-        assert len(server.seen) == 1
-        assert server.seen[0].startswith("POST ")
-        assert "?delete HTTP/1.1" in server.seen[0]
+        (request,) = server.seen
+        assert request.startswith("POST ")
+        assert "?delete HTTP/1.1" in request
 
 
-async def test_delete_many_names_keys_that_are_denied(
-    s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal
-) -> None:
+async def test_delete_many_names_denied_keys(s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     for key in ("a", "b", "c"):
         await s3_store.put(key, seal(b"x"), content_type="text/plain")
-    one = f"arn:aws:s3:::{bucket}/b"
-    statement = f'{{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "{one}"}}'
-    gateway.client.put_bucket_policy(Bucket=bucket, Policy=f'{{"Version": "2012-10-17", "Statement": [{statement}]}}')
+    deny(gateway, bucket, "s3:DeleteObject", Resource=f"arn:aws:s3:::{bucket}/b")
     assert await s3_store.delete_many(["a", "b", "c"]) == {"b": "The credentials may not delete objects."}
     assert gateway.keys(bucket) == ["b"]
 

@@ -1,7 +1,7 @@
 """The relay to endpoints over plain http: only the checked address is called, whatever the name resolves to later."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +19,7 @@ from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.radosgw import RadosGateway
-from tests.storage.conftest import MakeS3, Seal, read_object
+from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_object
 
 MIB = 1024 * 1024
 SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=2.0, retries=1)
@@ -64,10 +64,7 @@ async def test_relay_uses_only_the_checked_address(make_s3: MakeS3, gateway: Rad
         assert await read_object(store, "large") == large
         assert await store.size("large") == len(large)
         assert await store.size("none") is None
-        assert [one.key for batch in [batch async for batch in store.list_objects("")] for one in batch] == [
-            "a b+c/é=1",
-            "large",
-        ]
+        assert [one.key async for batch in store.list_objects("") for one in batch] == ["a b+c/é=1", "large"]
         assert await store.abort_stale_parts("", timedelta(0), lambda _key: True) == 0
         await store.delete("large")
         with pytest.raises(KeyError):
@@ -83,65 +80,30 @@ async def test_relay_checks_each_connection_and_blocks_refused_ones(make_s3: Mak
         await store.size("a")
         seen = len(server.seen)
         check.addresses = ()
-        calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: store.put("a", seal(b"x"), content_type="text/plain"),
-            lambda: store.size("a"),
-            lambda: store.delete("a"),
-            lambda: read_object(store, "a"),
-            lambda: store.abort_stale_parts("", timedelta(0), lambda _key: True),
-        ]
-        for call in calls:
-            with pytest.raises(StoreError):
-                await call()
+        abort = store.abort_stale_parts("", timedelta(0), lambda _key: True)
+        await all_fail([*every_call(store, seal, "a"), abort])
         assert len(server.seen) == seen > 0
 
 
-async def _assert_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, redirect: str) -> None:
-    """Redirect every request of a store to an allowed internal host, and check that nobody calls that host."""
-    async with answering("200 OK", "inside", host="127.0.0.2") as inside:
-        head = f"{redirect}\r\nLocation: {inside.url}/secret"
-        check = AddressCheck(("127.0.0.1", "127.0.0.2"))
-        async with answering(head) as server, relayed(make_s3, check, server.url) as store:
-            for call in (
-                store.put("a", seal(b"x"), content_type="text/plain"),
-                read_object(store, "a"),
-                store.size("a"),
-            ):
-                with pytest.raises(StoreError):
-                    await call
-        assert inside.seen == []
-        assert set(check.origins) == {f"http://{NAME}:{urlsplit(server.url).port}"}
-
-
-@pytest.mark.asvs("1.3.6", "15.3.2")
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, status: int) -> None:
-    await _assert_redirect_is_not_followed(make_s3, seal, f"{status} Elsewhere")
+EARLY = "103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 307 Elsewhere"
 
 
 @pytest.mark.asvs("1.3.6", "15.3.2")
 @pytest.mark.parametrize(
-    "before",
-    [
-        "HTTP/1.1 100 Continue\r\n\r\n",
-        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
-        "HTTP/1.1 101 Other\r\n\r\n",
-    ],
+    "redirect",
+    [f"{status} Elsewhere" for status in (301, 302, 303, 307, 308)]
+    + [f"{status} Other\r\n\r\nHTTP/1.1 307 Elsewhere" for status in (100, 101)]
+    + [EARLY, *(f"{malformed} Elsewhere" for malformed in (" 302", "+302", "0302", "\t302"))],
 )
-async def test_redirect_after_interim_response_is_not_followed(make_s3: MakeS3, seal: Seal, before: str) -> None:
-    await _assert_redirect_is_not_followed(make_s3, seal, f"{before.removeprefix('HTTP/1.1 ')}HTTP/1.1 307 Elsewhere")
-
-
-@pytest.mark.parametrize("status", [" 302 Elsewhere", "+302 Elsewhere", "0302 Elsewhere", "\t302 Elsewhere"])
-async def test_malformed_status_line_is_not_followed_as_redirect(make_s3: MakeS3, seal: Seal, status: str) -> None:
+async def test_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, redirect: str) -> None:
+    """Every request is redirected to an allowed internal host, and nobody calls that host."""
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         check = AddressCheck(("127.0.0.1", "127.0.0.2"))
-        async with (
-            answering(f"{status}\r\nLocation: {inside.url}/secret") as server,
-            relayed(make_s3, check, server.url) as store,
-        ):
-            with pytest.raises(StoreError):
-                await store.put("a", seal(b"x"), content_type="text/plain")
+        head = f"{redirect}\r\nLocation: {inside.url}/secret"
+        async with answering(head) as server, relayed(make_s3, check, server.url) as store:
+            put, size, delete, read = every_call(store, seal, "a")
+            delete.close()
+            await all_fail([put, read, size])
         assert inside.seen == []
         assert set(check.origins) == {f"http://{NAME}:{urlsplit(server.url).port}"}
 
@@ -155,14 +117,10 @@ async def test_interim_response_is_skipped(make_s3: MakeS3) -> None:
 
 async def test_unreachable_store_is_reported_through_relay(make_s3: MakeS3, seal: Seal) -> None:
     async with relayed(make_s3, AddressCheck(), f"http://127.0.0.1:{free_port()}") as store:
-        for call in (store.put("a", seal(b"x"), content_type="text/plain"), store.size("a")):
-            with pytest.raises(StoreError, match=r"^The store cannot be reached\.$"):
-                await call
+        await all_fail(every_call(store, seal, "a"), r"^The store cannot be reached\.$")
 
 
-async def test_relay_tries_next_address_when_one_does_not_answer(
-    make_s3: MakeS3, gateway: RadosGateway, seal: Seal
-) -> None:
+async def test_relay_tries_next_address_when_one_is_silent(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
     async with relayed(make_s3, AddressCheck(("127.0.0.3", "127.0.0.1")), gateway.endpoint) as store:
         await store.put("a", seal(b"x"), content_type="text/plain")
         assert await read_object(store, "a") == b"x"
@@ -180,12 +138,8 @@ async def test_truncated_response_is_an_error(make_s3: MakeS3, gateway: RadosGat
 @each_row(
     "line",
     [
-        *(
-            "CONNECT store.sluice.invalid:443 HTTP/1.1",
-            "GET / HTTP/1.1",
-            "GET http:///a HTTP/1.1",
-            "GET http://a:b/ HTTP/1.1",
-        ),
+        "CONNECT store.sluice.invalid:443 HTTP/1.1",
+        *("GET / HTTP/1.1", "GET http:///a HTTP/1.1", "GET http://a:b/ HTTP/1.1"),
         *("GET ftp://a/ HTTP/1.1", "GET http://a", "GET  http://a/ HTTP/1.1", "\x00\xff", "", "GET http://[/ HTTP/1.1"),
     ],
 )

@@ -39,14 +39,11 @@ async def _wait_for_parts(gateway: RadosGateway, bucket: str) -> None:
 def _count_parts(gateway: RadosGateway, bucket: str) -> int:
     client: Any = gateway.client
     uploads = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
-    return sum(
-        len(client.list_parts(Bucket=bucket, Key=up["Key"], UploadId=up["UploadId"]).get("Parts", [])) for up in uploads
-    )
+    lists = [client.list_parts(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"]) for one in uploads]
+    return sum(len(found.get("Parts", [])) for found in lists)
 
 
-async def test_object_appears_when_put_is_allowed(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
-) -> None:
+async def test_object_appears_once_allowed(store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str) -> None:
     running = _RunningPut(store, seal)
     await _wait_for_parts(gateway, bucket)
     assert await store.size("a/b") is None
@@ -56,31 +53,22 @@ async def test_object_appears_when_put_is_allowed(
     assert gateway.unfinished_uploads(bucket) == []
 
 
-async def test_refused_speculative_put_leaves_nothing(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
+@pytest.mark.parametrize("end", ["refused", "cancelled"])
+async def test_speculative_put_that_is_refused_or_cancelled_leaves_nothing(
+    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str, end: str
 ) -> None:
     running = _RunningPut(store, seal)
     await _wait_for_parts(gateway, bucket)
-    running.allowed.set_result(False)
-    with pytest.raises(StoreError):
+    if end == "refused":
+        running.allowed.set_result(False)
+    else:
+        running.put.cancel()
+    with pytest.raises(StoreError if end == "refused" else asyncio.CancelledError):
         await running.put
     assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])
 
 
-async def test_cancelled_speculative_put_leaves_nothing(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
-) -> None:
-    running = _RunningPut(store, seal)
-    await _wait_for_parts(gateway, bucket)
-    running.put.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running.put
-    assert (gateway.keys(bucket), gateway.unfinished_uploads(bucket)) == ([], [])
-
-
-async def test_waiting_speculative_puts_do_not_block_other_puts(
-    store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str
-) -> None:
+async def test_speculative_put_blocks_no_other(store: S3Store, seal: Seal, gateway: RadosGateway, bucket: str) -> None:
     waiting = [_RunningPut(store, seal) for _ in range(4)]
     await _wait_for_parts(gateway, bucket)
     await store.put("c/d", seal(_LARGE), content_type="application/pdf")

@@ -20,20 +20,15 @@ async def prepare(database: Database) -> None:
     """Migrate the database and add the tenant and the context."""
     await upgrade(database)
     rules = dict.fromkeys(("reject_blank_files", "reject_corrupt_files", "scan_for_viruses"), False)
-    texts = {
-        "context_key": "papers",
-        "display_name": "Papers",
-        "storage_path_template": "{file_id}",
-        "status": "active",
-    }
+    names = {"context_key": "papers", "display_name": "Papers", "status": "active"}
+    texts = names | {"storage_path_template": "{file_id}"}
     numbers = {"max_file_size_mb": 1, "storage_used_bytes": 0, "rules_version": 1}
     ids = {"context_id": "ctx_1", "tenant_id": "ten_1", "created_at": LONG_AGO}
     tenant = {"tenant_id": "ten_1", "name": "one", "plan": "free", "status": "active", "created_at": LONG_AGO}
+    context = {**rules, **texts, **numbers, **ids, "allowed_extensions": [], "metadata": {}}
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(insert(tenants).values(tenant))
-        await connection.execute(
-            insert(contexts).values({**rules, **texts, **numbers, **ids, "allowed_extensions": [], "metadata": {}})
-        )
+        await connection.execute(insert(contexts).values(context))
 
 
 def pending(number: int, lease: timedelta, *, counts: bool = False) -> PendingFile:

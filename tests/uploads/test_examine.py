@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -54,70 +55,56 @@ def sealed(content: bytes) -> Iterator[Sealed]:
         os.close(fd)
 
 
+LINE = b"a line of text\n"
+
+
+async def examined(content: bytes, name: str, given: dict[Job, RunResult] | None = None) -> tuple[Any, Any, list[Any]]:
+    """Examine a file; return the report of the check, that of the unpacking, and what the sandbox was asked."""
+    sandbox, unpack_report = FakeSandbox(given), pending()
+    with sealed(content) as file:
+        fact = await examine(file, name, "ten_1", sandbox, unpack_report)
+    return fact.report, unpack_report.result(), sandbox.asked
+
+
 async def test_a_small_file_is_checked_and_unpacked_by_one_child() -> None:
-    sandbox, unpack_report = FakeSandbox(), pending()
-    with sealed(b"a line of text\n") as file:
-        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
-    unpacked = unpack_report.result()
-    assert (fact.report and fact.report.format, unpacked and unpacked.why) == ("text", "")
-    assert sandbox.asked == [("check_and_scan", "a.txt", "ten_1")]
+    report, unpacked, asked = await examined(LINE, "a.txt")
+    assert (report.format, unpacked.why) == ("text", "")
+    assert asked == [("check_and_scan", "a.txt", "ten_1")]
 
 
 async def test_a_rejected_file_is_not_unpacked_by_the_check() -> None:
-    sandbox, unpack_report = FakeSandbox(), pending()
-    with sealed(b"%PDF-1.4\n" + b"\xff\x00" * 50) as file:
-        fact = await examine(file, "a.pdf", "ten_1", sandbox, unpack_report)
-    assert (fact.report and fact.report.integrity, unpack_report.result()) == (Outcome.CORRUPT, None)
-    assert [job for job, *_ in sandbox.asked] == ["check_and_scan"]
+    report, unpacked, asked = await examined(b"%PDF-1.4\n" + b"\xff\x00" * 50, "a.pdf")
+    assert (report.integrity, unpacked) == (Outcome.CORRUPT, None)
+    assert [job for job, *_ in asked] == ["check_and_scan"]
 
 
 async def test_a_large_file_is_checked_without_unpacking() -> None:
-    sandbox, unpack_report = FakeSandbox(), pending()
-    with sealed(b"a line of text\n" * 100_000) as file:
-        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
-    assert (fact.report and fact.report.format, unpack_report.result()) == ("text", None)
-    assert sandbox.asked == [("check", "a.txt", "ten_1")]
+    report, unpacked, asked = await examined(LINE * 100_000, "a.txt")
+    assert (report.format, unpacked) == ("text", None)
+    assert asked == [("check", "a.txt", "ten_1")]
 
 
-async def test_no_free_child_for_a_large_file_ends_the_wait_for_an_unpack_report() -> None:
-    unpack_report = pending()
-    with sealed(b"a line of text\n" * 100_000) as file, pytest.raises(ServiceUnavailable):
-        await examine(file, "a.txt", "ten_1", FakeSandbox({"check": NoWorker("none")}), unpack_report)
-    assert unpack_report.result() is None
+@each_row("job, content", [("check", LINE * 100_000), ("check_and_scan", b"x")])
+async def test_a_file_without_a_free_child_is_unavailable_after_one_attempt(job: Job, content: bytes) -> None:
+    sandbox, unpack_report = FakeSandbox({job: NoWorker("none was free")}), pending()
+    with sealed(content) as file, pytest.raises(ServiceUnavailable):
+        await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
+    assert (len(sandbox.asked), unpack_report.result()) == (1, None)
+
+
+def with_invalid_scan() -> RunResult:
+    with sealed(LINE) as file:
+        return Completed({**JOBS["check_and_scan"](file.fd, "a.txt"), "scan": INVALID_REPORT}, 1.0)
 
 
 @each_row(
     "result",
-    [
-        Crashed("by signal 11", 1.0),
-        OverLimit("cpu", 1.0),
-        OverLimit("memory", 1.0),
-        Completed(INVALID_REPORT, 1.0),
-        Completed({}, 1.0),
+    lambda: [
+        *(Crashed("by signal 11", 1.0), OverLimit("cpu", 1.0), OverLimit("memory", 1.0)),
+        *(Completed(INVALID_REPORT, 1.0), Completed({}, 1.0), with_invalid_scan()),
     ],
 )
 async def test_a_failed_combined_job_is_repeated_as_a_check_alone(result: RunResult) -> None:
-    sandbox, unpack_report = FakeSandbox({"check_and_scan": result}), pending()
-    with sealed(b"a line of text\n") as file:
-        fact = await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
-    assert (fact.report and fact.report.format, unpack_report.result()) == ("text", None)
-    assert [job for job, *_ in sandbox.asked] == ["check_and_scan", "check"]
-
-
-async def test_an_invalid_unpack_report_also_discards_the_check_beside_it() -> None:
-    with sealed(b"a line of text\n") as file:
-        valid = JOBS["check_and_scan"](file.fd, "a.txt")
-        sandbox, unpack_report = (
-            FakeSandbox({"check_and_scan": Completed({**valid, "scan": {**INVALID_REPORT}}, 1.0)}),
-            pending(),
-        )
-        await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
-    assert unpack_report.result() is None
-    assert [job for job, *_ in sandbox.asked] == ["check_and_scan", "check"]
-
-
-async def test_a_small_file_without_a_free_child_is_unavailable_after_one_attempt() -> None:
-    sandbox, unpack_report = FakeSandbox({"check_and_scan": NoWorker("none was free")}), pending()
-    with sealed(b"x") as file, pytest.raises(ServiceUnavailable):
-        await examine(file, "a.txt", "ten_1", sandbox, unpack_report)
-    assert (len(sandbox.asked), unpack_report.result()) == (1, None)
+    report, unpacked, asked = await examined(LINE, "a.txt", {"check_and_scan": result})
+    assert (report.format, unpacked) == ("text", None)
+    assert [job for job, *_ in asked] == ["check_and_scan", "check"]

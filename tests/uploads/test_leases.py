@@ -3,9 +3,7 @@
 The servers of these tests have the year 2020.
 """
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -14,19 +12,9 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import now, now_plus
 from sluice.files import lifecycle, repository
-from tests.uploads.rows import pending, prepare, reserve
+from tests.uploads.rows import pending, reserve
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    on_file = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
-    database = Database(url)
-    await prepare(database)
-    yield database
-    await database.aclose()
 
 
 async def _due(database: Database) -> list[str]:

@@ -27,12 +27,12 @@ async def test_a_tenant_without_a_free_slot_waits_for_one() -> None:
     assert order == ["first", "second"]
 
 
-async def test_raises_too_many_requests_when_the_wait_is_too_long() -> None:
-    slots = UploadSlots(1, wait_seconds=0.01)
-    async with slots.hold("a"):
-        with pytest.raises(TooManyRequests):
-            async with slots.hold("a"):
-                pytest.fail("two uploads in one slot")
+async def refused_slot(slots: UploadSlots, tenant: str, **options: str) -> TooManyRequests:
+    """Assert that the tenant gets no slot, and return why."""
+    with pytest.raises(TooManyRequests) as refused:
+        async with slots.hold(tenant, **options):
+            pytest.fail("one upload too many")
+    return refused.value
 
 
 async def test_an_upload_token_takes_a_few_slots_of_its_tenant_only() -> None:
@@ -40,9 +40,7 @@ async def test_an_upload_token_takes_a_few_slots_of_its_tenant_only() -> None:
     async with AsyncExitStack() as held:
         for _ in range(8):
             await held.enter_async_context(slots.hold("a", token_id="t"))
-        with pytest.raises(TooManyRequests) as refused:
-            await held.enter_async_context(slots.hold("a", token_id="t"))
-        assert refused.value.limit == 8
+        assert (await refused_slot(slots, "a", token_id="t")).limit == 8
         async with slots.hold("a", token_id="another"), slots.hold("a"):
             pass
     async with slots.hold("a", token_id="t"):
@@ -53,9 +51,7 @@ async def test_an_upload_of_a_token_that_is_refused_a_slot_of_its_tenant_leaves_
     slots = UploadSlots(1, wait_seconds=0.01)
     async with slots.hold("a"):
         for _ in range(9):
-            with pytest.raises(TooManyRequests):
-                async with slots.hold("a", token_id="t"):
-                    pytest.fail("two uploads in one slot")
+            await refused_slot(slots, "a", token_id="t")
     async with slots.hold("a", token_id="t"):
         pass
 
@@ -66,36 +62,29 @@ async def test_a_tenant_whose_uploads_wait_in_a_long_line_is_refused_at_once() -
         waiting = [asyncio.create_task(holding.enter_async_context(slots.hold("a"))) for _ in range(8)]
         await asyncio.sleep(0)
         async with asyncio.timeout(5), slots.hold("b"):
-            with pytest.raises(TooManyRequests) as refused:
-                await holding.enter_async_context(slots.hold("a"))
-        assert refused.value.retry_after
+            assert (await refused_slot(slots, "a")).retry_after
         for task in waiting:
             task.cancel()
         await asyncio.wait(waiting)
 
 
-async def test_another_tenant_does_not_wait() -> None:
+async def test_a_tenant_is_refused_when_the_wait_is_too_long_and_another_does_not_wait() -> None:
     slots = UploadSlots(1, wait_seconds=0.01)
     async with slots.hold("a"), slots.hold("b"):
-        pass
+        await refused_slot(slots, "a")
+    assert not slots._queue.held
 
 
 class _BusyTenant:
-    """Forty uploads of the tenant `busy` and one of `quiet`; a test sets how long a small upload takes."""
+    """A tenant of forty slots; a test sets how long a small upload takes."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.slots = UploadSlots(40, wait_seconds=5, monotonic=lambda: self.now)
         self.busy, self.quiet = AsyncExitStack(), AsyncExitStack()
 
-    async def begin(self) -> None:
-        await self.quiet.enter_async_context(self.slots.hold("quiet"))
-        for _ in range(40):
-            await self.busy.enter_async_context(self.slots.hold("busy"))
-        self.take(1e-6)
-
-    def take(self, seconds: float) -> None:
-        with self.slots.learning("ctx", 1000):
+    def take(self, seconds: float, context_id: str = "ctx") -> None:
+        with self.slots.learning(context_id, 1000):
             self.now += seconds
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -107,10 +96,14 @@ class _BusyTenant:
 
 @pytest.fixture
 async def busy_tenant() -> AsyncIterator[_BusyTenant]:
-    busy_tenant = _BusyTenant()
-    await busy_tenant.begin()
-    async with busy_tenant.busy, busy_tenant.quiet:
-        yield busy_tenant
+    """Forty uploads of the tenant `busy` and one of `quiet`."""
+    one = _BusyTenant()
+    async with one.busy, one.quiet:
+        await one.quiet.enter_async_context(one.slots.hold("quiet"))
+        for _ in range(40):
+            await one.busy.enter_async_context(one.slots.hold("busy"))
+        one.take(1e-6)
+        yield one
 
 
 async def test_during_slow_uploads_one_busy_tenant_waits_behind_itself(busy_tenant: _BusyTenant) -> None:
@@ -125,9 +118,8 @@ async def test_during_slow_uploads_one_busy_tenant_waits_behind_itself(busy_tena
 async def test_a_waiting_upload_continues_when_the_other_tenants_finish(busy_tenant: _BusyTenant) -> None:
     await busy_tenant.until(lambda: busy_tenant.slots.share < 40)
     await busy_tenant.busy.aclose()
-    waiting = [
-        asyncio.create_task(busy_tenant.busy.enter_async_context(busy_tenant.slots.hold("busy"))) for _ in range(40)
-    ]
+    more = (busy_tenant.busy.enter_async_context(busy_tenant.slots.hold("busy")) for _ in range(40))
+    waiting = [asyncio.create_task(one) for one in more]
     await asyncio.sleep(0)
     assert 0 < sum(task.done() for task in waiting) < 40
     await busy_tenant.quiet.aclose()
@@ -175,14 +167,6 @@ async def test_cancellation_at_the_moment_of_a_grant_leaks_no_slot() -> None:
 
 async def test_slow_uploads_into_another_context_do_not_shrink_the_share(busy_tenant: _BusyTenant) -> None:
     for _ in range(200):
-        with busy_tenant.slots.learning("another", 1000):
-            busy_tenant.now += 1e-3
+        busy_tenant.take(1e-3, "another")
         await asyncio.sleep(0.001)
     assert busy_tenant.slots.share == 40
-
-
-async def test_a_finished_tenant_leaves_no_entry() -> None:
-    slots = UploadSlots(2, wait_seconds=1)
-    async with slots.hold("a"):
-        pass
-    assert not slots._queue.held

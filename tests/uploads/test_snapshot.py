@@ -15,6 +15,7 @@ from sluice.kit.read_through_cache import Cached
 from sluice.uploads import snapshot
 from sluice.uploads.snapshot import SnapshotCache, StaleSnapshot, UploadSnapshot
 from sluice.uploads.values import ContextSnapshot, Rules, Usage
+from tests.rows import each_row
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 CALLER = Principal("ten_1", "key_1", "one", frozenset({Scope.UPLOAD}), "api_key", key_id="key_1")
@@ -87,11 +88,16 @@ def rows() -> Rows:
     return Rows()
 
 
+async def named(rows: Rows) -> UploadSnapshot:
+    """Begin an upload into the context."""
+    upload = rows.begin()
+    await upload.name_context("papers")
+    return upload
+
+
 async def test_a_recent_context_is_read_once_for_several_uploads(rows: Rows) -> None:
     for _ in range(3):
-        upload = rows.begin()
-        await upload.name_context("papers")
-        upload.close()
+        (await named(rows)).close()
     assert rows.reads == 1
 
 
@@ -105,19 +111,13 @@ async def test_an_unknown_context_is_not_found_and_not_cached(rows: Rows) -> Non
     upload.close()
 
 
-async def test_a_reactivated_context_is_accepted_despite_a_cached_inactive_one(rows: Rows) -> None:
-    rows.context = replace(CONTEXT, status="inactive")
-    await rows.cache.get("ten_1", "papers", since=time.monotonic())
-    rows.context = CONTEXT
-    upload = rows.begin()
-    await upload.name_context("papers")
-    upload.close()
-
-
-async def test_an_inactive_context_is_refused(rows: Rows) -> None:
+async def test_an_inactive_context_is_refused_and_a_reactivated_one_accepted_despite_the_cache(rows: Rows) -> None:
     rows.context = replace(CONTEXT, status="inactive")
     with pytest.raises(ContextInactive):
-        await rows.begin().name_context("papers")
+        await named(rows)
+    await rows.cache.get("ten_1", "papers", since=time.monotonic())
+    rows.context = CONTEXT
+    (await named(rows)).close()
 
 
 async def test_an_unchanged_snapshot_is_not_stale(rows: Rows) -> None:
@@ -130,8 +130,7 @@ async def test_an_unchanged_snapshot_is_not_stale(rows: Rows) -> None:
 async def test_rules_that_changed_before_the_upload_are_stale(rows: Rows) -> None:
     await rows.cache.get("ten_1", "papers", since=time.monotonic())
     rows.change_rules()
-    upload = rows.begin()
-    await upload.name_context("papers")
+    upload = await named(rows)
     assert upload.named.rules.allowed_extensions == ("txt",)
     with pytest.raises(StaleSnapshot):
         await upload.require_current()
@@ -148,39 +147,25 @@ async def _confirmed_in_background(rows: Rows) -> UploadSnapshot:
     return upload
 
 
-async def test_rules_that_change_during_a_slow_upload_do_not_apply(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changes_during_a_slow_upload_does_not_apply(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "_CONFIRM_AFTER_SECONDS", 0)
     upload = await _confirmed_in_background(rows)
     rows.change_rules()
+    rows.caller = ScopeMissing("upload")
     await rows.cache.get("ten_1", "papers", since=time.monotonic())  # another upload has read the new rules
     assert not await upload.confirm()
     assert upload.named.rules.allowed_extensions == ("txt",)
-
-
-async def test_a_scope_that_is_removed_during_a_slow_upload_does_not_matter(
-    rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshot, "_CONFIRM_AFTER_SECONDS", 0)
-    upload = await _confirmed_in_background(rows)
-    rows.caller = ScopeMissing("upload")
     await upload.confirm_caller()
 
 
-@pytest.mark.parametrize("refusal", [Unauthenticated(), ScopeMissing("upload")], ids=["revoked", "no-scope"])
-async def test_a_caller_revoked_before_the_upload_is_refused_on_confirmation(rows: Rows, refusal: Exception) -> None:
+@each_row("refusal", [Unauthenticated(), ScopeMissing("upload")])
+async def test_a_caller_revoked_before_the_upload_is_read_once_and_refused(refusal: Exception) -> None:
+    rows = Rows()
     upload = await rows.begin_from_cache()
     rows.caller = refusal
-    with pytest.raises(type(refusal)):
-        await upload.confirm()
-    upload.close()
-
-
-async def test_a_refused_caller_is_read_once_per_upload(rows: Rows) -> None:
-    upload = await rows.begin_from_cache()
-    rows.caller = Unauthenticated()
-    for _ in range(3):
-        with pytest.raises(Unauthenticated):
-            await upload.confirm_caller()
+    for confirm in (upload.confirm, upload.confirm_caller, upload.confirm_caller):
+        with pytest.raises(type(refusal)):
+            await confirm()
     assert rows.caller_reads == 1
     upload.close()
 
@@ -205,8 +190,7 @@ def _attempts(upload: UploadSnapshot, calls: list[tuple[str, ...]]) -> Callable[
 async def test_a_stale_attempt_is_repeated_with_the_current_rules(rows: Rows) -> None:
     await rows.cache.get("ten_1", "papers", since=time.monotonic())
     rows.change_rules()
-    upload = rows.begin()
-    await upload.name_context("papers")
+    upload = await named(rows)
     calls: list[tuple[str, ...]] = []
     assert await upload.retry_if_stale(_attempts(upload, calls)) == "stored"
     assert calls == [("txt",), ("pdf",)]

@@ -1,10 +1,8 @@
 """The SQL of the upload path on both databases: values are read back typed, and every changed version is noticed."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text
@@ -15,53 +13,30 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys, contexts, default_buckets, files, storage_configs
 from sluice.uploads import repository
 from sluice.uploads.values import PendingFile
-from tests.uploads.rows import LONG_AGO, pending, prepare
+from tests.uploads.rows import LONG_AGO, pending
 
 HOUR = timedelta(hours=1)
 CHANGED = datetime(2021, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
-BUCKET = {
-    "config_id": "bkt_1",
-    "tenant_id": "ten_1",
-    "name": "first",
-    "access_key_id": "A",
-    "secret_sealed": "s",
-    "region": "r",
-    "default_bucket": "b",
-    "base_path": "p",
-    "endpoint_url": None,
-    "is_active": True,
-    "created_at": LONG_AGO,
-    "updated_at": CHANGED,
-}
-KEY = {
-    "api_key_id": "key_1",
-    "tenant_id": "ten_1",
-    "secret_hash": b"x" * 32,
-    "key_prefix": "sl_live_1",
-    "mode": "live",
-    "name": "k",
-    "scopes": ["upload"],
-    "status": "active",
-    "metadata": {},
-    "created_at": LONG_AGO,
-    "updated_at": CHANGED,
-    "expires_at": LONG_AGO + HOUR,
-}
+BUCKET = (
+    {"config_id": "bkt_1", "tenant_id": "ten_1", "name": "first", "access_key_id": "A", "secret_sealed": "s"}
+    | {"region": "r", "default_bucket": "b", "base_path": "p", "endpoint_url": None, "is_active": True}
+    | {"created_at": LONG_AGO, "updated_at": CHANGED}
+)
+KEY = (
+    {"api_key_id": "key_1", "tenant_id": "ten_1", "secret_hash": b"x" * 32, "key_prefix": "sl_live_1", "mode": "live"}
+    | {"name": "k", "scopes": ["upload"], "status": "active", "metadata": {}}
+    | {"created_at": LONG_AGO, "updated_at": CHANGED, "expires_at": LONG_AGO + HOUR}
+)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+@pytest.fixture
+async def database(database: Database) -> Database:
     """A tenant with a context, a default bucket and a key."""
-    on_file = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
-    database = Database(url)
-    await prepare(database)
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(insert(storage_configs).values(BUCKET))
         await connection.execute(insert(default_buckets).values(tenant_id="ten_1", config_id="bkt_1"))
         await connection.execute(insert(api_keys).values(KEY))
-    yield database
-    await database.aclose()
+    return database
 
 
 def _by_key(number: int) -> PendingFile:
@@ -113,9 +88,7 @@ async def test_an_unchanged_snapshot_is_reserved_for_a_key_and_for_a_user(databa
         ("UPDATE api_keys SET expires_at = created_at", False),
     ],
 )
-async def test_reserve_fails_after_any_change_that_concerns_the_caller(
-    database: Database, change: str, *, for_user: bool
-) -> None:
+async def test_reserve_fails_after_any_change_of_the_caller(database: Database, change: str, *, for_user: bool) -> None:
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(text(change))
     by_key = _by_key(1)

@@ -24,15 +24,9 @@ def test_file_in_quarantine_counts_as_one_upload() -> None:
 def test_every_day_of_the_range_is_there_oldest_first() -> None:
     day = UsageRow("2026-01-30", 3, 0, 0, {})
     sums = UploadSums.of(day, [day], date(2026, 1, 31), 3, [9, 1, 5, 7])
-    assert [(each.isoformat(), outcomes.total) for each, outcomes in sums.days] == [
-        ("2026-01-29", 0),
-        ("2026-01-30", 3),
-        ("2026-01-31", 0),
-    ]
+    counts = [(each.isoformat(), outcomes.total) for each, outcomes in sums.days]
+    assert counts == [("2026-01-29", 0), ("2026-01-30", 3), ("2026-01-31", 0)]
     assert (sums.p50_ms, sums.p95_ms, sums.measured) == (7, 9, 4)
-
-
-def test_no_verdict_has_no_duration() -> None:
     sums = UploadSums.of(UsageRow("", 0, 0, 0, {}), [], date(2026, 1, 31), 1, [])
     assert (sums.p50_ms, sums.p95_ms) == (None, None)
 
@@ -41,10 +35,7 @@ def test_groups_ignore_the_case_of_extensions_and_add_up_days() -> None:
     (group,) = grouped([failed(2), failed(1, "EXE"), failed(4, day="2026-01-30")]).values()
     assert (group.count, dict(group.by_day)) == (7, {date(2026, 1, 31): 3, date(2026, 1, 30): 4})
     assert group.newest_report_id == "rep_2026-01-31_2"
-
-
-def test_ids_of_groups_differ_where_words_only_meet() -> None:
-    one, other = failed(1, "a"), failed(1, "", actor_id="a")
+    one, other = failed(1, "a"), failed(1, "", actor_id="a")  # words that only meet
     assert len(grouped([one, other, failed(1, "", actor_id=None)])) == 3
 
 
@@ -56,9 +47,7 @@ def test_ids_of_groups_differ_where_words_only_meet() -> None:
         ("muted", "rep_2026-01-30_1", "muted"),
     ],
 )
-def test_later_rejection_opens_what_was_reviewed_and_not_what_is_muted(
-    state: MarkState, seen: str, now: MarkState | None
-) -> None:
+def test_later_rejection_opens_reviewed_and_no_muted_report(state: MarkState, seen: str, now: MarkState | None) -> None:
     (group,) = grouped([failed(1)]).values()
     group.mark = Mark(state, seen, NOW - timedelta(hours=1), "Ada")
     found = RejectionGroups([group], 1, truncated=False)

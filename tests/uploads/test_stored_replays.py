@@ -1,9 +1,8 @@
 """Replays of decisions in a database: in batches, of the newest, one at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,34 +18,18 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import Replay
 from sluice.uploads.reports import Reports
 from sluice.uploads.values import Facts, Rules
-from tests.uploads.rows import prepare
 
 RULES = Rules(1, (), 1000, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
-NONE_ALLOWED = Rules(
-    2, ("pdf",), 1000, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None
-)
+NONE_ALLOWED = replace(RULES, version=2, allowed_extensions=("pdf",))
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "report_id": new_id("rep"),
-        "tenant_id": "ten_1",
-        "file_id": None,
-        "context_key": "papers",
-        "mode": "store",
-        "rules": RULES.to_json(),
-        "rules_version": 1,
-        "facts": Facts(f"{number}.txt", "txt", 3, "00" * 32, quota_used_bytes=0).to_json(),
-        "engines": {},
-        "outcome": "accepted",
-        "reason": None,
-        "detail": "",
-        "actor": {},
-        "created_at": datetime.now(UTC),
-        "original_filename": f"{number}.txt",
-        "actor_id": None,
-        "duration_ms": 1,
-    } | changes
+    ids = {"report_id": new_id("rep"), "tenant_id": "ten_1", "file_id": None, "context_key": "papers", "actor_id": None}
+    facts = Facts(f"{number}.txt", "txt", 3, "00" * 32, quota_used_bytes=0).to_json()
+    judged = {"rules": RULES.to_json(), "rules_version": 1, "facts": facts, "engines": {}, "actor": {}}
+    verdict = {"mode": "store", "outcome": "accepted", "reason": None, "detail": "", "duration_ms": 1}
+    file = {"created_at": datetime.now(UTC), "original_filename": f"{number}.txt"}
+    return ids | judged | verdict | file | changes
 
 
 async def add(database: Database, rows: list[dict[str, Any]]) -> None:
@@ -63,20 +46,7 @@ def names(replay: Replay) -> list[str]:
     return [sample.filename for sample in replay.would_reject[Reason.EXTENSION_NOT_ALLOWED].samples]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """A tenant with a context."""
-    on_file = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
-    database = Database(url)
-    await prepare(database)
-    yield database
-    await database.aclose()
-
-
-async def test_every_decision_is_judged_once_across_batches(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_decision_is_judged_once_across_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports, "_BATCH", 3)
     for count in (2, 4):  # 2, and 6 in two full batches
         await add(database, [row(number) for number in range(count)])
@@ -104,8 +74,7 @@ async def test_rescans_undecided_and_other_contexts_are_left_out(database: Datab
 async def test_a_tenant_has_one_replay_at_a_time(database: Database) -> None:
     await add(database, [row(1)])
     service = Reports(database)
-    results = await asyncio.gather(
-        replayed(service), replayed(service), replayed(service, "ten_2"), return_exceptions=True
-    )
+    replays = (replayed(service), replayed(service), replayed(service, "ten_2"))
+    results = await asyncio.gather(*replays, return_exceptions=True)
     assert [type(result) for result in results] == [tuple, TooManyRequests, tuple]
     assert (await replayed(service))[0].judged == 1

@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -16,7 +17,7 @@ from sluice.scanner.redis_verdict_cache import RedisVerdictCache, sign_entry
 from sluice.scanner.verdict_cache import CleanVerdict, VerdictKey
 from tests.rows import each_row
 from tests.servers import free_port
-from tests.servers.faults import Fault, fault_proxy
+from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.redis import RedisServer, running_redis
 
 KEY = VerdictKey(sha256(b"x").digest(), "clamd 1.4.6", "27500", "")
@@ -31,75 +32,65 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 @asynccontextmanager
-async def opened(
-    url: str, *, secret: bytes = SECRET, prefix: str = "sluice:clean:", max_verdicts: int = 1000
-) -> AsyncIterator[RedisVerdictCache]:
-    cache = RedisVerdictCache(url, secret=secret, prefix=prefix, max_verdicts=max_verdicts)
-    try:
+async def opened(url: str, *, secret: bytes = SECRET, **options: Any) -> AsyncIterator[RedisVerdictCache]:
+    async with aclosing(RedisVerdictCache(url, secret=secret, **options)) as cache:
         yield cache
-    finally:
-        await cache.aclose()
 
 
-async def test_verdict_stored_by_one_client_is_found_by_another(redis: RedisServer) -> None:
+@asynccontextmanager
+async def slot(redis: RedisServer, prefix: str) -> AsyncIterator[tuple[RedisVerdictCache, Redis]]:
+    """Yield a cache of one slot, `<prefix>:0`, and a client of its server."""
+    async with opened(redis.url, prefix=f"{prefix}:", max_verdicts=1) as cache, Redis.from_url(redis.url) as client:
+        yield cache, client
+
+
+@asynccontextmanager
+async def behind_proxy(redis: RedisServer) -> AsyncIterator[tuple[FaultProxy, RedisVerdictCache]]:
+    async with (
+        fault_proxy(f"http://127.0.0.1:{redis.port}") as proxy,
+        opened(f"redis://127.0.0.1:{proxy.port}/0") as cache,
+    ):
+        yield proxy, cache
+
+
+async def test_verdict_of_another_client_is_found_unless_it_is_signed_with_another_secret(redis: RedisServer) -> None:
     async with opened(redis.url, prefix="shared:") as one, opened(redis.url, prefix="shared:") as other:
         await one.put(KEY, CleanVerdict(flags=("a",)))
         assert await other.get(KEY) == CleanVerdict(flags=("a",))
+        async with opened(redis.url, prefix="shared:", secret=b"t" * 32) as forger:
+            await forger.put(KEY, CleanVerdict())
+        assert await other.get(KEY) is None
 
 
-async def test_entry_signed_with_other_secret_is_a_miss(redis: RedisServer) -> None:
-    async with (
-        opened(redis.url, prefix="forged:") as cache,
-        opened(redis.url, prefix="forged:", secret=b"t" * 32) as forger,
-    ):
-        await forger.put(KEY, CleanVerdict())
-        assert await cache.get(KEY) is None
+SHAPES = [b"[]", b"{}", b"null", b'"clean"', b"[1, 2]", b'["a"]', b'["a", "b", 3]', b'["a", "b", ["c"]]', b"[[", b""]
 
 
-@pytest.mark.parametrize("entry", [b"", b"x", b"x" * 31, b"x" * 32, b"x" * 32 + b"[]", b"\xff" * 100])
-async def test_malformed_entry_is_a_miss(redis: RedisServer, entry: bytes) -> None:
-    async with opened(redis.url, prefix="garbage:", max_verdicts=1) as cache, Redis.from_url(redis.url) as client:
-        await client.set("garbage:0", entry)
-        assert await cache.get(KEY) is None
-        assert (await cache.health()).state is EngineState.UP
-
-
-@pytest.mark.parametrize(
-    "value",
-    [b"[]", b"{}", b"null", b'"clean"', b"[1, 2]", b'["a"]', b'["a", "b", 3]', b'["a", "b", ["c"]]', b"[[", b""],
+@each_row(
+    "entry",
+    [
+        *(b"", b"x", b"x" * 31, b"x" * 32, b"x" * 32 + b"[]", b"\xff" * 100),
+        # another release that has the secret may have written these
+        *(sign_entry(SECRET, KEY.digest, value) + value for value in SHAPES),
+    ],
 )
-async def test_signed_entry_of_another_shape_is_a_miss(redis: RedisServer, value: bytes) -> None:
-    """Another release that has the secret may have written it."""
-    async with opened(redis.url, prefix="shape:", max_verdicts=1) as cache, Redis.from_url(redis.url) as client:
-        await client.set("shape:0", sign_entry(SECRET, KEY.digest, value) + value)
+async def test_entry_of_another_shape_or_redis_type_is_a_miss(redis: RedisServer, entry: bytes) -> None:
+    async with slot(redis, "shape") as (cache, client):
+        await client.set("shape:0", entry)
         assert await cache.get(KEY) is None
         assert (await cache.health()).state is EngineState.UP
-
-
-async def test_entry_moved_to_another_tenant_is_a_miss(redis: RedisServer) -> None:
-    async with opened(redis.url, prefix="tenant:", max_verdicts=1) as cache:
-        await cache.put(replace(KEY, tenant_id="ten_1"), CleanVerdict())
-        for tenant_id in ("ten_2", ""):
-            assert await cache.get(replace(KEY, tenant_id=tenant_id)) is None
-
-
-async def test_entry_of_another_file_in_same_slot_is_a_miss(redis: RedisServer) -> None:
-    async with opened(redis.url, prefix="moved:", max_verdicts=1) as cache:
-        await cache.put(KEY, CleanVerdict())
-        assert await cache.get(OTHER) is None
-        assert await cache.get(KEY) == CleanVerdict()
-
-
-async def test_entry_of_another_redis_type_is_a_miss(redis: RedisServer) -> None:
-    async with opened(redis.url, prefix="list:", max_verdicts=1) as cache, Redis.from_url(redis.url) as client:
-        await client.rpush("list:0", "x")
+        await client.delete("shape:0")
+        await client.rpush("shape:0", "x")
         assert await cache.get(KEY) is None
 
 
-async def test_every_entry_expires(redis: RedisServer) -> None:
-    async with opened(redis.url, prefix="end:", max_verdicts=1) as cache, Redis.from_url(redis.url) as client:
-        await cache.put(KEY, CleanVerdict())
-        assert 86_000 < await client.ttl("end:0") <= 86_400
+async def test_entry_in_the_slot_of_another_tenant_or_file_is_a_miss_and_expires(redis: RedisServer) -> None:
+    async with slot(redis, "moved") as (cache, client):
+        own = replace(KEY, tenant_id="ten_1")
+        await cache.put(own, CleanVerdict())
+        for other in (replace(KEY, tenant_id="ten_2"), KEY, replace(OTHER, tenant_id="ten_1")):
+            assert await cache.get(other) is None
+        assert await cache.get(own) == CleanVerdict()
+        assert 86_000 < await client.ttl("moved:0") <= 86_400
 
 
 async def test_unreachable_redis_is_a_miss_and_degraded() -> None:
@@ -111,10 +102,7 @@ async def test_unreachable_redis_is_a_miss_and_degraded() -> None:
 
 
 async def test_hanging_redis_delays_only_the_first_lookup(redis: RedisServer) -> None:
-    async with (
-        fault_proxy(f"http://127.0.0.1:{redis.port}") as proxy,
-        opened(f"redis://127.0.0.1:{proxy.port}/0") as cache,
-    ):
+    async with behind_proxy(redis) as (proxy, cache):
         proxy.fault = Fault.BLACK_HOLE
         began = time.monotonic()
         assert [await cache.get(KEY) for _ in range(50)] == [None] * 50
@@ -137,10 +125,7 @@ async def test_restarted_redis_is_used_again(redis: RedisServer, tmp_path: Path)
 
 
 async def test_cancelled_lookup_does_not_affect_later_lookups(redis: RedisServer) -> None:
-    async with (
-        fault_proxy(f"http://127.0.0.1:{redis.port}") as proxy,
-        opened(f"redis://127.0.0.1:{proxy.port}/0") as cache,
-    ):
+    async with behind_proxy(redis) as (_proxy, cache):
         await cache.put(KEY, CleanVerdict(flags=("mine",)))
         for _ in range(20):
             lookup = asyncio.create_task(cache.get(OTHER))

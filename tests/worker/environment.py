@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert, select, update
 
@@ -24,6 +25,18 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KEYRING, OTHER_KEYRING = Keyring({"k1": bytes(32)}, "k1"), Keyring({"k2": bytes(32)}, "k2")
 
 
+def context_of(database: Any, buckets: Any, stores: Any) -> JobContext:
+    """Return a context of jobs that keeps idle things for a day; the objects may be fakes."""
+    day = timedelta(days=1)
+    return JobContext(database, buckets, stores, MemoryLimiter(), day, day, 500, timedelta(0))
+
+
+def bucket_row(config_id: str, secret_sealed: str) -> dict[str, object]:
+    ids = {"config_id": config_id, "tenant_id": "ten_1", "name": config_id, "created_at": NOW, "is_active": True}
+    place = {"region": "r", "default_bucket": config_id, "base_path": ""}
+    return ids | place | {"access_key_id": "A", "secret_sealed": secret_sealed}
+
+
 class WorkerEnvironment:
     """The context of jobs, in one folder. A bucket sealed with `OTHER_KEYRING` cannot be opened."""
 
@@ -36,57 +49,30 @@ class WorkerEnvironment:
         self.platform = make_store(folder / "platform")
         self.stores = Stores(self.platform, self._connect)
         self.buckets = Buckets(database, self.stores, KEYRING, allowed_endpoints=(), probe=False)
-        self.context = JobContext(
-            database,
-            self.buckets,
-            self.stores,
-            MemoryLimiter(),
-            timedelta(days=1),
-            timedelta(days=1),
-            500,
-            timedelta(0),
-        )
+        self.context = context_of(database, self.buckets, self.stores)
 
     async def add_bucket(self, config_id: str, keyring: Keyring = KEYRING) -> None:
-        bound_to = ("ten_1", config_id, "secret_access_key")
-        values = {
-            "config_id": config_id,
-            "tenant_id": "ten_1",
-            "name": config_id,
-            "access_key_id": "A",
-            "secret_sealed": keyring.seal("s", bound_to=bound_to),
-            "region": "r",
-            "default_bucket": config_id,
-            "base_path": "",
-            "is_active": True,
-            "created_at": NOW,
-        }
+        sealed = keyring.seal("s", bound_to=("ten_1", config_id, "secret_access_key"))
         async with self.database.transaction(ALL_TENANTS) as connection:
-            await connection.execute(insert(storage_configs).values(values))
+            await connection.execute(insert(storage_configs).values(bucket_row(config_id, sealed)))
 
     async def reseal(self, config_id: str) -> None:
         """Seal the secret of a bucket with `KEYRING`, like a rotation."""
-        bound_to = ("ten_1", config_id, "secret_access_key")
+        sealed = KEYRING.seal("s", bound_to=("ten_1", config_id, "secret_access_key"))
+        of_bucket = update(storage_configs).where(storage_configs.c.config_id == config_id)
         async with self.database.transaction(ALL_TENANTS) as connection:
-            await connection.execute(
-                update(storage_configs)
-                .where(storage_configs.c.config_id == config_id)
-                .values(secret_sealed=KEYRING.seal("s", bound_to=bound_to))
-            )
+            await connection.execute(of_bucket.values(secret_sealed=sealed))
 
     async def add_due(self, file_id: str, bucket: str | None = None) -> None:
         """Add a deleted file that is due to be purged; the key of its object is its id."""
-        await add_file(self.database, "ten_1", file_id, state="deleted", bucket=bucket)
+        await add_file(self.database, "ten_1", file_id, state="deleted", storage_config_id=bucket)
         await self.make_due()
 
     async def make_due(self) -> None:
         """Make every deleted file due to be purged."""
+        deleted = update(files).where(files.c.state.in_(("deleted", "purging")))
         async with self.database.transaction(ALL_TENANTS) as connection:
-            await connection.execute(
-                update(files)
-                .where(files.c.state.in_(("deleted", "purging")))
-                .values(due_at=now_plus(timedelta(seconds=-1)))
-            )
+            await connection.execute(deleted.values(due_at=now_plus(timedelta(seconds=-1))))
 
     async def rows(self) -> list[str]:
         async with self.database.reading(ALL_TENANTS) as connection:

@@ -3,26 +3,23 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, update
 
 from sluice.buckets import repository as bucket_rows
-from sluice.buckets.service import Buckets
-from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys, bucket_outages, contexts, decisions, plan_usage, storage_configs
 from sluice.errors import NotFound
 from sluice.events.service import EventFeed
 from sluice.kit.ids import new_id
-from sluice.limiter.memory import MemoryLimiter
 from sluice.storage import StoreUnavailable
-from sluice.worker.job import JobContext
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
 from tests.db.conftest import tables  # noqa: F401  (a fixture)
 from tests.db.rows import NOW, add_tenant
+from tests.worker.environment import bucket_row, context_of
 
 MB = 1_048_576
 MINUTE = timedelta(seconds=61)
@@ -35,16 +32,8 @@ class World:
         self.database = database
         self.bucket_works = False
         self.bucket_exists = True
-        self.context = JobContext(
-            database,
-            cast("Buckets", SimpleNamespace(get=self._get)),
-            cast("Stores", SimpleNamespace(of=lambda _bucket: SimpleNamespace(probe=self._probe))),
-            MemoryLimiter(),
-            timedelta(days=1),
-            timedelta(days=1),
-            free_uploads_per_month=500,
-            purge_after=timedelta(0),
-        )
+        stores = SimpleNamespace(of=lambda _bucket: SimpleNamespace(probe=self._probe))
+        self.context = context_of(database, SimpleNamespace(get=self._get), stores)
 
     async def _get(self, _tenant_id: str, _config_id: str) -> object:
         if not self.bucket_exists:
@@ -97,19 +86,10 @@ async def test_no_quota_has_no_event(world: World) -> None:
 
 
 async def test_a_refused_upload_at_95_percent_reaches_the_quota(world: World) -> None:
-    row: dict[str, Any] = {
-        "report_id": new_id("rep"),
-        "tenant_id": "ten_1",
-        "context_key": "a",
-        "mode": "store",
-        "rules_version": 1,
-        "outcome": "rejected",
-        "reason": "storage_quota_exceeded",
-        "detail": "",
-        "created_at": NOW,
-    }
-    documents: dict[str, Any] = {"rules": {}, "facts": {}, "engines": {}, "actor": {}}
-    await world.run(insert(decisions).values(**row, **documents))
+    ids = {"report_id": new_id("rep"), "tenant_id": "ten_1", "context_key": "a", "created_at": NOW}
+    verdict = {"outcome": "rejected", "reason": "storage_quota_exceeded", "detail": "", "mode": "store"}
+    documents: dict[str, Any] = {"rules": {}, "facts": {}, "engines": {}, "actor": {}, "rules_version": 1}
+    await world.run(insert(decisions).values(ids | verdict | documents))
     assert await world.use(MB * 90 // 100) == [("context.quota_warning", 80)]
     assert await world.use(MB * 96 // 100) == [("context.quota_warning", 80), ("context.quota_reached", 100)]
 
@@ -132,22 +112,12 @@ async def test_a_plan_is_announced_at_80_and_100_percent_of_the_month(world: Wor
 
 async def test_a_key_that_expires_within_a_week_is_announced_once(world: World) -> None:
     now = datetime.now(UTC)
+    key = {"tenant_id": "ten_1", "secret_hash": b"x" * 32, "mode": "live", "name": "intake", "created_at": NOW}
+    key |= {"scopes": ["upload"], "metadata": {}}
     for number, (days, status) in enumerate([(6, "active"), (8, "active"), (6, "revoked"), (-1, "active")]):
-        await world.run(
-            insert(api_keys).values(
-                api_key_id=f"key_{number}",
-                tenant_id="ten_1",
-                secret_hash=b"x" * 32,
-                key_prefix=f"sl_live_{number}",
-                mode="live",
-                name="intake",
-                scopes=["upload"],
-                status=status,
-                metadata={},
-                created_at=NOW,
-                expires_at=now + timedelta(days=days),
-            )
-        )
+        ids = {"api_key_id": f"key_{number}", "key_prefix": f"sl_live_{number}"}
+        state = {"status": status, "expires_at": now + timedelta(days=days)}
+        await world.run(insert(api_keys).values(key | ids | state))
     for _ in range(2):
         await announce_limits(world.context)
     (event,) = await EventFeed(world.database).read("ten_1", 0, (), 10)
@@ -155,20 +125,7 @@ async def test_a_key_that_expires_within_a_week_is_announced_once(world: World) 
 
 
 async def _fail(world: World) -> None:
-    await world.run(
-        insert(storage_configs).values(
-            config_id="bkt_1",
-            tenant_id="ten_1",
-            name="first",
-            access_key_id="A",
-            secret_sealed="s",
-            region="r",
-            default_bucket="b",
-            base_path="p",
-            is_active=True,
-            created_at=NOW,
-        )
-    )
+    await world.run(insert(storage_configs).values(bucket_row("bkt_1", "s")))
     async with world.database.transaction("ten_1") as connection:
         for config_id in ("bkt_1", "bkt_1", "bkt_deleted"):
             await bucket_rows.note_failure(connection, "ten_1", config_id)

@@ -43,6 +43,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> LogRecorder:
     return recorder
 
 
+async def steps_of(environment: WorkerEnvironment, position: Position) -> list[Position | AuditFinding]:
+    """Return the steps of an audit of the stores from a position on."""
+    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
+    return [step async for step in audit.compare(position)]
+
+
+def move_of(environment: WorkerEnvironment) -> ObjectMove:
+    return ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
+
+
 @pytest.fixture
 async def environment(migrated: Migrated, tmp_path: Path) -> AsyncIterator[WorkerEnvironment]:
     """Three buckets; the second cannot be opened."""
@@ -85,9 +95,7 @@ async def test_purge_continues_after_an_unexpected_exception_in_one_bucket(
     assert log.failed == [{"job": "purge_objects", "storage_config_id": "bkt_1", "tenant_id": "ten_1"}]
 
 
-async def test_stale_parts_sweep_continues_after_an_exception_in_one_bucket(
-    environment: WorkerEnvironment, log: LogRecorder
-) -> None:
+async def test_stale_parts_sweep_survives_error_in_a_bucket(environment: WorkerEnvironment, log: LogRecorder) -> None:
     visited: list[str] = []
 
     class Parts(LocalStore):
@@ -108,49 +116,27 @@ async def test_stale_parts_sweep_continues_after_an_exception_in_one_bucket(
     assert log.failed == [{"job": "stale_parts", "storage_config_id": "bkt_1"}]
 
 
-async def test_store_audit_reports_a_bucket_that_cannot_be_opened_and_compares_the_others(
-    environment: WorkerEnvironment,
-) -> None:
+async def test_store_audit_reports_a_bucket_it_cannot_open_and_compares_others(environment: WorkerEnvironment) -> None:
     for number, bucket in enumerate(("bkt_1", "bkt_2", "bkt_3")):
-        await add_file(environment.database, "ten_1", f"f{number}", bucket=bucket)
-    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
-    steps = [step async for step in audit.compare(Position())]
+        await add_file(environment.database, "ten_1", f"f{number}", storage_config_id=bucket)
+    steps = await steps_of(environment, Position())
     found = {(step.kind, step.store, step.subject) for step in steps if isinstance(step, AuditFinding)}
-    assert found == {
-        ("missing", "bkt_1", "f0"),
-        ("unreachable", "bkt_2", "f1"),
-        ("missing", "bkt_3", "f2"),
-        ("unreachable", "bkt_2", "bkt_2"),
-    }
+    lost = {("missing", "bkt_1", "f0"), ("missing", "bkt_3", "f2")}
+    assert found == lost | {("unreachable", "bkt_2", "f1"), ("unreachable", "bkt_2", "bkt_2")}
     assert steps[-1] == Position("done", rows=3)
+    assert Position("objects", BEFORE_BUCKETS, rows=3) in steps
 
 
-async def test_store_audit_has_a_position_between_the_platform_store_and_the_first_bucket(
-    environment: WorkerEnvironment,
-) -> None:
-    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
-    steps = [step async for step in audit.compare(Position())]
-    position = Position("objects", BEFORE_BUCKETS)
-    assert position in steps
-    assert [step.store async for step in audit.compare(position) if isinstance(step, AuditFinding)] == ["bkt_2"]
-
-
-@each_row("store, visited", [("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
-async def test_store_audit_resumes_in_the_bucket_of_its_position(
-    environment: WorkerEnvironment, store: str, visited: list[str]
-) -> None:
-    audit = StoreAudit(environment.database, environment.buckets, environment.stores)
-    steps = [step async for step in audit.compare(Position("objects", store))]
+@each_row("store, visited", [(BEFORE_BUCKETS, ["bkt_2"]), ("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
+async def test_audit_resumes_in_its_bucket(environment: WorkerEnvironment, store: str, visited: list[str]) -> None:
+    steps = await steps_of(environment, Position("objects", store))
     assert [step.store for step in steps if isinstance(step, AuditFinding)] == visited
 
 
-async def test_moving_a_file_from_a_bucket_that_cannot_be_opened_fails_only_for_that_file(
-    environment: WorkerEnvironment,
-) -> None:
-    await add_file(environment.database, "ten_1", "f1", bucket="bkt_2")
+async def test_moving_from_a_bucket_that_cannot_be_opened_fails_for_that_file(environment: WorkerEnvironment) -> None:
+    await add_file(environment.database, "ten_1", "f1", storage_config_id="bkt_2")
     closed, opened = [await environment.buckets.get("ten_1", config_id) for config_id in ("bkt_2", "bkt_3")]
-    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
-    assert [moved.outcome async for moved in move.run(closed, opened)] == ["failed"]
+    assert [moved.outcome async for moved in move_of(environment).run(closed, opened)] == ["failed"]
 
 
 async def test_a_lease_that_cannot_be_fenced_does_not_stop_the_others(
@@ -174,35 +160,25 @@ async def test_a_lease_that_cannot_be_fenced_does_not_stop_the_others(
     assert log.failed == [{"job": "fence_expired_leases", "file_id": f"f{number}"} for number in range(200)]
 
 
-async def test_moving_reports_the_cause_of_an_unexpected_exception_and_goes_on(
+async def test_moving_reports_an_unexpected_exception_and_goes_on_unless_the_folder_cannot_be_used(
     environment: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("f1", "f2"):
-        await add_file(environment.database, "ten_1", name, bucket="bkt_3")
+        await add_file(environment.database, "ten_1", name, storage_config_id="bkt_3")
     opened = await environment.buckets.get("ten_1", "bkt_3")
 
     async def broken(*_arguments: object) -> bool:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(move_objects, "copy_object", broken)
-    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
-    details = [moved.detail async for moved in move.run(opened, None)]
-    assert details == ["unexpected ZeroDivisionError: a defect"] * 2
-
-
-async def test_moving_stops_when_the_folder_cannot_be_used(
-    environment: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await add_file(environment.database, "ten_1", "f1", bucket="bkt_3")
-    opened = await environment.buckets.get("ten_1", "bkt_3")
-
     async def refused(*_arguments: object) -> bool:
         raise PermissionError("no")
 
+    monkeypatch.setattr(move_objects, "copy_object", broken)
+    details = [moved.detail async for moved in move_of(environment).run(opened, None)]
+    assert details == ["unexpected ZeroDivisionError: a defect"] * 2
     monkeypatch.setattr(move_objects, "copy_object", refused)
-    move = ObjectMove(environment.database, environment.stores, environment.folder, "ten_1")
     with pytest.raises(PermissionError):
-        assert [moved async for moved in move.run(opened, None)]
+        assert [moved async for moved in move_of(environment).run(opened, None)]
 
 
 async def test_a_job_that_fails_is_logged_and_the_others_run(environment: WorkerEnvironment, log: LogRecorder) -> None:

@@ -5,21 +5,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from sluice.buckets.service import Buckets
-from sluice.buckets.stores import Stores
-from sluice.db.database import Database, DatabaseUnavailable
+from sluice.db.database import DatabaseUnavailable
 from sluice.files import lifecycle, repository
-from sluice.limiter.memory import MemoryLimiter
 from sluice.storage import StoreError, StoreUnavailable
 from sluice.worker import job, runner
 from sluice.worker.job import JobContext, error_boundary, run_until
 from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
 from sluice.worker.jobs.purge import purge_objects
-from tests.worker.environment import LogRecorder
+from tests.worker.environment import LogRecorder, context_of
 
 
 class FakeDatabase:
@@ -77,16 +73,8 @@ class Memory:
         self.portions: list[int] = []
         self.buckets: dict[str | None, FakeStore | Exception] = {}
         self.database = FakeDatabase()
-        self.context = JobContext(
-            cast("Database", self.database),
-            cast("Buckets", SimpleNamespace(for_file=self._for_file)),
-            cast("Stores", SimpleNamespace(of=self._of)),
-            MemoryLimiter(),
-            timedelta(days=1),
-            timedelta(days=1),
-            500,
-            timedelta(0),
-        )
+        buckets = SimpleNamespace(for_file=self._for_file)
+        self.context = context_of(self.database, buckets, SimpleNamespace(of=self._of))
         monkeypatch.setattr(lifecycle, "begin_purges", self._claim)
         monkeypatch.setattr(lifecycle, "purge", self._purge)
 
@@ -173,19 +161,17 @@ def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None
     assert log.failed == [{"job": "some job", "file_id": "f1"}]
 
 
-def test_an_error_boundary_raises_an_unavailable_database(log: LogRecorder) -> None:
-    with pytest.raises(DatabaseUnavailable), error_boundary("some job", file_id="f1"):
-        raise DatabaseUnavailable
+@pytest.mark.parametrize("fault", [DatabaseUnavailable, asyncio.CancelledError])
+def test_a_boundary_lets_a_lost_database_and_a_cancellation_by(log: LogRecorder, fault: type[BaseException]) -> None:
+    with pytest.raises(fault), error_boundary("some job", file_id="f1"):
+        raise fault
     assert log.failed == []
 
 
-def test_an_error_boundary_does_not_stop_a_cancellation(log: LogRecorder) -> None:
-    with pytest.raises(asyncio.CancelledError), error_boundary("some job"):
-        raise asyncio.CancelledError
-    assert log.failed == []
-
-
-async def test_a_repeated_job_continues_after_an_exception(log: LogRecorder) -> None:
+@pytest.mark.parametrize(
+    ("fault", "failures"), [(ZeroDivisionError, [{"job": "some job"}] * 3), (DatabaseUnavailable, [])]
+)
+async def test_repeated_job_survives_errors(log: LogRecorder, fault: type[Exception], failures: list[object]) -> None:
     stop, runs = asyncio.Event(), 0
 
     async def once() -> int:
@@ -193,24 +179,10 @@ async def test_a_repeated_job_continues_after_an_exception(log: LogRecorder) -> 
         runs += 1
         if runs == 3:
             stop.set()
-        raise ZeroDivisionError
+        raise fault
 
     await job.repeat("some job", once, stop=stop, pause_seconds=lambda: 0.001)
-    assert log.failed == [{"job": "some job"}] * 3
-
-
-async def test_a_repeated_job_waits_while_the_database_is_unavailable(log: LogRecorder) -> None:
-    stop, runs = asyncio.Event(), 0
-
-    async def once() -> int:
-        nonlocal runs
-        runs += 1
-        if runs == 2:
-            stop.set()
-        raise DatabaseUnavailable
-
-    await job.repeat("some job", once, stop=stop, pause_seconds=lambda: 0.001)
-    assert (runs, log.failed) == (2, [])
+    assert (runs, log.failed) == (3, failures)
 
 
 async def test_a_stop_cancels_work_in_progress() -> None:
@@ -248,9 +220,7 @@ async def test_a_test_file_that_cannot_be_expired_does_not_stop_the_others(
     assert log.failed == [{"job": "expire_test_files", "file_id": "f2"}]
 
 
-async def test_an_unavailable_database_stops_the_fencing_of_leases(
-    memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_database_stops_fencing(memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     fenced: list[str] = []
 
     async def expired_leases(_connection: object, _limit: int, *, failed: Sequence[str]) -> list[SimpleNamespace]:
@@ -293,50 +263,42 @@ async def test_purge_claims_at_most_five_thousand_files_a_round(memory: Memory) 
 
 
 async def test_purge_keeps_the_rows_of_objects_that_a_batch_did_not_delete(memory: Memory) -> None:
-    store = FakeBatchStore()
+    store = memory.buckets[None] = FakeBatchStore()
     store.faults = {"key-f2": StoreError("refused")}
-    memory.buckets = {None: store}
     memory.add("f1", "f2", "f3")
     assert await purge_objects(memory.context) == 3
     assert memory.purged == ["f1", "f3"]
 
 
-async def test_purge_deletes_at_most_eight_objects_at_once_without_batches(memory: Memory) -> None:
-    store = FakeStore()
-    memory.buckets = {None: store}
-    memory.add(*(f"f{number}" for number in range(20)))
+async def test_purge_deletes_at_most_eight_objects_at_once_and_stops_at_an_unavailable_store(memory: Memory) -> None:
+    store = memory.buckets[None] = FakeStore()
+    file_ids = [f"f{number}" for number in range(20)]
+    memory.add(*file_ids)
     assert await purge_objects(memory.context) == 20
     assert (store.most, len(memory.purged)) == (8, 20)
-
-
-async def test_purge_stops_asking_a_store_that_is_unavailable(memory: Memory) -> None:
-    store = FakeStore()
-    memory.buckets = {None: store}
-    memory.add(*(f"f{number}" for number in range(20)))
-    store.faults = {f"key-f{number}": StoreUnavailable("no answer") for number in range(20)}
+    store = memory.buckets[None] = FakeStore()
+    store.faults = {f"key-{file_id}": StoreUnavailable("no answer") for file_id in file_ids}
+    memory.add(*file_ids)
     assert await purge_objects(memory.context) == 20
-    assert (len(store.asked), memory.purged) == (8, [])
+    assert (len(store.asked), len(memory.purged)) == (8, 20)
 
 
 async def test_purge_continues_after_an_object_whose_deletion_raises(memory: Memory, log: LogRecorder) -> None:
-    store = FakeStore()
+    store = memory.buckets[None] = FakeStore()
     store.faults = {"key-f1": ZeroDivisionError()}
-    memory.buckets = {None: store}
     memory.add("f1", "f2")
     assert await purge_objects(memory.context) == 2
     assert memory.purged == ["f2"]
     assert log.failed == [{"job": "purge_objects", "object_key": "key-f1"}]
 
 
-@pytest.mark.parametrize("fault", [StoreUnavailable("no answer"), ZeroDivisionError()])
+@pytest.mark.parametrize(("fault", "logged"), [(StoreUnavailable("no answer"), []), (ZeroDivisionError(), ["bkt_1"])])
 async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
-    memory: Memory, log: LogRecorder, fault: Exception
+    memory: Memory, log: LogRecorder, fault: Exception, logged: list[str]
 ) -> None:
     memory.buckets = {"bkt_1": fault, None: FakeStore()}
     memory.add("f1", bucket="bkt_1")
     memory.add("f2")
     assert await purge_objects(memory.context) == 2
     assert memory.purged == ["f2"]
-    assert [failed["storage_config_id"] for failed in log.failed] == (
-        ["bkt_1"] if isinstance(fault, ZeroDivisionError) else []
-    )
+    assert [failed["storage_config_id"] for failed in log.failed] == logged

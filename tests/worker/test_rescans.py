@@ -3,19 +3,20 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import contexts, decisions, files, tenants
+from sluice.db.schema import decisions, files
 from sluice.db.sql import now_plus
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
@@ -26,6 +27,7 @@ from sluice.uploads.spool import Spool
 from sluice.worker import job
 from sluice.worker.jobs.rescans import Rescans
 from tests.db.migrated import Migrated
+from tests.db.rows import add_file, add_tenant
 from tests.worker.environment import LogRecorder
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -78,30 +80,17 @@ class RescanEnvironment:
     def rescans(self, per_second: float = 1000.0) -> Rescans:
         stores = Stores(self.store, lambda _bucket: self.store)
         load_keyring(self.folder / "keys.json")  # makes the file if there is none
-        buckets = Buckets(
-            self.database, stores, KeyringFile(self.folder / "keys.json"), allowed_endpoints=(), probe=False
-        )
-        return Rescans(
-            self.database,
-            buckets,
-            stores,
-            self.scanner,
-            folder=self.folder,
-            memory_bytes=1024,
-            per_second=per_second,
-            pause_seconds=0.01,
-            clock=lambda: NOW,
-        )
+        keyring = KeyringFile(self.folder / "keys.json")
+        buckets = Buckets(self.database, stores, keyring, allowed_endpoints=(), probe=False)
+        place: dict[str, Any] = {"folder": self.folder, "memory_bytes": 1024, "clock": lambda: NOW}
+        pace = {"per_second": per_second, "pause_seconds": 0.01}
+        return Rescans(self.database, buckets, stores, self.scanner, **place, **pace)
 
     async def pass_time(self, time: timedelta) -> None:
         """Move all waiting times into the past: the clock of a database cannot be changed."""
+        waiting = select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None))
         async with self.database.transaction(ALL_TENANTS) as connection:
-            waiting = (
-                await connection.execute(
-                    select(files.c.file_id, files.c.rescan_at).where(files.c.rescan_at.is_not(None))
-                )
-            ).all()
-            for file_id, at in waiting:
+            for file_id, at in (await connection.execute(waiting)).all():
                 await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=at - time))
 
     async def store_file(self, words: str, *, day: int, scanned_with: str | None = "clamd 1.4.6/27500") -> None:
@@ -110,30 +99,17 @@ class RescanEnvironment:
             await spool.write(words.encode())
             sealed = await spool.seal()
             await self.store.put(words, sealed, content_type="text/plain")
-        await self._insert(words, sealed, START + timedelta(days=day), scanned_with)
-
-    async def _insert(self, words: str, sealed: Sealed, at: datetime, scanned_with: str | None) -> None:
-        row = {
-            "file_id": f"file_{words}",
-            "tenant_id": "ten_1",
-            "context_id": "ctx_1",
-            "context_key": "c",
-            "state": "stored",
-            "original_filename": "a.txt",
-            "content_type": "text/plain",
-            "size_bytes": sealed.size,
-            "sha256": sealed.sha256.hex(),
-            "object_key": words,
-            "uploaded_by": "key_1",
-            "uploaded_by_name": "one",
-            "metadata": {},
-            "download_count": 0,
-            "report_id": "rep_1",
-            "created_at": at,
-        }
+        at = START + timedelta(days=day)
         scanned = {} if scanned_with is None else {"scanned_with": scanned_with, "scanned_at": at}
-        async with self.database.transaction(ALL_TENANTS) as connection:
-            await connection.execute(insert(files).values(**row, **scanned))
+        content = {"object_key": words, "size_bytes": sealed.size, "sha256": sealed.sha256.hex(), "created_at": at}
+        await add_file(self.database, "ten_1", f"file_{words}", **content, **scanned)
+
+    async def store_files(self, count: int) -> list[str]:
+        """Store files that become due one after the other, and return their words."""
+        words = [f"w{number}" for number in range(count)]
+        for number, each in enumerate(words):
+            await self.store_file(each, day=number)
+        return words
 
     async def quarantined(self) -> set[str]:
         query = select(files.c.object_key).where(files.c.quarantined_at.is_not(None))
@@ -148,30 +124,9 @@ class RescanEnvironment:
 
 @pytest.fixture
 async def environment(migrated: Migrated, tmp_path: Path) -> AsyncIterator[RescanEnvironment]:
-    database = Database(migrated.sqlite(tmp_path))
-    tenant = {"tenant_id": "ten_1", "name": "one", "plan": "unlimited", "status": "active", "created_at": START}
-    context = {
-        "context_id": "ctx_1",
-        "tenant_id": "ten_1",
-        "context_key": "c",
-        "display_name": "C",
-        "allowed_extensions": [],
-        "max_file_size_mb": 10,
-        "storage_path_template": "",
-        "reject_blank_files": True,
-        "reject_corrupt_files": True,
-        "scan_for_viruses": True,
-        "storage_used_bytes": 0,
-        "status": "active",
-        "metadata": {},
-        "rules_version": 1,
-        "created_at": START,
-    }
-    async with database.transaction(ALL_TENANTS) as connection:
-        await connection.execute(insert(tenants).values(**tenant))
-        await connection.execute(insert(contexts).values(**context))
-    yield RescanEnvironment(database, tmp_path)
-    await database.aclose()
+    async with aclosing(Database(migrated.sqlite(tmp_path))) as database:
+        await add_tenant(database, "ten_1", "a")
+        yield RescanEnvironment(database, tmp_path)
 
 
 async def test_the_oldest_scan_is_repeated_first(environment: RescanEnvironment) -> None:
@@ -183,31 +138,24 @@ async def test_the_oldest_scan_is_repeated_first(environment: RescanEnvironment)
     assert await environment.logged() == ["kept"] * 3
 
 
-async def test_new_rules_with_the_same_signatures_make_files_due(environment: RescanEnvironment) -> None:
+async def test_new_rules_make_files_due_unless_scanned_by_them_or_never(environment: RescanEnvironment) -> None:
     await environment.store_file("older", day=1, scanned_with=str(replace(NEW, rules="1")))
     await environment.store_file("unnumbered", day=2, scanned_with=str(EngineVersion("clamd 1.4.6", "", "1")))
+    await environment.store_file("new", day=3, scanned_with=str(NEW))
+    await environment.store_file("never", day=4, scanned_with=None)
     assert await environment.rescans().one_batch() == 2
-
-
-async def test_files_scanned_by_the_current_version_or_never_scanned_are_not_due(
-    environment: RescanEnvironment,
-) -> None:
-    await environment.store_file("new", day=1, scanned_with=str(NEW))
-    await environment.store_file("never", day=2, scanned_with=None)
-    assert await environment.rescans().one_batch() == 0
+    assert environment.scanner.seen == ["older", "unnumbered"]
 
 
 async def test_every_file_is_rescanned_once(environment: RescanEnvironment) -> None:
-    for number in range(120):
-        await environment.store_file(f"w{number}", day=number)
+    words = await environment.store_files(120)
     rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(4)] == [50, 50, 20, 0]
-    assert environment.scanner.seen == [f"w{number}" for number in range(120)]
+    assert environment.scanner.seen == words
 
 
 async def test_another_worker_continues_where_one_was_stopped(environment: RescanEnvironment) -> None:
-    for number in range(5):
-        await environment.store_file(f"w{number}", day=number)
+    await environment.store_files(5)
     third = asyncio.Event()
 
     async def hangs_on_the_third(words: str) -> ScanResult:
@@ -228,10 +176,9 @@ async def test_another_worker_continues_where_one_was_stopped(environment: Resca
 
 
 async def test_two_workers_never_rescan_the_same_file(environment: RescanEnvironment) -> None:
-    for number in range(20):
-        await environment.store_file(f"w{number}", day=number)
+    words = await environment.store_files(20)
     await asyncio.gather(*(environment.rescans().one_batch() for _ in range(2)))
-    assert sorted(environment.scanner.seen) == sorted(f"w{number}" for number in range(20))
+    assert sorted(environment.scanner.seen) == sorted(words)
 
 
 async def test_a_file_claimed_by_a_dead_worker_is_due_again_later(environment: RescanEnvironment) -> None:
@@ -244,8 +191,7 @@ async def test_a_file_claimed_by_a_dead_worker_is_due_again_later(environment: R
 
 
 async def test_an_unavailable_scanner_is_asked_about_one_file_per_batch(environment: RescanEnvironment) -> None:
-    for number in range(3):
-        await environment.store_file(f"w{number}", day=number)
+    await environment.store_files(3)
 
     async def unavailable(_words: str) -> ScanResult:
         return ScannerUnavailable("unavailable", "clamd")
@@ -274,18 +220,14 @@ async def test_a_file_scanned_with_older_signatures_is_scanned_again_later(envir
     assert await rescans.one_batch() == 1
 
 
-async def test_the_builtin_scanner_rescans_only_files_it_scanned(environment: RescanEnvironment) -> None:
+async def test_the_builtin_scanner_rescans_its_files_while_its_version_is_known(environment: RescanEnvironment) -> None:
     await environment.store_file("clamd's", day=1)
     await environment.store_file("own", day=2, scanned_with="builtin/1")
-    environment.scanner.name, environment.scanner.engine_version = "builtin", EngineVersion("builtin", "2")
+    environment.scanner.name, environment.scanner.engine_version = "builtin", None
+    assert await environment.rescans().one_batch() == 0
+    environment.scanner.engine_version = EngineVersion("builtin", "2")
     assert await environment.rescans().one_batch() == 1
     assert environment.scanner.seen == ["own"]
-
-
-async def test_no_file_is_rescanned_while_the_engine_version_is_unknown(environment: RescanEnvironment) -> None:
-    await environment.store_file("a", day=1)
-    environment.scanner.engine_version = None
-    assert await environment.rescans().one_batch() == 0
 
 
 async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment: RescanEnvironment) -> None:
@@ -293,11 +235,8 @@ async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment
     await environment.store_file("good", day=2)
 
     async def find_one_threat(words: str) -> ScanResult:
-        return (
-            Infected("Bad", NEW.engine, NEW.signatures, 1.0)
-            if words == "bad"
-            else Clean(NEW.engine, NEW.signatures, 1.0)
-        )
+        version = (NEW.engine, NEW.signatures, 1.0)
+        return Infected("Bad", *version) if words == "bad" else Clean(*version)
 
     environment.scanner.answer = find_one_threat
     assert await environment.rescans().one_batch() == 2
@@ -353,8 +292,7 @@ async def test_a_file_deleted_during_its_rescan_leaves_no_decision(environment: 
 
 
 async def test_rescans_do_not_exceed_the_configured_rate(environment: RescanEnvironment) -> None:
-    for number in range(6):
-        await environment.store_file(f"w{number}", day=number)
+    await environment.store_files(6)
     loop = asyncio.get_running_loop()
     began = loop.time()
     await environment.rescans(per_second=20).one_batch()

@@ -57,12 +57,8 @@ async def test_aborts_more_than_one_page_of_stale_uploads(gateway: RadosGateway,
     for _ in range(2 * PAGE + 5):
         gateway.client.create_multipart_upload(Bucket=bucket, Key=new_id("file"))
     address = bucket_address(bucket, gateway.region, gateway.endpoint)
-    stale = StaleParts(
-        address,
-        S3Credentials(gateway.region, gateway.access_key, gateway.secret_key),
-        seconds=30,
-        page_size=PAGE,
-    )
+    credentials = S3Credentials(gateway.region, gateway.access_key, gateway.secret_key)
+    stale = StaleParts(address, credentials, seconds=30, page_size=PAGE)
     asked: list[None] = []
 
     async def before() -> None:
@@ -85,28 +81,19 @@ async def test_sends_no_request_to_a_refused_endpoint(gateway: RadosGateway, buc
     async def refuse() -> None:
         raise StoreError("not there")
 
-    store = S3Store(
-        bucket, gateway.region, gateway.access_key, gateway.secret_key, endpoint_url=gateway.endpoint, before=refuse
-    )
+    keys = (gateway.access_key, gateway.secret_key)
+    store = S3Store(bucket, gateway.region, *keys, endpoint_url=gateway.endpoint, before=refuse)
     with pytest.raises(StoreError, match="not there"):
         await store.abort_stale_parts("", OLD_ENOUGH, _is_own)
     assert len(gateway.unfinished_uploads(bucket)) == 1
 
 
-def test_the_worker_aborts_stale_parts_in_the_platform_bucket_and_in_tenants_buckets(
-    deployments: Deployments, gateway: RadosGateway
-) -> None:
+def test_the_worker_aborts_stale_parts_in_buckets_of_all(deployments: Deployments, gateway: RadosGateway) -> None:
     deployment, platform_bucket = deployments.fresh("postgres-s3"), gateway.fresh_bucket()
-    own = {
-        "STORAGE_BUCKET": platform_bucket,
-        "STORAGE_REGION": gateway.region,
-        "STORAGE_ENDPOINT": gateway.endpoint,
-        "STORAGE_ACCESS_KEY_ID": gateway.access_key,
-        "STORAGE_SECRET_ACCESS_KEY": gateway.secret_key,
-        "STALE_PARTS_HOURS": str(1 / 3600),
-        "SCANNER": "builtin",
-    }
-    with running_service(deployment, **own) as service:
+    place = {"BUCKET": platform_bucket, "REGION": gateway.region, "ENDPOINT": gateway.endpoint}
+    storage = place | {"ACCESS_KEY_ID": gateway.access_key, "SECRET_ACCESS_KEY": gateway.secret_key}
+    own = {f"STORAGE_{name}": value for name, value in storage.items()}
+    with running_service(deployment, **own, STALE_PARTS_HOURS=str(1 / 3600), SCANNER="builtin") as service:
         client = service.new_client().with_store()
         _begin(gateway, platform_bucket, f"a/{new_id('file')}")
         _begin(gateway, deployment.bucket, f"{client.tenant_id}/{new_id('file')}")

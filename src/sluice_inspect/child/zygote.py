@@ -141,10 +141,7 @@ class Zygote:
                 os.kill(pid, signal.SIGKILL)
         elif "load" in order:
             self._load()
-            if order["test"]:
-                self._answer_load(client)
-            else:
-                self._report_loaded(client, test=False)
+            self._answer_load(client, may_test=order["test"])
         elif "tested" in order and client is self._tester:
             self._fault = order["tested"]
             for waiting in self._waiting:
@@ -174,18 +171,15 @@ class Zygote:
         gc.enable()
         self._is_loaded = True
 
-    def _answer_load(self, client: _Client) -> None:
+    def _answer_load(self, client: _Client, *, may_test: bool = True) -> None:
         if self._fault:
             client.send({"failed": self._fault})
-        elif self._fault is None and self._tester is not None and client is not self._tester:
+        elif may_test and self._fault is None and self._tester is not None and client is not self._tester:
             self._waiting.append(client)
         else:
-            is_tester = self._fault is None
+            is_tester = may_test and self._fault is None
             self._tester = client if is_tester else self._tester
-            self._report_loaded(client, test=is_tester)
-
-    def _report_loaded(self, client: _Client, *, test: bool) -> None:
-        client.send({"loaded": {"resident_bytes": worker.memory_in_use()[1], "test": test}})
+            client.send({"loaded": {"resident_bytes": worker.memory_in_use()[1], "test": is_tester}})
 
     def _fork(self, client: _Client, order: dict[str, str], fd: int) -> None:
         zygote = os.getpid()

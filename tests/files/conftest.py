@@ -1,0 +1,3 @@
+"""A migrated database on each engine."""
+
+from tests.db.conftest import tables  # noqa: F401  (a fixture)

@@ -1,0 +1,19 @@
+"""A migrated database with a tenant and a context, on each engine."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from sluice.db.database import Database
+from tests.uploads.rows import prepare
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    on_file = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
+    async with aclosing(Database(url)) as database:
+        await prepare(database)
+        yield database
