@@ -45,9 +45,7 @@ def _imported() -> list[tuple[str, str]]:
 def _importing(*modules: str) -> set[str]:
     """Return the files that import one of these modules, or a name from one."""
     return {
-        path
-        for path, name in _imported()
-        if any(name == module or name.startswith(f"{module}.") for module in modules)
+        path for path, name in _imported() if any(name == module or name.startswith(f"{module}.") for module in modules)
     }
 
 
