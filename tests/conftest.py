@@ -5,7 +5,8 @@ How they work is described in `tests.service`.
 
 import gc
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,36 @@ def limited_sqlite_local(deployments: Deployments) -> Iterator[Service]:
 def limited_postgres_s3(deployments: Deployments) -> Iterator[Service]:
     with running_service(deployments.fresh("postgres-s3"), **LIMITED) as service:
         yield service
+
+
+_SERVICES = (
+    "sqlite_local",
+    "postgres_s3",
+    "postgres_local",
+    "limited_sqlite_local",
+    "limited_postgres_s3",
+    "limited_postgres_local",
+)
+_RUNNING = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+    """Remember the process of a service that lives for the whole session."""
+    value = yield
+    if fixturedef.argname in _SERVICES:
+        request.config.stash.setdefault(_RUNNING, {})[fixturedef.argname] = value.process.pid
+    return value
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Stop the services of the session that this test does not use: idle, each takes 3 % of a core."""
+    needed = set(_SERVICES) & set(getattr(item, "fixturenames", ()))
+    if setup := setup_of(item.nodeid):
+        needed |= {setup.replace("-", "_"), "limited_" + setup.replace("-", "_")}
+    for name, process_id in item.config.stash.get(_RUNNING, {}).items():
+        os.kill(process_id, signal.SIGCONT if name in needed else signal.SIGSTOP)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -115,6 +115,7 @@ class Service:
 
     def stop(self) -> None:
         """Stop the server and assert that it exits with code 0."""
+        self.process.send_signal(signal.SIGCONT)  # it may be stopped: see tests/conftest.py
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(_EXIT_SECONDS)
         assert code == 0, f"the server ended with {code}: {self.log.read_text(errors='replace')[-2000:]}"
