@@ -113,13 +113,10 @@ def test_high_compression_ratio_is_a_bomb() -> None:
 @each_row(
     "data",
     [
-        b"",
-        b"text",
-        b"PK\x05\x06" + bytes(18),
-        b"PK\x03\x04" + bytes(10),
+        b"", b"text", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(10),
         package_of({"mimetype.txt": PARTS["mimetype"]}),
     ],
-)
+)  # fmt: skip
 def test_other_content_is_not_recognised(data: bytes) -> None:
     assert not examine_bytes(ODT, data).recognised
 
