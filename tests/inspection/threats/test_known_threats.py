@@ -72,10 +72,8 @@ LINES = base64.encodebytes(ZIP).decode()
         ("data after padding", body(b"QUI=\r\n" + base64.b64encode(EICAR))),
         ("header over two lines", body(base64.b64encode(EICAR), b"\r\n base64")),
         ("capitals", body(base64.b64encode(EICAR), b"BASE64")),
-        (
-            "escapes",
-            body(quopri.encodestring(EICAR.replace(b"$", b"=24")).replace(b"=3D24", b"=24"), b"quoted-printable"),
-        ),
+        ("escapes",
+         body(quopri.encodestring(EICAR.replace(b"$", b"=24")).replace(b"=3D24", b"=24"), b"quoted-printable")),
         ("byte order mark in front", b"\xef\xbb\xbf" + body(base64.b64encode(EICAR))),
         # spellings of an address
         ("percent signs", drawing(";base64," + LETTERS.replace("Q", "%51"))),
@@ -86,7 +84,7 @@ LINES = base64.encodebytes(ZIP).decode()
         ("UTF-16", drawing(";base64," + LETTERS).decode().encode("utf-16")),
         ("page", b"<html><a href='data:a/b;base64," + LETTERS.replace("Q", "%51").encode() + b"'>"),
     ],
-)
+)  # fmt: skip
 def test_eicar_is_found_in_every_packing(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
 

@@ -55,11 +55,8 @@ End Sub
         ),
         ("svg, after a page in a comment", svg(b"<script/>", b"<!-- <html> -->"), "Svg.Script"),
         ("page with an embedded program", SMUGGLING % BASE64_PROGRAM, "Script.Smuggled-Program"),
-        (
-            "pdf that starts its attachment",
-            pdf_script("this.exportDataObject({cName: 'a', nLaunch: 2});"),
-            "Pdf.Launches-Attachment",
-        ),
+        ("pdf that starts its attachment",
+         pdf_script("this.exportDataObject({cName: 'a', nLaunch: 2});"), "Pdf.Launches-Attachment"),
         ("pdf that starts a command", pdf_launch("cmd.exe /c calc"), "Pdf.Launches-Program"),
         ("pdf that starts a program of Windows", pdf_launch("setup.EXE", "/Win"), "Pdf.Launches-Program"),
         ("packaged program", docx_with_package(PE, b"invoice.pdf.exe"), "Package.Program"),
@@ -70,7 +67,7 @@ End Sub
         ("shortcut under the name of a document", zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut"),
         ("macro that fetches and starts", with_macro(DROPPER), "Macro.Fetches-And-Starts"),
     ],
-)
+)  # fmt: skip
 def test_content_that_acts_by_itself_is_a_threat(case: str, data: bytes, threat: str) -> None:
     assert threat_in(data) == threat
 
@@ -79,16 +76,10 @@ def test_content_that_acts_by_itself_is_a_threat(case: str, data: bytes, threat:
     ("case", "data", "flags"),
     [
         ("macro", with_macro(b"Sub Sum()\nEnd Sub\n"), ["macro"]),
-        (
-            "macro that runs by itself",
-            with_macro(b"Private Sub Document_Open()\nMsgBox 1\nEnd Sub\n"),
-            ["macro", "macro.autorun"],
-        ),
-        (
-            "macro in several chunks",
-            with_macro(b"' " + b"x" * 9000 + b"\nSub Workbook_Open()\nEnd Sub\n"),
-            ["macro", "macro.autorun"],
-        ),
+        ("macro that runs by itself",
+         with_macro(b"Private Sub Document_Open()\nMsgBox 1\nEnd Sub\n"), ["macro", "macro.autorun"]),
+        ("macro in several chunks",
+         with_macro(b"' " + b"x" * 9000 + b"\nSub Workbook_Open()\nEnd Sub\n"), ["macro", "macro.autorun"]),
         ("macro without source", docx(compound({"VBA/_VBA_PROJECT": b"\xcc\x61"}), "word/vbaProject.bin"), ["macro"]),
         ("sheet of macros", compound({"Workbook": struct.pack("<HHLBB", 0x85, 6, 0, 0, 1)}), ["macro.sheet"]),
         ("packaged text", docx_with_package(b"text", b"a.txt"), ["package"]),
@@ -96,7 +87,7 @@ def test_content_that_acts_by_itself_is_a_threat(case: str, data: bytes, threat:
         ("pdf with a script", pdf_script("app.alert(1)"), ["script.pdf"]),
         ("pdf that opens another", pdf_launch("other.pdf"), ["launch.pdf"]),
     ],
-)
+)  # fmt: skip
 def test_possibly_harmless_content_is_flagged(case: str, data: bytes, flags: list[str]) -> None:
     result = scan_bytes(data)
     assert (result["threat"], result["complete"], result["flags"]) == (None, True, flags)
