@@ -9,6 +9,7 @@ import pytest
 
 from sluice_inspect.format import missing_readers
 from sluice_inspect.registry import FORMATS
+from tests.rows import each_row
 
 SCRIPT_WITHOUT_READERS = """
 import ctypes, json, sys
@@ -44,9 +45,8 @@ def without_readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[
     for format_ in FORMATS:
         (folder / f"{format_.name}.{min(format_.extensions)}").write_bytes(format_.sample())
     paths = sorted(str(path) for path in Path(folder).iterdir())
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT_WITHOUT_READERS, *paths], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", SCRIPT_WITHOUT_READERS, *paths]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     results: dict[str, dict[str, list[object]]] = json.loads(run.stdout)
     return results
@@ -56,35 +56,32 @@ def test_every_reader_is_installed_in_this_environment() -> None:
     assert [format_.name for format_ in FORMATS if format_.missing_reader] == []
 
 
-def test_formats_name_their_missing_reader(without_readers: dict[str, dict[str, list[object]]]) -> None:
-    assert sorted(map(str, without_readers["lacks"].items())) == sorted(
-        map(str, {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}.items())
-    )
-    assert set(without_readers["samples"]) == {format_.name for format_ in FORMATS} - PLAYED - {"heic"}
+Results = dict[str, dict[str, list[object]]]
+MISSING = {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}
+OTHERS = {format_.name for format_ in FORMATS} - MISSING.keys()
 
 
-@pytest.mark.parametrize("name", sorted(PLAYED | {"heic"}))
-def test_format_without_its_reader_is_unsupported(
-    without_readers: dict[str, dict[str, list[object]]], name: str
-) -> None:
+def test_formats_name_their_missing_reader(without_readers: Results) -> None:
+    assert without_readers["lacks"] == MISSING
+    assert set(without_readers["samples"]) == OTHERS
+
+
+@each_row("name", sorted(MISSING))
+def test_format_without_its_reader_is_unsupported(without_readers: Results, name: str) -> None:
     outcome, finding, blank, detail = without_readers["reports"][name]
     assert (outcome, finding, blank) == ("unsupported", None, False)
     assert "not installed" in str(detail)
 
 
-@pytest.mark.parametrize("name", sorted({format_.name for format_ in FORMATS} - PLAYED - {"heic"}))
-def test_other_formats_are_checked_without_the_readers(
-    without_readers: dict[str, dict[str, list[object]]], name: str
-) -> None:
+@each_row("name", sorted(OTHERS))
+def test_other_formats_are_checked_without_the_readers(without_readers: Results, name: str) -> None:
     assert without_readers["reports"][name][:3] == ["ok", None, False]
 
 
 def test_missing_readers_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     monkeypatch.setattr("sluice_inspect.format.find_library", lambda _name: None)
-    messages = list(missing_readers())
-    assert [name in line for name, line in zip(("PyAV", "pillow-heif", "libarchive"), messages, strict=True)] == [
-        True
-    ] * 3
+    names = ("PyAV", "pillow-heif", "libarchive")
+    assert [name in line for name, line in zip(names, missing_readers(), strict=True)] == [True, True, True]
     monkeypatch.undo()
     assert not any("PyAV" in line or "pillow-heif" in line for line in missing_readers())

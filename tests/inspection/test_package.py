@@ -15,6 +15,7 @@ import sluice_inspect
 from sluice_inspect import Finding, Outcome, Report, inspect, inspect_file
 from sluice_inspect.__main__ import main
 from tests.inspection.formats.image_samples import chess_board, encoded
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sluice_inspect"
@@ -108,11 +109,8 @@ def test_inspect_is_an_alias_of_inspect_file() -> None:
         _ = sluice_inspect.check_file
 
 
-def test_package_is_typed() -> None:
+def test_package_is_typed_and_its_command_installed_with_the_distribution() -> None:
     assert (PACKAGE / "py.typed").is_file()
-
-
-def test_command_is_installed_with_the_distribution() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["sluice-inspect"] == "sluice_inspect.__main__:main"
 
@@ -123,7 +121,7 @@ def test_ok_files_exit_with_0(folder: Path, command: Command) -> None:
     assert (status, err) == (0, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "line"),
     [
         ("cut.png", r"cut\.png: corrupt \(image/png\): .+\n"),
@@ -137,13 +135,11 @@ def test_file_that_is_not_ok_exits_with_1(command: Command, name: str, line: str
     assert status == 1
 
 
-@pytest.mark.parametrize("name", ["missing.png", ".", "/dev/null"])
+@each_row("name", ["missing.png", ".", "/dev/null"])
 def test_file_that_cannot_be_read_is_named_and_exits_with_2(command: Command, name: str) -> None:
     status, out, err = command(name, "cut.png")
-    assert status == 2
+    assert (status, err.count("\n"), out[:16]) == (2, 1, "cut.png: corrupt")
     assert err.startswith(f"sluice-inspect: cannot read {name}: ")
-    assert err.count("\n") == 1
-    assert out.startswith("cut.png: corrupt")
 
 
 def test_json_option_prints_complete_reports(command: Command) -> None:
@@ -162,16 +158,11 @@ def test_escape_sequences_in_a_file_name_do_not_reach_the_terminal(folder: Path,
     assert command(f"not-{name}")[2] == "sluice-inspect: cannot read not-a [2J .png: No such file or directory\n"
 
 
-def test_missing_file_argument_is_a_usage_error(command: Command) -> None:
+def test_usage_error_and_help_state_what_is_wanted(command: Command) -> None:
     status, _, err = command()
-    assert status == 2
-    assert "FILE" in err
-
-
-def test_help_states_the_exit_status(command: Command) -> None:
+    assert (status, "FILE" in err) == (2, True)
     status, out, _ = command("--help")
-    assert status == 0
-    assert "2 if a file cannot be read" in " ".join(out.split())
+    assert (status, "2 if a file cannot be read" in " ".join(out.split())) == (0, True)
 
 
 def test_command_runs_without_the_service(folder: Path) -> None:

@@ -1,15 +1,16 @@
 """Recognition of a format by extension and content."""
 
 import io
-import tarfile
 
 from sluice_inspect import sniff
+from sluice_inspect.format import Format
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import FORMATS, format_of
 from sluice_inspect.report import UNKNOWN_TYPE, Finding
 from sluice_inspect.signatures import is_web_page
 from sluice_inspect.sniff import extension_of
 from tests.inspection.formats.examining import source_of
+from tests.inspection.formats.test_tar import archive, entry
 from tests.rows import each_row
 
 
@@ -24,21 +25,17 @@ def test_last_extension_is_used(name: str | None, extension: str) -> None:
     assert extension_of(name) == extension
 
 
-def test_no_two_formats_share_an_extension() -> None:
+def test_format_names_and_extensions_are_unique() -> None:
     promised = [extension for format_ in FORMATS for extension in format_.extensions]
     assert len(promised) == len(set(promised))
-
-
-def test_format_names_are_unique() -> None:
     assert len({format_.name for format_ in FORMATS}) == len(FORMATS)
 
 
 @each_row("format_", [format_ for format_ in FORMATS if not format_.is_text], ids=lambda format_: format_.name)
-def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: object) -> None:
-    own = next(each for each in FORMATS if each is format_)
-    with source_of(own.sample()) as source:
-        assert sniff.recognise(source, FORMATS, None) is own
-        assert sniff.recognise(source, FORMATS, format_of("mp4")) is own
+def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: Format) -> None:
+    with source_of(format_.sample()) as source:
+        assert sniff.recognise(source, FORMATS, None) is format_
+        assert sniff.recognise(source, FORMATS, format_of("mp4")) is format_
 
 
 def test_format_of_the_extension_is_tried_first() -> None:
@@ -49,17 +46,21 @@ def test_format_of_the_extension_is_tried_first() -> None:
 
 
 @each_row(
-    "page",
+    ("text", "page"),
     [
-        b"<!DOCTYPE html><p>",
-        b"\xef\xbb\xbf \r\n<HTML lang='en'>",
-        b'<?xml version="1.0"?>\n<html xmlns="x">',
-        b"<!-- saved from --><head>",
+        (b"<!DOCTYPE html><p>", True),
+        (b"\xef\xbb\xbf \r\n<HTML lang='en'>", True),
+        (b'<?xml version="1.0"?>\n<html xmlns="x">', True),
+        (b"<!-- saved from --><head>", True),
+        *(
+            (text, False)
+            for text in (b"<note>html</note>", b"see <html>", b"<htmlish>", b"", b"<!-- a comment without an end")
+        ),
     ],
 )
-def test_web_page_is_recognised_by_its_start(page: bytes) -> None:
-    with source_of(page) as source:
-        assert is_web_page(source.head)
+def test_web_page_is_recognised_by_its_start(text: bytes, *, page: bool) -> None:
+    with source_of(text) as source:
+        assert is_web_page(source.head) is page
 
 
 @each_row("mark", ["", "\ufeff"])
@@ -88,24 +89,11 @@ def test_text_that_mentions_a_page_is_none_in_any_encoding(encoding: str, text: 
     assert not is_web_page(text.encode(encoding))
 
 
-@each_row("text", [b"<note>html</note>", b"see <html>", b"<htmlish>", b"", b"<!-- a comment without an end"])
-def test_other_text_is_not_a_web_page(text: bytes) -> None:
-    with source_of(text) as source:
-        assert not is_web_page(source.head)
-
-
-def tar() -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("member"))
-    return file.getvalue()
-
-
 @each_row(
     ("data", "content_type"),
     [
         (b"\x1f\x8b\x08\0" + bytes(20), "application/gzip"),
-        (tar(), "application/x-tar"),
+        (archive(entry("member")), "application/x-tar"),
         (b"fLaC\0\0\0\x22" + bytes(40), "audio/flac"),
         (b"\x8f\x03\x01\xd1\x93" * 40, UNKNOWN_TYPE),
         (b"", UNKNOWN_TYPE),

@@ -28,13 +28,8 @@ def tar(*members: tuple[str, bytes]) -> bytes:
 
 
 PROGRAMS = [
-    (PE, "pe"),
-    (ELF, "elf"),
-    (MACH_O, "mach-o"),
-    (UNIVERSAL, "mach-o"),
-    (JAVA, "java-class"),
-    (b"dex\n035\0", "dex"),
-]
+    (PE, "pe"), (ELF, "elf"), (MACH_O, "mach-o"), (UNIVERSAL, "mach-o"), (JAVA, "java-class"), (b"dex\n035\0", "dex"),
+]  # fmt: skip
 DANGEROUS = {
     "program": ["a.exe", "A.EXE", "a.pdf.exe", "a.exe. ", "a.xll", "a.msi", "a.jar"],
     "script": ["a.js", "a.vbs", "a.hta", "a.ps1", "a.wsf", "a.bat"],

@@ -247,18 +247,12 @@ def test_workbook_that_opens_with_the_password_of_excel_has_a_flag(info: bytes) 
 @each_row(
     "info",
     [
-        AGILE_INFO.replace(b"laEw", b"laEx"),
-        AGILE_INFO.replace(b"100000", b"99999"),
-        AGILE_INFO.replace(b"100000", b"100000000000"),
-        AGILE_INFO.replace(b"256", b"-1"),
-        AGILE_INFO.replace(b"SHA512", b"MD2"),
-        AGILE_INFO[:300],
-        AGILE_INFO[:8],
-        STANDARD_INFO[:-40] + bytes(40),
-        STANDARD_INFO[:40],
-        b"",
+        AGILE_INFO.replace(b"laEw", b"laEx"), AGILE_INFO.replace(b"100000", b"99999"),
+        AGILE_INFO.replace(b"100000", b"100000000000"), AGILE_INFO.replace(b"256", b"-1"),
+        AGILE_INFO.replace(b"SHA512", b"MD2"), AGILE_INFO[:300], AGILE_INFO[:8], STANDARD_INFO[:-40] + bytes(40),
+        STANDARD_INFO[:40], b"",
     ],
-)
+)  # fmt: skip
 def test_workbook_with_another_password_has_no_flag(info: bytes) -> None:
     assert flags_of(encrypted(info), "a.xlsx") == set()
 

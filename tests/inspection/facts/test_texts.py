@@ -30,14 +30,12 @@ def rtf(inner: str) -> bytes:
         (r"{\*\template \'68ttp://a.example}", {"template.remote"}),
         (r"{\*\template \u104?ttp://a.example}", {"template.remote"}),
         (r"{\*\template C:\\Users\\a\\Normal.dotm}", NONE),
-        (
-            r"{\object\objemb{\*\objdata " + "0105000002000000" + "08000000" + "5061636b61676500" + "00000000" + "}}",
-            {"object.ole", "package"},
-        ),
+        (r"{\object\objemb{\*\objdata " + "0105000002000000" + "08000000" + "5061636b61676500" + "00000000" + "}}",
+         {"object.ole", "package"}),
         (r"{\object\objocx{\*\objdata 0105}}", {"object.activex", "object.ole"}),
         (r"{\object\objautlink{\*\objclass X}}", {"link.external"}),
     ],
-)
+)  # fmt: skip
 def test_template_or_object_of_rich_text(inner: str, flags: set[str]) -> None:
     assert flags_of(rtf(inner), "a.rtf") == flags
 

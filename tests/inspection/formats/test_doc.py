@@ -69,11 +69,8 @@ def test_broken_structure_is_corrupt(case: str, old: bytes, new: bytes) -> None:
     [
         ("zeros in the text", DOCUMENT[:LETTERS] + bytes(600) + DOCUMENT[LETTERS + 600 :], Outcome.CORRUPT),
         ("no table", changed(DOCUMENT, "1Table".encode("utf-16-le"), "9Table".encode("utf-16-le")), Outcome.CORRUPT),
-        (
-            "invalid summary",
-            make_compound({"WordDocument": bytes(2000), "\x05SummaryInformation": bytes(300)}),
-            Outcome.CORRUPT,
-        ),
+        ("invalid summary",
+         make_compound({"WordDocument": bytes(2000), "\x05SummaryInformation": bytes(300)}), Outcome.CORRUPT),
         (
             "password",
             changed(DOCUMENT, b"\xec\xa5\xc1\x00" + bytes(6) + b"\x00\x12", b"\xec\xa5\xc1\x00" + bytes(6) + b"\x00\x13"),

@@ -72,25 +72,19 @@ def test_web_page_named_eml_is_a_mismatch() -> None:
         ("an empty page", mail(html="<html><body>&nbsp;</body></html>"), True),
         ("an attachment without content", mail(attached=b""), True),
         ("an empty picture", mail(attached=picture(shows=False).getvalue(), media_type="image/png"), True),
-        (
-            "spaces in base64",
-            FIELDS.encode() + b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b" \n"),
-            True,
-        ),
+        ("spaces in base64",
+         FIELDS.encode() + b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.b64encode(b" \n"), True),
         ("a subject", mail(subject="x"), False),
         ("a full stop", mail("."), False),
         ("a page", mail(html="<p>x</p>"), False),
         ("an attachment", mail(attached=b"x"), False),
         ("a picture", mail(attached=picture(shows=True).getvalue(), media_type="image/png"), False),
-        (
-            "an embedded mail",
-            FIELDS.encode() + b"Content-Type: message/rfc822\r\n\r\n" + FIELDS.encode() + b"\r\n",
-            False,
-        ),
+        ("an embedded mail",
+         FIELDS.encode() + b"Content-Type: message/rfc822\r\n\r\n" + FIELDS.encode() + b"\r\n", False),
         ("an unknown charset", FIELDS.encode() + b"Content-Type: text/plain; charset=nowhere\r\n\r\n\xe9", False),
         ("more text than is examined", FIELDS.encode() + b"\r\n" + b" " * 3_000_000, False),
     ],
-)
+)  # fmt: skip
 def test_mail_is_blank_when_nothing_in_it_is_visible(case: str, data: bytes, *, blank: bool) -> None:
     result = examine_bytes(FORMAT, data)
     assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)

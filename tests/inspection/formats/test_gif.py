@@ -49,15 +49,12 @@ def test_empty_picture_is_blank() -> None:
         *((f"cut at {kept}", ANIMATION[: int(len(ANIMATION) * kept)], Outcome.CORRUPT) for kept in (0.2, 0.5, 0.95)),
         ("header without a frame", GOOD[:13] + b";", Outcome.CORRUPT),
         ("invalid LZW codes", GOOD[: FRAME + 30] + b"\xff" * 40 + GOOD[FRAME + 70 :], Outcome.CORRUPT),
-        (
-            "frame without width",
-            ANIMATION[: SECOND_FRAME + 5] + bytes(2) + ANIMATION[SECOND_FRAME + 7 :],
-            Outcome.UNSUPPORTED,
-        ),
+        ("frame without width",
+         ANIMATION[: SECOND_FRAME + 5] + bytes(2) + ANIMATION[SECOND_FRAME + 7 :], Outcome.UNSUPPORTED),
         ("frame outside of the screen", moved(9000), Finding.IMAGE_TOO_LARGE),
         ("frame at a huge offset", moved(60_000), Finding.IMAGE_TOO_LARGE),
     ],
-)
+)  # fmt: skip
 def test_damaged_picture_does_not_pass(case: str, data: bytes, verdict: Outcome | Finding) -> None:
     assert examine(data).verdict is verdict
 

@@ -80,15 +80,12 @@ PACKED = packed_rtf(rb"{\rtf1 Some words.}")
     [
         ("attachment without a list of properties", with_attachment({"__substg1.0_37010102": b"x"}), Outcome.CORRUPT),
         ("embedded message", with_attachment(around(INNER)), Outcome.OK),
-        (
-            "damaged embedded message",
-            with_attachment(around({**INNER, "__properties_version1.0": bytes(40)})),
-            Outcome.CORRUPT,
-        ),
+        ("damaged embedded message",
+         with_attachment(around({**INNER, "__properties_version1.0": bytes(40)})), Outcome.CORRUPT),
         ("forty levels", nested(40), Outcome.TOO_COMPLEX),
         ("formatted text with a wrong checksum", make_message({RTF: PACKED[:-2] + b"?}"}), Outcome.CORRUPT),
     ],
-)
+)  # fmt: skip
 def test_attachments_and_formatted_text_are_checked(case: str, data: bytes, outcome: Outcome) -> None:
     assert examine(data).outcome is outcome
 

@@ -108,17 +108,13 @@ def padded(part: str) -> bytes:
             with_part_changed(documents()["docx"], "word/document.xml", "<w:document", "<!DOCTYPE a><w:document"),
             Outcome.CORRUPT,
         ),
-        (
-            "entities that multiply",
-            "docx",
-            with_part("docx", "word/document.xml", laughing_part()),
-            Finding.ARCHIVE_BOMB,
-        ),
+        ("entities that multiply",
+         "docx", with_part("docx", "word/document.xml", laughing_part()), Finding.ARCHIVE_BOMB),
         ("padding of the content types", "xlsx", padded("[Content_Types].xml"), Finding.ARCHIVE_BOMB),
         ("padding of the relations", "xlsx", padded("_rels/.rels"), Finding.ARCHIVE_BOMB),
         ("bytes before the document", "docx", b"x" + documents()["docx"], Outcome.CORRUPT),
     ],
-)
+)  # fmt: skip
 def test_part_of_a_document_gets_its_verdict(case: str, name: str, data: bytes, verdict: Outcome | Finding) -> None:
     assert examine(name, data).verdict is verdict
 

@@ -81,11 +81,8 @@ def test_truncated_document_is_corrupt(format_: Format, kept: float) -> None:
             (f"malformed {part}", with_part(part, b"<a><b></a>"), Outcome.CORRUPT)
             for part in ("content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", MANIFEST)
         ),
-        (
-            "password",
-            package_of(PARTS | {"content.xml": bytes(range(256)), MANIFEST: LOCKED.encode()}),
-            Outcome.ENCRYPTED,
-        ),
+        ("password",
+         package_of(PARTS | {"content.xml": bytes(range(256)), MANIFEST: LOCKED.encode()}), Outcome.ENCRYPTED),
         (
             "encrypted package",
             package_of({"mimetype": PARTS["mimetype"], "encrypted-package": b"\x00\x01", MANIFEST: LOCKED.encode()}),
@@ -113,13 +110,10 @@ def test_high_compression_ratio_is_a_bomb() -> None:
 @each_row(
     "data",
     [
-        b"",
-        b"text",
-        b"PK\x05\x06" + bytes(18),
-        b"PK\x03\x04" + bytes(10),
+        b"", b"text", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(10),
         package_of({"mimetype.txt": PARTS["mimetype"]}),
     ],
-)
+)  # fmt: skip
 def test_other_content_is_not_recognised(data: bytes) -> None:
     assert not examine_bytes(ODT, data).recognised
 
@@ -156,16 +150,10 @@ SPAN = '<text:p><text:span text:style-name="T">word</text:span></text:p>'
         (paragraph("."), "", False),
         ("<text:h>x</text:h>", "", False),
         ("<text:list><text:list-item><text:p>x</text:p></text:list-item></text:list>", "", False),
-        (
-            "<text:p><text:note><text:note-body><text:p>a footnote</text:p></text:note-body></text:note></text:p>",
-            "",
-            False,
-        ),
-        (
-            "<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>",
-            "",
-            False,
-        ),
+        ("<text:p><text:note><text:note-body><text:p>a footnote</text:p></text:note-body></text:note></text:p>",
+         "", False),
+        ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>",
+         "", False),
         ("<text:p><draw:rect/></text:p>", "", False),
         ("<text:p><draw:frame><draw:object/></draw:frame></text:p>", "", False),
         ("<text:p><draw:control/></text:p>", "", False),
@@ -173,16 +161,13 @@ SPAN = '<text:p><text:span text:style-name="T">word</text:span></text:p>'
         (TABLE, LINED, False),
         (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffff00"/>'), False),
         (paragraph("", "P"), YELLOW, False),
-        (
-            paragraph("", "P"),
-            style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>'),
-            False,
-        ),
+        (paragraph("", "P"),
+         style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>'), False),
         (paragraph("", "Horizontal_20_Line"), "", False),
         (SPAN, WHITE + YELLOW, False),
         (SPAN + paragraph("x"), HIDDEN, False),
     ],
-)
+)  # fmt: skip
 def test_text_document_is_blank_when_nothing_in_it_is_visible(body: str, styles: str, *, blank: bool) -> None:
     assert is_blank("text", body, styles) is blank
 
@@ -213,10 +198,8 @@ def frame(inner: str, more: str = "") -> str:
         (page(""), True),
         (page(frame("<text:p/>")), True),
         (page(frame("<text:p/>", 'presentation:placeholder="true" draw:style-name="f"')), True),
-        (
-            page('<draw:frame presentation:class="chart" presentation:placeholder="true"><draw:object/></draw:frame>'),
-            True,
-        ),
+        (page('<draw:frame presentation:class="chart" presentation:placeholder="true"><draw:object/></draw:frame>'),
+         True),
         (page(frame("<text:p><text:page-number>1</text:page-number></text:p>")), True),
         (page(frame("<text:p>1 January</text:p>", 'presentation:class="date-time"')), True),
         (page('<draw:custom-shape draw:style-name="g"><text:p/></draw:custom-shape>'), True),
@@ -228,11 +211,9 @@ def frame(inner: str, more: str = "") -> str:
         (page("<draw:frame><table:table/></draw:frame>"), False),
         (page("<draw:line/>"), False),
         (page("<office:annotation><text:p>a comment</text:p></office:annotation>"), False),
-        (
-            f"<draw:page><presentation:notes>{frame('<text:p>say this</text:p>')}</presentation:notes></draw:page>",
-            False,
-        ),
+        (f"<draw:page><presentation:notes>{frame('<text:p>say this</text:p>')}</presentation:notes></draw:page>",
+         False),
     ],
-)
+)  # fmt: skip
 def test_presentation_is_blank_when_nothing_in_it_is_visible(body: str, *, blank: bool) -> None:
     assert is_blank("presentation", body, UNDRAWN + FILLED + WHITE) is blank

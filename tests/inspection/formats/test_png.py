@@ -40,15 +40,13 @@ def with_wrong_sequence_number() -> bytes:
         ("good", GOOD),
         *((mode, encoded(chess_board().convert(mode), "PNG")) for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")),
         ("damaged text chunk", with_chunk(GOOD, png_chunk(b"tEXt", b"Comment\0x", good=False))),
-        (
-            "text chunk that unpacks to 80 MB",
-            with_chunk(GOOD, png_chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9))),
-        ),
+        ("text chunk that unpacks to 80 MB",
+         with_chunk(GOOD, png_chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9)))),
         ("bytes after the end", GOOD + bytes(1000)),
         ("animation", ANIMATION),
         ("animation with a wrong sequence number", with_wrong_sequence_number()),
     ],
-)
+)  # fmt: skip
 def test_picture_passes_and_is_not_blank(case: str, data: bytes) -> None:
     assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
 

@@ -71,16 +71,10 @@ def test_deeply_nested_groups_are_too_complex() -> None:
         ("a border of type none", rb"\brdrt\brdrnone\par", True),
         ("a white cell", rb"\trowd\clcbpat1\cellx2000\cell\row\cbpat0\par", True),
         ("an empty picture", drawn(shows=False), True),
-        (
-            "an empty picture in two formats",
-            rb"{\*\shppict" + drawn(shows=False) + rb"}{\nonshppict" + drawn(shows=True, word=b"wmetafile8") + b"}",
-            True,
-        ),
-        (
-            "a shape around an empty picture",
-            rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}",
-            True,
-        ),
+        ("an empty picture in two formats",
+         rb"{\*\shppict" + drawn(shows=False) + rb"}{\nonshppict" + drawn(shows=True, word=b"wmetafile8") + b"}", True),
+        ("a shape around an empty picture",
+         rb"{\shp{\*\shpinst{\sp{\sn pib}{\sv " + drawn(shows=False) + b"}}}}", True),
         ("a full stop", b".", False),
         ("a byte", rb"\'e9", False),
         ("a letter in Unicode", rb"\u1234 ?", False),
@@ -100,7 +94,7 @@ def test_deeply_nested_groups_are_too_complex() -> None:
         ("a metafile", drawn(shows=False, word=b"wmetafile8"), False),
         ("a picture that cannot be read", rb"{\pict\jpegblip\bin5 abcde}", False),
     ],
-)
+)  # fmt: skip
 def test_document_is_blank_when_nothing_in_it_is_visible(case: str, body: bytes, *, blank: bool) -> None:
     result = examine_bytes(FORMAT, document(body))
     assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)

@@ -153,16 +153,14 @@ QUOTED = '"a ""quoted"" name"'
         (["VACUUM"], True),
         (["CREATE TABLE a (b)"], True),
         (["CREATE TABLE a (b)", "INSERT INTO a VALUES (1)", "DELETE FROM a"], True),
-        (
-            ["CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
-            True,
-        ),
+        (["CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
+         True),
         (["CREATE TABLE a (b)", "CREATE VIEW c AS SELECT 1"], True),
         (["CREATE TABLE other (x)", "CREATE TABLE a (b)", "INSERT INTO a VALUES (0)"], False),
         (["CREATE TABLE other (x)", f"CREATE TABLE {QUOTED} (b)", f"INSERT INTO {QUOTED} VALUES (0)"], False),
         (["CREATE TABLE other (x)", 'CREATE TABLE "select" (b)', 'INSERT INTO "select" VALUES (0)'], False),
     ],
-)
+)  # fmt: skip
 def test_database_without_a_row_is_blank(statements: list[str], *, blank: bool) -> None:
     result = examine(database("PRAGMA user_version = 1", *statements))
     assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)

@@ -116,10 +116,8 @@ def test_entity_with_an_absolute_address_is_unsafe() -> None:
         ("<rect width='100%' height='100%' fill='white' stroke='red'/>", False),
         ("<rect width='100%' height='100%'/><circle r='1' fill='red'/>", False),
         ("<marker id='m'><circle r='5'/></marker><path d='M5 5L9 9' fill='none' marker-start='url(#m)'/>", False),
-        (
-            "<marker id='m'><circle r='5'/></marker><g style='marker:url(#m)'><polyline points='5,5' fill='none'/></g>",
-            False,
-        ),
+        ("<marker id='m'><circle r='5'/></marker><g style='marker:url(#m)'><polyline points='5,5' fill='none'/></g>",
+         False),
         ("<g font-size='0'><text font-size='9'>word</text></g>", False),
         ("<symbol id='a'><path d='M0 0L9 9'/></symbol>", False),
         ("<defs><path id='a' d='M0 0L9 9'/></defs><use href='#a'/>", False),
@@ -133,7 +131,7 @@ def test_entity_with_an_absolute_address_is_unsafe() -> None:
         ("<style>.a { stroke: red }</style><line class='a' x2='9'/>", False),
         ("<defs><font><glyph d='M0 0L9 9'/></font></defs>", False),
     ],
-)
+)  # fmt: skip
 def test_drawing_is_blank_without_possible_ink(body: str, *, blank: bool) -> None:
     result = examine(body)
     assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank), result.detail

@@ -148,15 +148,11 @@ BEHIND_ITS_RECORD = record("mtime", "1") + record("path", "../e")
         ("prefix in the length of star", [member(p345=b"d/" + b"p" * 126 + b"/..x")]),
         ("target of a link before a file", [extended(linkpath="b"), member(content=b"x")]),
         ("zero byte in an extended name", [extended(path="a\0b"), member()]),
-        (
-            "bytes behind an extended header in its block",
-            [zero(b"x", len(record("mtime", "1")), b"x", p257=POSIX), data(BEHIND_ITS_RECORD), member()],
-        ),
+        ("bytes behind an extended header in its block",
+         [zero(b"x", len(record("mtime", "1")), b"x", p257=POSIX), data(BEHIND_ITS_RECORD), member()]),
         ("bytes behind a long name in its block", [zero(b"L", 2, b"L"), data(b"d/../../e\0"), member()]),
-        (
-            "folder with a size that covers a member",
-            [zero(b"d", 2 * BLOCK, b"5", p257=POSIX), member(b"b", data(b"x") + member(b"b")), member(b"c")],
-        ),
+        ("folder with a size that covers a member",
+         [zero(b"d", 2 * BLOCK, b"5", p257=POSIX), member(b"b", data(b"x") + member(b"b")), member(b"c")]),
         ("size of an extended header that covers a member", [extended(size=str(BLOCK)), zero(), EVIL]),
         ("size of a header that covers a member", [extended(size="0"), zero(size=BLOCK), member(b"b")]),
         ("sparse size without a map", [extended(GNU__sparse__size="5"), member(b"a", data(b"text") + EVIL)]),
@@ -171,10 +167,8 @@ BEHIND_ITS_RECORD = record("mtime", "1") + record("path", "../e")
             [zero(size=2 * BLOCK, p257=GNU, p345=b"p" * 50), zero(b"..", 0, b"1", p157=b".."), bytes(BLOCK)],
         ),
         ("label with data", [member(b"label", data(b"text") + EVIL, b"V")]),
-        (
-            "header behind the end",
-            [data(archive(entry("a.bin", bytes(range(256)) * 60)).rstrip(b"\0")), END, b"\7" * BLOCK, EVIL],
-        ),
+        ("header behind the end",
+         [data(archive(entry("a.bin", bytes(range(256)) * 60)).rstrip(b"\0")), END, b"\7" * BLOCK, EVIL]),
     ],
 )  # fmt: skip
 def test_member_that_only_some_readers_see_is_unsafe(case: str, parts: list[bytes]) -> None:
@@ -193,19 +187,15 @@ SPARSE = extended(GNU__sparse__major="1", GNU__sparse__minor="0", GNU__sparse__n
         ("folder with a size", [zero(b"d", BLOCK, b"5", p257=POSIX), member(b"b"), member(b"c")]),
         ("size of an extended header", [extended(size="4"), zero(), data(b"text"), member(b"b")]),
         ("map of holes that goes on", [MAP_THAT_GOES_ON, bytes(BLOCK)]),
-        (
-            "hard link of an old writer that states its file's size",
-            [member(content=b"x"), zero(b"b", BLOCK, b"1", p157=b"a"), member(b"c", b"text"), member(b"d")],
-        ),
+        ("hard link of an old writer that states its file's size",
+         [member(content=b"x"), zero(b"b", BLOCK, b"1", p157=b"a"), member(b"c", b"text"), member(b"d")]),
         ("sparse file", [SPARSE, member(b"GNUSparseFile.7/a", data(b"1\n0\n4\n") + data(b"text"))]),
         (
             "sparse file with its map in the header",
             [extended(GNU__sparse__size="9000", GNU__sparse__numblocks="1", GNU__sparse__map="0,4"), member(b"a", b"text")],
         ),
-        (
-            "folder of an incremental archive",
-            [long_name(b"d" * 120 + b"/"), member(b"d" * 100, b"Yf\0\0", b"D", p257=GNU, p345=b"15300621730\0")],
-        ),
+        ("folder of an incremental archive",
+         [long_name(b"d" * 120 + b"/"), member(b"d" * 100, b"Yf\0\0", b"D", p257=GNU, p345=b"15300621730\0")]),
     ],
 )  # fmt: skip
 def test_what_all_readers_see_alike_passes(case: str, parts: list[bytes]) -> None:

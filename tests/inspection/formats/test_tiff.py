@@ -136,18 +136,12 @@ WITH_LATE_VALUE = tiff_of_pages({**PAGE, 700: (1, [32] * 100)}, data=ROWS)
         ("truncated second page", saved(chess_board("L"), chess_board("L"))[:-100], Outcome.CORRUPT),
         ("value at the end of the file", WITH_LATE_VALUE, Outcome.OK),
         ("value past the end of the file", WITH_LATE_VALUE[:-1], Outcome.CORRUPT),
-        (
-            "damaged picture below a page",
-            tiff_of_pages({**PAGE, 330: (4, [SECOND])}, grey_page(64, 200), data=ROWS),
-            Outcome.CORRUPT,
-        ),
-        (
-            "compression without a decoder",
-            tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS),
-            Outcome.UNSUPPORTED,
-        ),
+        ("damaged picture below a page",
+         tiff_of_pages({**PAGE, 330: (4, [SECOND])}, grey_page(64, 200), data=ROWS), Outcome.CORRUPT),
+        ("compression without a decoder",
+         tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS), Outcome.UNSUPPORTED),
     ],
-)
+)  # fmt: skip
 def test_directories_of_pages_are_followed(case: str, data: bytes, outcome: Outcome) -> None:
     assert examine(data).outcome is outcome
 

@@ -155,16 +155,14 @@ UNCALCULATED = bytes(6) + b"\3" + bytes(5) + b"\xff\xff" + bytes(6) + b"\7\0\x1e
         ("headings and a row", make_label(0, 0, "Name") + make_label(0, 1, "Date") + make_label(1, 0, "x")),
         ("a formula giving a number", make_record(0x06, bytes(14) + bytes(8))),
         ("a formula without a calculated value", make_record(0x06, UNCALCULATED)),
-        (
-            "a formula giving a text",
-            make_record(0x06, bytes(12) + b"\xff\xff" + bytes(8)) + make_record(0x207, b"\1\0\0x"),
-        ),
+        ("a formula giving a text",
+         make_record(0x06, bytes(12) + b"\xff\xff" + bytes(8)) + make_record(0x207, b"\1\0\0x")),
         ("a filtered row", HIDDEN_ROW + make_record(0x9D, b"\1\0") + make_number(0, 2, 1)),
         ("a chart", drawn_object(CHART)),
         ("a comment", drawn_object(COMMENT) + make_record(0x1C, bytes(12))),
         ("a missing picture", drawn_object(PICTURE)),
     ],
-)
+)  # fmt: skip
 def test_sheet_with_visible_content_is_not_blank(case: str, cells: bytes) -> None:
     assert examine(book(cells)).blank is None
 

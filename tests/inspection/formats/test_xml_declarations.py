@@ -31,6 +31,7 @@ SUBSETS: Final = {
 ADDRESSES: Final = (
     "file:///etc/passwd", "/etc/passwd", "http://example.org/a", "//example.org/a", "\\\\host\\a", " php://filter/a",
     "../../etc/passwd", "a/%2e%2E/%2e%2e/b", "http://www.w3.org@example.org/a.dtd", "http://www.w3.org.example.org/a",
+    "data://text/plain;base64,YQ==", "C:\\a",
 )  # fmt: skip
 CODECS: Final = {
     "utf-8": ("utf-8", b""), "utf-8 with mark": ("utf-8", b"\xef\xbb\xbf"), "utf-16": ("utf-16", b""),
@@ -109,6 +110,13 @@ def test_address_in_ebcdic_is_unsafe(codec: str) -> None:
     assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
 
 
+def test_declaration_in_an_encoding_that_the_parser_does_not_know_is_unsafe_or_without_an_end_corrupt() -> None:
+    data = b'<?xml version="1.0" encoding="punycode"?><!DOCTYPE a [<!ENTITY b SYSTEM "file:///a">]><a>&b;</a>'
+    assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
+    endless = b"<?xml version='1.0'" + b" " * 200_000 + b"encoding='utf-7'?>+ADw-a/+AD4-"
+    assert examine_bytes(xml.FORMAT, endless).outcome is Outcome.CORRUPT
+
+
 @each_row(
     "doctype",
     [
@@ -127,11 +135,6 @@ def test_well_known_dtds_pass(doctype: str) -> None:
     assert examine_bytes(xml.FORMAT, document(f"<!DOCTYPE {doctype}>", root=root)).outcome is Outcome.OK
 
 
-def test_declaration_in_an_encoding_that_the_parser_does_not_know_is_unsafe() -> None:
-    data = b'<?xml version="1.0" encoding="punycode"?><!DOCTYPE a [<!ENTITY b SYSTEM "file:///a">]><a>&b;</a>'
-    assert examine_bytes(xml.FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
-
-
 @each_row(
     "before", ["%undeclared;", "<!ENTITY % p '<!ENTITY z \"&#37;undeclared;\">'> %p;", "<!ENTITY z '%undeclared;'>"]
 )
@@ -144,11 +147,6 @@ def test_name_that_one_of_two_readers_does_not_know_is_corrupt_in_front_of_a_doc
     named = "<?\u1778 x?>"  # a letter for names since the fifth edition of XML 1.0
     assert examine_bytes(xml.FORMAT, f"{named}<a>text</a>".encode()).outcome is Outcome.OK
     data = f"{named}<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///a'>]><a>text</a>".encode()
-    assert examine_bytes(xml.FORMAT, data).outcome is Outcome.CORRUPT
-
-
-def test_xml_declaration_without_end_is_corrupt() -> None:
-    data = b"<?xml version='1.0'" + b" " * 200_000 + b"encoding='utf-7'?>+ADw-a/+AD4-"
     assert examine_bytes(xml.FORMAT, data).outcome is Outcome.CORRUPT
 
 

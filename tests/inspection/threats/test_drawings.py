@@ -136,13 +136,10 @@ def test_script_is_found_in_every_carrier(carrier: str, inside: str) -> None:
 @each_row(
     "data",
     [
-        b"<svg onload=x()>",
-        b"<svg><script>x()",
-        b"<svg><g></p><a xlink:href='javascript:x()'/></svg>",
-        b"<svg><a x:href='java&Tab;script:x()'/></svg>",
-        b"<svg>&nbsp;<style>a{b:expression(x())}</style>",
+        b"<svg onload=x()>", b"<svg><script>x()", b"<svg><g></p><a xlink:href='javascript:x()'/></svg>",
+        b"<svg><a x:href='java&Tab;script:x()'/></svg>", b"<svg>&nbsp;<style>a{b:expression(x())}</style>",
     ],
-)
+)  # fmt: skip
 def test_script_in_a_damaged_drawing_is_a_threat(data: bytes) -> None:
     assert threat_in(data, "a.svg") == "Svg.Script"
 

@@ -42,31 +42,23 @@ LINES = base64.encodebytes(ZIP).decode()
 @each_row(
     ("case", "data"),
     [
-        ("alone", EICAR),
-        ("within text", b"some text\n" + EICAR + b"\nmore text"),
         ("across two pieces", b"\0" * (2**20 - 30) + EICAR + b"\0" * 100),
         ("at the start of a piece", b"\0" * 2**20 + EICAR),
-        ("zip", zipped({"a.txt": b"a", "b.com": EICAR})),
         ("zip, stored", zipped({"b.com": EICAR}, zipfile.ZIP_STORED)),
         ("zip, bzip2", zipped({"b.com": EICAR}, zipfile.ZIP_BZIP2)),
-        ("zip, lzma", zipped({"b.com": EICAR}, zipfile.ZIP_LZMA)),
         ("zip, sizes after the data", streamed_zip({"a": b"x" * 999, "b": EICAR})),
-        ("zip in zip", zipped({"in.zip": zipped({"b.com": EICAR})})),
         ("zip stored in zip", zipped({"in.zip": zipped({"b.com": EICAR})}, zipfile.ZIP_STORED)),
         ("gzip stored in zip, size unknown", streamed_zip({"in.gz": gzip.compress(EICAR)}, zipfile.ZIP_STORED)),
         ("zip after other data", b"#!/bin/sh\nexit\n" + zipped({"b.com": EICAR})),
         ("docx", zipped({"word/document.xml": b"<x/>", "word/embeddings/oleObject1.bin": EICAR})),
-        ("gzip", gzip.compress(EICAR)),
         ("second gzip stream", gzip.compress(b"first") + gzip.compress(EICAR)),
         ("bzip2", bz2.compress(EICAR)),
         ("xz", lzma.compress(EICAR)),
         ("tar", tarred({"a": b"a", "b.com": EICAR})),
-        ("tar.gz", tarred({"a": b"a", "b.com": EICAR}, "w:gz")),
         ("tar.bz2", tarred({"a": b"a", "b.com": EICAR}, "w:bz2")),
         ("tar.xz", tarred({"a": b"a", "b.com": EICAR}, "w:xz")),
         ("tar.gz in tar", tarred({"in.tgz": tarred({"b.com": EICAR}, "w:gz")})),
         ("zip in tar.gz", tarred({"in.zip": zipped({"b.com": EICAR})}, "w:gz")),
-        ("mail, base64", mail_with(EICAR)),
         ("mail, quoted-printable", mail_with(EICAR, encoding="quoted-printable")),
         ("zip in mail", mail_with(zipped({"b.com": EICAR}))),
         ("mail in mail", mail_with(mail_with(EICAR))),
@@ -80,10 +72,8 @@ LINES = base64.encodebytes(ZIP).decode()
         ("data after padding", body(b"QUI=\r\n" + base64.b64encode(EICAR))),
         ("header over two lines", body(base64.b64encode(EICAR), b"\r\n base64")),
         ("capitals", body(base64.b64encode(EICAR), b"BASE64")),
-        (
-            "escapes",
-            body(quopri.encodestring(EICAR.replace(b"$", b"=24")).replace(b"=3D24", b"=24"), b"quoted-printable"),
-        ),
+        ("escapes",
+         body(quopri.encodestring(EICAR.replace(b"$", b"=24")).replace(b"=3D24", b"=24"), b"quoted-printable")),
         ("byte order mark in front", b"\xef\xbb\xbf" + body(base64.b64encode(EICAR))),
         # spellings of an address
         ("percent signs", drawing(";base64," + LETTERS.replace("Q", "%51"))),
@@ -94,7 +84,7 @@ LINES = base64.encodebytes(ZIP).decode()
         ("UTF-16", drawing(";base64," + LETTERS).decode().encode("utf-16")),
         ("page", b"<html><a href='data:a/b;base64," + LETTERS.replace("Q", "%51").encode() + b"'>"),
     ],
-)
+)  # fmt: skip
 def test_eicar_is_found_in_every_packing(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
 

@@ -64,10 +64,8 @@ PACKED_IN_TAR = tarred({"seen": b"", "b.gz": gzip.compress(EICAR)})
         ("a size of zero", with_tar_header((124, b"00000000000\0"), SINGLE)),
         ("a size that covers the next member", with_tar_header((124, b"77777777777\0"), PACKED_IN_TAR)),
         ("a folder with data", with_tar_header((156, b"5"), SINGLE)),
-        (
-            "a folder that covers the next member",
-            with_tar_header((156, b"5"), with_tar_header((124, b"00000002000\0"), PACKED_IN_TAR)),
-        ),
+        ("a folder that covers the next member",
+         with_tar_header((156, b"5"), with_tar_header((124, b"00000002000\0"), PACKED_IN_TAR))),
         ("a binary size", with_tar_header((124, b"\x80" + (len(gzip.compress(EICAR))).to_bytes(11, "big")), SINGLE)),
         ("a size within the block", with_tar_header((124, b"00000000010\0"), SINGLE)),
         ("a link", with_tar_header((156, b"1"), PACKED_IN_TAR)),
@@ -75,7 +73,7 @@ PACKED_IN_TAR = tarred({"seen": b"", "b.gz": gzip.compress(EICAR)})
         ("a second archive after the first", tarred({"a": b"a"}) + SINGLE),
         ("bytes after the end", tarred({"a": b"a"}) + gzip.compress(EICAR)),
     ],
-)
+)  # fmt: skip
 def test_eicar_is_found_in_tar_with_misleading_headers(case: str, data: bytes) -> None:
     assert threat_in(data) == "Eicar-Test-File"
     assert threat_in(gzip.compress(data)) == "Eicar-Test-File"

@@ -45,29 +45,23 @@ def attachment(packed: bytes) -> bytes:
         ("script", behind_the_end(SCRIPT), "Pdf.Launches-Attachment"),
         ("launch action", behind_the_end(b"<</S/Launch/Win<</F(cmd.exe)>>>>"), "Pdf.Launches-Program"),
         ("files that refer to each other", behind_the_end(REFERRING), "Pdf.Launches-Program"),
-        (
-            "object that no table lists",
-            WHOLE[:TABLE] + b"990 0 obj\n" + stream(EICAR) + b"\nendobj\n" + WHOLE[TABLE:],
-            "Eicar-Test-File",
-        ),
+        ("object that no table lists",
+         WHOLE[:TABLE] + b"990 0 obj\n" + stream(EICAR) + b"\nendobj\n" + WHOLE[TABLE:], "Eicar-Test-File"),
         (
             "three objects of one number",
             behind_the_end(stream(b"first"))
             + b"990 0 obj\n%b\nendobj\n990 0 obj\n%b\nendobj\n" % (stream(EICAR), stream(b"last")),
             "Eicar-Test-File",
         ),
-        (
-            "end of an object in the data",
-            behind_the_end(b"<</Length %d>>stream\nendobj %b\nendstream" % (len(EICAR) + 7, EICAR)),
-            "Eicar-Test-File",
-        ),
+        ("end of an object in the data",
+         behind_the_end(b"<</Length %d>>stream\nendobj %b\nendstream" % (len(EICAR) + 7, EICAR)), "Eicar-Test-File"),
         *(
             ("wrong checksum", behind_the_end(attachment(zlib.compress(EICAR)[:-4] + tail)), "Eicar-Test-File")
             for tail in (b"AAAA", b"", b"\0" * 40)
         ),
         ("damage behind the threat", behind_the_end(attachment(FLUSHED + b"\xff" * 40)), "Eicar-Test-File"),
     ],
-)
+)  # fmt: skip
 def test_odd_object_behind_the_last_end_mark_or_between_others_is_found(case: str, data: bytes, threat: str) -> None:
     assert threat_in(data) == threat
 

@@ -46,13 +46,10 @@ def nested(levels: int, data: bytes) -> bytes:
         ("streams", gzip.compress(b"x") * 51, "more than 50 members"),
         ("depth", nested(5, b"x"), "nested more than 4 levels deep"),
         ("too large to hold", zipped({"in.zip": zipped({"a": NOISE})}), TOO_LARGE_TO_HOLD),
-        (
-            "message too large to hold",
-            gzip.compress(b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + b"QUFB\n" * 2**17),
-            TOO_LARGE_TO_HOLD,
-        ),
+        ("message too large to hold",
+         gzip.compress(b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + b"QUFB\n" * 2**17), TOO_LARGE_TO_HOLD),
     ],
-)
+)  # fmt: skip
 def test_file_over_budget_is_incomplete_with_a_reason(case: str, data: bytes, why: str) -> None:
     result = scan_bytes(data, budget=replace(SMALL, max_ratio=10**6) if "times" not in why else SMALL)
     assert (result["threat"], result["complete"], result["why"]) == (None, False, why)
