@@ -91,17 +91,19 @@ def test_a_failed_check_is_printed_with_what_was_found_and_expected(check: Sluic
     assert lines[-1] == "Not scanned for malware: that needs a service (--context)."
 
 
-def test_an_empty_file_of_rules_stands_for_the_defaults_of_a_context(check: Sluice, tmp_path: Path) -> None:
-    (tmp_path / "rules.yaml").touch()
-    (tmp_path / "white.png").write_bytes(white_picture())
-    result = check("check", tmp_path / "white.png", "--rules", tmp_path / "rules.yaml", "--json")
-    assert result.rows[0]["report"]["reason"] == "blank_document"
-
-
-def test_without_a_scan_in_the_rules_nothing_is_said_of_it(check: Sluice, folder: Path, rules: Path) -> None:
+def test_rules_have_one_source_and_may_have_no_scan_or_be_the_defaults(
+    check: Sluice, folder: Path, rules: Path
+) -> None:
+    for options in (("--context", "claims", "--rules", rules), ("--rules", rules, "--no-blank")):
+        result = check("check", folder / "a.pdf", *options)
+        assert (result.code, "--context" in result.error_line) == (2, True)
     rules.write_text("scan_for_viruses: false")
     result = check("check", folder / "d.txt", "--rules", rules)
     assert (result.code, "malware" in result.out) == (0, False)
+    rules.write_text("")
+    (folder / "white.png").write_bytes(white_picture())
+    result = check("check", folder / "white.png", "--rules", rules, "--json")
+    assert result.rows[0]["report"]["reason"] == "blank_document"
 
 
 @each_row(
@@ -125,13 +127,6 @@ def test_a_rule_that_is_wrong_and_a_file_that_is_no_yaml_are_named(
     result = check("check", folder / "d.txt", "--rules", rules)
     assert (result.code, result.out) == (2, "")
     assert words in result.error_line
-
-
-def test_only_one_source_of_rules_can_be_given(check: Sluice, folder: Path, rules: Path) -> None:
-    for options in (("--context", "claims", "--rules", rules), ("--rules", rules, "--no-blank")):
-        result = check("check", folder / "a.pdf", *options)
-        assert result.code == 2
-        assert "--context" in result.error_line
 
 
 def test_a_service_judges_files_and_stores_nothing(asking: Sluice, client: ApiClient, folder: Path) -> None:

@@ -56,9 +56,13 @@ def test_second_init_creates_no_key_and_says_how_to_get_one(initialized: tuple[S
     assert len(sluice("keys", "list", "--tenant", created["tenant_id"], "--json").rows) == before
 
 
-def test_init_creates_a_key_for_a_tenant_whose_admin_keys_were_revoked(sluice: Sluice) -> None:
-    first = sluice("init", "--json").json
-    assert sluice("keys", "revoke", "--tenant", first["tenant_id"], first["api_key_id"], "--yes").code == 0
+def test_init_prints_files_and_key_and_makes_another_when_that_is_revoked(sluice: Sluice) -> None:
+    result = sluice("init")
+    assert (result.code, result.err, result.out.count("Keep a copy")) == (0, "", 4)
+    assert "sl_live_" in result.out.splitlines()[-1]
+    tenant_id = sluice("tenants", "list", "--json").rows[0]["tenant_id"]
+    (key,) = sluice("keys", "list", "--tenant", tenant_id, "--json").rows
+    assert sluice("keys", "revoke", "--tenant", tenant_id, key["api_key_id"], "--yes").code == 0
     assert sluice("init", "--json").json["api_key"].startswith("sl_live_")
 
 
@@ -76,12 +80,6 @@ def test_init_creates_no_key_for_a_suspended_tenant(ready: Sluice) -> None:
     result = ready("init", "--name", "closed", "--json")
     assert (result.code, result.out) == (1, "")
     assert f"sluice tenants resume {tenant_id}" in json.loads(result.err)["error"]
-
-
-def test_init_prints_the_created_files_and_the_api_key(sluice: Sluice) -> None:
-    result = sluice("init")
-    assert (result.code, result.err, result.out.count("Keep a copy")) == (0, "", 4)
-    assert "sl_live_" in result.out.splitlines()[-1]
 
 
 def test_migrate_prints_the_previous_and_current_schema_version(sluice: Sluice) -> None:

@@ -107,23 +107,20 @@ def test_a_broken_file_is_named_with_its_line_in_one_sentence(
     assert printed.count("\n") == 1
 
 
-def test_keys_that_others_can_read_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_that_is_missing_without_key_or_readable_by_others_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "--profile", "nosuch"]) == 5
+    assert "sluice login --profile nosuch" in capsys.readouterr().err
+    assert run(["plan", "--profile", "no such"]) == 2
+    (folder / "config.toml").write_text(f'[profiles.default]\nurl = "{URL}"\n')
+    assert run(["plan"]) == 4
+    assert "run `sluice login --profile default`" in capsys.readouterr().err
+    (folder / "config.toml").unlink()
     keep(folder)
     (folder / "credentials.toml").chmod(0o644)
     assert run(["plan"]) == 1
     assert "chmod 600" in capsys.readouterr().err
-
-
-def test_a_profile_that_does_not_exist_is_not_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--profile", "nosuch"]) == 5
-    assert "sluice login --profile nosuch" in capsys.readouterr().err
-    assert run(["plan", "--profile", "no such"]) == 2
-
-
-def test_a_profile_without_its_key_asks_to_log_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "config.toml").write_text(f'[profiles.default]\nurl = "{URL}"\n')
-    assert run(["plan"]) == 4
-    assert "run `sluice login --profile default`" in capsys.readouterr().err
 
 
 def test_profiles_are_listed_as_a_table_and_as_lines_of_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,37 +130,27 @@ def test_upload_names_the_setting_and_the_url_that_are_wrong(upload: Sluice, not
     assert (result.code, "localhost:8000" in result.error_line) == (2, True)
 
 
-def test_upload_reports_a_missing_scope_for_the_file(upload: Sluice, client: ApiClient, note: Path) -> None:
-    key = client.create_key("download").text
-    result = upload("upload", note, "--context", client.create_context(), "--api-key", key, "--json")
+def test_upload_says_for_the_file_what_is_wrong(upload: Sluice, client: ApiClient, note: Path) -> None:
+    to_context = ("--context", client.create_context())
+    result = upload("upload", note, *to_context, "--api-key", client.create_key("download").text, "--json")
     assert (result.code, result.json["reason"]) == (4, "scope_missing")
     assert result.json["message"] == "Upload scope required (Insufficient permissions)"
+    result = upload("upload", note, *to_context, "--metadata", "[1]")
+    assert (result.code, "metadata: expected a JSON object" in result.out) == (2, True)
+    result = upload("upload", "/proc/self/mem", *to_context)
+    assert result.code == 1
+    assert result.out == "failed  /proc/self/mem  cannot be read: Input/output error\n"
 
 
-def test_upload_reports_metadata_that_is_not_an_object(upload: Sluice, client: ApiClient, note: Path) -> None:
-    result = upload("upload", note, "--context", client.create_context(), "--metadata", "[1]")
-    assert result.code == 2
-    assert "metadata: expected a JSON object" in result.out
-
-
-async def test_upload_refuses_a_service_that_is_not_sluice(upload: Sluice, note: Path) -> None:
+async def test_upload_explains_a_service_that_is_not_sluice_and_a_broken_connection(upload: Sluice, note: Path) -> None:
     async with answering("404 Not Found", "<h1>nginx</h1>") as other:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", other.url)
-    assert result.code == 5
-    assert result.error_line == f"What answers at {other.url} is no Sluice service (status 404)."
-
-
-async def test_upload_reports_a_broken_connection(upload: Sluice, note: Path) -> None:
+    sentence = f"What answers at {other.url} is no Sluice service (status 404)."
+    assert (result.code, result.error_line) == (5, sentence)
     async with answering("200 OK", "{", held_back=10) as broken:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", broken.url)
     assert result.code == 6
     assert result.error_line.startswith(f"The connection to {broken.url} broke: ")
-
-
-def test_upload_names_the_file_that_cannot_be_read(upload: Sluice, client: ApiClient) -> None:
-    result = upload("upload", "/proc/self/mem", "--context", client.create_context())
-    assert result.code == 1
-    assert result.out == "failed  /proc/self/mem  cannot be read: Input/output error\n"
 
 
 def test_upload_sends_folders_in_order_and_prints_the_sums(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
@@ -185,15 +175,14 @@ def test_upload_takes_standard_input_under_a_name(upload: Sluice, client: ApiCli
     assert page(client.get("/files"))[0][0]["original_filename"] == "note.txt"
 
 
-def test_upload_with_dry_run_prints_only_verdicts(upload: Sluice, client: ApiClient, note: Path, empty: Path) -> None:
-    result = upload("upload", note, empty, "--dry-run", "--context", client.create_context(), "--json")
+def test_upload_stores_nothing_with_dry_run_or_a_missing_path(
+    upload: Sluice, client: ApiClient, note: Path, empty: Path
+) -> None:
+    context = client.create_context()
+    result = upload("upload", note, empty, "--dry-run", "--context", context, "--json")
     assert result.code == 3
     assert [row["report"]["outcome"] for row in result.rows] == ["accepted", "rejected"]
-    assert page(client.get("/files"))[0] == []
-
-
-def test_upload_of_a_path_that_does_not_exist_sends_nothing(upload: Sluice, client: ApiClient, note: Path) -> None:
-    result = upload("upload", note, note.with_name("nosuch"), "--context", client.create_context())
+    result = upload("upload", note, note.with_name("nosuch"), "--context", context)
     assert (result.code, result.out) == (2, "")
     assert "nosuch does not exist" in result.error_line
     assert page(client.get("/files"))[0] == []

@@ -69,25 +69,12 @@ def unsigned(header: object) -> str:
 
 
 UNSUPPORTED = [
-    "none",
-    "None",
-    "NONE",
-    "nOnE",
-    "",
-    "HS256",
-    "HS384",
-    "HS512",
-    "RS1",
-    "RS512",
-    "ES384",
-    "eddsa",
-    "ES256K",
+    *("none", "None", "NONE", "nOnE", "", "HS256", "HS384", "HS512"),
+    *("RS1", "RS512", "ES384", "eddsa", "ES256K", None, 1, True, ["EdDSA"], {"alg": "EdDSA"}),
 ]
 
 
-@each_row(
-    "header", [*({"alg": name} for name in (*UNSUPPORTED, None, 1, True, ["EdDSA"], {"alg": "EdDSA"})), {"typ": "JWT"}]
-)
+@each_row("header", [*({"alg": name} for name in UNSUPPORTED), {"typ": "JWT"}])
 @pytest.mark.asvs("9.1.2")
 def test_unsupported_algorithm_is_refused(header: dict[str, object]) -> None:
     assert_refused(f"{unsigned(header)}.{b64(b'x')}", "algorithm")
@@ -104,16 +91,10 @@ def test_public_key_used_as_hmac_secret_is_refused() -> None:
 @each_row(
     "name, value",
     [
-        ("jwk", jwk(ed_key())),
-        ("jku", "https://attacker.example/jwks"),
-        ("x5u", "https://attacker.example/cert"),
-        ("x5c", ["MIIB"]),
+        *(("jwk", value) for value in (jwk(ed_key()), None)),
+        *(("jku", "https://attacker.example/jwks"), ("x5u", "https://attacker.example/cert"), ("x5c", ["MIIB"])),
         *(("crit", value) for value in (["exp"], ["b64"], [], None)),
-        *(("b64", value) for value in (False, True)),
-        ("zip", "DEF"),
-        ("enc", "A256GCM"),
-        ("cty", "JWT"),
-        ("jwk", None),
+        *(("b64", False), ("b64", True), ("zip", "DEF"), ("enc", "A256GCM"), ("cty", "JWT")),
     ],
 )
 def test_header_with_key_or_extension_member_is_refused(name: str, value: object) -> None:

@@ -15,12 +15,9 @@ async def run_together(sandbox: ZygoteSandbox, run: RunJob, *jobs: str) -> list[
     return list(await asyncio.gather(*(run(sandbox, job) for job in jobs)))
 
 
-async def test_concurrent_files_are_batched_into_one_child(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_concurrent_files_share_a_child_up_to_files_per_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
     results = await run_together(await open_sandbox(), run, *["describe file"] * 4)
     assert len({pid_in(result) for result in results}) == 1
-
-
-async def test_batch_is_not_larger_than_files_per_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:
     results = await run_together(await open_sandbox(files_per_worker=2), run, *["describe file"] * 8)
     assert max(Counter(pid_in(result) for result in results).values()) == 2
 

@@ -37,34 +37,29 @@ async def test_child_is_reused_for_one_tenant_up_to_files_per_worker(open_sandbo
     assert len({pid_in(await run(sandbox, "describe file")) for _ in range(5)}) == 5
 
 
-async def test_child_that_grew_large_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_child_that_grew_or_ended_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox()
     grown = pid_in(await run(sandbox, "grow"))
-    assert pid_in(await run(sandbox, "describe file")) != grown
+    killed = pid_in(await run(sandbox, "describe file"))
+    assert killed != grown
+    os.kill(killed, 9)
+    await asyncio.to_thread(wait_for_end, killed)
+    assert pid_in(await run(sandbox, "describe file")) != killed
+    sandbox = await open_sandbox(idle_seconds=0.05)
+    idle = pid_in(await run(sandbox, "describe file"))
+    await asyncio.to_thread(wait_for_end, idle)
+    assert pid_in(await run(sandbox, "describe file")) != idle
 
 
-async def test_child_is_never_shared_between_tenants(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_bounded_children_are_never_shared_between_tenants(open_sandbox: OpenSandbox, run: RunJob) -> None:
     sandbox = await open_sandbox(workers=2)
     pids_of: dict[str, set[int]] = {}
-    for turn in range(60):
-        tenant = f"tnt_{turn * 7 % 20}"
+    for turn in range(120):
+        tenant = f"tnt_{turn * 7 % 40}"
         pids_of.setdefault(tenant, set()).add(pid_in(await run(sandbox, "describe file", tenant_id=tenant)))
     pids = [pid for tenant_pids in pids_of.values() for pid in tenant_pids]
     assert len(pids) == len(set(pids))
-
-
-async def test_number_of_children_is_bounded(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox(workers=2)
-    for turn in range(40):
-        await run(sandbox, "describe file", tenant_id=f"tnt_{turn}")
     assert cast("int", (await sandbox.health()).limits["living"]) <= 9
-
-
-async def test_idle_child_ends(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox(idle_seconds=0.05)
-    pid = pid_in(await run(sandbox, "describe file"))
-    await asyncio.to_thread(wait_for_end, pid)
-    assert pid_in(await run(sandbox, "describe file")) != pid
 
 
 async def test_child_receives_end_of_any_filename(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -110,14 +105,6 @@ async def test_many_concurrent_runs_all_complete(open_sandbox: OpenSandbox, run:
     sandbox = await open_sandbox()
     results = await asyncio.gather(*(run(sandbox, "describe file", tenant_id=f"tnt_{n % 5}") for n in range(200)))
     assert all(isinstance(result, Completed) for result in results)
-
-
-async def test_killed_idle_child_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox()
-    pid = pid_in(await run(sandbox, "describe file"))
-    os.kill(pid, 9)
-    await asyncio.to_thread(wait_for_end, pid)
-    assert pid_in(await run(sandbox, "describe file")) != pid
 
 
 async def test_ended_children_are_reaped(open_sandbox: OpenSandbox, run: RunJob) -> None:

@@ -438,9 +438,7 @@ INVALID = [
     "unix:relative",
     "tcp:host",
     "tcp::3310",
-    "tcp:host:0",
-    "tcp:host:70000",
-    "tcp:host:x",
+    *(f"tcp:host:{port}" for port in "0 70000 x".split()),
     "/run/c",
 ]
 

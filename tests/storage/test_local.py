@@ -40,19 +40,17 @@ def record_synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return synced
 
 
-async def test_object_is_stored_under_its_key_for_its_owner_only(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
+async def test_object_is_stored_for_its_owner_only_and_leaves_no_draft(
+    local: LocalStore, tmp_path: Path, seal: Seal
+) -> None:
     await local.put("t/c/file.png", seal(b"x"), content_type="image/png")
+    with pytest.raises(StoreError):
+        await local.put("t/c/file.png", seal(b"y"), content_type="text/plain")
     root = tmp_path / "store"
     assert (root / "objects/t/c/file.png").read_bytes() == b"x"
     assert mode(root / "objects/t/c/file.png") == 0o600
     assert {mode(folder) for folder in (root, root / "objects", root / "objects/t", root / ".tmp")} == {0o700}
-
-
-async def test_put_leaves_no_draft(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
-    await local.put("a", seal(b"x"), content_type="text/plain")
-    with pytest.raises(StoreError):
-        await local.put("a", seal(b"y"), content_type="text/plain")
-    assert list((tmp_path / "store/.tmp").iterdir()) == []
+    assert list((root / ".tmp").iterdir()) == []
 
 
 async def test_symbolic_link_is_not_an_object(local: LocalStore, tmp_path: Path) -> None:
@@ -94,7 +92,7 @@ async def test_copy_continues_where_last_step_ended(
     assert await read_object(local, "a") == body
 
 
-async def test_put_copies_without_that_call(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_put_survives_an_empty_copy(local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_arguments: 0)
     monkeypatch.setattr(disk, "_SMALL_BYTES", 0)
     await local.put("a", seal(b"x" * 100), content_type="text/plain")
@@ -197,17 +195,13 @@ async def test_put_on_closed_store_raises_error(local: LocalStore, seal: Seal) -
             await local.put("a", seal(bytes(size)), content_type="text/plain")
 
 
-async def test_folder_of_another_process_is_synced(
+async def test_folder_made_by_another_process_is_synced_and_a_removed_one_created_again(
     tmp_path: Path, local: LocalStore, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store/objects/t").mkdir()
     synced = record_synced_folders(monkeypatch)
     await local.put("t/a", seal(b"x"), content_type="text/plain")
     assert tmp_path / "store/objects" in synced
-
-
-async def test_removed_folder_is_created_again(local: LocalStore, tmp_path: Path, seal: Seal) -> None:
-    await local.put("t/c/a", seal(b"x"), content_type="text/plain")
     shutil.rmtree(tmp_path / "store/objects/t")
     await local.put("t/c/b", seal(b"y"), content_type="text/plain")
     assert await read_object(local, "t/c/b") == b"y"
@@ -266,9 +260,6 @@ async def test_store_without_its_folder_is_down(local: LocalStore, tmp_path: Pat
     assert (health.state, health.detail) == (EngineState.DOWN, detail)
     with pytest.raises(StoreError, match="cannot write the object"):
         await local.put("a", seal(b"x"), content_type="text/plain")
-
-
-async def test_store_path_that_is_a_file_raises_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot make its folders"):
         LocalStore(tmp_path / "file")

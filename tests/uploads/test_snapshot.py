@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -95,13 +94,7 @@ async def named(rows: Rows) -> UploadSnapshot:
     return upload
 
 
-async def test_a_recent_context_is_read_once_for_several_uploads(rows: Rows) -> None:
-    for _ in range(3):
-        (await named(rows)).close()
-    assert rows.reads == 1
-
-
-async def test_an_unknown_context_is_not_found_and_not_cached(rows: Rows) -> None:
+async def test_a_known_context_is_read_once_for_several_uploads_and_an_unknown_one_not_cached(rows: Rows) -> None:
     rows.context = None
     upload = rows.begin()
     with pytest.raises(NotFound):
@@ -109,6 +102,10 @@ async def test_an_unknown_context_is_not_found_and_not_cached(rows: Rows) -> Non
     rows.context = CONTEXT
     await upload.name_context("papers")
     upload.close()
+    reads = rows.reads
+    for _ in range(2):
+        (await named(rows)).close()
+    assert rows.reads == reads
 
 
 async def test_an_inactive_context_is_refused_and_a_reactivated_one_accepted_despite_the_cache(rows: Rows) -> None:
@@ -120,11 +117,16 @@ async def test_an_inactive_context_is_refused_and_a_reactivated_one_accepted_des
     (await named(rows)).close()
 
 
-async def test_an_unchanged_snapshot_is_not_stale(rows: Rows) -> None:
+async def test_an_unchanged_snapshot_is_not_stale_and_its_usage_always_read_from_the_database(rows: Rows) -> None:
     upload = await rows.begin_from_cache()
-    rows.used = 5
+    rows.used = 7
     assert not await upload.confirm()
     await upload.require_current()
+    upload = await rows.begin_from_cache()
+    rows.used = 8
+    assert upload.named.usage.stored_bytes == 7
+    assert (await upload.read_usage()).stored_bytes == 8
+    upload.close()
 
 
 async def test_rules_that_changed_before_the_upload_are_stale(rows: Rows) -> None:
@@ -170,34 +172,18 @@ async def test_a_caller_revoked_before_the_upload_is_read_once_and_refused(refus
     upload.close()
 
 
-async def test_usage_is_always_read_from_the_database(rows: Rows) -> None:
-    upload = await rows.begin_from_cache()
-    rows.used = 7
-    assert upload.named.usage.stored_bytes == 0
-    assert (await upload.read_usage()).stored_bytes == 7
-    upload.close()
-
-
-def _attempts(upload: UploadSnapshot, calls: list[tuple[str, ...]]) -> Callable[..., Awaitable[str]]:
+async def test_only_a_stale_attempt_is_repeated_with_the_current_rules(rows: Rows) -> None:
     async def attempt(_caller: Principal, context: ContextSnapshot) -> str:
         calls.append(context.rules.allowed_extensions)
         await upload.require_current()
         return "stored"
 
-    return attempt
-
-
-async def test_a_stale_attempt_is_repeated_with_the_current_rules(rows: Rows) -> None:
+    calls: list[tuple[str, ...]] = []
     await rows.cache.get("ten_1", "papers", since=time.monotonic())
     rows.change_rules()
     upload = await named(rows)
-    calls: list[tuple[str, ...]] = []
-    assert await upload.retry_if_stale(_attempts(upload, calls)) == "stored"
+    assert await upload.retry_if_stale(attempt) == "stored"
     assert calls == [("txt",), ("pdf",)]
-
-
-async def test_a_current_attempt_is_made_once(rows: Rows) -> None:
     upload = await rows.begin_from_cache()
-    calls: list[tuple[str, ...]] = []
-    await upload.retry_if_stale(_attempts(upload, calls))
-    assert len(calls) == 1
+    await upload.retry_if_stale(attempt)
+    assert calls == [("txt",), ("pdf",), ("pdf",)]

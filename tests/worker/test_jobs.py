@@ -121,15 +121,9 @@ def _raise(fault: Exception) -> None:
     raise fault
 
 
-async def _fails(_context: JobContext) -> int:
-    raise ZeroDivisionError
-
-
-async def _unavailable(_context: JobContext) -> int:
-    raise DatabaseUnavailable
-
-
-async def test_a_job_that_raises_does_not_stop_the_others(memory: Memory, log: LogRecorder) -> None:
+async def test_a_job_that_raises_does_not_stop_the_others_but_an_unavailable_database_does(
+    memory: Memory, log: LogRecorder
+) -> None:
     ran: list[str] = []
 
     async def first(_context: JobContext) -> int:
@@ -140,19 +134,18 @@ async def test_a_job_that_raises_does_not_stop_the_others(memory: Memory, log: L
         ran.append("last")
         return 3
 
-    jobs = {"first": first, "fails": _fails, "last": last}
-    assert await runner.run_round(memory.context, jobs) == (5, 1)
+    async def fails(_context: JobContext) -> int:
+        raise fault
+
+    fault: Exception = ZeroDivisionError()
+    assert await runner.run_round(memory.context, {"first": first, "fails": fails, "last": last}) == (5, 1)
     assert ran == ["first", "last"]
     assert log.failed == [{"job": "fails"}]
-
-
-async def test_an_unavailable_database_ends_the_round(memory: Memory, log: LogRecorder) -> None:
-    async def never(_context: JobContext) -> int:
-        pytest.fail("the job ran without a database")
-
+    fault = DatabaseUnavailable()
     with pytest.raises(DatabaseUnavailable):
-        await runner.run_round(memory.context, {"unavailable": _unavailable, "never": never})
-    assert log.failed == []
+        await runner.run_round(memory.context, {"fails": fails, "never": last})
+    assert ran == ["first", "last"]
+    assert log.failed == [{"job": "fails"}]
 
 
 def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None:
@@ -248,16 +241,12 @@ async def test_purge_sends_one_batch_to_each_bucket(memory: Memory) -> None:
     assert sorted(memory.purged) == ["f1", "f2", "f3", "f4"]
 
 
-async def test_purge_changes_rows_in_small_transactions_and_deletes_their_objects_at_once(memory: Memory) -> None:
+async def test_purge_claims_files_and_deletes_objects_by_many_and_rows_in_small_transactions(memory: Memory) -> None:
     memory.database.most_rows = 2
     store = memory.buckets[None] = FakeBatchStore()
     memory.add("f1", "f2", "f3", "f4", "f5")
     assert await purge_objects(memory.context) == 5
     assert (store.batches, memory.portions) == ([["key-f1", "key-f2", "key-f3", "key-f4", "key-f5"]], [2, 2, 1])
-
-
-async def test_purge_claims_at_most_five_thousand_files_a_round(memory: Memory) -> None:
-    memory.buckets = {None: FakeBatchStore()}
     memory.add(*(f"f{number}" for number in range(5030)))
     assert [await purge_objects(memory.context) for _ in range(3)] == [5000, 30, 0]
 
