@@ -16,7 +16,7 @@ import pytest
 from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.scheduling import ServerScheduling, in_run_order, setups_for
+from tests.scheduling import ServerScheduling, in_run_order, setup_of, setups_for
 from tests.servers.clamd import Clamd
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -161,7 +161,9 @@ _RUNNING = pytest.StashKey[dict[str, int]]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
     """Remember the process of a service that lives for the whole session."""
     value = yield
     if fixturedef.argname in _SERVICES:

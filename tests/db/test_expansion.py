@@ -70,26 +70,26 @@ def _write_and_read(connection: Connection, tables: list[Table]) -> None:
 
 
 async def test_each_migration_keeps_everything_the_previous_release_needs(database: Database) -> None:
-    await upgrade(database, to=STEPS[0])
-    for after in STEPS[1:]:
-        async with database.reading(ALL_TENANTS) as connection:
-            old, old_constraints = await connection.run_sync(_columns), await connection.run_sync(_constraints)
-            tables = await connection.run_sync(_tables)
-        await upgrade(database, to=after)
+    old: Columns = {}
+    old_constraints: set[str] = set()
+    tables: list[Table] = []
+    for step in STEPS:
+        await upgrade(database, to=step)
         async with database.reading(ALL_TENANTS) as connection:
             new, new_constraints = await connection.run_sync(_columns), await connection.run_sync(_constraints)
         for place, column in old.items():
-            assert str(new[place]["type"]) == str(column["type"]), (after, place)
-            assert new[place]["nullable"] or not column["nullable"], (after, place)
+            assert str(new[place]["type"]) == str(column["type"]), (step, place)
+            assert new[place]["nullable"] or not column["nullable"], (step, place)
         old_tables = {table for table, _ in old}
         for place in set(new) - set(old):
-            added = new[place]
-            is_optional = added["nullable"] or added["default"] is not None
-            assert place[0] not in old_tables or is_optional, f"{after}: an old insert does not name {place}"
+            is_optional = new[place]["nullable"] or new[place]["default"] is not None
+            assert place[0] not in old_tables or is_optional, f"{step}: an old insert does not name {place}"
         added_constraints = new_constraints - old_constraints
-        assert not {one for one in added_constraints if one.split()[0] in old_tables}, after
+        assert not {one for one in added_constraints if one.split()[0] in old_tables}, step
         async with database.transaction(ALL_TENANTS) as connection:
             await connection.run_sync(_write_and_read, tables)
+            tables = await connection.run_sync(_tables)
+        old, old_constraints = new, new_constraints
 
 
 async def test_a_release_serves_a_database_migrated_by_a_later_release(database: Database) -> None:

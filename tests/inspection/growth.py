@@ -4,35 +4,40 @@ import gc
 import time
 from collections.abc import Callable
 
-from tests.run_length import amount
+MOST_GROWTH = 6.0
+"""Of the time for four times the input: n to the power of 1.3. The square would be 16."""
+_LEAST_SECONDS = 0.002  # below, the time is that of the call and the clock
+_TRIES = 12
 
-_MAX_GROWTH = 2.3
-_FIRST_TRIES = amount("GROWTH_TRIES", short=1, full=3)
-_TRIES = 3
-_DOUBLINGS = 4
+
+def growth(seconds: Callable[[int], float], size: int) -> float:
+    """Return how many times as long an input of `size` takes as one of a quarter.
+
+    Both are measured by turns, and the least times count, so that other work on the machine disturbs neither alone. One
+    try is enough if it shows no more than `MOST_GROWTH`.
+    """
+    quarter = whole = float("inf")
+    ratio = 0.0
+    gc.disable()
+    try:
+        for _ in range(_TRIES):
+            quarter, whole = min(quarter, seconds(size // 4)), min(whole, seconds(size))
+            ratio = whole / max(quarter, _LEAST_SECONDS)
+            if ratio <= MOST_GROWTH:
+                break
+    finally:
+        gc.enable()
+    return ratio
+
+
+def seconds_of(walk: Callable[[int], object], size: int) -> float:
+    """Return the processor time of a walk."""
+    began = time.process_time()
+    walk(size)
+    return time.process_time() - began
 
 
 def assert_linear(walk: Callable[[int], object], size: int) -> None:
-    """Assert that an input of twice the size costs at most 2.3 times the processor time.
-
-    Where memory outgrows a cache of the processor, one doubling may cost more: then the next ones are measured. What
-    grows with the square of its input fails at each of them.
-    """
-    gc.disable()
-    try:
-        growths = []
-        # The best of some tries each, since other processes disturb them; often one shows enough.
-        for doubling, tries in ((0, _FIRST_TRIES), *((each, _TRIES) for each in range(_DOUBLINGS))):
-            once, twice = (min(_seconds(walk, n << doubling) for _ in range(tries)) for n in (size, 2 * size))
-            growths.append(round(twice / once, 2))
-            if growths[-1] <= _MAX_GROWTH:
-                return
-    finally:
-        gc.enable()
-    raise AssertionError(f"each doubling from {size} on multiplies the time by {growths}")
-
-
-def _seconds(walk: Callable[[int], object], size: int) -> float:
-    began = time.process_time()
-    walk(size)
-    return max(time.process_time() - began, 1e-6)
+    """Assert that the time of the walk grows as its input does, up to `size`."""
+    ratio = growth(lambda each: seconds_of(walk, each), size)
+    assert ratio <= MOST_GROWTH, f"{size} take {ratio:.1f} times as long as a quarter"

@@ -438,7 +438,7 @@ INVALID = [
     "unix:relative",
     "tcp:host",
     "tcp::3310",
-    *(f"tcp:host:{port}" for port in "0 70000 x".split()),
+    *(f"tcp:host:{port}" for port in ["0", "70000", "x"]),
     "/run/c",
 ]
 

@@ -1,9 +1,8 @@
-"""Measuring facts of twice as much takes at most about twice as long, and ends for any bytes."""
+"""The time of measuring facts grows as the file does, and measuring ends for any bytes."""
 
 import gzip
 import io
 import random
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,22 +17,16 @@ from sluice_inspect.report import Limits, Outcome, Report
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.inspection.growth import MOST_GROWTH, growth, seconds_of
 from tests.rows import each_row, every_row
-from tests.run_length import amount
 
-UNIT = 100_000
-FIRST_TRIES = amount("GROWTH_TRIES", short=1, full=3)
+SIZE = 200_000
 
 
-def seconds(format_name: str, data: bytes, tries: int) -> float:
-    best = float("inf")
-    for _ in range(tries):
-        with source_of(data) as source:
-            subject = Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {})
-            started = time.process_time()
-            measure_facts(subject, None)
-            best = min(best, time.process_time() - started)
-    return best
+def seconds(format_name: str, data: bytes) -> float:
+    with source_of(data) as source:
+        subject = Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {})
+        return seconds_of(lambda _size: measure_facts(subject, None), len(data))
 
 
 def document(part: str, content: bytes, sample: Callable[[], bytes]) -> bytes:
@@ -122,23 +115,13 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
 }
 
 
-def grows_like_its_size(format_name: str, make: Callable[[int], bytes]) -> bool:
-    size = UNIT
-    for tries in (FIRST_TRIES, 3, 3):  # a small time says nothing about growth, and a busy machine disturbs some tries
-        short, long = (seconds(format_name, make(each), tries) for each in (size, 2 * size))
-        if long <= max(2.3 * short, 0.02):
-            break
-        size *= 2 if tries > 1 else 1
-    return long <= max(2.6 * short, 0.02) and long < 2
-
-
 @pytest.mark.parametrize("format_name", sorted({format_name for format_name, _ in HOSTILE.values()}))
-def test_measuring_twice_as_much_takes_about_twice_as_long(format_name: str) -> None:
+def test_time_of_measuring_grows_as_the_file_does(format_name: str) -> None:
     with every_row() as row:
         for name, (of, make) in HOSTILE.items():
             if of == format_name:
                 with row(name):
-                    assert grows_like_its_size(format_name, make)
+                    assert growth(lambda size, make=make: seconds(format_name, make(size)), SIZE) <= MOST_GROWTH
 
 
 @each_row("format_", [each for each in FORMATS if not each.missing_reader], ids=lambda each: each.name)

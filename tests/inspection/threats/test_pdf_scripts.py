@@ -245,4 +245,4 @@ GROWING: Final[dict[str, Callable[[int], str]]] = {
 
 @each_row("kind", list(GROWING))
 def test_scripts_are_read_in_linear_time(kind: str) -> None:
-    assert_linear(lambda size: list(readings_of([GROWING[kind](size)])), 15_000)
+    assert_linear(lambda size: list(readings_of([GROWING[kind](size)])), 30_000)
