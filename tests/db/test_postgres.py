@@ -93,17 +93,13 @@ async def test_a_slow_statement_is_cancelled_and_its_connection_kept(proxied: Da
     assert proxy.connections == 1
 
 
-async def test_a_held_lock_is_waited_for_in_bounded_time(proxied: Database) -> None:
+async def test_a_held_lock_and_a_free_connection_are_waited_for_in_bounded_time(proxied: Database) -> None:
     async with proxied.transaction(ALL_TENANTS) as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
         assert await seconds_until_refused(proxied, "SELECT pg_advisory_xact_lock(1)") < BOUND
+        async with proxied.transaction(ALL_TENANTS):
+            assert await seconds_until_refused(proxied) < BOUND
     await query(proxied, "SELECT pg_advisory_xact_lock(1)")
-
-
-async def test_a_free_connection_is_waited_for_in_bounded_time(proxied: Database) -> None:
-    async with proxied.transaction(ALL_TENANTS), proxied.transaction(ALL_TENANTS):
-        assert await seconds_until_refused(proxied) < BOUND
-    assert await query(proxied) == 1
 
 
 async def test_a_restarted_database_is_used_again_without_a_failure(tmp_path: Path) -> None:
@@ -118,23 +114,16 @@ async def test_a_restarted_database_is_used_again_without_a_failure(tmp_path: Pa
             await database.aclose()
 
 
-async def test_a_database_that_refuses_the_user_is_unavailable(postgres: Postgres) -> None:
-    database = Database(postgres.url.replace("//postgres@", "//nobody@"))
-    await seconds_until_refused(database)
-    await database.aclose()
-
-
-async def test_a_migration_has_no_statement_timeout(postgres: Postgres) -> None:
-    database = Database(postgres.createdb(), postgres=PostgresOptions(statement_seconds=None, lock_seconds=None))
-    assert await query(database, "SHOW statement_timeout") == "0"
-    await database.aclose()
-
-
-async def test_the_first_writable_host_of_the_url_is_used(postgres: Postgres) -> None:
+async def test_url_and_options_decide_on_user_timeout_and_host(postgres: Postgres) -> None:
+    refused = Database(postgres.url.replace("//postgres@", "//nobody@"))
+    await seconds_until_refused(refused)
+    migration = Database(postgres.createdb(), postgres=PostgresOptions(statement_seconds=None, lock_seconds=None))
+    assert await query(migration, "SHOW statement_timeout") == "0"
     url = postgres.createdb().replace("@", "@127.0.0.1:1,") + "?target_session_attrs=read-write"
-    database = Database(url, postgres=SHORT_WAITS)
-    assert await query(database) == 1
-    await database.aclose()
+    first_writable_host = Database(url, postgres=SHORT_WAITS)
+    assert await query(first_writable_host) == 1
+    for database in (refused, migration, first_writable_host):
+        await database.aclose()
 
 
 def _certificate_and_key(of: str = "localhost") -> tuple[bytes, bytes]:
@@ -142,16 +131,12 @@ def _certificate_and_key(of: str = "localhost") -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, of)])
     now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
-    )
-    names = x509.SubjectAlternativeName([x509.DNSName(of.replace("_", "-"))])
-    constraints = x509.BasicConstraints(ca=True, path_length=None)
-    certificate = (
-        builder.add_extension(names, critical=False).add_extension(constraints, critical=True).sign(key, SHA256())
-    )
+    ends = now + timedelta(days=1)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, ends)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(of.replace("_", "-"))]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return certificate.public_bytes(Encoding.PEM), pem
+    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM), pem
 
 
 @pytest.mark.asvs("12.3.2", "12.3.4")
@@ -194,10 +179,8 @@ async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -
         ):
             database = Database(checked + more, postgres=SHORT_WAITS)
             if works:
-                assert (
-                    await query(database, "SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
-                    == f"/CN={ROLE}"
-                )
+                subject = await query(database, "SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+                assert subject == f"/CN={ROLE}"
             else:
                 await seconds_until_refused(database)
             await database.aclose()
