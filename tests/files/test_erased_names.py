@@ -46,7 +46,7 @@ def test_texts_that_name_the_person_are_blanked_at_any_depth_and_an_event_keeps_
     params = {"filter": {"uploaded_by": "sluice|anna", "context_key": "claims"}, "ids": ["a", "of sluice|anna"], "n": 7}
     blank = {"filter": {"uploaded_by": "erased", "context_key": "claims"}, "ids": ["a", "erased"], "n": 7}
     assert without_terms(params, ["sluice|anna"]) == blank
-    kept = {"object": "file", "file_id": "f"}
+    kept: dict[str, object] = {"object": "file", "file_id": "f"}
     nobody = kept | {"original_filename": "erased", "end_user": None, "metadata": {}}
     assert blank_event(kept | {"original_filename": "a.txt", "end_user": "u", "metadata": {"a": 1}}) == nobody
 

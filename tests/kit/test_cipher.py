@@ -62,7 +62,7 @@ def test_a_sealed_secret_with_any_changed_bit_is_refused(data: st.DataObject, pl
     raw = bytearray(decoded(blob))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
-    assert_closed(encoded(raw))
+    assert_closed(encoded(bytes(raw)))
 
 
 @given(data=st.data(), text=st.text())
