@@ -4,14 +4,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from sqlalchemy import text
 
 from sluice.db.database import Database, DatabaseUnavailable
@@ -20,6 +15,7 @@ from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
 from sluice.limiter import Taken
 from sluice.limiter.database import DatabaseLimiter
+from tests.certificates import self_signed
 from tests.rows import each_row
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.pgbouncer import running_pgbouncer
@@ -126,24 +122,11 @@ async def test_url_and_options_decide_on_user_timeout_and_host(postgres: Postgre
         await database.aclose()
 
 
-def _certificate_and_key(of: str = "localhost") -> tuple[bytes, bytes]:
-    """Return a self-signed certificate and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, of)])
-    now = datetime.now(UTC)
-    ends = now + timedelta(days=1)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, ends)
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(of.replace("_", "-"))]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM), pem
-
-
 @pytest.mark.asvs("12.3.2", "12.3.4")
 async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path: Path) -> None:
-    identity = _certificate_and_key()
+    identity = self_signed()
     (tmp_path / "ca.pem").write_bytes(identity[0])
-    (tmp_path / "other.pem").write_bytes(_certificate_and_key()[0])
+    (tmp_path / "other.pem").write_bytes(self_signed()[0])
     with running_postgres(tmp_path / "server", identity=identity) as server:
         for host, parameters, works in (
             ("127.0.0.1", "sslmode=require", True),
@@ -163,7 +146,7 @@ async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path
 @pytest.mark.asvs("13.2.1")
 async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -> None:
     """The role has no password; the server accepts the certificate with the name of the role."""
-    identity, own, forged = _certificate_and_key(), _certificate_and_key(ROLE), _certificate_and_key(ROLE)
+    identity, own, forged = self_signed(), self_signed(ROLE), self_signed(ROLE)
     for name, (certificate, key) in {"own": own, "forged": forged}.items():
         (tmp_path / f"{name}.crt").write_bytes(certificate)
         (tmp_path / f"{name}.key").write_bytes(key)
