@@ -14,6 +14,7 @@ NAMES = {"database": "sqlite", "storage": "local", "limiter": "memory", "sandbox
 }
 KINDS = list(NAMES)
 WORST_FIRST = ["down", "degraded", "up"]
+SECRET_URL = "postgresql://postgres:secret@127.0.0.1:1/x"
 
 
 def by_kind(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -24,7 +25,7 @@ def engine_of(sluice: Sluice, kind: str) -> dict[str, Any]:
     return by_kind(sluice("doctor", "--json").json)[kind]
 
 
-def test_doctor_reports_no_engine_of_a_healthy_service_as_down(ready: Sluice) -> None:
+def test_doctor_reports_every_engine_and_none_of_a_healthy_service_as_down(ready: Sluice) -> None:
     result = ready("doctor", "--json")
     assert result.code == 0
     engines = by_kind(result.json)
@@ -32,9 +33,6 @@ def test_doctor_reports_no_engine_of_a_healthy_service_as_down(ready: Sluice) ->
     assert "down" not in {engine["state"] for engine in engines.values()}
     assert engines["database"]["version"].startswith("3.")
     assert engines["sandbox"]["limits"]["memory_bytes"] > 0
-
-
-def test_doctor_prints_one_line_per_engine_and_a_status(ready: Sluice) -> None:
     lines = ready("doctor").out.splitlines()
     assert sorted(line.split()[0] for line in lines[1:9]) == sorted(KINDS)
     assert lines[-1].rpartition(": ")[2] in {"up", "degraded"}
@@ -67,14 +65,6 @@ def test_doctor_reports_only_the_unavailable_engines_as_down(
     assert sorted(name for name, engine in engines.items() if engine["state"] == "down") == kinds
 
 
-def test_doctor_reports_an_unmigrated_database_as_down(sluice: Sluice) -> None:
-    sluice.data_dir.mkdir(parents=True, mode=0o700)
-    sqlite3.connect(sluice.data_dir / "sluice.db").close()
-    result = sluice("doctor", "--json")
-    assert result.code == 1
-    assert "run `sluice migrate`" in by_kind(result.json)["database"]["detail"]
-
-
 def test_doctor_makes_nothing_in_an_empty_folder_and_names_what_is_missing(sluice: Sluice) -> None:
     result = sluice("doctor", "--json")
     assert result.code == 1
@@ -84,6 +74,11 @@ def test_doctor_makes_nothing_in_an_empty_folder_and_names_what_is_missing(sluic
     assert str(sluice.data_dir / "keys" / "links.hex") in engines["secrets"]["detail"]
     assert [engine["kind"] for engine in result.json["engines"] if engine["state"] == "down"] == ["database"]
     assert not any(sluice.folder.iterdir())
+    sluice.data_dir.mkdir(parents=True, mode=0o700)
+    sqlite3.connect(sluice.data_dir / "sluice.db").close()
+    result = sluice("doctor", "--json")
+    assert result.code == 1
+    assert "run `sluice migrate`" in by_kind(result.json)["database"]["detail"]
 
 
 def test_doctor_reports_a_secret_file_that_serve_refuses_as_down(sluice: Sluice) -> None:
@@ -119,23 +114,13 @@ def test_serve_and_doctor_refuse_a_damaged_keyring_of_the_environment(value: str
     "settings, kind, state, sentence",
     [
         ({"PRODUCTION": "true"}, "settings", "down", "SLUICE_PRODUCTION needs SLUICE_PUBLIC_URL"),
-        (
-            {"PROCESSES": "2", "SPOOL_MB": "3000"},
-            "settings",
-            "down",
-            "SLUICE_PROCESSES=2 needs SLUICE_SPOOL_MB of at least 4096",
-        ),
+        ({"PROCESSES": "2", "SPOOL_MB": "3000"}, "settings", "down", "=2 needs SLUICE_SPOOL_MB of at least 4096"),
         ({"PROCESSES": "2"}, "settings", "up", "counted in the database"),
         ({}, "scanner", "degraded", "not an antivirus: start clamd"),
-        (
-            {"DATABASE_URL": "postgresql://postgres:secret@127.0.0.1:1/x"},
-            "database",
-            "down",
-            "127.0.0.1:1/x: Connect call failed",
-        ),
+        ({"DATABASE_URL": SECRET_URL}, "database", "down", "127.0.0.1:1/x: Connect call failed"),
     ],
 )
-def test_doctor_says_what_settings_mean_for_an_engine(
+def test_doctor_says_what_settings_mean(
     settings: dict[str, str], kind: str, state: str, sentence: str, ready: Sluice
 ) -> None:
     found = engine_of(ready.with_settings(**settings), kind)

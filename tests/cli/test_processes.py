@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from operator import eq
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -254,7 +255,7 @@ def refuses(port: int) -> bool:
 
 def test_a_start_that_is_refused_is_explained_once(sluice: Sluice) -> None:
     environment = sluice.with_settings(PROCESSES="2", PORT="0", SCANNER="clamd", CLAMD="nowhere").environment
-    place = {"env": environment, "cwd": sluice.folder}
+    place: dict[str, Any] = {"env": environment, "cwd": sluice.folder}
     result = subprocess.run(cli_command("serve"), **place, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr.count("sluice: SLUICE_CLAMD: ")) == (1, 1)
 

@@ -194,7 +194,7 @@ def test_login_asks_on_a_terminal_and_does_not_show_the_key(client: ApiClient, t
     sluice = sluice_in(tmp_path / "home")
     key = client.create_key("metadata").text
     controller, terminal = pty.openpty()
-    ends = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+    ends: dict[str, Any] = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
     process = subprocess.Popen(cli_command("login"), env=sluice.environment, start_new_session=True, **ends)
     os.close(terminal)
     shown = b""

@@ -69,8 +69,8 @@ def test_list_reads_further_pages(reports: Sluice, client: ApiClient) -> None:
     assert len(reports("reports", "list", "--json", "--limit", "102").rows) == 102
 
 
-def test_show_prints_the_sentence_and_each_check(reports: Sluice, uploaded: tuple[str, str, str]) -> None:
-    context, _, rejected = uploaded
+def test_show_prints_the_sentence_and_each_check_or_json(reports: Sluice, uploaded: tuple[str, str, str]) -> None:
+    context, accepted, rejected = uploaded
     result = reports("reports", "show", rejected)
     assert (result.code, result.err) == (0, "")
     assert f"report     {rejected}\n" in result.out
@@ -78,33 +78,20 @@ def test_show_prints_the_sentence_and_each_check(reports: Sluice, uploaded: tupl
     assert f"sentence   {render('blank_document.empty', {}, 'en')}\n" in result.out
     assert f"context    {context}, rules 1\n" in result.out
     assert ["blank", "fail", "enforce"] in [line.split()[:3] for line in result.out.splitlines()]
-
-
-def test_show_prints_json(reports: Sluice, uploaded: tuple[str, str, str]) -> None:
-    _, accepted, _ = uploaded
     (report,) = reports("reports", "show", accepted, "--json").rows
     assert (report["report_id"], report["outcome"]) == (accepted, "accepted")
 
 
-def test_unknown_report_is_named(reports: Sluice) -> None:
+def test_what_hides_the_reports_is_named(reports: Sluice, client: ApiClient) -> None:
     result = reports("reports", "show", "rep_1/../x")
     assert (result.code, result.out, result.error_line) == (5, "", "The service has no report rep_1/../x.")
-
-
-@each_row("option, value, word", [("--since", "yesterday", "7d"), ("--reason", "nope", "reason")])
-def test_value_that_is_not_understood_is_a_usage_error(option: str, value: str, word: str, reports: Sluice) -> None:
-    result = reports("reports", "list", option, value)
-    assert (result.code, result.out) == (2, "")
-    assert word in result.error_line
-
-
-def test_key_that_may_only_upload_sees_no_reports(reports: Sluice, client: ApiClient) -> None:
+    for option, value, word in (("--since", "yesterday", "7d"), ("--reason", "nope", "reason")):
+        result = reports("reports", "list", option, value)
+        assert (result.code, result.out) == (2, ""), option
+        assert word in result.error_line
     result = reports.with_settings(API_KEY=client.create_key("upload").text)("reports", "list")
     assert (result.code, result.out) == (4, "")
     assert result.error_line == "Metadata scope required (Insufficient permissions)."
-
-
-def test_unreachable_service_is_named(reports: Sluice) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     result = reports("reports", "list", "--url", url)
     assert result.code == 6

@@ -142,16 +142,21 @@ def test_a_keyring_of_the_environment_replaces_the_file_and_is_rotated_by_its_ow
     assert not (keyring_file(isolated)).exists()
 
 
-def test_the_keyring_command_prints_a_new_keyring_where_there_is_none_and_makes_nothing(sluice: Sluice) -> None:
-    ring = parse_keyring("it", sluice("secrets", "keyring").out)
+def test_init_makes_no_keyring_file_beside_one_of_the_environment_or_a_file_that_it_names(sluice: Sluice) -> None:
+    printed = sluice("secrets", "keyring").out
+    ring = parse_keyring("it", printed)
     assert ring.key_ids == {ring.primary}
     assert not sluice.data_dir.exists()
-
-
-def test_init_makes_no_keyring_file_beside_one_of_the_environment(sluice: Sluice) -> None:
-    keys = sluice.data_dir / "keys"
-    assert sluice.with_settings(KEYRING=sluice("secrets", "keyring").out)("init").code == 0
-    assert sorted(path.name for path in keys.iterdir()) == ["jwt.pem", "links.hex", "receipts.json"]
+    assert sluice.with_settings(KEYRING=printed)("init").code == 0
+    names = [path.name for path in (sluice.data_dir / "keys").iterdir()]
+    assert sorted(names) == ["jwt.pem", "links.hex", "receipts.json"]
+    path = sluice.folder / "keyring"
+    path.write_text(printed)
+    path.chmod(0o400)
+    named = sluice.with_settings(KEYRING_FILE=str(path))
+    assert named("init").code == 0
+    assert named("secrets", "keyring").out == printed
+    assert not keyring_file(sluice).exists()
 
 
 def test_servers_with_data_folders_of_their_own_share_a_keyring(deployments: Deployments, tmp_path: Path) -> None:
@@ -171,13 +176,3 @@ def test_servers_with_data_folders_of_their_own_share_a_keyring(deployments: Dep
         (got,) = receiver.wait_for(1)
         assert Webhook(endpoint["secret"]).verify(got.body, got.headers)["type"] == "api_key.created"
     assert not [path for one in (first, second) for path in one.data_dir.rglob("keys/buckets.json")]
-
-
-def test_a_keyring_is_read_from_the_file_that_a_variable_names(sluice: Sluice) -> None:
-    path = sluice.folder / "keyring"
-    path.write_text(sluice("secrets", "keyring").out)
-    path.chmod(0o400)
-    named = sluice.with_settings(KEYRING_FILE=str(path))
-    assert named("init").code == 0
-    assert named("secrets", "keyring").out == path.read_text()
-    assert not keyring_file(sluice).exists()

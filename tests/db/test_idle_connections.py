@@ -32,11 +32,10 @@ async def run_transaction(idle: IdleConnections, sql: str = "SELECT pg_backend_p
     return answer
 
 
-async def test_the_next_transaction_reuses_the_last_connection(connections: IdleConnections) -> None:
+async def test_transactions_reuse_connections_and_more_than_there_are_are_all_served(
+    connections: IdleConnections,
+) -> None:
     assert len({await run_transaction(connections) for _ in range(5)}) == 1
-
-
-async def test_more_transactions_than_connections_are_all_served(connections: IdleConnections) -> None:
     sql = "SELECT pg_backend_pid() FROM pg_sleep(0.01)"
     assert len(set(await asyncio.gather(*(run_transaction(connections, sql) for _ in range(20))))) == 2
 

@@ -4,14 +4,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from sqlalchemy import text
 
 from sluice.db.database import Database, DatabaseUnavailable
@@ -20,6 +15,7 @@ from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
 from sluice.limiter import Taken
 from sluice.limiter.database import DatabaseLimiter
+from tests.certificates import self_signed
 from tests.rows import each_row
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.pgbouncer import running_pgbouncer
@@ -93,17 +89,13 @@ async def test_a_slow_statement_is_cancelled_and_its_connection_kept(proxied: Da
     assert proxy.connections == 1
 
 
-async def test_a_held_lock_is_waited_for_in_bounded_time(proxied: Database) -> None:
+async def test_a_held_lock_and_a_free_connection_are_waited_for_in_bounded_time(proxied: Database) -> None:
     async with proxied.transaction(ALL_TENANTS) as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
         assert await seconds_until_refused(proxied, "SELECT pg_advisory_xact_lock(1)") < BOUND
+        async with proxied.transaction(ALL_TENANTS):
+            assert await seconds_until_refused(proxied) < BOUND
     await query(proxied, "SELECT pg_advisory_xact_lock(1)")
-
-
-async def test_a_free_connection_is_waited_for_in_bounded_time(proxied: Database) -> None:
-    async with proxied.transaction(ALL_TENANTS), proxied.transaction(ALL_TENANTS):
-        assert await seconds_until_refused(proxied) < BOUND
-    assert await query(proxied) == 1
 
 
 async def test_a_restarted_database_is_used_again_without_a_failure(tmp_path: Path) -> None:
@@ -118,47 +110,23 @@ async def test_a_restarted_database_is_used_again_without_a_failure(tmp_path: Pa
             await database.aclose()
 
 
-async def test_a_database_that_refuses_the_user_is_unavailable(postgres: Postgres) -> None:
-    database = Database(postgres.url.replace("//postgres@", "//nobody@"))
-    await seconds_until_refused(database)
-    await database.aclose()
-
-
-async def test_a_migration_has_no_statement_timeout(postgres: Postgres) -> None:
-    database = Database(postgres.createdb(), postgres=PostgresOptions(statement_seconds=None, lock_seconds=None))
-    assert await query(database, "SHOW statement_timeout") == "0"
-    await database.aclose()
-
-
-async def test_the_first_writable_host_of_the_url_is_used(postgres: Postgres) -> None:
+async def test_url_and_options_decide_on_user_timeout_and_host(postgres: Postgres) -> None:
+    refused = Database(postgres.url.replace("//postgres@", "//nobody@"))
+    await seconds_until_refused(refused)
+    migration = Database(postgres.createdb(), postgres=PostgresOptions(statement_seconds=None, lock_seconds=None))
+    assert await query(migration, "SHOW statement_timeout") == "0"
     url = postgres.createdb().replace("@", "@127.0.0.1:1,") + "?target_session_attrs=read-write"
-    database = Database(url, postgres=SHORT_WAITS)
-    assert await query(database) == 1
-    await database.aclose()
-
-
-def _certificate_and_key(of: str = "localhost") -> tuple[bytes, bytes]:
-    """Return a self-signed certificate and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, of)])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
-    )
-    names = x509.SubjectAlternativeName([x509.DNSName(of.replace("_", "-"))])
-    constraints = x509.BasicConstraints(ca=True, path_length=None)
-    certificate = (
-        builder.add_extension(names, critical=False).add_extension(constraints, critical=True).sign(key, SHA256())
-    )
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return certificate.public_bytes(Encoding.PEM), pem
+    first_writable_host = Database(url, postgres=SHORT_WAITS)
+    assert await query(first_writable_host) == 1
+    for database in (refused, migration, first_writable_host):
+        await database.aclose()
 
 
 @pytest.mark.asvs("12.3.2", "12.3.4")
 async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path: Path) -> None:
-    identity = _certificate_and_key()
+    identity = self_signed()
     (tmp_path / "ca.pem").write_bytes(identity[0])
-    (tmp_path / "other.pem").write_bytes(_certificate_and_key()[0])
+    (tmp_path / "other.pem").write_bytes(self_signed()[0])
     with running_postgres(tmp_path / "server", identity=identity) as server:
         for host, parameters, works in (
             ("127.0.0.1", "sslmode=require", True),
@@ -178,7 +146,7 @@ async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path
 @pytest.mark.asvs("13.2.1")
 async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -> None:
     """The role has no password; the server accepts the certificate with the name of the role."""
-    identity, own, forged = _certificate_and_key(), _certificate_and_key(ROLE), _certificate_and_key(ROLE)
+    identity, own, forged = self_signed(), self_signed(ROLE), self_signed(ROLE)
     for name, (certificate, key) in {"own": own, "forged": forged}.items():
         (tmp_path / f"{name}.crt").write_bytes(certificate)
         (tmp_path / f"{name}.key").write_bytes(key)
@@ -194,10 +162,8 @@ async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -
         ):
             database = Database(checked + more, postgres=SHORT_WAITS)
             if works:
-                assert (
-                    await query(database, "SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
-                    == f"/CN={ROLE}"
-                )
+                subject = await query(database, "SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+                assert subject == f"/CN={ROLE}"
             else:
                 await seconds_until_refused(database)
             await database.aclose()

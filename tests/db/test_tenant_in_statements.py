@@ -278,9 +278,9 @@ _ENDPOINT: Final[dict[str, Any]] = (
     | {"created_at": NOW, "sequence": 0}
 )
 ENDPOINT: Final = Endpoint(**_ENDPOINT)
-ACTION: Final = SimpleNamespace(entry=lambda _target, _at, **_more: _ENTRY)
 _PURGED: Final = FilePurged(file_id="f", context_key="c", original_filename="a", size_bytes=3)
 _ENTRY: Final = AuditEntry("e", "t", "a", "n", "v", "a", "t", "done", None, None, NOW)
+ACTION: Final = SimpleNamespace(entry=lambda _target, _at, **_more: _ENTRY)
 _DELIVERY: Final = ("state", "attempts", "attempted_at", "response_status", "response_headers", "response_body")
 _ERASED: Final = ("id", "event_id", "job_id", "actor_id", "actor_name", "target", "reason")
 _TIMES: Final = ("at", "before", "since", "failing_since", "refused_since", "previous_expires_at")

@@ -116,9 +116,9 @@ def test_the_chart_renders_to_the_objects_of_the_kustomize_base(renderer: Path) 
     assert found == expected
 
 
-def test_without_an_autoscaler_the_chart_says_how_many_servers_run(renderer: Path) -> None:
-    found = rendered(renderer)
-    assert ("HorizontalPodAutoscaler", "sluice-server") not in found
+def test_the_chart_leaves_out_what_is_switched_off_and_says_how_many_servers_run(renderer: Path) -> None:
+    found = rendered(renderer, migration={"enabled": False}, networkPolicy={"enabled": False})
+    assert {kind for kind, _ in found}.isdisjoint({"Job", "NetworkPolicy", "HorizontalPodAutoscaler"})
     assert found["Deployment", "sluice-server"]["spec"]["replicas"] == 2
 
 
@@ -140,11 +140,6 @@ def test_changed_settings_restart_the_pods(renderer: Path) -> None:
     changed = VALUES["settings"] | {"SLUICE_LIMITER": "redis"}
     assert checksum(rendered(renderer)) == checksum(rendered(renderer))
     assert checksum(rendered(renderer)) != checksum(rendered(renderer, settings=changed))
-
-
-def test_the_chart_leaves_out_what_is_switched_off(renderer: Path) -> None:
-    without = rendered(renderer, migration={"enabled": False}, networkPolicy={"enabled": False})
-    assert {kind for kind, _ in without}.isdisjoint({"Job", "NetworkPolicy"})
 
 
 @each_row(

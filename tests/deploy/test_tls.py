@@ -6,16 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.certificates import self_signed
 from tests.servers import free_port
 from tests.servers.proxies import running_haproxy, running_nginx
 from tests.service import Service
@@ -55,21 +51,9 @@ def proxy(
 ) -> Iterator[Proxy]:
     folder = tmp_path_factory.mktemp(request.param)
     identity, port = folder / "sluice.pem", free_port()
-    identity.write_bytes(_identity())
+    identity.write_bytes(b"".join(self_signed()))
     with PROXIES[request.param](folder / "run", [sqlite_local.port] * 3, port, identity=identity):
         yield Proxy(port, identity)
-
-
-def _identity() -> bytes:
-    """Return a self-signed certificate for localhost and its key, PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    number, ends = x509.random_serial_number(), now + timedelta(days=1)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), number, now, ends)
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
-    signed = builder.add_extension(names, critical=False).sign(key, SHA256())
-    return signed.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 @pytest.mark.asvs("3.4.1")

@@ -80,7 +80,6 @@ async def until_delivered(database: Database, endpoint_id: str, number: int) -> 
 
 @pytest.mark.timeout(240)
 async def test_a_receiver_that_hangs_delays_no_other(tables: Database, receiver: Receiver) -> None:
-
     with running_receiver() as hanging:
         hanging.hang()
         await add_endpoint(tables, hanging)
@@ -99,7 +98,6 @@ async def test_a_receiver_that_hangs_delays_no_other(tables: Database, receiver:
 
 
 async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-
     endpoint_id = await add_endpoint(tables, receiver)
     await write(tables, *(deleted(number) for number in range(450)))  # more than two batches
     note, waits = repository.note_attempts, itertools.cycle((1.5, 0.0))
@@ -115,7 +113,6 @@ async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, m
 
 
 async def test_two_workers_send_each_event_once(tables: Database, receiver: Receiver) -> None:
-
     endpoint_id = await add_endpoint(tables, receiver)
     options = WebhookOptions(ALLOWED)
     async with working(tables, options), working(tables, options):

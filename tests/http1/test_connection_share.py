@@ -48,14 +48,13 @@ def server(deployments: Deployments) -> Iterator[Service]:
 def service(server: Service) -> Iterator[Service]:
     """The server without connections, and a client of its own for each test, which may close it."""
     server.http.close()
-    until(lambda: sum(read_metrics(server.url)("sluice_connections", state=state) for state in STATES), is_alone)
+
+    def connections() -> float:
+        return sum(read_metrics(server.url)("sluice_connections", state=state) for state in STATES)
+
+    until(connections, lambda number: number <= 1)  # that of the question itself
     with httpx.Client(base_url=server.url, timeout=60, event_hooks={"response": [check_response]}) as http:
         yield replace(server, http=http)
-
-
-def is_alone(connections: float) -> bool:
-    """Return whether the server has no connection but the one that asks."""
-    return connections <= 1
 
 
 @pytest.fixture

@@ -34,16 +34,13 @@ def key(tmp_path: Path) -> LocalKey:
     return make_local_key(tmp_path / "token.pem").key
 
 
-async def test_signed_token_contains_its_claims(key: LocalKey) -> None:
-    assert await verifier(key).verify(signed(key)) == Claims(
-        issuer=RULES.issuer, subject="ada", tenant_id="ten_1", name="Ada", scopes=frozenset({"upload", "admin"})
-    )
-
-
-async def test_signed_token_expires_after_its_lifetime(key: LocalKey) -> None:
-    assert (await verifier(key, seconds_later=59.9).verify(signed(key))).subject == "ada"
+async def test_signed_token_names_its_claims_and_key_until_it_expires(key: LocalKey) -> None:
+    made, scopes = signed(key), frozenset({"upload", "admin"})
+    assert await verifier(key, seconds_later=59.9).verify(made) == Claims(RULES.issuer, "ada", "ten_1", "Ada", scopes)
     with pytest.raises(InvalidToken, match="expired"):
-        await verifier(key, seconds_later=60).verify(signed(key))
+        await verifier(key, seconds_later=60).verify(made)
+    assert jwt.get_unverified_header(made) == {"alg": "EdDSA", "typ": "JWT", "kid": key_id_of(key.public)}
+    assert signed(key) != made
 
 
 @each_row(
@@ -64,11 +61,6 @@ async def test_token_without_key_id_is_verified_by_signature() -> None:
     assert (await local.verify(token())).subject == "user-1"
     with pytest.raises(InvalidToken, match="signature"):
         await local.verify(token(key="two"))
-
-
-def test_token_header_names_algorithm_and_key_and_no_two_tokens_are_equal(key: LocalKey) -> None:
-    assert jwt.get_unverified_header(signed(key)) == {"alg": "EdDSA", "typ": "JWT", "kid": key_id_of(key.public)}
-    assert signed(key) != signed(key)
 
 
 async def test_local_verifier_is_up_and_closes_twice(key: LocalKey) -> None:
@@ -98,17 +90,15 @@ def test_key_id_is_rfc_8037_thumbprint() -> None:
     assert key_id_of(Ed25519PublicKey.from_public_bytes(x)) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 
-def test_local_key_is_made_once_with_owner_only_mode(tmp_path: Path) -> None:
+def test_local_key_is_made_once_for_its_owner_only_and_never_shown(tmp_path: Path) -> None:
+    with pytest.raises(SecretFileRefused, match="cannot be opened"):
+        load_local_key(tmp_path / "token.pem")
+    assert not list(tmp_path.iterdir())
     first, second = make_local_key(tmp_path / "token.pem"), make_local_key(tmp_path / "token.pem")
     assert (first.made, second.made) == (True, False)
     assert second.key.public == first.key.public == load_local_key(tmp_path / "token.pem").public
     assert stat.S_IMODE((tmp_path / "token.pem").stat().st_mode) == 0o600
-
-
-def test_load_of_missing_key_creates_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SecretFileRefused, match="cannot be opened"):
-        load_local_key(tmp_path / "token.pem")
-    assert not list(tmp_path.iterdir())
+    assert not [word for word in ("private", first.key.private.private_bytes_raw().hex()) if word in repr(first)]
 
 
 def pem(private: object, password: bytes | None = None) -> bytes:
@@ -134,8 +124,3 @@ def test_file_without_ed25519_key_is_refused(tmp_path: Path, content: Callable[[
     with pytest.raises(SecretFileRefused, match=why) as refused:
         load_local_key(tmp_path / "token.pem")
     assert "canary" not in str(refused.value)
-
-
-def test_repr_does_not_show_private_key(tmp_path: Path) -> None:
-    made = make_local_key(tmp_path / "token.pem")
-    assert not [word for word in ("private", made.key.private.private_bytes_raw().hex()) if word in repr(made)]

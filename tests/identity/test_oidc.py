@@ -82,7 +82,7 @@ async def test_algorithm_not_configured_for_issuer_is_refused_without_fetch(algo
 
 
 CROSSED = [("RS256", "ec"), ("RS256", "ed"), ("ES256", "rsa"), ("ES256", "ed"), ("EdDSA", "rsa"), ("PS256", "ec")]
-UNUSABLE = [{"use": "enc"}, {"key_ops": ["sign"]}, {"alg": "PS256"}, {"alg": "RSA-OAEP-256"}]
+UNUSABLE: list[dict[str, Any]] = [{"use": "enc"}, {"key_ops": ["sign"]}, {"alg": "PS256"}, {"alg": "RSA-OAEP-256"}]
 
 
 @each_row(

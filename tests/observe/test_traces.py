@@ -86,20 +86,17 @@ def test_an_upload_is_one_trace_with_a_span_per_stage(collector: Collector, trac
     assert collector.paths == {"/v1/traces"}
 
 
-def test_a_rejection_marks_the_upload_span_but_not_the_request_span(collector: Collector, traced: httpx.Client) -> None:
-    answer = upload(traced, b"")
-    assert answer.json()["errors"] == ["blank_document"]
-    spans = load_trace(collector, answer)
-    assert {span.name for span in spans if span.failed} == {"upload"}
-    assert [span.attributes["error.type"] for span in spans if span.failed] == ["FileRejected"]
-
-
-def test_a_trace_of_the_caller_is_continued(collector: Collector, traced: httpx.Client) -> None:
+def test_a_trace_of_the_caller_is_continued_and_a_rejection_marks_only_the_upload_span(
+    collector: Collector, traced: httpx.Client
+) -> None:
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    answer = upload(traced, b"other words", traceparent=f"00-{trace}-{parent}-01")
+    answer = upload(traced, b"", traceparent=f"00-{trace}-{parent}-01")
+    assert answer.json()["errors"] == ["blank_document"]
     spans = load_trace(collector, answer)
     assert {span.trace_id for span in spans} == {trace}
     assert [span.name for span in spans if span.parent_id == parent] == [UPLOAD]
+    assert {span.name for span in spans if span.failed} == {"upload"}
+    assert [span.attributes["error.type"] for span in spans if span.failed] == ["FileRejected"]
 
 
 def test_no_span_holds_a_credential_a_file_name_or_an_id(collector: Collector, traced: httpx.Client) -> None:

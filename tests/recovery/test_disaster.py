@@ -13,7 +13,7 @@ from tests.recovery.test_backup import connect_gate, download_digests
 from tests.scanning.waiting import until
 from tests.servers import run
 from tests.servers.postgres import Postgres
-from tests.service import ApiClient, Deployment, running_service
+from tests.service import Deployment, running_service
 
 PURGE_IMMEDIATELY = {"PURGE_AFTER_DAYS": "0"}
 
@@ -45,10 +45,6 @@ def _restore_versions(deployment: Deployment) -> None:
         deployment.gateway.client.delete_object(Bucket=deployment.bucket, **version)
 
 
-def _stored(client: ApiClient, context: str, count: int) -> list[str]:
-    return [client.store("a.zzz", noise(30_000, seed=number), context=context) for number in range(count)]
-
-
 def test_dump_and_versions_restore_every_file(deployments: Deployments, postgres: Postgres, tmp_path: Path) -> None:
     deployment = deployments.fresh("postgres-s3")
     assert deployment.gateway is not None
@@ -58,7 +54,8 @@ def test_dump_and_versions_restore_every_file(deployments: Deployments, postgres
     with running_service(deployment, **PURGE_IMMEDIATELY) as service:
         client = service.new_client().with_store()
         context = client.create_context()
-        kept = download_digests(client, _stored(client, context, 5))
+        stored = [client.store("a.zzz", noise(30_000, seed=number), context=context) for number in range(5)]
+        kept = download_digests(client, stored)
         _postgres_tool(postgres, "pg_dump", lost, "--format=custom", f"--file={dump}")
         deleted, later = next(iter(kept)), client.store("late.zzz", noise(5_000, seed=77), context=context)
         data(client.delete(f"/files/{deleted}"))

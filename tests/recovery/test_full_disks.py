@@ -25,7 +25,7 @@ MB = 1_048_576
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """Mount a file system of that size at `folder` for the block; skip the test if mounting is not permitted."""
     folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "none", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "none", str(folder)]
     if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
         pytest.skip("mounting a small disk takes root")
     try:

@@ -37,19 +37,16 @@ def test_long_filenames_fit_into_the_frame_and_keep_their_ends() -> None:
     assert frame.decode("utf-8", "replace").partition('é.docx"')[1]
 
 
-def test_receive_returns_none_when_server_closes_socket() -> None:
-    ours, theirs = socket.socketpair()
-    ours.close()
-    with theirs:
-        assert protocol.receive(theirs) is None
-
-
-def test_request_without_descriptor_is_a_frame_error() -> None:
+def test_request_without_descriptor_is_a_frame_error_and_a_closed_socket_none() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(protocol.pack_requests([protocol.JobRequest(1, "check", "a", 1)]))
         with pytest.raises(protocol.FrameError):
             protocol.receive(theirs)
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        assert protocol.receive(theirs) is None
 
 
 @each_row(

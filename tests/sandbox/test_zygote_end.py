@@ -40,12 +40,18 @@ def zygote_of(sandbox: ZygoteSandbox) -> int:
     return sandbox._pool.supervisor.pid
 
 
-async def test_running_job_returns_no_worker_when_zygote_dies(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_children_end_with_their_zygote_and_a_running_job_returns_no_worker(
+    open_sandbox: OpenSandbox, run: RunJob
+) -> None:
     sandbox = await open_sandbox()
     running = asyncio.create_task(run(sandbox, "sleep"))
     await wait_until_running(sandbox, 1)
+    children = children_of(zygote_of(sandbox))
     os.kill(zygote_of(sandbox), signal.SIGKILL)
     assert isinstance(await running, NoWorker)
+    assert children
+    for pid in children:
+        await asyncio.to_thread(wait_for_end, pid)
 
 
 async def test_dead_zygote_is_restarted(open_sandbox: OpenSandbox, run: RunJob) -> None:
@@ -57,16 +63,6 @@ async def test_dead_zygote_is_restarted(open_sandbox: OpenSandbox, run: RunJob) 
         assert isinstance(await run(sandbox, "describe file"), Completed | NoWorker)
         assert isinstance(await run(sandbox, "describe file"), Completed)
     assert (await sandbox.health()).limits["restarts"] == 3
-
-
-async def test_children_end_with_their_zygote(open_sandbox: OpenSandbox, run: RunJob) -> None:
-    sandbox = await open_sandbox()
-    await run(sandbox, "describe file")
-    children = children_of(zygote_of(sandbox))
-    os.kill(zygote_of(sandbox), signal.SIGKILL)
-    assert children
-    for pid in children:
-        await asyncio.to_thread(wait_for_end, pid)
 
 
 async def test_stopped_zygote_returns_no_worker_and_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:

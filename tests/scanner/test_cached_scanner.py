@@ -98,11 +98,15 @@ async def test_same_bytes_are_scanned_once(seal: Seal, scanner: FakeScanner, wra
     assert scanner.scans == 2
 
 
-async def test_unnumbered_signatures_are_not_cached(seal: Seal) -> None:
+async def test_verdict_of_unnumbered_signatures_is_not_stored(seal: Seal) -> None:
     scanner = FakeScanner(Clean("fake 1", "", 9.0), engine_version=EngineVersion("fake 1", ""))
-    wrapped = cached(scanner)
+    verdicts = MemoryVerdictCache()
+    wrapped = cached(scanner, verdicts)
     assert [await scanned(wrapped, seal(b"x")) for _ in range(2)] == [scanner.results[0]] * 2
-    assert scanner.scans == 2
+    scanner.engine_version = None
+    await scanned(wrapped, seal(b"x"))
+    assert scanner.scans == 3
+    assert (await verdicts.health()).limits["verdicts"] == 0
 
 
 @each_row(
@@ -145,23 +149,14 @@ async def test_verdict_of_older_signatures_is_not_used_for_newer_ones(seal: Seal
     assert (results[:2], scanner.scans) == ([CLEAN_1, CLEAN_2], 2)
 
 
-async def test_verdict_without_signature_number_is_not_stored(seal: Seal) -> None:
+async def test_no_digest_and_different_conditions_cause_another_scan(seal: Seal, scanner: FakeScanner) -> None:
     verdicts = MemoryVerdictCache()
-    await scanned(cached(FakeScanner(Clean("fake 1", "", 1.0)), verdicts), seal(b"x"))
-    assert (await verdicts.health()).limits["verdicts"] == 0
-
-
-async def test_bytes_without_digest_bypass_cache(seal: Seal, scanner: FakeScanner, wrapped: CachedScanner) -> None:
     for data in (b"x", b"y"):
-        await scanned(wrapped, Sealed(seal(data).fd, 1, b""))
+        await scanned(cached(scanner, verdicts), Sealed(seal(data).fd, 1, b""))
     assert scanner.scans == 2
-
-
-async def test_different_conditions_cause_another_scan(seal: Seal, scanner: FakeScanner) -> None:
-    verdicts = MemoryVerdictCache()
     for conditions in ("passwords allowed", "passwords refused"):
         await scanned(cached(scanner, verdicts, conditions=conditions), seal(b"x"))
-    assert scanner.scans == 2
+    assert scanner.scans == 4
 
 
 @pytest.mark.asvs("15.2.5")

@@ -227,7 +227,7 @@ async def test_repeatedly_failing_daemon_is_retried_less_and_less_often(seal: Se
     assert failing.commands.count("INSTREAM") < 8
 
 
-async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> None:
+async def test_restarted_daemon_and_new_database_are_probed_before_they_scan(seal: Seal) -> None:
     async with faulty_clamd(finds_nothing) as daemon:
         scanner = impatient_scanner(daemon.address)
         await scanner.start()
@@ -239,6 +239,12 @@ async def test_restarted_daemon_is_probed_before_it_scans_again(seal: Seal) -> N
         assert "does not find the EICAR test virus" in result.why
         daemon.finds_eicar = True
         assert await becomes_true(lambda: scanner.is_responsive(0))
+    async with faulty_clamd(finds_nothing) as daemon:
+        scanner = impatient_scanner(daemon.address, check_seconds=0.02)
+        await scanner.start()
+        daemon.finds_eicar, daemon.version = False, b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
+        assert await becomes_true(lambda: not scanner.is_responsive(0))
+        assert isinstance(await scanned(scanner, seal(SMALL)), ScannerUnavailable)
 
 
 @each_row("transport", ["tcp", "unix"])
@@ -253,7 +259,7 @@ async def test_daemon_that_misses_eicar_is_never_used(transport: str, tmp_path: 
         assert "EICAR" in health.detail
 
 
-async def test_bytes_are_streamed_when_descriptor_is_refused(tmp_path: Path, seal: Seal) -> None:
+async def test_bytes_are_streamed_when_descriptor_is_refused_or_misses_eicar(tmp_path: Path, seal: Seal) -> None:
     async def refuse_descriptors(peer: Peer) -> None:
         if daemon.commands[-1] == "FILDES":
             await peer.send(b"fd[9]: Not a regular file ERROR\0")
@@ -266,13 +272,9 @@ async def test_bytes_are_streamed_when_descriptor_is_refused(tmp_path: Path, sea
         result = await impatient_scanner(daemon.address).scan(seal(SMALL), tenant_id="ten_1")
     assert isinstance(result, Clean)
     assert streamed == [SMALL]
-
-
-async def test_bytes_are_streamed_when_descriptor_scan_misses_eicar(tmp_path: Path, seal: Seal) -> None:
-    async with faulty_clamd(finds_nothing, socket_path=tmp_path / "clamd.sock") as daemon:
+    async with faulty_clamd(finds_nothing, socket_path=tmp_path / "other.sock") as daemon:
         daemon.on_descriptor = responds(b"fd[9]: OK\0")  # the response of clamd for a file that it may not read
-        scanner = impatient_scanner(daemon.address)
-        assert isinstance(await scanned(scanner, seal(SMALL)), Clean)
+        assert isinstance(await scanned(impatient_scanner(daemon.address), seal(SMALL)), Clean)
         assert "INSTREAM" in daemon.commands
 
 
@@ -334,15 +336,6 @@ async def test_engine_version_has_no_signatures_when_database_is_unnumbered(seal
         assert await becomes_true(lambda: scanner.engine_version is None)
 
 
-async def test_new_database_is_probed_before_it_is_used(seal: Seal) -> None:
-    async with faulty_clamd(finds_nothing) as daemon:
-        scanner = impatient_scanner(daemon.address, check_seconds=0.02)
-        await scanner.start()
-        daemon.finds_eicar, daemon.version = False, b"ClamAV 1.4.6/27501/Tue Jan  6 09:00:00 2026"
-        assert await becomes_true(lambda: not scanner.is_responsive(0))
-        assert isinstance(await scanned(scanner, seal(SMALL)), ScannerUnavailable)
-
-
 async def test_old_signatures_degrade_health(seal: Seal) -> None:
     async with faulty_clamd(finds_nothing) as daemon:
         built = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -355,23 +348,14 @@ async def test_old_signatures_degrade_health(seal: Seal) -> None:
 
 
 @each_row("reports_limits", [True, False])
-async def test_largest_fully_scanned_size_is_measured(*, reports_limits: bool) -> None:
-    async with faulty_clamd(finds_nothing) as daemon:
+async def test_largest_fully_scanned_size_of_all_daemons_is_measured(*, reports_limits: bool) -> None:
+    async with faulty_clamd(finds_nothing) as daemon, faulty_clamd(finds_nothing) as larger:
         daemon.reports_limits, daemon.max_bytes = reports_limits, 3 * 2**20 + 5
-        scanner = ClamdScanner([daemon.address], InProcessSandbox(), largest_bytes=9 * 2**20)
+        scanner = ClamdScanner([larger.address, daemon.address], InProcessSandbox(), largest_bytes=9 * 2**20)
         await scanner.start()
         await scanner.find_scan_limit(10)
         assert scanner.scan_limit == 3 * 2**20
         assert (await scanner.health()).limits["scanned_bytes"] == 3 * 2**20
-
-
-async def test_smallest_scan_limit_of_all_daemons_counts() -> None:
-    async with faulty_clamd(finds_nothing) as large, faulty_clamd(finds_nothing) as small:
-        small.max_bytes = 2 * 2**20
-        scanner = ClamdScanner([large.address, small.address], InProcessSandbox(), largest_bytes=4 * 2**20)
-        await scanner.start()
-        await scanner.find_scan_limit(10)
-        assert scanner.scan_limit == 2 * 2**20
 
 
 async def test_concurrent_scans_do_not_exceed_slots(seal: Seal) -> None:

@@ -201,16 +201,16 @@ async def test_scan_job_runs_only_when_check_job_has_no_unpack_report(
     assert [job for job, *_ in sandbox.asked] == jobs
 
 
-async def test_threat_found_by_clamd_does_not_wait_for_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
+async def test_scan_waits_for_the_unpack_report_without_threat_until_its_deadline(
+    tight_clamd: Clamd, seal: Seal
+) -> None:
     result = await scanned(scanner_of(tight_clamd), seal(MARKED), unpack_report=pending_report())
     assert isinstance(result, Infected)
-
-
-async def test_timed_out_scan_does_not_cancel_unpack_report(tight_clamd: Clamd, seal: Seal) -> None:
-    report = pending_report()
-    scanner = scanner_of(tight_clamd, scan_seconds=0.5)
+    report, scanner = pending_report(), scanner_of(tight_clamd, scan_seconds=0.5)
     assert isinstance(await scanned(scanner, seal(CLEAN), unpack_report=report), ScannerUnavailable)
     assert not report.done()
+    scanner = scanner_of(tight_clamd, largest_bytes=2 * MIB, scan_seconds=8)
+    assert isinstance(await scanned(scanner, seal(LARGE), unpack_report=pending_report()), Clean)
 
 
 async def test_sandbox_scans_large_file_after_its_check(tight_clamd: Clamd, seal: Seal) -> None:
@@ -222,11 +222,6 @@ async def test_sandbox_scans_large_file_after_its_check(tight_clamd: Clamd, seal
     report.set_result(None)
     assert isinstance(await scanning, Clean)
     assert sandbox.asked == [job, job]
-
-
-async def test_scan_stops_waiting_for_slow_check_before_its_deadline(tight_clamd: Clamd, seal: Seal) -> None:
-    scanner = scanner_of(tight_clamd, largest_bytes=2 * MIB, scan_seconds=8)
-    assert isinstance(await scanned(scanner, seal(LARGE), unpack_report=pending_report()), Clean)
 
 
 async def test_threat_found_by_builtin_rule_names_builtin_engine(scanner: ClamdScanner, seal: Seal) -> None:

@@ -202,6 +202,7 @@ async def test_folder_made_by_another_process_is_synced_and_a_removed_one_create
     synced = record_synced_folders(monkeypatch)
     await local.put("t/a", seal(b"x"), content_type="text/plain")
     assert tmp_path / "store/objects" in synced
+    await local.put("t/c/a", seal(b"x"), content_type="text/plain")
     shutil.rmtree(tmp_path / "store/objects/t")
     await local.put("t/c/b", seal(b"y"), content_type="text/plain")
     assert await read_object(local, "t/c/b") == b"y"

@@ -82,7 +82,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB; mounting it needs root."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
     if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
         pytest.skip("mounting a small disk needs root")
     yield folder

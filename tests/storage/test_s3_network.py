@@ -3,21 +3,15 @@
 import os
 import ssl
 import time
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from sluice.kit.health import EngineState
 from sluice.storage import StoreError
 from sluice.storage.s3 import store
 from sluice.storage.s3.client import S3Timeouts
+from tests.certificates import self_signed
 from tests.servers import free_port
 from tests.servers.canned import answering
 from tests.servers.faults import Fault, fault_proxy
@@ -27,23 +21,6 @@ from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_obje
 MIB = 1024 * 1024
 SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
 NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
-
-
-def self_signed_tls(folder: Path) -> ssl.SSLContext:
-    """Return a TLS context of a server with a self-signed certificate for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    hour = timedelta(hours=1)
-    number = x509.random_serial_number()
-    builder = x509.CertificateBuilder(name, name, key.public_key(), number, now - hour, now + hour)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    certificate = builder.add_extension(address, critical=False).sign(key, SHA256())
-    unencrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "pem").write_bytes(unencrypted + certificate.public_bytes(Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "pem")
-    return context
 
 
 @pytest.mark.parametrize(
@@ -131,7 +108,10 @@ async def test_untrusted_certificate_is_refused(
     make_s3: MakeS3, seal: Seal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AWS_ALLOW_INVALID_CERTIFICATES", "true")
-    async with answering("200 OK", "", tls=self_signed_tls(tmp_path)) as server:
+    (tmp_path / "pem").write_bytes(b"".join(self_signed(address="127.0.0.1")))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "pem")
+    async with answering("200 OK", "", tls=tls) as server:
         store = make_s3(endpoint_url=server.url, timeouts=SHORT_TIMEOUTS)
         with pytest.raises(StoreError, match=r"^The store's TLS certificate is not trusted\.$"):
             await store.put("a", seal(b"x"), content_type="text/plain")

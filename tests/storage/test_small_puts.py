@@ -85,17 +85,15 @@ async def test_signature_is_that_of_botocore() -> None:
     assert authorization.endswith(f"Signature={signature}")
 
 
-async def test_connection_is_used_again() -> None:
-    async with stub() as (server, puts):
+@each_row(
+    "answer, closes, connections",
+    [(STORED, False, 1), (STORED, True, 3), (STORED + STORED, False, 3)],
+    ids=["kept", "closed by the store while idle", "ended by bytes behind the answer"],
+)
+async def test_connection_is_used_again_until_it_ends(*, answer: bytes, closes: bool, connections: int) -> None:
+    async with stub(answer, closes=closes) as (server, puts):
         assert [await puts.put(f"{n}", BODY, ATTRIBUTES) for n in range(3)] == [PutOutcome.STORED] * 3
-        assert server.connections == 1
-
-
-async def test_connection_that_store_closed_while_idle_is_replaced() -> None:
-    async with stub(closes=True) as (server, puts):
-        for number in range(3):
-            assert await puts.put(f"{number}", BODY, ATTRIBUTES) is PutOutcome.STORED
-        assert (server.connections, len(server.heads)) == (3, 3)
+        assert (server.connections, len(server.heads)) == (connections, 3)
 
 
 @each_row(
@@ -116,21 +114,10 @@ async def test_only_complete_answer_of_s3_means_stored(answer: bytes, outcome: P
         assert await puts.put("a", BODY, ATTRIBUTES) is outcome
 
 
-async def test_answer_with_bytes_behind_it_ends_the_connection() -> None:
-    async with stub(STORED + STORED) as (server, puts):
-        for _ in range(2):
-            assert await puts.put("a", BODY, ATTRIBUTES) is PutOutcome.STORED
-        assert server.connections == 2
-
-
-async def test_silent_store_raises_timeout() -> None:
+async def test_silent_store_raises_timeout_and_an_unreachable_one_is_sent_nothing() -> None:
     async with stub(b"") as (server, _):
-        puts = client(server.port, seconds=0.1)
         with pytest.raises(TimeoutError):
-            await puts.put("a", BODY, ATTRIBUTES)
-
-
-async def test_unreachable_store_is_not_sent_anything() -> None:
+            await client(server.port, seconds=0.1).put("a", BODY, ATTRIBUTES)
     assert await client(free_port()).put("a", BODY, ATTRIBUTES) is PutOutcome.NOT_SENT
 
 

@@ -29,7 +29,7 @@ HASTY = PostgresOptions(pool_size=1, wait_seconds=4.0, connect_seconds=4.0, stat
 
 
 def _decision() -> Decision:
-    ids = {"report_id": "rep_1", "tenant_id": "ten_1", "file_id": "file_1", "context_key": "papers"}
+    ids: dict[str, Any] = {"report_id": "rep_1", "tenant_id": "ten_1", "file_id": "file_1", "context_key": "papers"}
     verdict: dict[str, Any] = {"outcome": "accepted", "rejection": None, "failures": (), "detail": "", "duration_ms": 1}
     rules = Rules(1, (), 1, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
     facts = Facts("a.txt", "txt", 3, "0" * 64)

@@ -70,6 +70,10 @@ MANY: Final = ("pdf", "jpg", "png", "gif", "txt", "csv", "docx", "xlsx", "pptx")
 MISMATCH: Final = {"finding": Finding.TYPE_MISMATCH}
 CORRUPT: Final = {"integrity": Outcome.CORRUPT}
 
+SCANS: Final[tuple[Any, ...]] = (
+    ("virus_detected.plain", "infected", CANARIES[0]),
+    ("scan_incomplete.plain", "incomplete", None),
+)
 CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
     *[
         (Sentence(f"extension_not_allowed.{key}", params), {"extension": extension}, {"allowed_extensions": allowed})
@@ -180,10 +184,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
     ],
     *[
         (Sentence(key), {"scanned": ScanFact(outcome, threat, ALL_CANARIES, "clamd", "27501", 1.0, CANARIES[3])}, {})
-        for key, outcome, threat in (
-            ("virus_detected.plain", "infected", CANARIES[0]),
-            ("scan_incomplete.plain", "incomplete", None),
-        )
+        for key, outcome, threat in SCANS
     ],
 ]
 

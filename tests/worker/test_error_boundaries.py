@@ -116,7 +116,12 @@ async def test_stale_parts_sweep_survives_error_in_a_bucket(environment: WorkerE
     assert log.failed == [{"job": "stale_parts", "storage_config_id": "bkt_1"}]
 
 
-async def test_store_audit_reports_a_bucket_it_cannot_open_and_compares_others(environment: WorkerEnvironment) -> None:
+async def test_store_audit_reports_a_bucket_it_cannot_open_compares_others_and_resumes_in_its_bucket(
+    environment: WorkerEnvironment,
+) -> None:
+    for store, visited in ((BEFORE_BUCKETS, ["bkt_2"]), ("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])):
+        steps = await steps_of(environment, Position("objects", store))
+        assert [step.store for step in steps if isinstance(step, AuditFinding)] == visited, store
     for number, bucket in enumerate(("bkt_1", "bkt_2", "bkt_3")):
         await add_file(environment.database, "ten_1", f"f{number}", storage_config_id=bucket)
     steps = await steps_of(environment, Position())
@@ -125,12 +130,6 @@ async def test_store_audit_reports_a_bucket_it_cannot_open_and_compares_others(e
     assert found == lost | {("unreachable", "bkt_2", "f1"), ("unreachable", "bkt_2", "bkt_2")}
     assert steps[-1] == Position("done", rows=3)
     assert Position("objects", BEFORE_BUCKETS, rows=3) in steps
-
-
-@each_row("store, visited", [(BEFORE_BUCKETS, ["bkt_2"]), ("", ["bkt_2"]), ("bkt_2", ["bkt_2"]), ("bkt_3", [])])
-async def test_audit_resumes_in_its_bucket(environment: WorkerEnvironment, store: str, visited: list[str]) -> None:
-    steps = await steps_of(environment, Position("objects", store))
-    assert [step.store for step in steps if isinstance(step, AuditFinding)] == visited
 
 
 async def test_moving_from_a_bucket_that_cannot_be_opened_fails_for_that_file(environment: WorkerEnvironment) -> None:

@@ -83,7 +83,7 @@ class RescanEnvironment:
         keyring = KeyringFile(self.folder / "keys.json")
         buckets = Buckets(self.database, stores, keyring, allowed_endpoints=(), probe=False)
         place: dict[str, Any] = {"folder": self.folder, "memory_bytes": 1024, "clock": lambda: NOW}
-        pace = {"per_second": per_second, "pause_seconds": 0.01}
+        pace: dict[str, Any] = {"per_second": per_second, "pause_seconds": 0.01}
         return Rescans(self.database, buckets, stores, self.scanner, **place, **pace)
 
     async def pass_time(self, time: timedelta) -> None:
@@ -100,9 +100,9 @@ class RescanEnvironment:
             sealed = await spool.seal()
             await self.store.put(words, sealed, content_type="text/plain")
         at = START + timedelta(days=day)
-        scanned = {} if scanned_with is None else {"scanned_with": scanned_with, "scanned_at": at}
-        content = {"object_key": words, "size_bytes": sealed.size, "sha256": sealed.sha256.hex(), "created_at": at}
-        await add_file(self.database, "ten_1", f"file_{words}", **content, **scanned)
+        scanned: dict[str, Any] = {} if scanned_with is None else {"scanned_with": scanned_with, "scanned_at": at}
+        content: dict[str, Any] = {"object_key": words, "size_bytes": sealed.size, "sha256": sealed.sha256.hex()}
+        await add_file(self.database, "ten_1", f"file_{words}", created_at=at, **content, **scanned)
 
     async def store_files(self, count: int) -> list[str]:
         """Store files that become due one after the other, and return their words."""
