@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pikepdf
 
+from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import format_of
+from sluice_inspect.report import Finding, Report
 from tests.inspection.formats.image_samples import chess_board, encoded, png_chunk, with_chunk
 from tests.inspection.formats.pdf_samples import pdf, text
 
@@ -39,11 +41,8 @@ def zip_of(shape: ZipShape, content: bytes = b"payload") -> bytes:
     for offset in [0x00FFFFF0] * shape.bogus_entries + [shape.base]:
         extra = struct.pack("<2HQ", 1, 8, offset) if shape.zip64 else b""
         stated = 0xFFFFFFFF if shape.zip64 else offset
-        versions_to_dates = (45, 45, 0, 0, 0, 33)
-        directory += struct.pack(
-            "<4s6H3L5H2L", b"PK\x01\x02", *versions_to_dates, *sizes, len(extra), 0, 0, 0, 0, stated
-        )
-        directory += name + extra
+        fields = (45, 45, 0, 0, 0, 33, *sizes, len(extra), 0, 0, 0, 0, stated)
+        directory += struct.pack("<4s6H3L5H2L", b"PK\x01\x02", *fields) + name + extra
     count = 1 + shape.bogus_entries if shape.counted else 0
     size, at = len(directory) if shape.sized else 0, shape.base + len(local)
     end = b""
@@ -154,3 +153,11 @@ def saved(document: pikepdf.Pdf, **saving: Any) -> bytes:
     out = io.BytesIO()
     document.save(out, compress_streams=False, stream_decode_level=pikepdf.StreamDecodeLevel.none, **saving)
     return out.getvalue()
+
+
+def report_of(data: bytes, extension: str) -> Report:
+    return inspect_file(io.BytesIO(data), filename=f"upload.{extension}")
+
+
+def is_polyglot(data: bytes, extension: str) -> bool:
+    return report_of(data, extension).finding is Finding.POLYGLOT

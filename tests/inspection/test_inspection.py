@@ -129,17 +129,17 @@ def test_web_page_passes_under_text_and_unknown_extensions(name: str) -> None:
     assert report_of(PAGE, name).finding is None
 
 
+@each_row("name", ["a.unknown", "a", None])
+def test_unknown_extension_is_never_a_mismatch(name: str | None) -> None:
+    report = report_of(PNG, name)
+    assert (report.finding, report.format, report.content_type) == (None, "png", "image/png")
+
+
 @each_row("extension", ["mp4", "tiff", "7z", "mp3"])
 def test_known_format_under_an_uncovered_extension_is_a_mismatch(extension: str) -> None:
     if format_of(extension) is None:
         assert extension in FOREIGN
     assert report_of(PNG, f"a.{extension}").finding is Finding.TYPE_MISMATCH
-
-
-@each_row("name", ["a.unknown", "a", None])
-def test_unknown_extension_is_never_a_mismatch(name: str | None) -> None:
-    report = report_of(PNG, name)
-    assert (report.finding, report.format, report.content_type) == (None, "png", "image/png")
 
 
 ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\x3e\0" + bytes(80)

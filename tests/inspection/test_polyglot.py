@@ -5,13 +5,12 @@ import struct
 import tarfile
 import zipfile
 
-from sluice_inspect.inspection import inspect_file
-from sluice_inspect.report import Finding, Outcome, Report
+from sluice_inspect.report import Outcome
 from tests.inspection.formats.image_samples import chess_board, encoded, png_chunk, with_chunk
 from tests.inspection.formats.office_packages import package_of
 from tests.inspection.formats.pdf_samples import pdf, text
 from tests.inspection.formats.zip_samples import archive
-from tests.inspection.second_formats import PAGE, PHP, ZipShape, rar4, rar5, seven_zip, zip_of
+from tests.inspection.second_formats import PAGE, PHP, ZipShape, is_polyglot, rar4, rar5, report_of, seven_zip, zip_of
 from tests.rows import each_row
 
 PICTURES = {
@@ -24,14 +23,6 @@ PDF = pdf(text("words"))
 HOSTS = PICTURES | {"pdf": PDF}
 ZIP = zip_of(ZipShape())
 PDF_HEAD = b"%PDF-1.4 1 0 obj<</Type/Catalog>>endobj trailer<</Root 1 0 R>>"
-
-
-def report_of(data: bytes, extension: str) -> Report:
-    return inspect_file(io.BytesIO(data), filename=f"upload.{extension}")
-
-
-def is_polyglot(data: bytes, extension: str) -> bool:
-    return report_of(data, extension).finding is Finding.POLYGLOT
 
 
 def with_comment(comment: bytes) -> bytes:

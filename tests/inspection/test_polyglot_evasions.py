@@ -18,42 +18,18 @@ from sluice_inspect.archives.container import MemorySource
 from sluice_inspect.archives.finder import ArchiveFinder
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import format_of
-from sluice_inspect.report import Finding, Outcome, Report
+from sluice_inspect.report import Outcome
 from sluice_inspect.text.active_content import ActiveContentFinder
+from tests.inspection import second_formats
 from tests.inspection.formats.examining import corpus_files, needs_corpus
 from tests.inspection.formats.office_packages import package_of
 from tests.inspection.growth import assert_linear
-from tests.inspection.second_formats import (
-    ARCHIVES,
-    INSIDE,
-    PAGE,
-    PHP,
-    WORDS,
-    ZipShape,
-    attach,
-    cabinet,
-    carriers,
-    inside,
-    rar5,
-    saved,
-    seven_zip,
-    with_attachment,
-    with_stream,
-    zip_of,
-)
+from tests.inspection.second_formats import ARCHIVES, INSIDE, PAGE, PHP, WORDS, ZipShape, inside, is_polyglot, report_of
 from tests.inspection.threats.compound_files import compound, ole_package
 from tests.rows import each_row
 from tests.run_length import amount
 
-CARRIERS = carriers()
-
-
-def report_of(data: bytes, extension: str) -> Report:
-    return inspect_file(io.BytesIO(data), filename=f"upload.{extension}")
-
-
-def is_polyglot(data: bytes, extension: str) -> bool:
-    return report_of(data, extension).finding is Finding.POLYGLOT
+CARRIERS = second_formats.carriers()
 
 
 @each_row("extension", CARRIERS)
@@ -79,13 +55,17 @@ def test_archive_in_the_middle_is_found(extension: str, archive: str) -> None:
 @each_row("zip64", [False, True])
 def test_archive_of_any_shape_is_found(*, zip64: bool) -> None:
     for comment, behind in product((0, 1, 65_535), (0, 3, 100_000)):
-        archive = zip_of(ZipShape(comment=comment, zip64=zip64))
+        archive = second_formats.zip_of(ZipShape(comment=comment, zip64=zip64))
         assert is_polyglot(CARRIERS["png"] + archive + b"b" * behind, "png"), (comment, behind)
     for bogus in (1, 3, 2000):  # entries that lead nowhere
-        assert is_polyglot(CARRIERS["gif"] + zip_of(ZipShape(bogus_entries=bogus, zip64=zip64)), "gif"), bogus
+        assert is_polyglot(
+            CARRIERS["gif"] + second_formats.zip_of(ZipShape(bogus_entries=bogus, zip64=zip64)), "gif"
+        ), bogus
     picture = CARRIERS["jpg"]
     for sized in (False, True):  # offsets that count from the start of the file
-        assert is_polyglot(picture + zip_of(ZipShape(base=len(picture), sized=sized, zip64=zip64)), "jpg"), sized
+        assert is_polyglot(
+            picture + second_formats.zip_of(ZipShape(base=len(picture), sized=sized, zip64=zip64)), "jpg"
+        ), sized
 
 
 def test_random_evasions_are_found() -> None:
@@ -98,7 +78,7 @@ def test_random_evasions_are_found() -> None:
             bogus_entries=chance.choice((0, 1, 50)),
             counted=chance.random() < 0.7,
         )
-        archive = chance.choice([zip_of(shape), *ARCHIVES.values()])
+        archive = chance.choice([second_formats.zip_of(shape), *ARCHIVES.values()])
         hidden = chance.choice(WORDS) + archive + bytes(chance.choice((0, 1, 99_999)))
         if chance.random() < 0.5:
             extension = chance.choice(INSIDE)
@@ -112,7 +92,10 @@ def test_random_evasions_are_found() -> None:
 
 
 @each_row("extension", ["docx", "zip"])
-@each_row("second", [rar5(), seven_zip(), cabinet(), zip_of(ZipShape())])
+@each_row(
+    "second",
+    [second_formats.rar5(), second_formats.seven_zip(), second_formats.cabinet(), second_formats.zip_of(ZipShape())],
+)
 def test_archive_behind_an_archive_is_found_wherever_it_begins(extension: str, second: bytes) -> None:
     assert report_of(package_of({"word/document.xml": b""}) + b"\0" + second, extension).finding is not None
 
@@ -209,7 +192,7 @@ ATTACHED = {**ARCHIVES, "php": PHP, "page": PAGE}
     ids=["plain", "object streams", "linearized"],
 )
 def test_attachment_that_a_document_lists_is_let_in(kind: str, saving: dict[str, object]) -> None:
-    data = with_attachment(ATTACHED[kind] + bytes(100), **saving)
+    data = second_formats.with_attachment(ATTACHED[kind] + bytes(100), **saving)
     assert ATTACHED[kind] in data
     assert report_of(data, "pdf").finding is None
     assert report_of(b"\n" * 7 + data, "pdf").finding is None
@@ -241,23 +224,23 @@ def test_attachment_of_an_update_is_let_in() -> None:
 @pytest.mark.asvs("5.2.2")
 @each_row("archive", ARCHIVES)
 def test_stream_that_only_claims_to_be_an_attachment_is_found(archive: str) -> None:
-    data = with_stream(ARCHIVES[archive], Type=pikepdf.Name("/EmbeddedFile"))
+    data = second_formats.with_stream(ARCHIVES[archive], Type=pikepdf.Name("/EmbeddedFile"))
     assert b"/EmbeddedFile" in data
     assert is_polyglot(data, "pdf")
 
 
 def test_attachment_does_not_excuse_an_archive_beside_it() -> None:
     archive = ARCHIVES["zip"]
-    assert is_polyglot(with_attachment(archive) + archive, "pdf")
+    assert is_polyglot(second_formats.with_attachment(archive) + archive, "pdf")
 
 
 def test_archive_that_reaches_out_of_an_attachment_is_found() -> None:
     # The attachment holds the directory, another stream the member.
     archive = ARCHIVES["zip"]
     cut = archive.index(b"PK\x01\x02")
-    document = pikepdf.open(io.BytesIO(with_stream(archive[:cut] + b"\n" * 50)))
-    attach(document, archive[cut:])
-    data = saved(document)
+    document = pikepdf.open(io.BytesIO(second_formats.with_stream(archive[:cut] + b"\n" * 50)))
+    second_formats.attach(document, archive[cut:])
+    data = second_formats.saved(document)
     member, end = data.index(b"PK\x03\x04"), data.rindex(b"PK\x05\x06")
     directory = data.index(b"PK\x01\x02")
     data = data[: directory + 42] + struct.pack("<L", member) + data[directory + 46 :]

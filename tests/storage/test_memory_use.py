@@ -11,21 +11,24 @@ from sluice.kit.sealed import Sealed
 from sluice.storage import ObjectStore
 
 MIB = 1024 * 1024
+OBJECT = 96 * MIB
+MOST = 64 * MIB
+"""Parts in flight take 27 to 49 MiB with S3, however large the object is."""
 
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Iterator[Sealed]:
-    """64 MiB in an unlinked file, like a large upload in the spool."""
+    """An object in an unlinked file, like a large upload in the spool."""
     path = tmp_path / "spool"
     digest = hashlib.sha256()
     with path.open("w+b") as spool:
         path.unlink()
-        for _ in range(64):
+        for _ in range(OBJECT // MIB):
             piece = os.urandom(MIB)
             digest.update(piece)
             spool.write(piece)
         spool.flush()
-        yield Sealed(spool.fileno(), 64 * MIB, digest.digest())
+        yield Sealed(spool.fileno(), OBJECT, digest.digest())
 
 
 def peak() -> int:
@@ -49,5 +52,5 @@ async def test_large_object_is_stored_and_read_in_bounded_memory(store: ObjectSt
         digest.update(chunk)
     assert digest.digest() == sealed.sha256
     assert await store.size("large") == sealed.size
-    assert after_put < 48 * MIB
-    assert peak() - before < 48 * MIB
+    assert after_put < MOST
+    assert peak() - before < MOST

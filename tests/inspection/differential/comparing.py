@@ -11,14 +11,7 @@ from sluice_inspect.archives.tar import TAR
 from sluice_inspect.archives.zip.archive import ZIP
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Encrypted, InspectionError, Limits, Unsupported
-from tests.inspection.differential.readers import (
-    TAR_PROGRAMS,
-    ZIP_PROGRAMS,
-    installed,
-    outside_in_listing,
-    outside_in_tarfile,
-    outside_in_zipfile,
-)
+from tests.inspection.differential import readers
 from tests.inspection.differential.tar_cases import tar_case
 from tests.inspection.differential.zip_cases import zip_case
 
@@ -74,14 +67,14 @@ def _passes(walk: Callable[[], object]) -> bool:
 
 
 PAIRS: Final = {
-    "tar": Pair(tar_case, _accepts_tar, outside_in_tarfile, TAR_PROGRAMS),
-    "zip": Pair(zip_case, _accepts_zip, outside_in_zipfile, ZIP_PROGRAMS),
+    "tar": Pair(tar_case, _accepts_tar, readers.outside_in_tarfile, readers.TAR_PROGRAMS),
+    "zip": Pair(zip_case, _accepts_zip, readers.outside_in_zipfile, readers.ZIP_PROGRAMS),
 }
 
 
 def compare(pair: Pair, numbers: Iterable[int], counts: Counts, *, every: int) -> Iterator[None]:
     """Compare case by case, and yield behind each. The programs get one in `every` of the accepted cases."""
-    programs = installed(pair.programs)
+    programs = readers.installed(pair.programs)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "case"
         for number in numbers:
@@ -94,7 +87,7 @@ def compare(pair: Pair, numbers: Iterable[int], counts: Counts, *, every: int) -
                     file.write_bytes(data)
                     for name, command in programs.items():
                         counts.by_program[name] = counts.by_program.get(name, 0) + 1
-                        _note(counts, name, number, outside_in_listing(command, file))
+                        _note(counts, name, number, readers.outside_in_listing(command, file))
             yield
 
 

@@ -33,12 +33,8 @@ ZIP_PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "busybox": ("busybox", "unzip", "-l"),
 }
 DEBIAN_PACKAGES: Final = {
-    "tar": "tar",
-    "bsdtar": "libarchive-tools",
-    "7z": "p7zip-full",
-    "unzip": "unzip",
-    "busybox": "busybox",
-}
+    "tar": "tar", "bsdtar": "libarchive-tools", "7z": "p7zip-full", "unzip": "unzip", "busybox": "busybox",
+}  # fmt: skip
 
 
 def is_outside(name: str) -> bool:
@@ -65,9 +61,8 @@ def outside_in_zipfile(data: bytes) -> list[str]:
     """Return what Python's zipfile reads outside."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return [
-                name for info in archive.infolist() for name in (info.filename, info.orig_filename) if is_outside(name)
-            ]
+            names = [name for info in archive.infolist() for name in (info.filename, info.orig_filename)]
+            return [name for name in names if is_outside(name)]
     except Exception:  # noqa: BLE001  (zipfile fails with many errors)
         return []
 

@@ -1,7 +1,6 @@
 """Makes TAR archives that are odd in ways in which readers differ, each from its number alone."""
 
 import random
-from collections.abc import Callable
 from typing import Final
 
 BLOCK: Final = 512
@@ -37,21 +36,13 @@ class _Case:
         digits = width - 1
         if not self.is_odd():
             return b"%0*o\0" % (digits, value)
-        forms: tuple[Callable[[], bytes], ...] = (
-            lambda: b"\x80" + value.to_bytes(width - 1, "big"),
-            lambda: b"%*o \0" % (digits - 1, value),
-            lambda: b"%0*o" % (width, value),
-            lambda: b"\0%0*o" % (digits, value),
-            lambda: (b"0o%o" % value).ljust(width, b"\0"),
-            lambda: (b"\t%o" % value).ljust(width, b"\0"),
-            lambda: (b"+%o" % value).ljust(width, b"\0"),
-            lambda: (b"%o 7" % value).ljust(width, b"\0"),
-            lambda: (b"1_%o" % value).ljust(width, b"\0"),
-            lambda: b"\xff" * width,
-            lambda: bytes(width),
-            lambda: b"\x81" + value.to_bytes(width - 1, "big"),
-        )
-        return self.random.choice(forms)()[:width]
+        binary = value.to_bytes(digits, "big")
+        forms = (
+            b"\x80" + binary, b"%*o \0" % (digits - 1, value), b"%0*o" % (width, value), b"\0%0*o" % (digits, value),
+            b"0o%o" % value, b"\t%o" % value, b"+%o" % value, b"%o 7" % value, b"1_%o" % value, b"\xff" * width,
+            bytes(width), b"\x81" + binary,
+        )  # fmt: skip
+        return self.random.choice(forms).ljust(width, b"\0")[:width]
 
     def header(self, name: bytes, type_flag: bytes, size: int, link: bytes = b"", magic: bytes | None = None) -> bytes:
         pick = self.random
@@ -82,13 +73,10 @@ class _Case:
         total = sum(block)
         if self.is_odd():
             signed = total - 256 * sum(byte >= 0x80 for byte in block)
-            forms = (
+            forms = [
                 b"%06o\0 " % max(0, signed),
-                b"%07o\0" % total,
-                b"%6o\0 " % total,
-                b"%08o" % total,
-                b"0o%o\0\0" % total,
-            )
+                *(form % total for form in (b"%07o\0", b"%6o\0 ", b"%08o", b"0o%o\0\0")),
+            ]
             block[148:156] = self.random.choice((*forms, b"\x80\0\0\0" + total.to_bytes(4, "big")))[:8].ljust(8, b"\0")
         else:
             block[148:156] = b"%06o\0 " % total
@@ -109,9 +97,7 @@ class _Case:
         return b"".join(pieces)[:size]
 
     def member(self) -> bytes:
-        type_flag = (
-            self.random.choice(LINKS) if self.random.random() < self.share_outside / 4 else self.random.choice(TYPES)
-        )
+        type_flag = self.random.choice(LINKS if self.random.random() < self.share_outside / 4 else TYPES)
         has_data = type_flag not in b"1256" or self.random.random() < 0.15
         size = self.random.choice(SIZES) if has_data or type_flag == b"\0" else 0
         link = self.name() if type_flag in b"12" or self.is_odd() else b""
@@ -121,9 +107,8 @@ class _Case:
             more[504] = self.random.random() < 0.2
             head += bytes(more)
         if type_flag == b"D" and self.random.random() < 0.7:
-            data = b"".join(
-                self.random.choice((b"Y", b"N", b"D", b"R", b"T", b"X")) + self.name() + b"\0" for _ in range(3)
-            )
+            marks = (b"Y", b"N", b"D", b"R", b"T", b"X")
+            data = b"".join(self.random.choice(marks) + self.name() + b"\0" for _ in range(3))
         elif type_flag == b"N" and self.random.random() < 0.7:
             data = b"Rename %s to %s\nSymlink %s to %s\n" % (self.name(), self.name(), self.name(), self.name())
         else:

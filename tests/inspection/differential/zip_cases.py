@@ -144,24 +144,15 @@ class _Case:
         parts = [prefix, bytes(self.body), bytes(self.directory)]
         if pick.random() < 0.1:
             at = sum(map(len, parts)) - len(prefix) * pick.choice((0, 1))
-            sizes = (
-                self.number(44),
-                45,
-                45,
-                0,
-                0,
-                self.number(self.count),
-                self.number(self.count),
-                size,
-                self.number(start),
-            )
+            record_size = self.number(44)
+            counts = (self.number(self.count), self.number(self.count))
+            sizes = (record_size, 45, 45, 0, 0, *counts, size, self.number(start))
             parts.append(struct.pack("<4sQ2H2L4Q", b"PK\6\6", *sizes))
             parts.append(struct.pack("<4sLQL", b"PK\6\7", 0, self.number(at), 1))
         count = 0xFFFF if len(parts) > 3 and pick.random() < 0.7 else self.count
         comment = pick.choice((b"text", b"PK\5\6" + bytes(18), self.inner())) if self.is_odd() else b""
-        end = struct.pack(
-            "<4s4H2LH", b"PK\5\6", 0, 0, count, count, self.number(size), self.number(start), len(comment)
-        )
+        places = (self.number(size), self.number(start), len(comment))
+        end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, *places)
         parts += [end, comment, pick.choice((bytes(4), self.inner(), end)) if self.is_odd() else b""]
         return b"".join(parts)
 

@@ -10,7 +10,7 @@ from sluice_inspect import inspect_file
 from sluice_inspect.formats import epub
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
-from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.inspection.formats.pdf_samples import pdf, resaved, stream, text
 from tests.rows import each_row
 
 PROGRAM = b"\x7fELF" + bytes(60)
@@ -70,11 +70,10 @@ def test_plain_pdf_has_pages_and_no_flags() -> None:
 
 
 def test_action_in_a_packed_object_has_a_flag() -> None:
-    with pikepdf.open(io.BytesIO(one_page("/OpenAction<</S/JavaScript/JS(x)>>"))) as document:
-        out = io.BytesIO()
-        document.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate)
-    assert b"JavaScript" not in out.getvalue()
-    assert flags_of(out.getvalue(), "a.pdf") == {"script.pdf"}
+    action = one_page("/OpenAction<</S/JavaScript/JS(x)>>")
+    packed = resaved(action, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+    assert b"JavaScript" not in packed
+    assert flags_of(packed, "a.pdf") == {"script.pdf"}
 
 
 @each_row(
@@ -211,10 +210,8 @@ def test_action_script_or_link_of_a_pdf_has_a_flag(
 
 @each_row(("user", "expected"), [("secret", True), ("", False)])
 def test_password_of_a_pdf(user: str, *, expected: bool) -> None:
-    with pikepdf.open(io.BytesIO(one_page())) as document:
-        out = io.BytesIO()
-        document.save(out, encryption=pikepdf.Encryption(owner="o", user=user, R=6))
-    assert facts_of(out.getvalue(), "a.pdf")["encrypted"] is expected
+    locked = resaved(one_page(), encryption=pikepdf.Encryption(owner="o", user=user, R=6))
+    assert facts_of(locked, "a.pdf")["encrypted"] is expected
 
 
 def test_damaged_pdf_keeps_its_facts() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
 
 def chess_board(side: int = 64, square: int = 8) -> Image.Image:
@@ -30,14 +30,8 @@ def grey_picture(levels: NDArray[np.floating[Any]]) -> Image.Image:
     return Image.fromarray(np.clip(levels, 0, 255).round().astype(np.uint8))
 
 
-def paper_with_text(
-    text: str, width: int, height: int, *, size: int, contrast: float = 150, noise: float = 0.0
-) -> Image.Image:
-    """Return near-white paper with one text that is `contrast` levels darker."""
-    mask = Image.new("L", (width, height), 0)
-    ImageDraw.Draw(mask).text((width // 3, height // 3), text, fill=255, font_size=size)
-    paper = noise_field(width, height, 240, noise) if noise else np.full((height, width), 240, dtype=np.float32)
-    return grey_picture(paper - np.asarray(mask, dtype=np.float32) / 255 * contrast)
+def noise_picture(width: int, height: int, level: float, noise: float, seed: int = 1) -> Image.Image:
+    return grey_picture(noise_field(width, height, level, noise, seed))
 
 
 def encoded(image: Image.Image, plugin: str, **options: Any) -> bytes:

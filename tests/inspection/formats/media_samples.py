@@ -106,17 +106,6 @@ def scene(count: int = 5) -> list[Picture]:
     return [127 + 60 * np.sin(columns / 7 + number) + 60 * np.cos(rows / 9) + grain[number] for number in range(count)]
 
 
-def frames_of(format_name: str, pictures: Sequence[Picture]) -> list[Any]:
-    """Return the pictures as a decoder returns them."""
-    with av.open(io.BytesIO(video(format_name, pictures))) as container:
-        return list(container.decode(video=0))  # type: ignore[union-attr]  # opened for reading
-
-
-def id3(size: int = 20, *, footer: bool = False) -> bytes:
-    packed = bytes(size >> shift & 0x7F for shift in (21, 14, 7, 0))
-    return b"ID3\x04\0" + bytes([0x10 * footer]) + packed + bytes(size) + (b"3DI\x04\0\x10" + packed if footer else b"")
-
-
 def box(name: bytes, *content: bytes) -> bytes:
     data = b"".join(content)
     return struct.pack(">L4s", 8 + len(data), name) + data

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 
 from PIL import Image, ImageDraw
 
+from tests.inspection.formats.zip_samples import archive
+
 
 def parts_of(package: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(package)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(io.BytesIO(package)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
 
 
 def package_of(parts: Mapping[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return file.getvalue()
+    return archive(*parts.items())
 
 
 def with_part_changed(package: bytes, part: str, old: str, new: str) -> bytes:

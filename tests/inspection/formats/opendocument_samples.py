@@ -15,7 +15,7 @@ NAMESPACES = " ".join(
     )
 )  # fmt: skip
 NAMESPACES += ' xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-FORMATS_BY_FAMILY = {"text": ODT, "presentation": ODP, "spreadsheet": ODS}
+FAMILIES = {"text": ODT, "presentation": ODP, "spreadsheet": ODS}
 
 
 def document(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bytes:
@@ -32,7 +32,7 @@ def style(name: str, family: str, properties: str, parent: str = "") -> str:
 
 
 def is_blank(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bool:
-    result = examine_bytes(FORMATS_BY_FAMILY[family], document(family, body, styles, others))
+    result = examine_bytes(FAMILIES[family], document(family, body, styles, others))
     assert result.outcome is Outcome.OK, result
     return result.blank is not None
 

@@ -1,7 +1,11 @@
 """Make PDFs object by object, so that each part can be damaged separately."""
 
+import io
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pikepdf
 
 HELVETICA = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
 
@@ -58,3 +62,11 @@ def assembled(objects: Mapping[int, bytes]) -> bytes:
 
 def text(words: str, *, at: tuple[float, float] = (100, 500), size: float = 12, before: str = "") -> str:
     return f"BT {before} /F {size} Tf {at[0]} {at[1]} Td ({words}) Tj ET"
+
+
+def resaved(data: bytes, **saving: Any) -> bytes:
+    """Return the document as pikepdf writes it."""
+    file = io.BytesIO()
+    with pikepdf.open(io.BytesIO(data)) as document:
+        document.save(file, **saving)
+    return file.getvalue()

@@ -43,11 +43,8 @@ def text_box(text: str, box: tuple[Inches, ...] = BOX) -> Edit:
 def field(field_type: str) -> Edit:
     def edit(slide: Slide) -> None:
         paragraph = slide.shapes.add_textbox(*BOX).text_frame.paragraphs[0]
-        paragraph._p.append(
-            parse_xml(
-                f'<a:fld {A} id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="{field_type}"><a:t>3</a:t></a:fld>'
-            )
-        )
+        identity = "{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}"
+        paragraph._p.append(parse_xml(f'<a:fld {A} id="{identity}" type="{field_type}"><a:t>3</a:t></a:fld>'))
 
     return edit
 
@@ -89,6 +86,10 @@ def title(slide: Slide) -> None:
     slide.shapes.title.text_frame.text = "x"
 
 
+def text_in_a_group(slide: Slide) -> None:
+    slide.shapes.add_group_shape().shapes.add_textbox(*BOX).text_frame.text = "x"
+
+
 BLANK = {
     "no slides": presentation(),
     "empty slides": presentation(nothing, nothing),
@@ -115,7 +116,5 @@ CONTENT = {
     "table": presentation(lambda slide: slide.shapes.add_table(2, 2, *BOX)),
     "chart": presentation(chart),
     "notes": presentation(notes("say hello")),
-    "text in a group": presentation(
-        lambda slide: setattr(slide.shapes.add_group_shape().shapes.add_textbox(*BOX).text_frame, "text", "x")
-    ),
+    "text in a group": presentation(text_in_a_group),
 }

@@ -30,9 +30,8 @@ class Scan:
         """Return the picture in a file: JPEG by its quality, PDF with such a JPEG on its page, or as the plugin does."""
         out = io.BytesIO()
         options: dict[str, Any] = {"quality": self.quality} if plugin in {"JPEG", "WEBP", "PDF"} else {}
-        self.image.save(
-            out, plugin, **options, **({"resolution": self.dpi} if plugin == "PDF" else {"dpi": (self.dpi,) * 2})
-        )
+        options |= {"resolution": self.dpi} if plugin == "PDF" else {"dpi": (self.dpi,) * 2}
+        self.image.save(out, plugin, **options)
         return out.getvalue()
 
 
@@ -43,9 +42,7 @@ class _Sheet:
         self.random, self.judging = random, judging
         self.phone = bool(random.random() < 0.35)
         self.dpi = int(random.choice([75, 100, 150, 200, 300], p=[0.25, 0.4, 0.25, 0.08, 0.02]))
-        sides = (
-            [(210, 297), (216, 279), (148, 210)] if not judging else [(210, 297), (216, 279), (176, 250), (216, 330)]
-        )
+        sides = [(210, 297), (216, 279), *([(176, 250), (216, 330)] if judging else [(148, 210)])]
         size = sides[int(random.integers(len(sides)))]
         if random.random() < 0.2:
             size = size[::-1]
@@ -155,16 +152,12 @@ def _punch_holes(sheet: _Sheet) -> None:
 def _folds(sheet: _Sheet) -> None:
     wanted = [((0.5,), ()), ((1 / 3, 2 / 3), ()), ((0.5,), (0.5,)), ((), (0.5,)), ((0.25, 0.5, 0.75), ())]
     down, across = wanted[int(sheet.random.integers(len(wanted)))]
-    for shares, place, other, sizes in (
-        (down, sheet.y, sheet.x, sheet.size[::-1]),
-        (across, sheet.x, sheet.y, sheet.size),
-    ):
+    axes = ((down, sheet.y, sheet.x, sheet.size[::-1]), (across, sheet.x, sheet.y, sheet.size))
+    for shares, place, other, sizes in axes:
         for share in shares:
             tilt = sheet.between(-1.5, 1.5)
-            line = share * sizes[0] + sheet.between(-2, 2) + tilt * (other / sizes[1] - 0.5)
-            distance = place - line
-            width = sheet.between(0.25, 1.2)
-            depth = sheet.between(0.05, 0.22)
+            distance = place - (share * sizes[0] + sheet.between(-2, 2) + tilt * (other / sizes[1] - 0.5))
+            width, depth = sheet.between(0.25, 1.2), sheet.between(0.05, 0.22)
             sheet.light *= (1 - depth * np.exp(-((distance / width) ** 2))).astype(np.float32)
             step = sheet.between(-0.06, 0.06)  # the halves of the page face the lamp differently
             sheet.light *= (1 + step * np.exp(-np.abs(distance) / 12) * np.sign(distance)).astype(np.float32)
@@ -189,21 +182,14 @@ def _staples(sheet: _Sheet) -> None:
     else:
         radius = sheet.between(0.35, 0.7) * sheet.scale
         for x, y in ends:
-            spot = (
-                x * sheet.scale - radius,
-                y * sheet.scale - radius,
-                x * sheet.scale + radius,
-                y * sheet.scale + radius,
-            )
-            draw.ellipse(spot, fill=255)
+            left, top = x * sheet.scale - radius, y * sheet.scale - radius
+            draw.ellipse((left, top, x * sheet.scale + radius, y * sheet.scale + radius), fill=255)
     sheet.add_ink(mask, sheet.between(0.35, 0.9), 0.1)
     if sheet.random.random() < 0.3:
         leg = sheet.between(8, 22)
-        corner_x, corner_y = (
-            (sheet.size[0] - sheet.x if right else sheet.x),
-            (sheet.size[1] - sheet.y if low else sheet.y),
-        )
-        sheet.light *= np.where(corner_x + corner_y < leg, sheet.between(0.6, 0.9), 1.0).astype(np.float32)
+        across = sheet.size[0] - sheet.x if right else sheet.x
+        down = sheet.size[1] - sheet.y if low else sheet.y
+        sheet.light *= np.where(across + down < leg, sheet.between(0.6, 0.9), 1.0).astype(np.float32)
 
 
 def _bleed_through(sheet: _Sheet) -> None:
@@ -290,9 +276,8 @@ def _curve(sheet: _Sheet, box: tuple[float, float, float, float], points: int) -
 
 
 def _place(sheet: _Sheet, width: float, height: float) -> tuple[float, float]:
-    return sheet.between(15, max(16, sheet.size[0] - width - 15)), sheet.between(
-        15, max(16, sheet.size[1] - height - 15)
-    )
+    left = sheet.between(15, max(16, sheet.size[0] - width - 15))
+    return left, sheet.between(15, max(16, sheet.size[1] - height - 15))
 
 
 def _pencil(sheet: _Sheet) -> None:
@@ -338,9 +323,8 @@ def _page_number(sheet: _Sheet) -> None:
     x = [sheet.size[0] / 2, sheet.size[0] - sheet.between(16, 26), sheet.between(14, 24)][int(sheet.random.integers(3))]
     y = sheet.size[1] - sheet.between(11, 22) if sheet.random.random() < 0.75 else sheet.between(8, 18)
     number = str(int(sheet.random.integers(1, 240)))
-    draw.text(
-        (x * sheet.scale, y * sheet.scale), number, fill=255, font_size=max(7, sheet.between(2.8, 4.2) * sheet.scale)
-    )
+    size = max(7, sheet.between(2.8, 4.2) * sheet.scale)
+    draw.text((x * sheet.scale, y * sheet.scale), number, fill=255, font_size=size)
     sheet.add_ink(mask, sheet.between(0.4, 0.9))
 
 
@@ -464,9 +448,8 @@ def _photo(random: np.random.Generator, kind: str) -> Scan:
                 far = np.hypot((x - 0.3 - 0.05 * step) * width / height, y - 0.2 - 0.08 * step)
                 planes -= (random.uniform(8, 40) * np.exp(-((far / 0.012) ** 2)))[..., None]
     else:  # night
-        planes = (random.uniform(3, 14) + 4 * _clouds(random, width, height, 2, 10))[..., None] * np.array(
-            [0.8, 0.85, 1.2]
-        )
+        dark = random.uniform(3, 14) + 4 * _clouds(random, width, height, 2, 10)
+        planes = dark[..., None] * np.array([0.8, 0.85, 1.2])
         for _ in range(int(random.integers(2, 40))):
             far = np.hypot((x - random.random()) * width, (y - random.random()) * height)
             planes = planes + (random.uniform(60, 240) * np.exp(-((far / random.uniform(1.2, 6)) ** 2)))[..., None]

@@ -1,5 +1,7 @@
 """AVIF: integrity, limits and blankness."""
 
+from functools import partial
+
 import pytest
 from PIL import AvifImagePlugin, Image
 
@@ -11,12 +13,9 @@ from tests.inspection.formats.heif_samples import item_file
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(128, 16).convert("RGB"), "AVIF")
 ANIMATION = animated([chess_board(64, 4 + number).convert("RGB") for number in range(5)], "AVIF")
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def test_picture_of_every_mode_passes_and_is_not_blank() -> None:

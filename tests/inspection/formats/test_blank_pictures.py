@@ -8,17 +8,20 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from sluice_inspect.images.blank import picture_is_blank
-from tests.inspection.formats.image_samples import (
-    chess_board,
-    encoded,
-    grey_picture,
-    noise_field,
-    paper_with_text,
-    plain_picture,
-)
+from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, noise_picture
 from tests.rows import each_row
 
 SIZES = [(640, 480), (827, 1170), (2480, 3508)]
+
+
+def paper_with_text(
+    text: str, width: int, height: int, *, size: int, contrast: float = 150, noise: float = 0.0
+) -> Image.Image:
+    """Return near-white paper with one text that is `contrast` levels darker."""
+    mask = Image.new("L", (width, height), 0)
+    ImageDraw.Draw(mask).text((width // 3, height // 3), text, fill=255, font_size=size)
+    paper = noise_field(width, height, 240, noise) if noise else np.full((height, width), 240, dtype=np.float32)
+    return grey_picture(paper - np.asarray(mask, dtype=np.float32) / 255 * contrast)
 
 
 def recompressed(image: Image.Image, plugin: str, quality: int) -> Image.Image:
@@ -51,19 +54,19 @@ def test_any_size_can_be_blank(size: tuple[int, int]) -> None:
 @each_row("noise", [0.7, 2, 5, 9])
 @each_row("level", [4, 128, 235, 253])
 def test_noise_alone_is_blank(noise: float, level: int) -> None:
-    assert picture_is_blank(grey_picture(noise_field(640, 480, level, noise)))
+    assert picture_is_blank(noise_picture(640, 480, level, noise))
 
 
 @each_row("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
 @each_row("size", [(58, 58), (200, 300), (640, 480)])
 def test_noise_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
-    channels = [grey_picture(noise_field(*size, level, 5, seed)) for seed, level in enumerate(levels)]
+    channels = [noise_picture(*size, level, 5, seed) for seed, level in enumerate(levels)]
     assert picture_is_blank(Image.merge("RGB", channels))
 
 
 @each_row(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
 def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
-    assert picture_is_blank(recompressed(grey_picture(noise_field(640, 480, 20, 5)), plugin, quality))
+    assert picture_is_blank(recompressed(noise_picture(640, 480, 20, 5), plugin, quality))
 
 
 def test_shading_dust_and_a_shadow_in_the_margin_of_a_scan_are_blank() -> None:
@@ -120,7 +123,7 @@ def test_one_colour_with_a_texture_of_transparency_is_not_blank() -> None:
 
 @each_row("alpha", [60, 128, 255])
 def test_grain_under_partial_transparency_is_blank(alpha: int) -> None:
-    grain = grey_picture(noise_field(640, 480, 128, 4))
+    grain = noise_picture(640, 480, 128, 4)
     assert picture_is_blank(Image.merge("LA", (grain, Image.new("L", grain.size, alpha))))
 
 
@@ -134,7 +137,7 @@ def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
 @each_row("size", [(300, 200), *SIZES])
 def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
     left, top = size[0] // 2, size[1] // 2
-    assert not picture_is_blank(with_box(plain_picture(*size, level=255), left, top, (4, 4)))
+    assert not picture_is_blank(with_box(Image.new("L", size, 255), left, top, (4, 4)))
     if size in SIZES:
         assert not picture_is_blank(with_box(Image.new("RGB", size, "white"), left, top, (2, 2), (31, 119, 180)))
 
@@ -159,7 +162,7 @@ def test_fine_pattern_is_not_blank(period: int, depth: int) -> None:
 
 
 def test_single_pixel_in_an_icon_and_red_on_green_of_equal_brightness_are_not_blank() -> None:
-    assert not picture_is_blank(with_box(plain_picture(32, 32, level=255), 20, 9, (1, 1)))
+    assert not picture_is_blank(with_box(Image.new("L", (32, 32), 255), 20, 9, (1, 1)))
     assert not picture_is_blank(with_box(Image.new("RGB", (200, 200), (0, 100, 0)), 80, 80, (41, 41), (196, 0, 0)))
 
 
@@ -181,7 +184,7 @@ def test_float_picture_with_infinity_and_nan_is_not_blank() -> None:
 
 
 def test_memory_stays_bounded_on_a_large_page() -> None:
-    page = plain_picture(6000, 8000, level=255)
+    page = Image.new("L", (6000, 8000), 255)
     tracemalloc.start()
     assert picture_is_blank(page)
     _, peak = tracemalloc.get_traced_memory()

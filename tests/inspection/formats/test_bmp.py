@@ -2,6 +2,7 @@
 
 import io
 import struct
+from functools import partial
 
 import numpy as np
 from PIL import Image
@@ -13,12 +14,9 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(), "BMP")
 OFFSET = 54 + 1024
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def bmp(pixels: bytes, *, size: tuple[int, int] = (16, 4), bits: int = 8, method: int = 0) -> bytes:

@@ -1,6 +1,7 @@
 """Word 97 documents: integrity, encryption and blankness."""
 
 import struct
+from functools import partial
 
 from sluice_inspect.formats.doc.format import FORMAT, make_word
 from sluice_inspect.office.compound import make_compound
@@ -9,6 +10,7 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 HIDDEN = b"\x3c\x08\x01"
 WHITE = b"\x70\x68\xff\xff\xff\x00"
 YELLOW_SHADING = b"\x71\xca\x0a\x00\x00\x00\xff\xff\xff\x00\x00\x00\x00"
@@ -18,10 +20,6 @@ NO_BOTTOM_BORDER = b"\x50\xc6\x08\x00\x00\x00\xff\x00\x00\x00\x00"
 DOCUMENT = make_word("A letter to the world.\r" * 40)
 FORMATTED = make_word("Some text.\r", runs=[(4, WHITE), (7, HIDDEN)])
 LETTERS = DOCUMENT.index("world.\rA letter".encode("utf-16-le"))
-
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
 
 
 def embedded(content: bytes) -> bytes:

@@ -1,19 +1,17 @@
 """EPUB: integrity, encryption and blankness."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from sluice_inspect.formats.epub import FORMAT
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, with_part_changed, without_part
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 SAMPLE = FORMAT.sample()
 PAGE = '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:svg="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</html>'
-
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
 
 
 def with_part(part: str, content: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 import struct
 import time
+from functools import partial
 
 from sluice_inspect.formats.gif import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
@@ -9,15 +10,12 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(), "GIF")
 ANIMATION = animated([chess_board(48, 3 + n) for n in range(6)], "GIF")
 WHITE = [plain_picture(48, 48, 255), plain_picture(48, 48, 254)]
 FRAME = GOOD.index(b"," + struct.pack("<HHHH", 0, 0, 64, 64))
 SECOND_FRAME = ANIMATION.index(b"\x2c", 20)
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def moved(offset: int) -> bytes:

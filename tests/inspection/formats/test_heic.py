@@ -1,6 +1,7 @@
 """HEIC: integrity, limits and blankness."""
 
 import io
+from functools import partial
 
 import pillow_heif
 import pytest
@@ -14,12 +15,9 @@ from tests.inspection.formats.heif_samples import box, heic, item_file
 from tests.inspection.formats.image_samples import chess_board, plain_picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 GOOD = heic(chess_board(128, 16).convert("RGB"))
 HALF = (len(GOOD) + GOOD.index(b"mdat")) // 2
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def gradient(side: int = 256) -> Image.Image:

@@ -1,21 +1,20 @@
 """JPEG: integrity, limits and blankness."""
 
+from functools import partial
+
 from sluice_inspect.formats.jpeg import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
-from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, plain_picture
+from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.image_samples import chess_board, encoded, noise_picture, plain_picture
 from tests.rows import each_row
 
-GOOD = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80)
-PROGRESSIVE = encoded(grey_picture(noise_field(200, 150, 128, 40)), "JPEG", quality=80, progressive=True)
+examine = partial(examine_bytes, FORMAT)
+GOOD = encoded(noise_picture(200, 150, 128, 40), "JPEG", quality=80)
+PROGRESSIVE = encoded(noise_picture(200, 150, 128, 40), "JPEG", quality=80, progressive=True)
 APP5_MARKER = b"\xff\xe5"
 END_MARKER = b"\xff\xd9"
 FRAME = GOOD.index(b"\xff\xc0")
 MIDDLE = len(GOOD) // 2
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def with_size(size: bytes) -> bytes:

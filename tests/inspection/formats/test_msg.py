@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from sluice_inspect.report import Corrupt, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 SUBJECT, BODY, RTF, HTML, DATA = 0x0037, 0x1000, 0x1009, 0x1013, 0x3701
 MESSAGE = make_message(
     {SUBJECT: "Greetings", BODY: "Words of a letter. " * 200, 0x0017: 1}, [{DATA: bytes(range(256)) * 20}]
@@ -30,10 +32,6 @@ def packed_rtf(text: bytes) -> bytes:
 def changed(data: bytes, old: bytes, new: bytes) -> bytes:
     assert old in data
     return data.replace(old, new, 1)
-
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
 
 
 @each_row("part", range(1, 20))

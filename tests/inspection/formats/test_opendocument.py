@@ -9,17 +9,10 @@ from sluice_inspect.formats.opendocument.format import ODT
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, without_part
-from tests.inspection.formats.opendocument_samples import (
-    FORMATS_BY_FAMILY,
-    NAMESPACES,
-    document,
-    is_blank,
-    paragraph,
-    style,
-)
+from tests.inspection.formats.opendocument_samples import FAMILIES, NAMESPACES, document, is_blank, paragraph, style
 from tests.rows import each_row
 
-each_format = each_row("format_", FORMATS_BY_FAMILY.values(), ids=FORMATS_BY_FAMILY)
+each_format = each_row("format_", FAMILIES.values(), ids=FAMILIES)
 SAMPLE = ODT.sample()
 PARTS = parts_of(SAMPLE)
 SPACE = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
@@ -47,7 +40,7 @@ def with_zip64_headers() -> bytes:
 def test_sample_is_recognised_by_its_own_format_only(format_: Format) -> None:
     sample = format_.sample()
     assert examine_bytes(format_, sample) == Examined(recognised=True, outcome=Outcome.OK)
-    recognised = [other.name for other in FORMATS_BY_FAMILY.values() if examine_bytes(other, sample).recognised]
+    recognised = [other.name for other in FAMILIES.values() if examine_bytes(other, sample).recognised]
     assert recognised == [format_.name]
 
 

@@ -3,6 +3,7 @@
 import gzip
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import brotli
@@ -18,12 +19,9 @@ from sluice_inspect.report import Limits, Measure, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes, source_of
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 NUMBERS = struct.pack("<500l", *range(500))
 TEXT = {1: 6}
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def levels(*runs: tuple[int, int]) -> bytes:

@@ -1,11 +1,11 @@
 """PDF: integrity, encryption and bombs."""
 
 import base64
-import io
 import random
 import time
 import zlib
 from dataclasses import replace
+from functools import partial
 
 import pikepdf
 
@@ -13,17 +13,14 @@ from sluice_inspect.formats.pdf.format import FORMAT
 from sluice_inspect.formats.pdf.raw import refuse_costly_repair
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
-from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, stream, text
+from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, resaved, stream, text
 from tests.inspection.growth import assert_linear
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 WORD = pdf(text("Sluice"))
 NOISE = random.Random(1).randbytes(40_000)
 HTML = b"<html><body>502 Bad Gateway</body></html>\n"
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def with_objects(objects: dict[int, bytes | str]) -> bytes:
@@ -43,21 +40,15 @@ def with_hole(data: bytes, start: int, length: int) -> bytes:
 
 
 def protected(*, user: str) -> bytes:
-    file = io.BytesIO()
-    with pikepdf.open(io.BytesIO(WORD)) as opened:
-        opened.save(file, encryption=pikepdf.Encryption(owner="owner", user=user))
-    return file.getvalue()
+    return resaved(WORD, encryption=pikepdf.Encryption(owner="owner", user=user))
 
 
 def long_document(*, user: str = "", streams: bool = False) -> bytes:
     """Return twenty pages of incompressible words, with its table of objects as a table or packed in a stream."""
     words = [text(base64.b64encode(NOISE[at : at + 1500]).decode()) for at in range(0, 30_000, 1500)]
-    file = io.BytesIO()
-    with pikepdf.open(io.BytesIO(pdf(*words))) as opened:
-        mode = pikepdf.ObjectStreamMode.generate if streams else pikepdf.ObjectStreamMode.disable
-        encryption = pikepdf.Encryption(owner="owner", user=user) if user else None
-        opened.save(file, object_stream_mode=mode, encryption=encryption or False)
-    return file.getvalue()
+    mode = pikepdf.ObjectStreamMode.generate if streams else pikepdf.ObjectStreamMode.disable
+    encryption = pikepdf.Encryption(owner="owner", user=user) if user else False
+    return resaved(pdf(*words), object_stream_mode=mode, encryption=encryption)
 
 
 @each_row("streams", [False, True])

@@ -2,7 +2,7 @@
 
 import io
 import time
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.formats.pdf.format import FORMAT
-from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.pdf_samples import pdf, stream, text
 from tests.rows import each_row
 
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
+examine = partial(examine_bytes, FORMAT)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from functools import partial
 
 from sluice_inspect.formats.png import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
@@ -17,14 +18,11 @@ from tests.inspection.formats.image_samples import (
 )
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(), "PNG")
 IEND = b"\0\0\0\0IEND\xaeB`\x82"
 ANIMATION = animated([chess_board(32, 2 + n) for n in range(5)], "PNG")
 PIXEL = GOOD.index(b"IDAT") + 9
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def with_wrong_sequence_number() -> bytes:

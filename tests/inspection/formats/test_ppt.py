@@ -2,15 +2,17 @@
 
 import struct
 import zlib
+from functools import partial
 
 from sluice_inspect.formats.ppt.format import FORMAT, make_presentation, make_record, make_shape, make_text_box
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
-from tests.inspection.formats.image_samples import encoded, grey_picture, noise_field
+from tests.inspection.formats.image_samples import encoded, noise_picture
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 FILL, LINE, HIDDEN, PICTURE = 0x01BF, 0x01FF, 0x03BF, 0x4104
 NO_LINE_AND_FILL = ((FILL, 0x100000), (LINE, 0x80000))
 TITLE, NUMBER_OF_SLIDE = 13, 8
@@ -31,10 +33,6 @@ def metafile(content: bytes) -> bytes:
 def changed(data: bytes, old: bytes, new: bytes) -> bytes:
     assert old in data
     return data.replace(old, new, 1)
-
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
 
 
 def nested(levels: int) -> bytes:
@@ -96,7 +94,7 @@ BLIP = png(shows=True)
 DAMAGED = BLIP[:60] + bytes([BLIP[60] ^ 1]) + BLIP[61:]
 METAFILE = metafile(zlib.compress(bytes(range(256)) * 8))
 DAMAGED_METAFILE = METAFILE[:-1] + b"?"
-NOISE = make_record(0xF01E, bytes(17) + encoded(grey_picture(noise_field(100, 100, 128, 40)), "PNG"), instance=0x6E0)
+NOISE = make_record(0xF01E, bytes(17) + encoded(noise_picture(100, 100, 128, 40), "PNG"), instance=0x6E0)
 WITH_HOLE = NOISE[:600] + bytes(700) + NOISE[1300:]
 
 

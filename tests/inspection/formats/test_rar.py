@@ -3,6 +3,7 @@
 import struct
 import zlib
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 from tests.servers import UNDER_CI
 
+examine = partial(examine_bytes, FORMAT)
 needs_libarchive = pytest.mark.skipif(
     not libarchive.is_installed() and not UNDER_CI, reason="libarchive is not installed: apt-get install libarchive13"
 )
@@ -84,10 +86,6 @@ def archive4(*files: bytes, main: int = 0, end: bool = True) -> bytes:
 def redirected(name: str, redirection_type: int, *targets: bytes, stated: int | None = None) -> bytes:
     records = [b"\x05" + number(redirection_type) + b"\0" + number(len(target)) + target for target in targets]
     return file5(name, b"", extra=b"".join(number(len(each)) + each for each in records), stated=stated)
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 GOOD5, GOOD4 = archive5(file5("a.txt"), file5("b/c.txt")), archive4(file4(b"a.txt"), file4(b"b\\c.txt"))

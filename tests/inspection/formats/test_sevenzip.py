@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 from tests.servers import UNDER_CI
 
+examine = partial(examine_bytes, FORMAT)
 py7zr = pytest.importorskip("py7zr")
 
 CODE = random.Random(7).randbytes(2_000) * 30
@@ -48,10 +50,6 @@ def archive(
 def raw(header: bytes, packed: bytes = b"", *, crc: int | None = None, version: bytes = b"\0\4") -> bytes:
     start = struct.pack("<QQL", len(packed), len(header), zlib.crc32(header) if crc is None else crc)
     return MAGIC + version + struct.pack("<L", zlib.crc32(start)) + start + packed + header
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 MEMBERS = (("code.bin", CODE), ("empty", b""), ("dir/text.txt", b"some text\n" * 500))

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from sluice_inspect.formats import sqlite
 from sluice_inspect.formats.sqlite import FORMAT
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.inspection.formats.examining import examine_bytes
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 Edit = Callable[[sqlite3.Connection], object]
 
 
@@ -30,10 +32,6 @@ def filled(opened: sqlite3.Connection) -> None:
     opened.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, size REAL)")
     opened.executemany("INSERT INTO people (name, size) VALUES (?, ?)", ((f"name {n} " * 4, n / 3) for n in range(900)))
     opened.execute("CREATE INDEX by_name ON people (name)")
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 DATABASE = database(edit=filled)

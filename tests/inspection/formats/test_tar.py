@@ -4,6 +4,7 @@ import io
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 TEXT = b"some text\n" * 200
 
 
@@ -45,10 +47,6 @@ def header(name: bytes, size: bytes, type_flag: bytes = b"0", **places: bytes) -
 
 def member(name: bytes, content: bytes = b"", type_flag: bytes = b"0") -> bytes:
     return header(name, b"%011o\0" % len(content), type_flag) + content + bytes(-len(content) % BLOCK)
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 GOOD = archive(entry("a.txt", TEXT), entry("b/", type=tarfile.DIRTYPE), entry("b/c.bin", bytes(range(256)) * 40))

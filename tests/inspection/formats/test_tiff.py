@@ -5,6 +5,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import zstandard
 from PIL import Image
@@ -19,14 +20,11 @@ from tests.inspection.formats.examining import Examined, examine_bytes, source_o
 from tests.inspection.formats.tiff_samples import Values, chess_board, grey_page, saved, tiff_of_pages
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 ROWS = bytes(range(64)) * 64
 STRICT = ["tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd", "lzma", "group4"]
 OTHERS = [None, "group3"]
 PAGE = grey_page(64, 64)
-
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
 
 
 def packed_page(data: bytes, method: int) -> bytes:

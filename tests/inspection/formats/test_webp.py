@@ -1,35 +1,26 @@
 """WebP: integrity, limits and blankness."""
 
 import struct
+from functools import partial
 
 from sluice_inspect.formats.webp import FORMAT
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
-from tests.inspection.formats.image_samples import (
-    animated,
-    chess_board,
-    encoded,
-    grey_picture,
-    noise_field,
-    plain_picture,
-)
+from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.image_samples import animated, chess_board, encoded, noise_picture, plain_picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 LOSSY = encoded(chess_board().convert("RGB"), "WEBP")
 LOSSLESS = encoded(chess_board().convert("RGB"), "WEBP", lossless=True)
 TRANSPARENT = encoded(chess_board().convert("RGBA"), "WEBP", lossless=True, exif=b"Exif\0\0")
 ANIMATION = animated([chess_board(48, 3 + n).convert("RGB") for n in range(4)], "WEBP")
-NOISE = [grey_picture(noise_field(100, 100, 128, 40, seed)).convert("RGB") for seed in range(4)]
+NOISE = [noise_picture(100, 100, 128, 40, seed).convert("RGB") for seed in range(4)]
 each_variant = each_row("picture", [LOSSY, LOSSLESS, TRANSPARENT, ANIMATION])
 each_coding = each_row("coding", [{}, {"lossless": True}])
 
 
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
-
-
 def photo(side: int, coding: dict[str, bool]) -> bytes:
-    return encoded(grey_picture(noise_field(side, side, 128, 40)).convert("RGB"), "WEBP", **coding)
+    return encoded(noise_picture(side, side, 128, 40).convert("RGB"), "WEBP", **coding)
 
 
 @each_variant
@@ -97,7 +88,7 @@ def test_padding_after_encoded_data_passes(spare: int) -> None:
 @each_coding
 def test_pictures_of_every_quality_and_method_pass(quality: int, method: int, coding: dict[str, bool]) -> None:
     options = {"quality": quality, "method": method, **coding}
-    noise = grey_picture(noise_field(90, 70, 128, 40))
+    noise = noise_picture(90, 70, 128, 40)
     for picture in (plain_picture(1, 1), plain_picture(300, 20), chess_board(33), noise):
         assert examine(encoded(picture.convert("RGB"), "WEBP", **options)).passes
         clear = picture.convert("RGB")

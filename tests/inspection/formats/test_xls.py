@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from functools import partial
 
 from sluice_inspect.formats.xls.format import (
     FORMAT,
@@ -17,6 +18,7 @@ from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.office_packages import picture
 from tests.rows import each_row
 
+examine = partial(examine_bytes, FORMAT)
 ROWS = b"".join(make_number(row, column, row * column) for row in range(60) for column in range(10))
 NUMBER = make_number(0, 0, 1)
 WHITE_FONT = make_record(0x31, struct.pack("<HHH", 200, 0, 9) + bytes(10))
@@ -25,10 +27,6 @@ HIDING_NUMBERS = make_record(0x41E, struct.pack("<HHB", 200, 3, 0) + b";;;")
 HIDING_STYLE = HIDING_NUMBERS + make_record(0xE0, struct.pack("<HH", 0, 200) + bytes(16))
 PICTURE, CHART, COMMENT, BUTTON_OF_FILTER = 8, 5, 0x19, 0x14
 HIDDEN_ROW = make_record(0x0208, bytes(12) + b"\x20\0\0\0")
-
-
-def examine(data: bytes) -> Examined:
-    return examine_bytes(FORMAT, data)
 
 
 def shared(texts: Sequence[str], *, stated: int | None = None) -> bytes:

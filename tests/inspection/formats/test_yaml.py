@@ -21,14 +21,10 @@ def test_zeros_are_corrupt() -> None:
     assert examine_bytes(FORMAT, b"a: 1\n" + bytes(9)).outcome is Outcome.CORRUPT
 
 
-def test_alias_expansion_in_block_lists_is_a_bomb() -> None:
-    levels = "".join(f"a{n}: &a{n}\n" + f"- *a{n - 1}\n" * 10 for n in range(1, 10))
-    assert examine_bytes(FORMAT, f"a0: &a0 [x, x]\n{levels}".encode()).finding is Finding.ARCHIVE_BOMB
-
-
 def test_alias_expansion_is_a_bomb() -> None:
-    assert examine_bytes(FORMAT, BOMB.encode()).finding is Finding.ARCHIVE_BOMB
-    assert examine_bytes(FORMAT, ("# " + "x" * 70_000 + "\n" + BOMB).encode()).finding is Finding.ARCHIVE_BOMB
+    levels = "".join(f"a{n}: &a{n}\n" + f"- *a{n - 1}\n" * 10 for n in range(1, 10))
+    for text in (BOMB, "# " + "x" * 70_000 + "\n" + BOMB, f"a0: &a0 [x, x]\n{levels}"):
+        assert examine_bytes(FORMAT, text.encode()).finding is Finding.ARCHIVE_BOMB
 
 
 @each_row(

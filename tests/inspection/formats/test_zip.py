@@ -1,41 +1,21 @@
 """ZIP: integrity, encryption and blankness."""
 
-import io
 import lzma
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING
+from functools import partial
 
 from sluice_inspect.formats.zip import FORMAT
-from sluice_inspect.report import Finding, Limits, Outcome
+from sluice_inspect.report import Finding, Outcome
 from tests.inspection.formats.examining import Examined, examine_bytes
 from tests.inspection.formats.zip_samples import archive
+from tests.inspection.threats.packed_files import streamed_zip
 from tests.rows import each_row
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
+examine = partial(examine_bytes, FORMAT)
 
 HTML = b"<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
-
-
-def streamed(*members: tuple[str, bytes]) -> bytes:
-    class Unseekable(io.RawIOBase):
-        def __init__(self) -> None:
-            self.data = bytearray()
-
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: "Buffer", /) -> int:
-            self.data += memoryview(data)
-            return memoryview(data).nbytes
-
-    file = Unseekable()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
-        for name, content in members:
-            opened.writestr(name, content)
-    return bytes(file.data)
 
 
 def central_entry(data: bytes, field: int, fmt: str, value: int) -> bytes:
@@ -59,10 +39,6 @@ def xz_member() -> bytes:
     return with_method(data, 95)
 
 
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
-
-
 GOOD = archive(("a.txt", b"some text\n"), ("folder/b.bin", bytes(range(256)) * 40))
 CONTENT = GOOD.index(b"folder/b.bin") + 40
 DAMAGED = GOOD[:CONTENT] + bytes([GOOD[CONTENT] ^ 0xFF]) + GOOD[CONTENT + 1 :]
@@ -78,7 +54,7 @@ def test_members_of_every_available_method_are_unpacked(method: int) -> None:
 @each_row(
     ("case", "data", "verdict"),
     [
-        ("streamed", streamed(("a.txt", b"some text"), ("b.txt", b"more text")), Outcome.OK),
+        ("streamed", streamed_zip({"a.txt": b"some text", "b.txt": b"more text"}), Outcome.OK),
         ("XZ", xz_member(), Outcome.OK),
         ("script before the archive", b"#!/usr/bin/env python3\n" + GOOD, Outcome.OK),
         ("mail before the archive", b"From: me\n\n" + GOOD, Outcome.OK),

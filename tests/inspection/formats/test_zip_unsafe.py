@@ -4,20 +4,17 @@ import io
 import struct
 import zipfile
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from sluice_inspect.formats.zip import FORMAT
 from sluice_inspect.report import Finding, Limits
-from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 
-
-def examine(data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMAT, data, limits)
-
-
+examine = partial(examine_bytes, FORMAT)
 GOOD = archive(("a.txt", b"some text\n"), ("folder/b.bin", bytes(range(256)) * 40))
 
 

@@ -56,57 +56,46 @@ def hidden_column(sheet: Worksheet) -> None:
     sheet.column_dimensions["C"].hidden = True
 
 
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+
 def shared(*texts: str) -> bytes:
     """Return a workbook with one row of shared strings, which openpyxl does not write."""
     space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     strings = f'<sst xmlns="{space}">' + "".join(f"<si><r><t>{text}</t></r></si>" for text in texts) + "</sst>"
     cells = "".join(f'<c r="{chr(65 + index)}{index + 1}" t="s"><v>{index}</v></c>' for index in range(len(texts)))
-    parts = parts_of(workbook())
-    relations = parts["xl/_rels/workbook.xml.rels"].replace(
-        b"</Relationships>",
-        b'<Relationship Id="s" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
-    )
     sheet = f'<worksheet xmlns="{space}"><sheetData><row>{cells}</row></sheetData></worksheet>'
-    changes = {"xl/sharedStrings.xml": strings, "xl/worksheets/sheet1.xml": sheet}
+    relation = f'<Relationship Id="s" Type="{OFFICE}/sharedStrings" Target="sharedStrings.xml"/></Relationships>'
+    parts = parts_of(workbook())
+    relations = parts["xl/_rels/workbook.xml.rels"].replace(b"</Relationships>", relation.encode())
+    changes = {"xl/sharedStrings.xml": strings.encode(), "xl/worksheets/sheet1.xml": sheet.encode()}
+    return package_of(parts | changes | {"xl/_rels/workbook.xml.rels": relations})
+
+
+def with_related_part(kind: str, name: str, content: bytes, content_type: str) -> bytes:
+    """Return a workbook whose sheet refers to a part that openpyxl does not write."""
+    relation = f'<Relationship Id="r" Type="{OFFICE}/{kind}" Target="../{name}"/>'
+    default = f'<Default Extension="{name.rpartition(".")[2]}" ContentType="{content_type}"/><Default'
+    parts = parts_of(workbook())
     return package_of(
-        parts | {"xl/_rels/workbook.xml.rels": relations} | {name: text.encode() for name, text in changes.items()}
+        parts
+        | {"[Content_Types].xml": parts["[Content_Types].xml"].replace(b"<Default", default.encode(), 1)}
+        | {
+            "xl/worksheets/_rels/sheet1.xml.rels": f'<Relationships xmlns="{PACKAGE}">{relation}</Relationships>'.encode()
+        }
+        | {f"xl/{name}": content}
     )
 
 
 def button() -> bytes:
-    """Return a workbook with a VML form control, which openpyxl does not write."""
-    parts = parts_of(workbook())
-    relationship_types = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    relations = (
-        f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="v" Type="{relationship_types}/vmlDrawing" Target="../drawings/v.vml"/></Relationships>'
-    )
-    drawing = '<xml xmlns:x="urn:schemas-microsoft-com:office:excel"><x:ClientData ObjectType="Button"/></xml>'
-    types = parts["[Content_Types].xml"].replace(
-        b"<Default",
-        b'<Default Extension="vml" ContentType="application/vnd.openxmlformats-officedocument.vmlDrawing"/><Default',
-        1,
-    )
-    added = {"xl/worksheets/_rels/sheet1.xml.rels": relations.encode(), "xl/drawings/v.vml": drawing.encode()}
-    return package_of(parts | added | {"[Content_Types].xml": types})
+    control = b'<xml xmlns:x="urn:schemas-microsoft-com:office:excel"><x:ClientData ObjectType="Button"/></xml>'
+    drawing_type = "application/vnd.openxmlformats-officedocument.vmlDrawing"
+    return with_related_part("vmlDrawing", "drawings/v.vml", control, drawing_type)
 
 
 def background(*, shows: bool) -> bytes:
-    """Return a workbook with a background picture, which openpyxl does not write."""
-    parts = parts_of(workbook())
-    relationship_type = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"
-    relations = (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="b" Type="{relationship_type}" Target="../media/back.png"/></Relationships>'
-    )
-    types = parts["[Content_Types].xml"].replace(
-        b"<Default", b'<Default Extension="png" ContentType="image/png"/><Default', 1
-    )
-    added = {
-        "xl/worksheets/_rels/sheet1.xml.rels": relations.encode(),
-        "xl/media/back.png": picture(shows=shows).getvalue(),
-    }
-    return package_of(parts | added | {"[Content_Types].xml": types})
+    return with_related_part("image", "media/back.png", picture(shows=shows).getvalue(), "image/png")
 
 
 WHITE = Font(color="FFFFFFFF")

@@ -125,11 +125,8 @@ def rtf_object(data: bytes, between: bytes = b"", name: bytes = b"e.txt") -> byt
 
 
 def svg_with(data: bytes) -> bytes:
-    return (
-        b'<svg xmlns="http://www.w3.org/2000/svg"><image href="data:application/zip;base64,'
-        + base64.b64encode(data)
-        + b'"/></svg>'
-    )
+    address = b"data:application/zip;base64," + base64.b64encode(data)
+    return b'<svg xmlns="http://www.w3.org/2000/svg"><image href="%b"/></svg>' % address
 
 
 def word_xml(data: bytes) -> bytes:
@@ -141,9 +138,8 @@ def word_xml(data: bytes) -> bytes:
 
 def polyglot(data: bytes) -> bytes:
     """Return a GIF that is also a ZIP archive."""
-    return b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;" + zipped(
-        {"b.com": data}
-    )
+    picture = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;"
+    return picture + zipped({"b.com": data})
 
 
 REQUIRED_CONTAINERS: Final[Mapping[str, tuple[str, Wrap]]] = MappingProxyType({

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from sluice_inspect.threats.budget import ScanBudget
 from sluice_inspect.threats.scan import scan_source
+from tests.inspection.formats.zip_samples import archive
 
 EICAR = b"$".join(
     [rb"X5O!P%@AP[4\PZX54(P^)7CC)7}", b"-".join([b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!"]), b"H+H*"]
@@ -35,12 +36,7 @@ def threat_in(data: bytes, filename: str = "") -> object:
 
 
 def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Return a zip archive."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return out.getvalue()
+    return archive(*members.items(), method=method)
 
 
 def streamed_zip(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -58,18 +54,18 @@ def streamed_zip(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATE
             return len(data)
 
     pipe = Pipe()
-    with zipfile.ZipFile(pipe, "w", method) as archive:
+    with zipfile.ZipFile(pipe, "w", method) as opened:
         for name, data in members.items():
-            archive.writestr(name, data)
+            opened.writestr(name, data)
     return bytes(pipe.written)
 
 
 def tarred(members: Mapping[str, bytes], mode: str = "w", tar_format: int = tarfile.PAX_FORMAT) -> bytes:
     """Return a tar archive; the modes `w:gz`, `w:bz2` and `w:xz` compress it."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode, format=tar_format) as archive:  # type: ignore[call-overload]  # a literal
+    with tarfile.open(fileobj=out, mode=mode, format=tar_format) as opened:  # type: ignore[call-overload]  # a literal
         for name, data in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
+            opened.addfile(info, io.BytesIO(data))
     return out.getvalue()

@@ -25,14 +25,15 @@ from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, 
 from tests.rows import each_row
 
 HARMLESS = random.Random(1).randbytes(3000)
-CONTAINERS: Mapping[str, Wrap] = (
-    {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()} | dict(MISSED_BY_CLAMD) | dict(OPENED_BY_CLAMD)
-)
+REQUIRED = {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()}
+CONTAINERS: Mapping[str, Wrap] = {**REQUIRED, **MISSED_BY_CLAMD, **OPENED_BY_CLAMD}
 
 
-def block(data: bytes) -> bytes:
-    packed: bytes = lz4.block.compress(data, store_size=False)
-    return len(packed).to_bytes(4, "little") + packed
+def with_zip_method(method: int) -> bytes:
+    odd = bytearray(zipped({"b": HARMLESS}))
+    for at in (8, odd.index(b"PK\x01\x02") + 10):
+        odd[at] = method
+    return bytes(odd)
 
 
 def scan_with_buffer(
@@ -55,12 +56,8 @@ def scan_with_buffer(
 
 
 @each_row("name", CONTAINERS)
-def test_eicar_is_found_in_every_container(name: str) -> None:
+def test_eicar_is_found_in_every_container_and_harmless_bytes_are_clean(name: str) -> None:
     assert threat_in(CONTAINERS[name](EICAR)) == "Eicar-Test-File"
-
-
-@each_row("name", CONTAINERS)
-def test_harmless_bytes_are_clean_in_every_container(name: str) -> None:
     assert verdict_of(scan_bytes(CONTAINERS[name](HARMLESS))) == verdict_of(scan_bytes(b""))
 
 
@@ -73,7 +70,7 @@ def test_parts_that_clamd_misses_are_written_to_the_shared_buffer(name: str) -> 
 
 @each_row("name", [name for name in REQUIRED_CONTAINERS if name != "PDF attachment"])
 def test_parts_that_clamd_opens_are_not_written_to_the_shared_buffer(name: str) -> None:
-    assert scan_with_buffer(REQUIRED_CONTAINERS[name][1](HARMLESS))[1] == []
+    assert scan_with_buffer(REQUIRED[name](HARMLESS))[1] == []
 
 
 def test_every_part_is_written_to_the_shared_buffer_on_request() -> None:
@@ -103,31 +100,28 @@ def test_password_protected_document_is_reported_as_encrypted() -> None:
 def test_unknown_packing_is_reported_as_unopened() -> None:
     brotli = scan_bytes(seven_zipped(HARMLESS, b"\x04\xf7\x11\x02"))
     assert brotli["unopened"] == ["7z"] or "7z archive that cannot be unpacked" in str(brotli["why"])
-    odd = bytearray(zipped({"b": HARMLESS}))
-    for at in (8, odd.index(b"PK\x01\x02") + 10):
-        odd[at] = 98
-    assert scan_bytes(bytes(odd))["unopened"] == ["zip method 98"]
+    assert scan_bytes(with_zip_method(98))["unopened"] == ["zip method 98"]
     assert scan_bytes(b"LZIP\x01" + HARMLESS)["unopened"] == ["lzip"]
 
 
 def test_rar_members_are_unpacked_when_libarchive_is_installed() -> None:
-    archive = rar.sample()
-    result, parts = scan_with_buffer(archive)
+    result, parts = scan_with_buffer(rar.sample())
     if libarchive.is_installed():
         assert parts == [b"A sluice is a gate.\n"]
     else:
         assert result["unopened"] == ["rar"]
 
 
-def test_truncated_rar_archive_is_incomplete() -> None:
-    assert "rar archive that cannot be unpacked to its end" in str(scan_bytes(rar.sample()[:30])["why"])
+BLOCK: bytes = lz4.block.compress(EICAR, store_size=False)
+LARGE_WINDOW = zstandard.ZstdCompressionParameters(window_log=28)
+LARGE_PACKER = zstandard.ZstdCompressor(compression_params=LARGE_WINDOW).compressobj()
 
 
 @each_row(
     ("case", "packed"),
     [
         ("Zstandard after a skippable frame", b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstandard.compress(EICAR)),
-        ("legacy LZ4", b"\x02\x21\x4c\x18" + block(EICAR)),
+        ("legacy LZ4", b"\x02\x21\x4c\x18" + len(BLOCK).to_bytes(4, "little") + BLOCK),
         ("gzip after padding", gzip.compress(b"first") + bytes(512) + gzip.compress(EICAR)),
         ("xz after padding", lzma.compress(b"first") + bytes(8) + lzma.compress(EICAR)),
     ],
@@ -136,12 +130,15 @@ def test_eicar_is_found_in_unusual_streams(case: str, packed: bytes) -> None:
     assert threat_in(packed) == "Eicar-Test-File"
 
 
-def test_stream_that_needs_much_memory_is_incomplete() -> None:
-    packer = zstandard.ZstdCompressor(
-        compression_params=zstandard.ZstdCompressionParameters(window_log=28)
-    ).compressobj()
-    packed = packer.compress(HARMLESS) + packer.flush()
-    assert "needs more memory to unpack than is allowed" in str(scan_bytes(packed)["why"])
+@each_row(
+    ("data", "why"),
+    [
+        (rar.sample()[:30], "rar archive that cannot be unpacked to its end"),
+        (LARGE_PACKER.compress(HARMLESS) + LARGE_PACKER.flush(), "needs more memory to unpack than is allowed"),
+    ],
+)
+def test_truncated_archive_or_stream_that_needs_much_memory_is_incomplete(data: bytes, why: str) -> None:
+    assert why in str(scan_bytes(data)["why"])
 
 
 @each_row(("start", "name"), [(b"MSCF\0\0\0\0", "cab"), (b"ITSF", "chm")])
@@ -152,16 +149,10 @@ def test_packing_that_only_clamd_opens_is_reported_as_foreign(start: bytes, name
 
 @each_row(("method", "expansion"), [(6, 160), (9, 30_000)])
 def test_member_that_only_clamd_opens_counts_with_its_maximum_size(method: int, expansion: int) -> None:
-    odd = bytearray(zipped({"b": HARMLESS}))
-    packed = int.from_bytes(odd[18:22], "little")
-    for at in (8, odd.index(b"PK\x01\x02") + 10):
-        odd[at] = method
-    result = scan_bytes(bytes(odd))
-    assert (result["foreign"], result["unopened"], result["largest"]) == (
-        [f"zip method {method}"],
-        [],
-        expansion * packed,
-    )
+    packed = int.from_bytes(zipped({"b": HARMLESS})[18:22], "little")
+    result = scan_bytes(with_zip_method(method))
+    assert (result["foreign"], result["unopened"]) == ([f"zip method {method}"], [])
+    assert result["largest"] == expansion * packed
 
 
 def test_sizes_are_measured() -> None:
