@@ -46,7 +46,6 @@ def tail(boundary: str = BOUNDARY) -> bytes:
 
 
 def encode(parts: Iterable[Part], boundary: str = BOUNDARY) -> bytes:
-    """Return the complete body."""
     return b"".join(head(part, boundary) + part.content + b"\r\n" for part in parts) + tail(boundary)
 
 

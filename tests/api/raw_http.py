@@ -14,8 +14,6 @@ _SECONDS = 20
 
 @dataclass(frozen=True)
 class RawResponse:
-    """The first response on a connection."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -32,7 +30,6 @@ def connection(client: ApiClient) -> Iterator[socket.socket]:
 
 
 def request_head(client: ApiClient, *lines: str, method: str = "POST", path: str = "/api/v1/files/upload") -> bytes:
-    """Return the head of a request with the client's credential and these header lines."""
     authorization = [] if client.authorization is None else [f"Authorization: {client.authorization}"]
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *authorization, *lines, "", ""]).encode(
         "latin-1"
@@ -61,7 +58,6 @@ def _more(sock: socket.socket, so_far: bytes) -> bytes:
 def send_request(
     client: ApiClient, *lines: str, body: bytes = b"", method: str = "POST", path: str = "/api/v1/files/upload"
 ) -> RawResponse:
-    """Send a head and a body unchanged, and return the response."""
     with connection(client) as sock:
         sock.sendall(request_head(client, *lines, method=method, path=path) + body)
         return read_response(sock)

@@ -132,7 +132,6 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 
 def sound_files() -> dict[str, bytes]:
-    """Return sound files by extension."""
     return {
         "pdf": pdf(),
         "png": picture(),

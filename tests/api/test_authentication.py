@@ -10,15 +10,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sluice.access import ROUTE_SCOPES
-from tests.api.responses import assert_unauthenticated, without_time
+from tests.api.responses import assert_unauthenticated
 from tests.rows import each_row
-from tests.service import ApiClient, Key, Service
+from tests.service import ApiClient, Key
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -37,12 +36,12 @@ def _assert_refused(client: ApiClient) -> None:
     assert_unauthenticated(client.get("/contexts"))
 
 
-# the header
-
-
 @each_row("form", ["Bearer {}", "{}", "bearer {}", "BEARER {}", "Bearer  {}"])
 def test_key_is_accepted_with_and_without_the_bearer_prefix(shared_client: ApiClient, key: Key, form: str) -> None:
-    _assert_accepted(shared_client.with_authorization(form.format(key.text)))
+    test_key = shared_client.create_test_key("metadata")
+    assert test_key.text.startswith("sl_test_")
+    for each in (key, test_key):
+        _assert_accepted(shared_client.with_authorization(form.format(each.text)))
 
 
 def test_token_is_accepted_only_with_the_bearer_prefix(shared_client: ApiClient) -> None:
@@ -103,23 +102,16 @@ def test_every_route_requires_a_credential(shared_client: ApiClient, method: str
             assert_unauthenticated(answer)
 
 
-# keys
-
-
-def _checksum_letters(body: str) -> str:
-    number, letters = zlib.crc32(body.encode()), []
+def _with_valid_checksum(text: str) -> str:
+    number, letters = zlib.crc32(text[:-6].encode()), ""
     for _ in range(6):
         number, digit = divmod(number, 62)
-        letters.append(ALPHABET[digit])
-    return "".join(reversed(letters))
+        letters = ALPHABET[digit] + letters
+    return text[:-6] + letters
 
 
 def _with_other_letter(text: str, at: int) -> str:
     return text[:at] + ("a" if text[at] != "a" else "b") + text[at + 1 :]
-
-
-def _with_valid_checksum(text: str) -> str:
-    return text[:-6] + _checksum_letters(text[:-6])
 
 
 WRONG_KEYS: dict[str, Callable[[str], str]] = {
@@ -139,12 +131,6 @@ WRONG_KEYS: dict[str, Callable[[str], str]] = {
 def test_altered_key_is_refused(shared_client: ApiClient, key: Key, how: str) -> None:
     for form in ("Bearer {}", "{}"):
         _assert_refused(shared_client.with_authorization(form.format(WRONG_KEYS[how](key.text))))
-
-
-def test_test_key_is_accepted(shared_client: ApiClient) -> None:
-    key = shared_client.create_test_key("metadata")
-    assert key.text.startswith("sl_test_")
-    _assert_accepted(shared_client.with_credential(key))
 
 
 def test_expired_key_is_refused(bare_client: ApiClient) -> None:
@@ -169,31 +155,18 @@ def test_suspended_tenant_is_refused_until_it_is_active_again(bare_client: ApiCl
         _assert_accepted(caller)
 
 
-def test_every_refused_credential_gets_the_same_response(bare_client: ApiClient) -> None:
-    revoked, disabled = bare_client.create_key("metadata"), bare_client.create_key("metadata")
-    bare_client.delete(f"/api-keys/{revoked.api_key_id}")
-    bare_client.patch(f"/api-keys/{disabled.api_key_id}", {"status": "disabled"})
-    callers = [
-        bare_client.with_credential(credential)
-        for credential in (None, "wrong", revoked, disabled, bare_client.token(exp=1))
-    ]
-    assert len({repr(without_time(caller.get("/contexts"))) for caller in callers}) == 1
-
-
-# tokens
-
-
 def _now(seconds: int) -> int:
     return int(time.time()) + seconds
 
 
 WRONG_CLAIMS: list[dict[str, Any]] = [
     *({"iss": value} for value in ("another", None)),
-    *({"aud": value} for value in ("another", None, [])),
+    *({"aud": "another"}, {"aud": None}, {"aud": []}),
     *({"exp": value} for value in (None, 1, "tomorrow", _now(-1))),
     {"nbf": _now(3600)},
     *({"sub": value} for value in (None, "", 7)),
-    *({"tenant_id": value} for value in (None, "", 7, "ten_00000000000000000000000000")),
+    *({"tenant_id": value} for value in (None, "", 7, "..", "a/b", "x" * 255, "ten_1\n")),
+    {"tenant_id": "ten_00000000000000000000000000", "scope": "admin"},
 ]
 
 
@@ -279,22 +252,7 @@ def test_token_that_carries_its_own_key_is_refused(shared_client: ApiClient) -> 
         _assert_refused(shared_client.with_credential(forged))
 
 
-def test_admin_token_creates_the_first_key(service: Service) -> None:
-    tenant_id = service.new_tenant()
-    user = ApiClient(service, tenant_id, f"Bearer {service.issuer.token(tenant_id=tenant_id, scope='admin')}")
-    _assert_accepted(user.with_credential(user.create_key("metadata")))
-
-
 def test_key_belongs_to_the_tenant_of_its_creator(bare_client: ApiClient) -> None:
     path, other = f"/contexts/{bare_client.create_context()}", bare_client.other_tenant_client()
     assert other.with_credential(bare_client.create_key("metadata")).get(path).status_code == 200
     assert bare_client.with_credential(other.create_key("metadata")).get(path).status_code == 404
-
-
-def test_health_check_requires_no_credential(service: Service) -> None:
-    assert httpx.get(f"{service.url}/health/live").status_code == 200
-
-
-@each_row("tenant_id", ["..", "a/b", "x" * 255, "ten_1\n", ""])
-def test_token_with_an_impossible_tenant_is_refused(client: ApiClient, tenant_id: str) -> None:
-    _assert_refused(client.with_credential(client.token(tenant_id=tenant_id, scope="admin")))

@@ -15,6 +15,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys
 from sluice.errors import Unauthenticated
 from sluice.kit.clock import utc_now
+from tests.api.responses import without_time
 from tests.operator_action import operator_action
 from tests.service import ApiClient
 
@@ -24,7 +25,6 @@ _MAX_RATIO = 1.5
 
 
 async def _refused_keys(database: Database, tenant_id: str) -> Mapping[str, str]:
-    """Return a key for each cause of refusal that only the database knows."""
     keys = ApiKeys(database)
     made = {
         cause: await keys.create(operator_action(tenant_id), cause, ["metadata"])
@@ -51,7 +51,9 @@ def refused_keys(client: ApiClient) -> Mapping[str, str]:
 
 @pytest.mark.asvs("6.3.8")
 def test_every_cause_of_refusal_gets_the_same_bytes(client: ApiClient, refused_keys: Mapping[str, str]) -> None:
-    responses = [client.with_credential(text).get("/files") for text in (*refused_keys.values(), "sl_live_nonsense")]
+    others = (None, "wrong", "sl_live_nonsense", client.token(exp=1))
+    responses = [client.with_credential(text).get("/files") for text in (*refused_keys.values(), *others)]
+    assert len({repr(without_time(response)) for response in responses}) == 1
     assert {response.status_code for response in responses} == {401}
     assert len({re.sub(rb'"timestamp":"[^"]*"', b"", response.content) for response in responses}) == 1
     assert len({tuple(name for name, _ in response.headers.items()) for response in responses}) == 1

@@ -31,8 +31,7 @@ def test_every_response_has_the_security_headers(shared_client: ApiClient, metho
         headers = client.service.http.request(method, path, headers=credential).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
         assert headers["cache-control"] == "no-store"
         assert "set-cookie" not in headers
 
@@ -195,17 +194,14 @@ def test_text_is_never_used_as_a_format_string(client: ApiClient, text: str) -> 
 @each_row("number", [2**31, 2**53, 2**63, 2**64, 10**30, -1, -(2**63) - 1])
 @pytest.mark.asvs("1.4.2")
 def test_out_of_range_numbers_are_refused_without_an_overflow(bare_client: ApiClient, number: int) -> None:
-    fields: list[dict[str, object]] = [
-        {"max_file_size_mb": number},
-        {"storage_quota_mb": number},
-        {"upload_rate_limit": {"max_uploads": number, "window_seconds": number}},
-    ]
-    for more in fields:
-        assert bare_client.post("/contexts", {"context_key": "a", "display_name": "x"} | more).status_code == 422
+    rate = {"max_uploads": number, "window_seconds": number}
+    for field, value in (("max_file_size_mb", number), ("storage_quota_mb", number), ("upload_rate_limit", rate)):
+        body = {"context_key": "a", "display_name": "x", field: value}
+        assert bare_client.post("/contexts", body).status_code == 422
     key = {"name": "x", "scopes": ["upload"], "expires_in_days": number}
     assert bare_client.post("/api-keys", key).status_code == 422
-    for query in ({"page": number}, {"page_size": number}):
-        assert bare_client.get("/files", **query).status_code in {200, 422}
+    for name in ("page", "page_size"):
+        assert bare_client.get("/files", **{name: number}).status_code in {200, 422}
 
 
 @pytest.mark.asvs("15.3.7")

@@ -20,19 +20,6 @@ def _download(client: ApiClient, file_id: str) -> bytes:
     return httpx.get(data(client.get(f"/files/{file_id}"))["download_url"], timeout=30).content
 
 
-# where uploads go
-
-
-def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    bucket = s3.fresh_bucket()
-    client_on_s3.add_bucket(default_bucket=bucket, base_path="/intake/a/")
-    context = client_on_s3.create_context()
-    file_id = client_on_s3.store("a.txt", context=context)
-    key = f"intake/a/{client_on_s3.tenant_id}/{context}/{datetime.now(UTC):%Y/%m}/{file_id}.txt"
-    assert s3.keys(bucket) == [key]
-    assert s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() == TEXT
-
-
 @each_row(
     "template, expected",
     [
@@ -42,9 +29,7 @@ def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway,
         ("{tenant_id}/x-{file_id}{extension}", "{tenant}/x-{file_id}.txt"),
     ],
 )
-def test_path_template_determines_the_object_key(
-    s3: RadosGateway, client_on_s3: ApiClient, template: str, expected: str
-) -> None:
+def test_path_template_makes_the_key(s3: RadosGateway, client_on_s3: ApiClient, template: str, expected: str) -> None:
     bucket = s3.fresh_bucket()
     added = client_on_s3.add_bucket(default_bucket=bucket, base_path="")
     context = client_on_s3.create_context(storage_path_template=template, storage_config_id=added["config_id"])
@@ -56,9 +41,7 @@ def test_path_template_determines_the_object_key(
     assert data(client_on_s3.get(f"/contexts/{context}"))["storage_path_template"] == template
 
 
-def test_context_stores_into_its_own_bucket_and_another_one_moves_no_file(
-    s3: RadosGateway, client_on_s3: ApiClient
-) -> None:
+def test_context_stores_into_its_bucket_and_a_change_moves_no_file(s3: RadosGateway, client_on_s3: ApiClient) -> None:
     ordinary, special, later = (s3.fresh_bucket() for _ in range(3))
     client_on_s3.add_bucket(default_bucket=ordinary)
     config_id = client_on_s3.add_bucket(default_bucket=special)["config_id"]
@@ -76,11 +59,15 @@ def test_context_stores_into_its_own_bucket_and_another_one_moves_no_file(
     assert {file_id: _download(client_on_s3, file_id) for file_id in stored} == stored
 
 
-def test_file_stored_before_the_first_bucket_stays_downloadable(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    context = client_on_s3.create_context()
-    file_id = client_on_s3.store(context=context)
-    client_on_s3.add_bucket()
-    assert _download(client_on_s3, file_id) == TEXT
+def test_upload_goes_to_the_default_bucket_under_its_base_path(s3: RadosGateway, client_on_s3: ApiClient) -> None:
+    bucket, context = s3.fresh_bucket(), client_on_s3.create_context()
+    before = client_on_s3.store(context=context)
+    client_on_s3.add_bucket(default_bucket=bucket, base_path="/intake/a/")
+    file_id = client_on_s3.store("a.txt", context=context)
+    key = f"intake/a/{client_on_s3.tenant_id}/{context}/{datetime.now(UTC):%Y/%m}/{file_id}.txt"
+    assert s3.keys(bucket) == [key]
+    assert s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() == TEXT
+    assert _download(client_on_s3, before) == TEXT, "a file from before the first bucket"
 
 
 def test_files_of_a_deleted_bucket_resolve_to_the_default_bucket(s3: RadosGateway, client_on_s3: ApiClient) -> None:
@@ -108,9 +95,6 @@ def test_template_that_renders_an_overlong_key_is_refused(s3: RadosGateway, clie
         assert_validation_error(response, "storage_path_template")
         return
     assert client_on_s3.upload(context="long").status_code == 201
-
-
-# changing a bucket
 
 
 def test_bucket_is_renamed_to_a_name_that_no_other_has(client_on_s3: ApiClient) -> None:
@@ -159,9 +143,6 @@ def test_credential_is_rotated_only_to_a_working_one(s3: RadosGateway, client: A
     client.store(context=context)
 
 
-# disabling a bucket
-
-
 INACTIVE = ("Bucket is inactive", "Set the bucket's is_active to true, or choose another bucket")
 
 
@@ -183,15 +164,10 @@ def test_inactive_bucket_serves_its_files_and_takes_no_others(client_on_s3: ApiC
     client_on_s3.store(context=context)
 
 
-def test_inactive_bucket_can_be_deleted(client_on_s3: ApiClient) -> None:
-    client_on_s3.add_bucket()
-    path = f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}"
+def test_inactive_bucket_can_be_deleted_and_the_default_one_not_be_inactive(client_on_s3: ApiClient) -> None:
+    default, path = (f"{client_on_s3.buckets}/{client_on_s3.add_bucket()['config_id']}" for _ in range(2))
+    response = client_on_s3.patch(default, {"is_active": False})
+    assert_error(response, 409, "The default bucket cannot be made inactive", "Set another default first")
+    assert data(client_on_s3.get(default))["is_active"] is True
     data(client_on_s3.patch(path, {"is_active": False}))
     data(client_on_s3.delete(path))
-
-
-def test_default_bucket_can_not_be_made_inactive(client_on_s3: ApiClient) -> None:
-    config_id = client_on_s3.add_bucket()["config_id"]
-    response = client_on_s3.patch(f"{client_on_s3.buckets}/{config_id}", {"is_active": False})
-    assert_error(response, 409, "The default bucket cannot be made inactive", "Set another default first")
-    assert data(client_on_s3.get(f"{client_on_s3.buckets}/{config_id}"))["is_active"] is True

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, without_time
+from tests.api.responses import assert_not_found, assert_validation_error, data, is_now
 from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
@@ -28,9 +28,6 @@ UNPROBED: dict[str, Any] = {
 
 def _defaults(client: ApiClient) -> list[str]:
     return [bucket["config_id"] for bucket in data(client.get(client.buckets)) if bucket["is_default"]]
-
-
-# refused without a request to S3
 
 
 _HOSTS = ("127.0.0.1:1", "localhost", "169.254.169.254", "[::1]", "elsewhere.example", "user@127.0.0.1")
@@ -59,10 +56,10 @@ def test_invalid_value_is_refused_on_create(shared_client: ApiClient, field: str
     assert data(shared_client.get(shared_client.buckets)) == before
 
 
-@each_row("field", ["name", "access_key_id", "secret_access_key", "default_bucket"])
-def test_missing_required_field_is_refused(shared_client: ApiClient, field: str) -> None:
-    body = {name: value for name, value in UNPROBED.items() if name != field}
-    assert_validation_error(shared_client.post(shared_client.buckets, body), field)
+def test_missing_required_field_is_refused(shared_client: ApiClient) -> None:
+    for field in UNPROBED:
+        body = {name: value for name, value in UNPROBED.items() if name != field}
+        assert_validation_error(shared_client.post(shared_client.buckets, body), field)
 
 
 @each_row("config_id", [UNKNOWN, "nonsense", "%00", "x" * 4000])
@@ -75,23 +72,24 @@ def test_returns_404_for_an_unknown_bucket(shared_client: ApiClient, config_id: 
 
 
 @each_row("tenant_id", ["ten_00000000000000000000000000", "nonsense", "%00"])
-def test_another_tenant_in_the_path_gets_the_same_404_as_an_unknown_one(
-    bare_client: ApiClient, shared_client: ApiClient, tenant_id: str
-) -> None:
-    for method, tail, more in (("GET", "", {}), ("POST", "", {"json": UNPROBED}), ("GET", f"/{UNKNOWN}", {})):
-        foreign = shared_client.request(method, bare_client.buckets + tail, **more)
-        unknown = shared_client.request(method, f"/tenants/{tenant_id}/storage-configs{tail}", **more)
-        assert_not_found(foreign)
-        assert without_time(foreign) == without_time(unknown)
+def test_returns_404_for_an_unknown_tenant_in_the_path(shared_client: ApiClient, tenant_id: str) -> None:
+    path = f"/tenants/{tenant_id}/storage-configs"
+    assert_not_found(shared_client.get(path))
+    assert_not_found(shared_client.post(path, UNPROBED))
+    assert_not_found(shared_client.get(f"{path}/{UNKNOWN}"))
 
 
-# with a real S3
-
-
-def test_added_bucket_has_exactly_the_fields_of_the_interface(client_on_s3: ApiClient) -> None:
-    body = client_on_s3.bucket_body(name="archive", base_path="intake")
-    response = client_on_s3.post(client_on_s3.buckets, body)
-    added = data(response, 201)
+def test_added_bucket_is_read_and_listed_with_exactly_its_fields(s3: RadosGateway, client_on_s3: ApiClient) -> None:
+    assert data(client_on_s3.get(client_on_s3.buckets)) == []
+    bucket = s3.fresh_bucket()
+    body = client_on_s3.bucket_body(name="archive", base_path="intake", default_bucket=bucket)
+    del body["region"]
+    added = data(client_on_s3.post(client_on_s3.buckets, body), 201)
+    assert s3.keys(bucket) == [], "the probe leaves no object"
+    assert data(client_on_s3.get(f"{client_on_s3.buckets}/{added['config_id']}")) == added
+    response = client_on_s3.get(client_on_s3.buckets)
+    assert data(response) == [added]
+    assert set(response.json()) == {"status", "message", "data", "timestamp"}
     assert added.pop("config_id").startswith("bkt_")
     assert is_now(added.pop("created_at"))
     assert added == {
@@ -100,7 +98,7 @@ def test_added_bucket_has_exactly_the_fields_of_the_interface(client_on_s3: ApiC
         "provider": "objstore_s3",
         "access_key_id": f"{body['access_key_id'][:4]}…{body['access_key_id'][-4:]}",
         "region": "us-east-1",
-        "default_bucket": body["default_bucket"],
+        "default_bucket": bucket,
         "base_path": "intake",
         "is_active": True,
         "is_default": True,
@@ -108,29 +106,14 @@ def test_added_bucket_has_exactly_the_fields_of_the_interface(client_on_s3: ApiC
     }
 
 
-def test_bucket_is_read_and_listed_as_it_was_added(client_on_s3: ApiClient) -> None:
-    assert data(client_on_s3.get(client_on_s3.buckets)) == []
-    added = client_on_s3.add_bucket()
-    assert data(client_on_s3.get(f"{client_on_s3.buckets}/{added['config_id']}")) == added
-    response = client_on_s3.get(client_on_s3.buckets)
-    assert data(response) == [added]
-    assert set(response.json()) == {"status", "message", "data", "timestamp"}
-
-
 def test_no_response_contains_a_bucket_credential(s3: RadosGateway, client_on_s3: ApiClient) -> None:
     body = client_on_s3.bucket_body()
     added = client_on_s3.post(client_on_s3.buckets, body)
     path = f"{client_on_s3.buckets}/{added.json()['data']['config_id']}"
     rotated = client_on_s3.patch(path, {"access_key_id": s3.access_key, "secret_access_key": s3.secret_key})
-    responses = [
-        added,
-        rotated,
-        client_on_s3.get(client_on_s3.buckets),
-        client_on_s3.get(path),
-        client_on_s3.post(client_on_s3.buckets, body),
-        client_on_s3.post(f"{path}/set-default"),
-    ]
-    for response in responses:
+    again, default = client_on_s3.post(client_on_s3.buckets, body), client_on_s3.post(f"{path}/set-default")
+    shown = [added, rotated, again, default, client_on_s3.get(client_on_s3.buckets), client_on_s3.get(path)]
+    for response in shown:
         assert s3.secret_key not in response.text
         assert s3.access_key not in response.text
     assert s3.secret_key not in client_on_s3.service.log.read_text()
@@ -143,40 +126,21 @@ def test_no_response_contains_a_bucket_credential(s3: RadosGateway, client_on_s3
         *[("name", name, name) for name in ("n", "n" * 100, "Ünïcødé 🌊")],
     ],
 )
-def test_valid_value_is_kept_and_outer_slashes_are_removed(
-    client_on_s3: ApiClient, field: str, sent: str, kept: str
-) -> None:
+def test_valid_value_is_kept_without_outer_slashes(client_on_s3: ApiClient, field: str, sent: str, kept: str) -> None:
     assert client_on_s3.add_bucket(**{field: sent})[field] == kept
 
 
-def test_region_defaults_to_us_east_1(client_on_s3: ApiClient) -> None:
-    body = client_on_s3.bucket_body()
-    del body["region"]
-    assert data(client_on_s3.post(client_on_s3.buckets, body), 201)["region"] == "us-east-1"
-
-
-@each_row(
-    "wrong",
-    [
-        {"secret_access_key": "canary-secret-that-is-never-told"},
-        {"access_key_id": "UNKNOWNKEY0123456"},
-        {"default_bucket": "a-bucket-that-is-not-there"},
-    ],
-)
-def test_unusable_bucket_is_refused_with_a_reason(client_on_s3: ApiClient, wrong: dict[str, str]) -> None:
-    response = client_on_s3.post(client_on_s3.buckets, client_on_s3.bucket_body(**wrong))
-    assert response.status_code == 422
-    assert response.json()["message"] == "Validation error"
+@each_row("field, wrong", [
+    *(("secret_access_key", "canary-secret-that-is-never-told"), ("access_key_id", "UNKNOWNKEY0123456")),
+    ("default_bucket", "a-bucket-that-is-not-there"),
+])  # fmt: skip
+def test_unusable_bucket_is_refused_with_a_reason(client_on_s3: ApiClient, field: str, wrong: str) -> None:
+    response = client_on_s3.post(client_on_s3.buckets, client_on_s3.bucket_body(**{field: wrong}))
+    assert (response.status_code, response.json()["message"]) == (422, "Validation error")
     (problem,) = response.json()["errors"]
     assert len(problem.partition(": ")[2]) > 10
     assert "canary" not in response.text
     assert data(client_on_s3.get(client_on_s3.buckets)) == []
-
-
-def test_probe_leaves_no_object_behind(s3: RadosGateway, client_on_s3: ApiClient) -> None:
-    bucket = s3.fresh_bucket()
-    client_on_s3.add_bucket(default_bucket=bucket)
-    assert s3.keys(bucket) == []
 
 
 def test_second_bucket_with_the_same_name_is_a_conflict_in_one_tenant_only(client_on_s3: ApiClient) -> None:
@@ -203,26 +167,3 @@ def test_set_default_moves_the_default(client_on_s3: ApiClient) -> None:
         moved = data(client_on_s3.post(f"{client_on_s3.buckets}/{config_id}/set-default"))
         assert (moved["config_id"], moved["is_default"], set(moved)) == (config_id, True, FIELDS)
         assert _defaults(client_on_s3) == [config_id]
-
-
-def test_another_tenants_bucket_gets_the_same_response_as_an_unknown_one(
-    client_on_s3: ApiClient, shared_client: ApiClient
-) -> None:
-    config_id = client_on_s3.add_bucket()["config_id"]
-    change = {"json": {"name": "x"}}
-    for method, tail, more in (
-        ("GET", "", {}),
-        ("PATCH", "", change),
-        ("POST", "/set-default", {}),
-        ("DELETE", "", {}),
-    ):
-        foreign, unknown, elsewhere = (
-            without_time(shared_client.request(method, f"{buckets}{tail}", **more))
-            for buckets in (
-                f"{shared_client.buckets}/{config_id}",
-                f"{shared_client.buckets}/{UNKNOWN}",
-                f"{client_on_s3.buckets}/{config_id}",
-            )
-        )
-        assert foreign == unknown == elsewhere
-    assert _defaults(client_on_s3) == [config_id]

@@ -25,7 +25,6 @@ def client_with_download_host(deployments: Deployments) -> Iterator[ApiClient]:
 
 @pytest.fixture(scope="module")
 def link(client_with_download_host: ApiClient) -> str:
-    """The path of a link to a file at the download host."""
     client = client_with_download_host
     file_id = client.store("note.txt", TEXT, context=client.create_context())
     origin, slash, path = str(data(client.get(f"/files/{file_id}"))["download_url"]).partition("/api/")

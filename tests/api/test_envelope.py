@@ -16,6 +16,7 @@ def test_every_response_has_its_status_message_and_timestamp(shared_client: ApiC
         assert set(response.json()) == {"status", "message", content, "timestamp"}
         assert response.json()["status"] == status
         parse_timestamp(response.json()["timestamp"])
+    assert made.headers["request-id"] != error.headers["request-id"]
 
 
 LISTS = ["/contexts", "/files", "/api-keys"]
@@ -55,45 +56,43 @@ def test_huge_page_number_causes_no_server_error(shared_client: ApiClient, path:
     assert shared_client.get(path, page=2**62, page_size=100).status_code in {200, 422}
 
 
-@each_row("path", ["/nothing", "/contexts/a/b", "/files/a/b/c", "/"])
-def test_unknown_path_returns_404_in_the_envelope(shared_client: ApiClient, path: str) -> None:
-    assert_error(shared_client.get(path), 404, "Resource not found", "Not found")
+def test_unknown_path_returns_404_in_the_envelope(shared_client: ApiClient) -> None:
+    outside = httpx.get(f"{shared_client.service.url}/nowhere")
+    check_envelope(outside, outside.text)
+    inside = [shared_client.get(path) for path in ("/nothing", "/contexts/a/b", "/files/a/b/c", "/")]
+    for response in (outside, *inside):
+        assert_error(response, 404, "Resource not found", "Not found")
 
 
-def test_unsupported_method_is_refused_in_the_envelope(shared_client: ApiClient) -> None:
+def test_health_checks_return_200(service: Service) -> None:
+    assert httpx.get(f"{service.url}/health/live").status_code == 200
+    assert httpx.get(f"{service.url}/health/ready").status_code == 200
+
+
+@pytest.mark.asvs("4.1.4")
+def test_unsupported_method_returns_the_allowed_methods(shared_client: ApiClient) -> None:
     routes = [("DELETE", "/contexts"), ("PUT", "/contexts/a"), ("GET", "/files/upload/x"), ("PATCH", "/files/file_1")]
     for method, path in routes:
         response = shared_client.request(method, path)
         assert response.status_code in {404, 405}
         assert response.json()["status"] == "ERROR"
-
-
-@each_row(
-    "path, methods",
-    [
-        ("/contexts", {"GET", "POST"}),
-        ("/contexts/any", {"GET", "PATCH"}),
-        ("/files/upload", {"POST"}),
-        ("/files/any", {"DELETE", "GET"}),
-        ("/api-keys/any", {"DELETE", "GET", "PATCH"}),
-        ("/downloads/any", {"GET", "HEAD"}),
-    ],
-)
-@pytest.mark.asvs("4.1.4")
-def test_unsupported_method_returns_the_allowed_methods(shared_client: ApiClient, path: str, methods: set[str]) -> None:
-    response = shared_client.request("PUT", path)
-    assert response.status_code == 405
-    assert {method.strip() for method in response.headers["allow"].split(",")} == methods
+    for path, methods in {
+        "/contexts": {"GET", "POST"},
+        "/contexts/any": {"GET", "PATCH"},
+        "/files/upload": {"POST"},
+        "/files/any": {"DELETE", "GET"},
+        "/api-keys/any": {"DELETE", "GET", "PATCH"},
+        "/downloads/any": {"GET", "HEAD"},
+    }.items():
+        response = shared_client.request("PUT", path)
+        assert response.status_code == 405
+        assert set(response.headers["allow"].split(", ")) == methods
 
 
 @pytest.mark.asvs("3.4.2")
 def test_no_cross_origin_request_is_allowed_by_default(shared_client: ApiClient) -> None:
     response = shared_client.request("GET", "/contexts", headers={"Origin": "https://elsewhere.example"})
     assert not [name for name in response.headers if name.startswith("access-control-")]
-
-
-def test_every_response_has_its_own_request_id(shared_client: ApiClient) -> None:
-    assert len({shared_client.get("/contexts").headers["request-id"] for _ in range(3)}) == 3
 
 
 JSON_ROUTES = ["/contexts", "/api-keys", "{buckets}"]
@@ -117,23 +116,19 @@ def test_body_that_is_not_a_json_object_is_refused(shared_client: ApiClient, rou
 
 
 @each_row("route", JSON_ROUTES)
-@each_row(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x"]
-)
-def test_body_with_another_content_type_returns_415(shared_client: ApiClient, route: str, kind: str) -> None:
-    response = post(shared_client, route, b"{}", Content_Type=kind)
-    assert (response.status_code, response.json()["errors"]) == (415, ["Content-Type: expected application/json"])
-
-
-@each_row("route", JSON_ROUTES)
-@each_row(
-    "charset", ["utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32"]
-)
-def test_json_in_another_charset_returns_415(shared_client: ApiClient, route: str, charset: str) -> None:
-    """The body is always read as UTF-8 (RFC 8259 section 8.1), but a proxy may believe the header."""
-    response = post(shared_client, route, b'{"name": "a"}', Content_Type=f"application/json; charset={charset}")
-    problem = "Content-Type: expected application/json in UTF-8"
-    assert (response.status_code, response.json()["errors"]) == (415, [problem])
+def test_body_with_another_content_type_or_charset_returns_415(shared_client: ApiClient, route: str) -> None:
+    types = ("text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x")
+    # The body is always read as UTF-8 (RFC 8259 section 8.1), but a proxy may believe the header.
+    charsets = ("utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32")
+    problems = dict.fromkeys(types, "Content-Type: expected application/json")
+    for charset in charsets:
+        problems[f"application/json; charset={charset}"] = "Content-Type: expected application/json in UTF-8"
+    for kind, problem in problems.items():
+        response = post(shared_client, route, b'{"name": "a"}', Content_Type=kind)
+        assert (response.status_code, response.json()["errors"]) == (415, [problem]), kind
+    for spaced in ("application/json\xa0", "\x85application/json", "application\xa0/json"):
+        headers = [(b"Content-Type", spaced.encode("latin-1"))]
+        assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415, spaced
 
 
 @each_row("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
@@ -142,12 +137,6 @@ def test_body_with_a_content_encoding_returns_415(shared_client: ApiClient, codi
     response = post(shared_client, "/contexts", body, Content_Encoding=coding)
     assert (response.status_code, response.json()["errors"]) == (415, ["Content-Encoding: expected none"])
     assert shared_client.get("/contexts/coded").status_code == 404
-
-
-def test_content_type_with_non_ascii_space_returns_415(shared_client: ApiClient) -> None:
-    for kind in ("application/json\xa0", "\x85application/json", "application\xa0/json"):
-        headers = [(b"Content-Type", kind.encode("latin-1"))]
-        assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415
 
 
 def test_identity_content_encoding_and_charset_utf_8_are_accepted(bare_client: ApiClient) -> None:
@@ -161,14 +150,6 @@ def test_identity_content_encoding_and_charset_utf_8_are_accepted(bare_client: A
 def test_json_body_of_many_megabytes_is_refused(shared_client: ApiClient, route: str) -> None:
     body = b'{"name": "' + b"a" * 8_000_000 + b'"}'
     assert post(shared_client, route, body).status_code in {413, 422}
-
-
-def test_health_checks_return_200_and_unknown_paths_404_in_the_envelope(service: Service) -> None:
-    assert httpx.get(f"{service.url}/health/live").status_code == 200
-    assert httpx.get(f"{service.url}/health/ready").status_code == 200
-    response = httpx.get(f"{service.url}/nowhere")
-    check_envelope(response, response.text)
-    assert_error(response, 404, "Resource not found", "Not found")
 
 
 @each_row("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])

@@ -37,7 +37,6 @@ def tenant(service: Service) -> ApiClient:
 
 
 def erase(client: ApiClient, **subject: Any) -> dict[str, Any]:
-    """Erase a person, and return the erasure when it is done."""
     job = data(client.post("/erasures", subject), 202)
     path = f"/erasures/{job['job_id']}"
     assert until(lambda: data(client.get(path))["ended_at"] is not None, 90)
@@ -54,7 +53,6 @@ def stated(client: ApiClient, erasure: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_that_name(client: ApiClient, word: str) -> list[str]:
-    """Search every column of every table for a word."""
 
     async def search(database: Database) -> list[str]:
         found = []
@@ -72,7 +70,6 @@ def rows_that_name(client: ApiClient, word: str) -> list[str]:
 
 
 def files_that_name(folder: Path, word: str) -> Iterator[str]:
-    """Search the names and the bytes of all files below a folder."""
     for path in folder.rglob("*"):
         if word in path.name.casefold() or (path.is_file() and word.encode() in path.read_bytes().lower()):
             yield str(path)
@@ -201,14 +198,11 @@ def test_a_legal_hold_keeps_files_with_their_names_and_the_receipt_says_so(tenan
     assert erase(tenant, metadata=pairs)["files_erased"] == 2
 
 
-def test_a_person_without_files_is_erased_too(tenant: ApiClient) -> None:
+def test_a_person_without_files_is_erased_too_and_exactly_one_kind_of_person(tenant: ApiClient) -> None:
     erasure = erase(tenant, end_user="nobody-knows")
     found = stated(tenant, erasure)
     assert (found["files"], found["pages"], found["files_erased"]) == ([], 1, 0)
     assert_not_found(tenant.get(f"/erasures/{erasure['job_id']}/receipt", page=2))
-
-
-def test_exactly_one_kind_of_person_is_expected(tenant: ApiClient) -> None:
     none_or_two = [({}, "body"), ({"uploaded_by": "a", "end_user": "b"}, "body")]
     for body, field in (*none_or_two, ({"metadata": {}}, "metadata"), ({"end_user": ""}, "end_user")):
         assert_validation_error(tenant.post("/erasures", body), field)
@@ -226,7 +220,6 @@ def test_there_is_no_receipt_before_the_end_or_of_other_jobs(tenant: ApiClient) 
 
 
 def exported(client: ApiClient) -> str:
-    """Export the metadata of all files, and return the job's id when it is done."""
     job_id = str(data(client.post("/files/export", {"format": "csv"}), 201)["job_id"])
     assert until(lambda: data(client.get(f"/jobs/{job_id}"))["status"] == "done", 60)
     return job_id

@@ -15,7 +15,6 @@ OFF = {"reject_corrupt_files": False, "reject_blank_files": False, "scan_for_vir
 
 
 def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Report:
-    """Return the stored report of an upload by these rules."""
     client.upload(name, content, context=client.create_context(**rules))
     return Report.from_stored(client.decisions()[-1]["facts"]["examined"]["report"])
 

@@ -103,8 +103,7 @@ def test_no_acknowledged_file_is_lost_and_service_recovers(
         fault_ended = time.monotonic()
         assert until(lambda: load.has_stored_since(fault_ended), MAX_SECONDS)
         seconds_to_recover = time.monotonic() - fault_ended
-    assert load.unexpected == []
-    assert load.broken_connections == 0
+    assert (load.unexpected, load.broken_connections) == ([], 0)
     assert load.longest_wait < MAX_SECONDS
     if fault is not Fault.SLOW:
         assert load.statuses[503] > 0

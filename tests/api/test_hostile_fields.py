@@ -82,7 +82,6 @@ def service_without_probe(deployments: Deployments, setup_name: str) -> Iterator
 
 @pytest.fixture(scope="module")
 def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
-    """An API client of a tenant that has one of everything, and the ids of these."""
     client = service_without_probe.new_client().with_store()
     context = client.create_context(scan_for_viruses=False)
     file_id = client.store(context=context)  # before there is a bucket that nobody serves

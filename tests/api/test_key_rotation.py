@@ -31,7 +31,6 @@ def rotate(client: ApiClient, key: Key, **body: Any) -> dict[str, Any]:
 
 
 def let_expire(client: ApiClient, key: Key, column: str) -> None:
-    """Let the text of a key, or the one before its rotation, be over."""
     moment: Any = datetime.now(UTC) - timedelta(seconds=1)
     if client.service.deployment.database_url.startswith("sqlite"):
         moment = moment.replace(tzinfo=None).isoformat(" ")
@@ -51,14 +50,18 @@ def test_both_texts_are_good_until_the_overlap_ends(client: ApiClient) -> None:
     after.store(context=context)
 
 
-def test_text_before_a_rotation_without_overlap_ends_at_once(client: ApiClient) -> None:
-    context = client.create_context()
-    key = client.create_key("upload")
-    client.with_credential(key).store(context=context)
+def test_text_before_a_rotation_without_overlap_ends_at_once_but_no_upload_does(client: ApiClient) -> None:
+    context, key = client.create_context(), client.create_key("upload")
+    before = client.with_credential(key)
+    before.store(context=context)
+    upload = tus.begin(before, len(TEXT), context=context)
+    assert upload.patch(TEXT[:5], 0).status_code == 204
     rotated = rotate(client, key, overlap_seconds=0)
+    after = client.with_credential(rotated["api_key"])
     assert rotated["previous_expires_at"] is None
-    assert_unauthenticated(client.with_credential(key).upload(context=context))
-    client.with_credential(rotated["api_key"]).store(context=context)
+    assert_unauthenticated(before.upload(context=context))
+    after.store(context=context)
+    assert upload.as_client(after).patch(TEXT[5:], 5).status_code == 200
 
 
 @each_row("status", ["disabled", "revoked"])
@@ -75,14 +78,6 @@ def test_only_two_texts_are_good_and_disabling_their_key_ends_both(bare_client: 
         assert_unauthenticated(bare_client.with_credential(text).get("/contexts"))
 
 
-def test_resumable_upload_goes_on_with_the_new_text(client: ApiClient) -> None:
-    key = client.create_key("upload")
-    upload = tus.begin(client.with_credential(key), len(TEXT), context=client.create_context())
-    assert upload.patch(TEXT[:5], 0).status_code == 204
-    rotated = rotate(client, key, overlap_seconds=0)
-    assert upload.as_client(client.with_credential(rotated["api_key"])).patch(TEXT[5:], 5).status_code == 200
-
-
 def test_rotation_keeps_scopes_limits_and_kind(client: ApiClient) -> None:
     context = client.create_context()
     limits: dict[str, Any] = {"contexts": [context], "allowed_networks": ["127.0.0.0/8"], "rate_per_minute": 50}
@@ -96,24 +91,21 @@ def test_rotation_keeps_scopes_limits_and_kind(client: ApiClient) -> None:
     assert after == before | changed
 
 
-def test_rotation_gives_an_expiring_key_new_time(bare_client: ApiClient) -> None:
+def test_rotation_gives_an_expiring_key_new_time_and_an_expired_one_needs_it(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
     rotated = rotate(bare_client, key, overlap_seconds=604_800, expires_in_days=90)
-    life = parse_timestamp(rotated["expires_at"]) - datetime.now(UTC)
+    life, overlap = (
+        parse_timestamp(rotated[name]) - datetime.now(UTC) for name in ("expires_at", "previous_expires_at")
+    )
     assert timedelta(days=89, hours=23) < life <= timedelta(days=90)
-    overlap = parse_timestamp(rotated["previous_expires_at"]) - datetime.now(UTC)
     assert overlap <= timedelta(days=1)  # as the text before had it
-
-
-def test_expired_key_is_rotated_only_with_new_time(bare_client: ApiClient) -> None:
-    key = bare_client.create_key("metadata", expires_in_days=1)
     let_expire(bare_client, key, "expires_at")
     response = bare_client.post(f"/api-keys/{key.api_key_id}/rotate", {})
     problem = "expires_in_days: expected a number of days, since the key has expired, found nothing"
     assert_error(response, 422, "Validation error", problem)
     text = rotate(bare_client, key, expires_in_days=7)["api_key"]
     assert bare_client.with_credential(text).get("/contexts").status_code == 200
-    assert_unauthenticated(bare_client.with_credential(key).get("/contexts"))
+    assert_unauthenticated(bare_client.with_credential(rotated["api_key"]).get("/contexts"))
 
 
 @each_row("field, value, named", [

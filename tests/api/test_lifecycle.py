@@ -29,7 +29,12 @@ pytestmark = pytest.mark.engine
 
 HELD = ("File is under legal hold", "A legal hold on this file or its context forbids to delete it; end the hold first")
 BIG = b"\x07\x1b" + bytes(range(256)) * 2_500  # of these, one fits into a quota of one megabyte
+
+
 PATIENCE = 60.0
+Doubtful = tuple[ApiClient, str, str]
+
+
 _numbers = itertools.count()
 
 
@@ -66,13 +71,15 @@ def grow_old(client: ApiClient, file_id: str, days: int) -> str:
     return older
 
 
-# --- Restoring
-
-
-def test_a_restored_file_is_what_it_was(client: ApiClient) -> None:
+@each_row("mode", ["live", "test"])
+def test_a_restored_file_is_what_it_was(client: ApiClient, mode: str) -> None:
+    client = client.other_tenant_client().with_store()
     context = client.create_context()
-    file_id = client.store(context=context)
+    key = client.create_key("upload") if mode == "live" else client.create_test_key("upload")
+    file_id = client.with_credential(key).store(context=context)
     before, used = data(client.get(f"/files/{file_id}/metadata")), client.used_bytes(context)
+    if mode == "test":
+        assert parse_timestamp(before["expires_at"]) < datetime.now(UTC) + timedelta(days=2)
     data(client.post(f"/files/{file_id}/restore"))  # of a stored file: this changes nothing
     assert client.used_bytes(context) == used
     assert actions(client, file_id) == []
@@ -86,15 +93,6 @@ def test_a_restored_file_is_what_it_was(client: ApiClient) -> None:
     assert content_of(client, file_id) == TEXT
     assert event_types(client, file_id) == ["file.stored", "file.deleted", "file.restored"]
     assert [one[0] for one in actions(client, file_id)] == ["file.deleted", "file.restored", "file.linked"]
-
-
-def test_a_test_keys_file_has_its_day_again_after_a_restore(client: ApiClient) -> None:
-    file_id = client.with_credential(client.create_test_key("upload")).store(context=client.create_context())
-    before = data(client.get(f"/files/{file_id}/metadata"))
-    assert parse_timestamp(before["expires_at"]) < datetime.now(UTC) + timedelta(days=2)
-    client.delete(f"/files/{file_id}")
-    data(client.post(f"/files/{file_id}/restore"))
-    assert data(client.get(f"/files/{file_id}/metadata")) == before
 
 
 def test_a_file_is_restored_only_into_free_room(client: ApiClient) -> None:
@@ -129,23 +127,10 @@ def test_restores_at_the_same_time_claim_the_quota_once(client: ApiClient) -> No
     assert client.used_bytes(context) == len(BIG)
 
 
-def test_a_purged_file_cannot_be_restored(client: ApiClient) -> None:
-    file_id = client.store(context=client.create_context())
-    client.delete(f"/files/{file_id}")
-    purge_now(client, file_id)
-    assert until(lambda: event_types(client, file_id)[-1] == "file.purged", PATIENCE)
-    assert_not_found(client.post(f"/files/{file_id}/restore"))
-    assert_not_found(hold(client, f"/files/{file_id}"))
-    assert actions(client, file_id)[-1] == ("file.purged", "worker", None)
-
-
 def purge_now(client: ApiClient, *file_ids: str) -> None:
     for minutes, file_id in enumerate(reversed(file_ids), 1):
         at = datetime.now(UTC) - timedelta(minutes=minutes)
         client.execute_sql("UPDATE files SET due_at = :at WHERE file_id = :id", at=at, id=file_id)
-
-
-# --- Legal holds
 
 
 def test_a_held_file_cannot_be_deleted_until_its_hold_ends(client: ApiClient) -> None:
@@ -188,7 +173,7 @@ def test_a_held_context_keeps_all_its_files(client: ApiClient) -> None:
     assert actions(client, context)[-2:] == [("context.held", "api_key", "Case 9"), ("context.unheld", "api_key", None)]
 
 
-def test_no_held_file_is_purged(client: ApiClient) -> None:
+def test_a_purged_file_cannot_be_restored_and_no_held_one_is_purged(client: ApiClient) -> None:
     context, held_context = client.create_context(), client.create_context()
     held, free = client.store(context=context), client.store(context=context)
     of_context = client.store(context=held_context)
@@ -198,6 +183,9 @@ def test_no_held_file_is_purged(client: ApiClient) -> None:
     data(hold(client, f"/contexts/{held_context}"))
     purge_now(client, held, of_context, free)  # the held ones are due first
     assert until(lambda: event_types(client, free)[-1] == "file.purged", PATIENCE)
+    assert_not_found(client.post(f"/files/{free}/restore"))
+    assert_not_found(hold(client, f"/files/{free}"))
+    assert actions(client, free)[-1] == ("file.purged", "worker", None)
     for file_id in (held, of_context):
         data(client.post(f"/files/{file_id}/restore"))
         assert content_of(client, file_id) == TEXT
@@ -208,9 +196,6 @@ def test_a_hold_needs_a_reason(shared_client: ApiClient) -> None:
         assert_validation_error(shared_client.request("PUT", "/files/file_unknown/hold", json=body), "reason")
     assert_not_found(hold(shared_client, "/files/file_unknown"))
     assert_not_found(hold(shared_client, "/contexts/unknown"))
-
-
-# --- Retention
 
 
 def test_files_are_deleted_when_their_days_are_over(client: ApiClient) -> None:
@@ -233,46 +218,33 @@ def test_files_are_deleted_when_their_days_are_over(client: ApiClient) -> None:
     assert actions(client, old) == [("file.expired", "worker", None)]
 
 
-def test_days_may_count_from_the_last_download(client: ApiClient) -> None:
-    context = client.create_context(retention_starts="last_downloaded")
-    unused, used = (grow_old(client, client.store(context=context), 31) for _ in range(2))
+def test_days_may_count_from_the_last_download_or_not_while_the_context_is_held(client: ApiClient) -> None:
+    context, held = client.create_context(retention_starts="last_downloaded"), client.create_context()
+    unused, used, old = (grow_old(client, client.store(context=key), 31) for key in (context, context, held))
     data(client.get(f"/files/{used}"))
-    data(client.patch(f"/contexts/{context}", {"retention_days": 30}))
+    data(hold(client, f"/contexts/{held}"))
+    for key in (held, context):
+        data(client.patch(f"/contexts/{key}", {"retention_days": 30}))
     assert until(lambda: not is_there(client, unused), PATIENCE)
     expires_at = parse_timestamp(data(client.get(f"/files/{used}/metadata"))["expires_at"])
     assert timedelta(days=29) < expires_at - datetime.now(UTC) < timedelta(days=31)
-
-
-def test_a_hold_on_the_context_suspends_its_retention(client: ApiClient) -> None:
-    context, other = client.create_context(), client.create_context()
-    old, witness = (grow_old(client, client.store(context=key), 31) for key in (context, other))
-    data(hold(client, f"/contexts/{context}"))
-    data(client.patch(f"/contexts/{context}", {"retention_days": 30}))
-    data(client.patch(f"/contexts/{other}", {"retention_days": 30}))
-    assert until(lambda: not is_there(client, witness), PATIENCE)
     assert is_there(client, old)
-    data(client.delete(f"/contexts/{context}/hold"))
+    data(client.delete(f"/contexts/{held}/hold"))
     assert until(lambda: not is_there(client, old), PATIENCE)
 
 
-def test_without_retention_the_views_show_none(client: ApiClient) -> None:
-    context = client.create_context()
-    assert {"retention_days", "retention_starts", "hold"}.isdisjoint(data(client.get(f"/contexts/{context}")))
-    data(client.patch(f"/contexts/{context}", {"retention_days": 30}))
-    assert "retention_days" not in data(client.patch(f"/contexts/{context}", {"retention_days": None}))
-
-
-@each_row("field", [{"retention_days": 0}, {"retention_days": 36_501}, {"retention_starts": "now"}])
-def test_a_wrong_retention_is_refused(shared_client: ApiClient, field: dict[str, Any]) -> None:
-    body = {"context_key": "wrong", "display_name": "x"} | field
-    assert_validation_error(shared_client.post("/contexts", body), *field)
-
-
-# --- Review of the quarantine
+def test_without_retention_the_views_show_none_and_a_wrong_one_is_refused(client: ApiClient) -> None:
+    path = f"/contexts/{client.create_context()}"
+    assert {"retention_days", "retention_starts", "hold"}.isdisjoint(data(client.get(path)))
+    data(client.patch(path, {"retention_days": 30}))
+    assert "retention_days" not in data(client.patch(path, {"retention_days": None}))
+    for field, value in (("retention_days", 0), ("retention_days", 36_501), ("retention_starts", "now")):
+        body = {"context_key": "wrong", "display_name": "x", field: value}
+        assert_validation_error(client.post("/contexts", body), field)
 
 
 @pytest.fixture
-def doubtful(client: ApiClient) -> tuple[ApiClient, str, str]:
+def doubtful(client: ApiClient) -> Doubtful:
     """A tenant, the context of a file in quarantine, and the file, as its reviewer sees them."""
     context = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}})
     answer = data(client.upload("doubtful.txt", TEXT, context=context), 201)
@@ -280,7 +252,7 @@ def doubtful(client: ApiClient) -> tuple[ApiClient, str, str]:
     return client, context, answer["file_id"]
 
 
-def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: tuple[ApiClient, str, str]) -> None:
+def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: Doubtful) -> None:
     client, context, file_id = doubtful
     client.store("good.txt", context=context)
     reviewer = client.with_credential(client.create_key("review"))
@@ -301,7 +273,7 @@ def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: tuple[ApiC
 
 
 def test_a_file_in_quarantine_is_downloaded_as_an_archive_with_a_password_by_reviewers_only(
-    doubtful: tuple[ApiClient, str, str], tmp_path: Path
+    doubtful: Doubtful, tmp_path: Path
 ) -> None:
     client, _context, file_id = doubtful
     require("7-Zip", "7z", apt="p7zip-full")
@@ -324,9 +296,7 @@ def test_a_file_in_quarantine_is_downloaded_as_an_archive_with_a_password_by_rev
     assert_not_found(client.get(path))
 
 
-def test_a_refused_file_is_deleted_and_a_restore_puts_it_back_into_quarantine(
-    doubtful: tuple[ApiClient, str, str],
-) -> None:
+def test_a_refused_file_is_deleted_and_restored_into_quarantine(doubtful: Doubtful) -> None:
     client, context, file_id = doubtful
     data(hold(client, f"/files/{file_id}"))
     assert_error(client.post(f"/quarantine/{file_id}/refuse", {"comment": "macros"}), 409, *HELD)
@@ -341,8 +311,12 @@ def test_a_refused_file_is_deleted_and_a_restore_puts_it_back_into_quarantine(
     assert_not_found(client.get(f"/files/{file_id}"))
 
 
-def test_a_reviewer_asks_for_a_scan_and_the_file_stays(doubtful: tuple[ApiClient, str, str]) -> None:
+def test_a_reviewer_asks_for_a_scan_and_the_file_stays(doubtful: Doubtful) -> None:
     client, _, file_id = doubtful
+    for word in ("release", "refuse", "rescan"):
+        assert_validation_error(client.post(f"/quarantine/{file_id}/{word}", {}), "comment")
+        assert_not_found(client.post(f"/quarantine/file_unknown/{word}", {"comment": "x"}))
+    assert_validation_error(client.get("/quarantine", page=2), "page")
     first = data(client.get("/quarantine"))[0]["scanned_at"]
     answer = data(client.post(f"/quarantine/{file_id}/rescan", {"comment": "new signatures"}))
     assert answer == {"file_id": file_id, "rescan_asked": True}
@@ -356,15 +330,7 @@ def test_a_reviewer_asks_for_a_scan_and_the_file_stays(doubtful: tuple[ApiClient
     assert (scan["file_id"], scan["outcome"]) == (file_id, "kept")
 
 
-def test_review_endpoints_check_what_is_sent(shared_client: ApiClient) -> None:
-    for word in ("release", "refuse", "rescan"):
-        path = f"/quarantine/file_unknown/{word}"
-        assert_validation_error(shared_client.post(path, {}), "comment")
-        assert_not_found(shared_client.post(path, {"comment": "x"}))
-    assert_validation_error(shared_client.get("/quarantine", page=2), "page")
-
-
-def test_two_persons_decide_where_that_is_asked_for(doubtful: tuple[ApiClient, str, str]) -> None:
+def test_two_persons_decide_where_that_is_asked_for(doubtful: Doubtful) -> None:
     client, _, file_id = doubtful
 
     def decide(user: str, decision: Any) -> str:
@@ -392,9 +358,6 @@ def test_two_persons_decide_where_that_is_asked_for(doubtful: tuple[ApiClient, s
     ]
 
 
-# --- The commands
-
-
 def command(client: ApiClient, *words: str) -> CommandResult:
     deployment = client.service.deployment
     settings = {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
@@ -408,19 +371,20 @@ def command(client: ApiClient, *words: str) -> CommandResult:
 def test_commands_restore_and_hold_files(client: ApiClient) -> None:
     context = client.create_context()
     file_id = client.store(context=context)
-    assert command(client, "files", "hold", file_id, "--reason", "Case 7").err == f"The file {file_id} is held.\n"
-    assert_error(client.delete(f"/files/{file_id}"), 409, *HELD)
-    assert command(client, "files", "unhold", file_id).code == 0
-    assert command(client, "files", "hold", "--context", context, "--reason", "Case 7").code == 0
-    assert_error(client.delete(f"/files/{file_id}"), 409, *HELD)
-    assert command(client, "files", "unhold", "--context", context).code == 0
+    for what in ((file_id,), ("--context", context)):
+        held = command(client, "files", "hold", *what, "--reason", "Case 7")
+        assert held.code == 0
+        if what == (file_id,):
+            assert held.err == f"The file {file_id} is held.\n"
+        assert_error(client.delete(f"/files/{file_id}"), 409, *HELD)
+        assert command(client, "files", "unhold", *what).code == 0
     data(client.delete(f"/files/{file_id}"))
     assert command(client, "files", "restore", file_id).err == f"The file {file_id} is restored.\n"
     assert is_there(client, file_id)
     assert command(client, "files", "unhold").code == 2
 
 
-def test_commands_refuse_and_rescan_files_in_quarantine(doubtful: tuple[ApiClient, str, str]) -> None:
+def test_commands_refuse_and_rescan_files_in_quarantine(doubtful: Doubtful) -> None:
     client, _, file_id = doubtful
     assert command(client, "quarantine", "rescan", file_id, "--comment", "again").code == 0
     data(hold(client, f"/files/{file_id}"))

@@ -16,7 +16,6 @@ MB = 1_048_576
 
 
 def _assert_limited(client: ApiClient, context: str, reason: str = "rate_limit_exceeded") -> httpx.Response:
-    """Assert that an upload is refused, and that the answer says when to retry."""
     response = client.upload(context=context)
     assert_rejected(response, reason, 429)
     assert int(response.headers["retry-after"]) >= 1
@@ -24,9 +23,6 @@ def _assert_limited(client: ApiClient, context: str, reason: str = "rate_limit_e
     assert int(response.headers["ratelimit-limit"]) >= 0
     assert int(response.headers["ratelimit-reset"]) >= 1
     return response
-
-
-# rate
 
 
 def _context_with_rate(client: ApiClient, max_uploads: int, window_seconds: int = 3600, **rules: object) -> str:
@@ -96,9 +92,6 @@ def test_changed_rate_applies_immediately(client: ApiClient) -> None:
     client.store(context=context)
 
 
-# plan
-
-
 @pytest.mark.asvs("5.2.4")
 def test_free_plan_bounds_uploads_per_month(limited_service: Service) -> None:
     client = limited_service.new_client("free").with_store()
@@ -122,14 +115,13 @@ def test_rejected_and_test_files_do_not_count_against_the_plan_and_deleted_ones_
     _assert_limited(client, context, "monthly_limit_exceeded")
 
 
-def test_unlimited_plan_does_not_bound_uploads(limited_service: Service) -> None:
+def test_unlimited_plan_and_largest_quota_accept_files(limited_service: Service) -> None:
+    """Ten terabytes are more bytes than a 32-bit integer column can hold."""
     client = limited_service.new_client("unlimited").with_store()
-    context = client.create_context()
+    context = client.create_context(storage_quota_mb=10_485_760)
     for _ in range(5):
         client.store(context=context)
-
-
-# quota
+    assert client.used_bytes(context) == 5 * len(TEXT)
 
 
 @pytest.mark.asvs("5.2.4")
@@ -147,32 +139,17 @@ def test_file_one_byte_over_the_quota_is_rejected(client: ApiClient) -> None:
     client.store("b.zzz", noise(MB), context=context)
 
 
-def test_largest_quota_accepts_files(client: ApiClient) -> None:
-    """Ten terabytes are more bytes than a 32-bit integer column can hold."""
-    context = client.create_context(storage_quota_mb=10_485_760)
-    client.store(context=context)
-    assert client.used_bytes(context) == len(TEXT)
-
-
-def test_lowered_quota_keeps_stored_files(client: ApiClient) -> None:
-    context = client.create_context()
-    file_id = client.store("a.zzz", noise(MB + 1), context=context)
+def test_lowered_quota_keeps_stored_files_and_used_bytes_are_their_sum(client: ApiClient) -> None:
+    context, other = client.create_context(), client.create_context()
+    sizes = [MB + 1, 1000, 234]
+    stored = [client.store("a.zzz", noise(size), context=context) for size in sizes]
     client.patch(f"/contexts/{context}", {"storage_quota_mb": 1})
-    data(client.get(f"/files/{file_id}/metadata"))
-    assert client.used_bytes(context) == MB + 1
-    assert_rejected(client.upload("b.zzz", b"\x07", context=context), "storage_quota_exceeded")
-
-
-def test_used_bytes_of_a_context_are_the_sum_of_its_files(client: ApiClient) -> None:
-    first, second = client.create_context(), client.create_context()
-    client.store("a.zzz", noise(1000), context=first)
-    client.store("b.zzz", noise(234), context=first)
-    assert (client.used_bytes(first), client.used_bytes(second)) == (1234, 0)
+    for file_id in stored:
+        data(client.get(f"/files/{file_id}/metadata"))
+    assert (client.used_bytes(context), client.used_bytes(other)) == (sum(sizes), 0)
     listed = {item["context_key"]: item["storage_used_bytes"] for item in client.get("/contexts").json()["data"]}
-    assert listed == {first: 1234, second: 0}
-
-
-# other limits
+    assert listed == {context: sum(sizes), other: 0}
+    assert_rejected(client.upload("b.zzz", b"\x07", context=context), "storage_quota_exceeded")
 
 
 @pytest.mark.asvs("6.1.1", "6.3.1", "15.2.2")

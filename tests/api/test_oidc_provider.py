@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,6 @@ from tests.service import ApiClient, Service, running_service
 
 @dataclass(frozen=True)
 class OidcService:
-    """A service and the issuer that it trusts."""
-
     service: Service
     provider: OidcProvider
 
@@ -52,7 +51,7 @@ def test_same_subject_of_two_issuers_is_two_users(oidc_service: OidcService) -> 
     first = oidc_service.client("first", "admin")
     context = first.create_context()
     first.store("theirs.txt", context=context)
-    claims = {"sub": "first", "tenant_id": "ten_of_first", "scope": "admin", "aud": AUDIENCE}
+    claims: dict[str, Any] = {"sub": "first", "tenant_id": "ten_of_first", "scope": "admin", "aud": AUDIENCE}
     first.with_credential(oidc_service.service.issuer.token(**claims)).store("ours.txt", context=context)
     items = first.get("/files", context=context).json()["data"]
     users = {item["original_filename"]: item["uploaded_by"] for item in items}

@@ -12,9 +12,7 @@ from tests.servers.radosgw import RadosGateway
 from tests.service import running_service
 
 
-def test_files_of_a_tenant_without_a_bucket_go_to_the_platform_bucket(
-    deployments: Deployments, gateway: RadosGateway
-) -> None:
+def test_files_of_a_tenant_without_a_bucket_go_to_the_platform(deployments: Deployments, gateway: RadosGateway) -> None:
     bucket = gateway.create_bucket(f"platform-{secrets.token_hex(8)}")
     settings = {
         "SCANNER": "builtin",

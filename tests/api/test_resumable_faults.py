@@ -43,7 +43,6 @@ LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
 
 
 def poll_until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that another process does."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline
@@ -74,7 +73,6 @@ def assert_stored_once(client: ApiClient, content: bytes) -> None:
 
 
 def append_head(client: ApiClient, upload: tus.Tus, offset: int, length: int, *more: str) -> bytes:
-    """Return the head of a request that appends so many bytes."""
     lines = ("Tus-Resumable: 1.0.0", f"Content-Type: {tus.BYTES}", f"Upload-Offset: {offset}")
     path = API + upload.path
     return raw_http.request_head(client, *lines, f"Content-Length: {length}", *more, method="PATCH", path=path)
@@ -83,9 +81,6 @@ def append_head(client: ApiClient, upload: tus.Tus, offset: int, length: int, *m
 def expire(client: ApiClient, upload: tus.Tus) -> None:
     past = "UPDATE resumable_uploads SET expires_at = created_at, due_at = created_at WHERE upload_id = :upload_id"
     client.execute_sql(past, upload_id=upload.path.rpartition("/")[2])
-
-
-# --- Cut connections
 
 
 @pytest.mark.usefixtures("without_s3")
@@ -128,9 +123,6 @@ def test_new_request_ends_the_older_one(client: ApiClient, begun: int) -> None:
     assert_stored_once(client, TEXT)
 
 
-# --- tuspy
-
-
 def tuspy_uploader(
     client: ApiClient, content: bytes, chunk: int = 50_000_000, *, url: str | None = None, **fields: str
 ) -> Uploader:
@@ -171,9 +163,6 @@ def test_tuspy_reports_a_rejected_file_as_failed(client: ApiClient) -> None:
     assert failed.value.status_code == 400
     with pytest.raises(TusCommunicationError):
         tuspy_uploader(client, eicar(), context=context, filename="a.exe").upload()
-
-
-# --- Dead servers
 
 
 @pytest.mark.timeout(300)
@@ -285,9 +274,6 @@ def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClien
     assert len(client.decisions()) == 1
 
 
-# --- An unavailable scanner
-
-
 def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp_path: Path) -> None:
     with ExitStack() as stack:
         clamd = stack.enter_context(running_clamd(tmp_path / "clamd"))
@@ -306,9 +292,6 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
                 assert data(finish(upload, TEXT))["size_bytes"] == len(TEXT)
             assert_stored_once(client, TEXT)
             assert [one["outcome"] for one in client.decisions()][:2] == ["undecided", "undecided"]
-
-
-# --- Expiry, loss and limits
 
 
 @pytest.mark.usefixtures("without_s3")

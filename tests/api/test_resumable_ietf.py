@@ -44,7 +44,6 @@ class Draft:
         return self.request("POST", headers=sent | named(headers), content=content)
 
     def begin(self, length: int, context: str) -> "Draft":
-        """Create an upload without a byte."""
         fields = tus.metadata(context=context, filename="note.txt")
         created = self.create(completes=False, Upload_Length=str(length), Upload_Metadata=fields)
         assert created.status_code == 201, created.text
@@ -62,7 +61,6 @@ class Draft:
 
     @property
     def state(self) -> tuple[int, str]:
-        """The offset and the completeness as HEAD tells them."""
         found = self.request("HEAD")
         assert found.status_code == 204, found
         return int(found.headers["upload-offset"]), found.headers["upload-complete"]
@@ -98,12 +96,10 @@ def test_file_in_several_requests_is_stored_as_one(draft: Draft, client: ApiClie
     assert upload.state == (HALF, "?0")
     last = upload.append(TEXT[HALF:], HALF, completes=True)
     stored = data(last, 200)
-    assert last.headers["upload-complete"] == "?1"
-    assert last.headers["sluice-file-id"] == stored["file_id"]
+    assert (last.headers["upload-complete"], last.headers["sluice-file-id"]) == ("?1", stored["file_id"])
     found = upload.request("HEAD")
     assert upload.state == (len(TEXT), "?1")
-    assert found.headers["sluice-file-id"] == stored["file_id"]
-    assert found.headers["upload-length"] == str(len(TEXT))
+    assert (found.headers["sluice-file-id"], found.headers["upload-length"]) == (stored["file_id"], str(len(TEXT)))
     assert found.headers["cache-control"] == "no-store"
     kept = data(client.get(f"/files/{stored['file_id']}/metadata"))
     assert kept["checksum"] == f"sha256:{hashlib.sha256(TEXT).hexdigest()}"
@@ -119,9 +115,6 @@ def test_whole_file_in_one_request_is_named_by_its_disposition(draft: Draft, cli
     stored = sender.create(TEXT, completes=True, Content_Disposition=sent, Content_Type="text/plain")
     assert data(stored, 201)["original_filename"] == name
     assert stored.headers["upload-complete"] == "?1"
-
-
-# --- Interim answers
 
 
 def answers(sock: socket.socket) -> list[tuple[int, dict[str, str]]]:
@@ -153,9 +146,7 @@ def interim(sock: socket.socket) -> dict[str, str]:
 
 
 @pytest.mark.one_process
-def test_address_is_told_before_the_bytes_come_and_progress_while_they_do(
-    draft: Draft, client: ApiClient, context: str
-) -> None:
+def test_address_is_told_before_the_bytes_and_progress_with_them(draft: Draft, client: ApiClient, context: str) -> None:
     version = f"Upload-Draft-Interop-Version: {draft.version}"
     with raw_http.connection(client) as sock:
         sock.sendall(creation_head(draft, context, len(LARGE), version, "Connection: close"))
@@ -174,9 +165,7 @@ def test_address_is_told_before_the_bytes_come_and_progress_while_they_do(
 
 
 @pytest.mark.one_process
-def test_creation_that_was_cut_goes_on_at_the_address_that_was_told(
-    draft: Draft, client: ApiClient, context: str
-) -> None:
+def test_creation_that_was_cut_goes_on_at_the_told_address(draft: Draft, client: ApiClient, context: str) -> None:
     version = f"Upload-Draft-Interop-Version: {draft.version}"
     with raw_http.connection(client) as sock:
         sock.sendall(creation_head(draft, context, len(LARGE), version))
@@ -203,9 +192,6 @@ def test_no_interim_answer_without_a_version_that_is_spoken(client: ApiClient, c
     with raw_http.connection(client) as sock:
         sock.sendall(head + TEXT[:8])
         assert 104 not in [status for status, _headers in answers(sock)]
-
-
-# --- Refusals
 
 
 @each_row("offset", [0, HALF + 1])
@@ -240,7 +226,7 @@ def test_lengths_that_do_not_agree_are_a_problem(draft: Draft, context: str) -> 
 
 def test_creation_that_can_store_nothing_is_refused(draft: Draft, client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["pdf"])
-    fields = {"Upload_Metadata": tus.metadata(context=context, filename="note.txt")}
+    fields: dict[str, Any] = {"Upload_Metadata": tus.metadata(context=context, filename="note.txt")}
     assert_validation_error(draft.create(completes=False, **fields), "Upload-Length")
     too_large = draft.create(completes=False, Upload_Length=str(500 * 1_048_576 + 1), **fields)
     assert (too_large.status_code, too_large.headers["upload-limit"][:19]) == (413, "max-size=524288000,")
@@ -265,9 +251,7 @@ def test_request_says_whether_it_is_the_last(draft: Draft, context: str) -> None
     assert_not_found(upload.append(TEXT[HALF:], HALF, completes=True))
 
 
-def test_draft_is_spoken_in_two_versions_and_only_if_the_operator_allows_it(
-    shared_client: ApiClient, limited_service: Service
-) -> None:
+def test_draft_is_spoken_in_two_versions_if_allowed(shared_client: ApiClient, limited_service: Service) -> None:
     refused = Draft(shared_client, "7").create(completes=False, Upload_Length="5")
     assert refused.status_code == 412
     assert refused.json()["errors"] == ["Upload-Draft-Interop-Version: expected 6 or 8"]
@@ -277,9 +261,6 @@ def test_draft_is_spoken_in_two_versions_and_only_if_the_operator_allows_it(
     assert shared_client.request("OPTIONS", "/uploads").headers["accept-patch"] == "application/partial-upload"
     refused = Draft(limited_client, "8").create(completes=False, Upload_Length="5")
     assert (refused.status_code, refused.json()["errors"]) == (412, ["Tus-Resumable: expected 1.0.0"])
-
-
-# --- The verdict
 
 
 def test_last_byte_of_a_rejected_file_is_never_acknowledged(draft: Draft, client: ApiClient, context: str) -> None:
@@ -294,9 +275,7 @@ def test_last_byte_of_a_rejected_file_is_never_acknowledged(draft: Draft, client
     assert len(client.decisions()) == 1
 
 
-def test_verdict_is_taken_when_a_request_says_that_it_is_the_last(
-    draft: Draft, client: ApiClient, context: str
-) -> None:
+def test_verdict_is_taken_when_a_request_is_said_to_be_the_last(draft: Draft, client: ApiClient, context: str) -> None:
     upload = draft.begin(len(TEXT), context)
     assert upload.append(TEXT, 0, completes=False).headers["upload-complete"] == "?0"
     assert upload.state == (len(TEXT) - 1, "?0")
@@ -304,9 +283,7 @@ def test_verdict_is_taken_when_a_request_says_that_it_is_the_last(
     assert data(upload.append(b"", len(TEXT), completes=True))["size_bytes"] == len(TEXT)
 
 
-def test_verdict_on_a_stored_file_is_repeated_and_nothing_appended(
-    draft: Draft, client: ApiClient, context: str
-) -> None:
+def test_verdict_on_a_stored_file_is_repeated_and_final(draft: Draft, client: ApiClient, context: str) -> None:
     upload, whole = draft.begin(len(TEXT), context), len(TEXT)
     first = upload.append(TEXT, 0, completes=True)
     for content, offset in ((b"", whole), (TEXT[-1:], whole - 1)):

@@ -57,7 +57,6 @@ def upload(
 
 
 def change(client: ApiClient, statement: Update) -> None:
-    """Change rows directly, to let time pass."""
 
     async def act(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
@@ -79,23 +78,6 @@ def without_time(response: httpx.Response) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "timestamp"}
 
 
-# --- Idempotency keys
-
-
-def test_repeated_upload_gets_the_answer_of_the_first_and_stores_no_second_file(
-    client: ApiClient, context: str
-) -> None:
-    first, again = upload(client, context), upload(client, context)
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert without_time(again) == without_time(first)
-    assert again.headers["sluice-report-id"] == first.headers["sluice-report-id"]
-    assert (is_replayed(first), is_replayed(again)) == (False, True)
-    assert len(files_of(client)) == 1
-    without_key = [upload(client, context, key=None) for _ in range(2)]
-    assert not any(is_replayed(answer) for answer in without_key)
-    assert len(files_of(client)) == 3
-
-
 def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient, context: str) -> None:
     file, named = forms.file("a.txt", TEXT), forms.field("context", context)
     first = send(client, "k", [file, named, forms.field("metadata", '{"a": 1, "b": [2]}')])
@@ -104,22 +86,14 @@ def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient, 
     assert data(again, 201)["metadata"] == {"a": 1, "b": [2]}
 
 
-@each_row(
-    "name, content, metadata", [("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')]
-)
-def test_a_key_with_something_else_is_refused(client: ApiClient, name: str, content: bytes, metadata: str) -> None:
-    client = client.other_tenant_client().with_store()
-    context = client.create_context(scan_for_viruses=False)
-    assert upload(client, context).status_code == 201
-    parts = [forms.file(name, content), forms.field("context", context), forms.field("metadata", metadata)]
-    refused = send(client, "k-1", parts)
-    assert_error(refused, 422, "Idempotency key reused", *IdempotencyKeyReused.errors)
-    assert refused.headers["sluice-error-code"] == "idempotency_key_reused"
-    assert len(files_of(client)) == 1
-
-
-def test_a_key_is_bound_to_its_context_and_credential(client: ApiClient, context: str) -> None:
+def test_a_key_is_bound_to_what_was_sent_and_to_its_credential(client: ApiClient, context: str) -> None:
     stored = data(upload(client, context), 201)["file_id"]
+    for name, content, metadata in (("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')):
+        parts = [forms.file(name, content), forms.field("context", context), forms.field("metadata", metadata)]
+        refused = send(client, "k-1", parts)
+        assert_error(refused, 422, "Idempotency key reused", *IdempotencyKeyReused.errors)
+        assert refused.headers["sluice-error-code"] == "idempotency_key_reused"
+        assert len(files_of(client)) == 1
     assert upload(client, client.create_context(scan_for_viruses=False)).status_code == 422
     another = client.with_credential(client.create_key("upload"))
     assert data(upload(another, context), 201)["file_id"] != stored
@@ -133,26 +107,14 @@ def test_a_rejection_is_replayed_with_its_report(client: ApiClient, context: str
     assert len(client.decisions()) == 1
 
 
-def test_an_answer_that_passes_with_time_is_not_kept(client: ApiClient) -> None:
-    context = limited_context(client)
-    client.store("first.txt", TEXT, context=context)
-    assert upload(client, context).status_code == 429
-    client.patch(f"/contexts/{context}", {"upload_rate_limit": None})
-    stored = upload(client, context)
-    assert (stored.status_code, is_replayed(stored)) == (201, False)
-    assert is_replayed(upload(client, context))
-
-
-def test_a_repeated_upload_takes_no_place_in_the_rate_limit(client: ApiClient) -> None:
+def test_a_repeated_upload_takes_no_place_in_the_rate_limit_and_a_429_is_not_kept(client: ApiClient) -> None:
     context = limited_context(client)
     assert [upload(client, context).status_code for _ in range(3)] == [201] * 3
     assert upload(client, context, key="other").status_code == 429
-
-
-def test_a_key_has_1_to_255_characters(client: ApiClient, context: str) -> None:
-    for key in ("", "a b", "x" * 256):
-        assert_validation_error(upload(client, context, key), "Idempotency-Key")
-    assert upload(client, context, key="~" * 255).status_code == 201
+    client.patch(f"/contexts/{context}", {"upload_rate_limit": None})
+    stored = upload(client, context, key="other")
+    assert (stored.status_code, is_replayed(stored)) == (201, False)
+    assert is_replayed(upload(client, context, key="other"))
 
 
 def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient, context: str) -> None:
@@ -185,7 +147,7 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
 
 
 @each_row("point", ["reserve.done", "store.done", "record.done"])
-def test_a_server_that_is_killed_leaves_at_most_one_file_for_a_key(
+def test_a_killed_server_leaves_at_most_one_file_for_a_key(
     deployments: Deployments, setup_name: str, point: str
 ) -> None:
     deployment = deployments.fresh(setup_name)
@@ -205,15 +167,26 @@ def test_a_server_that_is_killed_leaves_at_most_one_file_for_a_key(
         assert len(files_of(client)) == 1
 
 
-def test_keys_are_forgotten_after_a_day(client: ApiClient, context: str) -> None:
-    upload(client, context)
+def test_repeated_upload_gets_the_first_answer_and_stores_nothing(client: ApiClient, context: str) -> None:
+    first, again = upload(client, context), upload(client, context)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert without_time(again) == without_time(first)
+    assert again.headers["sluice-report-id"] == first.headers["sluice-report-id"]
+    assert (is_replayed(first), is_replayed(again)) == (False, True)
+    assert len(files_of(client)) == 1
     is_mine = idempotency_keys.c.tenant_id == client.tenant_id
     change(client, update(idempotency_keys).where(is_mine).values(expires_at=datetime.now(UTC) - timedelta(hours=1)))
-    assert not is_replayed(upload(client, context))
+    assert not is_replayed(upload(client, context)), "keys are forgotten after a day"
     assert len(files_of(client)) == 2
 
 
-# --- Rejected a moment ago
+def test_a_key_has_1_to_255_characters(client: ApiClient, context: str) -> None:
+    for key in ("", "a b", "x" * 256):
+        assert_validation_error(upload(client, context, key), "Idempotency-Key")
+    assert upload(client, context, key="~" * 255).status_code == 201
+    without_key = [upload(client, context, key=None) for _ in range(2)]
+    assert not any(is_replayed(answer) for answer in without_key)
+    assert len(files_of(client)) == 3
 
 
 def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(client: ApiClient) -> None:
@@ -238,38 +211,28 @@ def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, change
     client = client.other_tenant_client().with_store()
     context = client.create_context(scan_for_viruses=False)
     upload(client, context, None, "a.png", white_picture())
-    name, content, caller = "a.png", white_picture(), client
-    match changed:
-        case "name":
-            name = "b.png"
-        case "content":
-            content = white_picture() + b" "
-        case "credential":
-            caller = client.with_credential(client.create_key("upload", "metadata"))
-        case "rules":
-            client.patch(f"/contexts/{context}", {"max_file_size_mb": 5})
-        case "time":
-            minute_ago = first_id("rep", datetime.now(UTC) - timedelta(seconds=60))
-            is_mine = decisions.c.tenant_id == client.tenant_id
-            change(client, update(decisions).where(is_mine).values(report_id=minute_ago))
-    again = upload(caller, context, None, name, content)
+    caller = client.with_credential(client.create_key("upload", "metadata")) if changed == "credential" else client
+    if changed == "rules":
+        client.patch(f"/contexts/{context}", {"max_file_size_mb": 5})
+    elif changed == "time":
+        minute_ago = first_id("rep", datetime.now(UTC) - timedelta(seconds=60))
+        is_mine = decisions.c.tenant_id == client.tenant_id
+        change(client, update(decisions).where(is_mine).values(report_id=minute_ago))
+    content = white_picture() + (b" " if changed == "content" else b"")
+    again = upload(caller, context, None, "b.png" if changed == "name" else "a.png", content)
     assert again.status_code == 400
     assert not is_replayed(again)
 
 
-@each_row("rules, name, content", [
-    ({"allowed_extensions": ["pdf"]}, "a.txt", TEXT),
-    ({"policies": {"duplicates": {}}}, "a.txt", TEXT),
-    ({"policies": {"min_size_bytes": {"bytes": 1000}}}, "a.txt", TEXT),
-    ({}, "deep.json", b"[" * 100_000 + b"]" * 100_000),
-])  # fmt: skip
-def test_a_rejection_that_is_not_for_the_content_is_judged_again(
-    client: ApiClient, rules: dict[str, Any], name: str, content: bytes
-) -> None:
-    context = client.create_context(scan_for_viruses=False, **rules)
-    if "duplicates" in rules.get("policies", {}):
-        client.store("first.txt", content, context=context)
-    answers = [upload(client, context, None, name, content) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [400, 400]
-    assert not any(is_replayed(answer) for answer in answers)
-    assert len({answer.headers["sluice-report-id"] for answer in answers}) == 2
+def test_a_rejection_that_is_not_for_the_content_is_judged_again(client: ApiClient) -> None:
+    client.store("first.txt", TEXT, context=client.create_context(context_key="duplicates"))
+    data(client.patch("/contexts/duplicates", {"policies": {"duplicates": {}}, "scan_for_viruses": False}))
+    extension = client.create_context(scan_for_viruses=False, allowed_extensions=["pdf"])
+    size = client.create_context(scan_for_viruses=False, policies={"min_size_bytes": {"bytes": 1000}})
+    deep = client.create_context(scan_for_viruses=False)
+    rows = [(context, "a.txt", TEXT) for context in (extension, "duplicates", size)]
+    for context, name, content in (*rows, (deep, "deep.json", b"[" * 100_000 + b"]" * 100_000)):
+        answers = [upload(client, context, None, name, content) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [400, 400], context
+        assert not any(is_replayed(answer) for answer in answers)
+        assert len({answer.headers["sluice-report-id"] for answer in answers}) == 2

@@ -85,7 +85,6 @@ def _with_passwords(deployment: Deployment) -> Deployment:
 
 
 def _use_every_secret(watched: WatchedService) -> None:
-    """Use every secret as its owner does, correctly and incorrectly."""
     service = watched.service
     client = service.new_client()
     token = client.token(scope="admin")
@@ -250,5 +249,4 @@ def test_only_the_key_files_contain_secrets(watched: WatchedService) -> None:
 
 
 def secrets_in(watched: WatchedService, haystack: bytes) -> list[str]:
-    """Return the names of the secrets that it contains."""
     return [name for name, secret in watched.secrets.items() if secret.encode() in haystack]

@@ -24,7 +24,6 @@ def deployment(deployments: Deployments, setup_name: str) -> Deployment:
 
 
 def _client_at(service: Service, client: ApiClient) -> ApiClient:
-    """Return the same tenant's API client for the restarted server."""
     return ApiClient(service, client.tenant_id, client.authorization)
 
 

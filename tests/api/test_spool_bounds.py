@@ -32,7 +32,6 @@ def small_spool_service(deployments: Deployments) -> Iterator[Service]:
 
 
 def begin_large_file(client: ApiClient, stack: ExitStack, length: int = ANNOUNCED) -> socket.socket:
-    """Announce a large file before its context."""
     sock = stack.enter_context(raw_http.connection(client))
     sock.sendall(raw_http.request_head(client, FORM, f"Content-Length: {length}"))
     return sock

@@ -6,6 +6,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
@@ -82,14 +83,8 @@ class TwoTenants(RuleBasedStateMachine):
 
     @rule(who=WHO, context=CONTEXT)
     def create_context(self, who: int, context: str) -> None:
-        tenant = self.tenants[who]
-        body = {
-            "context_key": context,
-            "display_name": f"of {who}",
-            "storage_quota_mb": QUOTA_MB,
-            "scan_for_viruses": False,
-        }
-        response = tenant.client.post("/contexts", body)
+        tenant, rules = self.tenants[who], {"storage_quota_mb": QUOTA_MB, "scan_for_viruses": False}
+        response = tenant.client.post("/contexts", {"context_key": context, "display_name": f"of {who}", **rules})
         assert response.status_code == (409 if context in tenant.contexts else 201), response.text
         if response.status_code == 201:
             tenant.contexts[context] = "active"
@@ -97,11 +92,9 @@ class TwoTenants(RuleBasedStateMachine):
 
     @rule(who=WHO, context=CONTEXT, status=st.sampled_from(["active", "inactive"]))
     def change_context(self, who: int, context: str, status: str) -> None:
-        tenant = self.tenants[who]
-        change = {"status": status}
-        response = self._ask(
-            who, who, lambda client: client.patch(f"/contexts/{context}", change), known=context in tenant.contexts
-        )
+        tenant, path = self.tenants[who], f"/contexts/{context}"
+        known = context in tenant.contexts
+        response = self._ask(who, who, lambda client: client.patch(path, {"status": status}), known=known)
         if response is not None:
             assert data(response)["status"] == status
             tenant.contexts[context] = status
@@ -134,9 +127,8 @@ class TwoTenants(RuleBasedStateMachine):
     def read_metadata(self, who: int, owner: int, pick: int) -> None:
         files = self.tenants[owner].files
         file_id = self.tenants[owner].pick_id(sorted(files), pick, "file")
-        response = self._ask(
-            who, owner, lambda client: client.get(f"/files/{file_id}/metadata"), known=file_id in files
-        )
+        path = f"/files/{file_id}/metadata"
+        response = self._ask(who, owner, lambda client: client.get(path), known=file_id in files)
         if response is not None:
             assert data(response)["size_bytes"] == len(files[file_id][1])
 
@@ -163,10 +155,8 @@ class TwoTenants(RuleBasedStateMachine):
     def change_key(self, who: int, owner: int, pick: int, status: str) -> None:
         keys = self.tenants[owner].keys
         key_id = self.tenants[owner].pick_id(sorted(keys), pick, "key")
-        change = {"status": status}
-        response = self._ask(
-            who, owner, lambda client: client.patch(f"/api-keys/{key_id}", change), known=key_id in keys
-        )
+        path, change = f"/api-keys/{key_id}", {"status": status}
+        response = self._ask(who, owner, lambda client: client.patch(path, change), known=key_id in keys)
         if response is None:
             return
         key, scope, before = keys[key_id]
@@ -231,11 +221,9 @@ class TwoTenants(RuleBasedStateMachine):
         tenant = self.tenants[who]
         shown = {item["file_id"]: item["context_key"] for item in page(tenant.client.get("/files", page_size=100))[0]}
         assert shown == {file_id: context for file_id, (context, _) in tenant.files.items()}
-        contexts = {
-            item["context_key"]: item["status"] for item in page(tenant.client.get("/contexts", page_size=100))[0]
-        }
-        assert contexts == tenant.contexts
-        for context in contexts:
+        items = page(tenant.client.get("/contexts", page_size=100))[0]
+        assert {item["context_key"]: item["status"] for item in items} == tenant.contexts
+        for context in tenant.contexts:
             assert tenant.client.used_bytes(context) == tenant.used_bytes(context)
         keys = {item["api_key_id"]: item["status"] for item in page(tenant.client.get("/api-keys", page_size=100))[0]}
         assert {key_id: status for key_id, (_, _, status) in tenant.keys.items()}.items() <= keys.items()
@@ -258,13 +246,6 @@ class TwoTenants(RuleBasedStateMachine):
 def test_two_tenants_match_the_model_and_are_isolated(service: Service) -> None:
     """The model does not depend on the store: it holds for a folder and for S3."""
     machine = type("Machine", (TwoTenants,), {"service": service})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=EXAMPLES // 2,
-            stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    size: dict[str, Any] = {"max_examples": EXAMPLES // 2, "stateful_step_count": STEPS}
+    allowed = settings(**size, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(machine, settings=allowed)

@@ -8,7 +8,6 @@ import pytest
 from sluice.access import ROUTE_SCOPES
 from tests.api import tus
 from tests.api.responses import assert_unauthenticated, data, page, without_time
-from tests.api.samples import TEXT
 from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
@@ -50,8 +49,6 @@ WITH_IDS = [route for route in ROUTES if "{" in route[1]]
 
 @dataclass(frozen=True)
 class Owner:
-    """A tenant that has one of everything."""
-
     client: ApiClient
     ids: dict[str, str]
 
@@ -118,24 +115,25 @@ def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
 
 
 def test_requests_of_another_tenant_change_nothing(owner: Owner) -> None:
-    for path in ("/contexts/{context_key}", "/files/{file_id}/metadata", "/api-keys/{api_key_id}"):
-        data(owner.client.get(path.format_map(owner.ids)))
-    assert data(owner.client.get(f"/api-keys/{owner.ids['api_key_id']}"))["status"] == "active"
-    assert data(owner.client.get(f"/contexts/{owner.ids['context_key']}"))["display_name"] == "Tests"
+    client, ids = owner.client, owner.ids
+    assert data(client.get(f"/files/{ids['file_id']}/metadata"))["download_count"] == 0
+    assert data(client.get(f"/api-keys/{ids['api_key_id']}"))["status"] == "active"
+    assert data(client.get(f"/upload-tokens/{ids['token_id']}"))["status"] == "active"
+    assert data(client.get(f"/contexts/{ids['context_key']}"))["display_name"] == "Tests"
+    buckets = data(client.get(client.buckets))
+    assert [(bucket["name"], bucket["is_default"]) for bucket in buckets] == ([("first", True)] if buckets else [])
+    assert len(client.object_keys()) == 1
 
 
-def test_upload_to_another_tenants_context_gets_the_response_of_an_unknown_one(
+def test_no_list_shows_data_of_another_tenant_and_its_context_is_unknown(
     shared_client: ApiClient, owner: Owner
 ) -> None:
-    foreign = shared_client.upload(content=TEXT, context=owner.ids["context_key"])
-    assert without_time(foreign) == without_time(shared_client.upload(content=TEXT, context=UNKNOWN["context_key"]))
+    for path in ("/contexts", "/files", "/api-keys"):
+        shown = shared_client.get(path, page_size=100).text
+        assert not [known for known in owner.ids.values() if known in shown]
+    foreign, unknown = (shared_client.upload(context=ids["context_key"]) for ids in (owner.ids, UNKNOWN))
+    assert without_time(foreign) == without_time(unknown)
     assert foreign.status_code == 404
-
-
-@each_row("path", ["/contexts", "/files", "/api-keys"])
-def test_no_list_shows_data_of_another_tenant(shared_client: ApiClient, owner: Owner, path: str) -> None:
-    shown = shared_client.get(path, page_size=100).text
-    assert not [known for known in owner.ids.values() if known in shown]
 
 
 @pytest.mark.asvs("10.3.3", "6.8.1")

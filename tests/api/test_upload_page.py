@@ -46,9 +46,6 @@ def outcomes(client: ApiClient, token: dict[str, Any]) -> list[str]:
     return [file["outcome"] for file in data(client.get(f"/upload-tokens/{token['token_id']}"))["files"]]
 
 
-# --- The page
-
-
 def test_page_is_in_the_language_of_the_sender(client: ApiClient) -> None:
     token = issue(client)
     for locale in LOCALES:
@@ -137,9 +134,6 @@ def test_no_token_is_in_the_log(client: ApiClient) -> None:
     assert token["token"][21:] not in client.service.log.read_text(errors="replace")
 
 
-# --- The form
-
-
 def test_each_file_of_a_form_gets_its_own_verdict(client: ApiClient) -> None:
     token = issue(client)
     page = send(client, token, ("note.txt", TEXT), ("big.txt", b"a" * 3_000_000), ("list.txt", TEXT * 2), language="fr")
@@ -153,27 +147,22 @@ def test_each_file_of_a_form_gets_its_own_verdict(client: ApiClient) -> None:
     assert "&lt;img src=x onerror=alert(1)&gt;.exe" in page.text
 
 
-def test_files_beyond_those_of_the_token_are_refused(client: ApiClient) -> None:
+def test_form_without_a_file_or_with_too_many_is_refused(client: ApiClient) -> None:
     token = issue(client, max_files=1)
+    for body in (forms.encode([forms.file("", b"")]), forms.encode([])):
+        page = client.service.http.post(path_of(token), content=body, headers={"Content-Type": forms.content_type()})
+        assert page.status_code == 400
+    assert outcomes(client, token) == []
     page = send(client, token, ("a.txt", TEXT), ("b.txt", TEXT))
     assert page.text.count("Thank you, this file has arrived.") == 1
     assert "No more files can be sent here." in page.text
     assert outcomes(client, token) == ["accepted"]
 
 
-def test_form_without_a_file_asks_for_one(client: ApiClient) -> None:
-    token = issue(client)
-    for body in (forms.encode([forms.file("", b"")]), forms.encode([])):
-        page = client.service.http.post(path_of(token), content=body, headers={"Content-Type": forms.content_type()})
-        assert page.status_code == 400
-    assert outcomes(client, token) == []
-
-
 @each_row(
     "content_type, body",
     [
-        ("application/x-www-form-urlencoded", b"file=a"),
-        ("multipart/form-data", b""),
+        *(("application/x-www-form-urlencoded", b"file=a"), ("multipart/form-data", b"")),
         (forms.content_type(), b"no form at all"),
         (forms.content_type(), forms.encode([forms.file("note.txt", TEXT)])[:-20]),
     ],
@@ -184,24 +173,13 @@ def test_form_that_cannot_be_read_is_answered_with_the_page(client: ApiClient, c
     assert "What was sent could not be read. Please try again." in page.text
 
 
-def test_files_of_a_form_carry_what_the_token_says(client: ApiClient) -> None:
-    token = issue(client, end_user="user-42", metadata={"claim": "C-7"})
-    send(client, token, ("note.txt", TEXT))
-    ((file,), _) = items_of(client.get("/files"))
-    assert (file["uploaded_by"], file["uploaded_by_name"]) == (token["token_id"], "user-42")
-    assert file["metadata"] == {"claim": "C-7"}
-
-
-# --- Redirects
-
-
-def query_of(response: httpx.Response) -> dict[str, list[str]]:
-    assert response.status_code == 303
-    return parse_qs(urlsplit(response.headers["location"]).query)
-
-
-def test_stored_files_lead_to_redirect_ok(client: ApiClient) -> None:
-    token = issue(client, redirect_ok="https://app.example.com/ok?case=7#top")
+def test_stored_files_carry_what_the_token_says_and_lead_to_redirect_ok(client: ApiClient) -> None:
+    fields = {
+        "end_user": "user-42",
+        "metadata": {"claim": "C-7"},
+        "redirect_ok": "https://app.example.com/ok?case=7#top",
+    }
+    token = issue(client, **fields)
     response = send(client, token, ("a.txt", TEXT), ("b.txt", TEXT))
     assert response.headers["location"].startswith("https://app.example.com/ok?case=7&file_id=file_")
     assert response.headers["location"].endswith("#top")
@@ -209,35 +187,32 @@ def test_stored_files_lead_to_redirect_ok(client: ApiClient) -> None:
     assert parse_qsl(urlsplit(response.headers["location"]).query)[1:] == [
         pair for file in found for pair in (("file_id", file["file_id"]), ("report_id", file["report_id"]))
     ]
+    for file in items_of(client.get("/files"))[0]:
+        assert (file["uploaded_by"], file["uploaded_by_name"]) == (token["token_id"], "user-42")
+        assert file["metadata"] == {"claim": "C-7"}
+
+
+def query_of(response: httpx.Response) -> dict[str, list[str]]:
+    assert response.status_code == 303
+    return parse_qs(urlsplit(response.headers["location"]).query)
 
 
 def test_rejected_file_leads_to_redirect_error_if_there_is_one(client: ApiClient) -> None:
-    token = issue(client, redirect_ok="https://app.example.com/ok", redirect_error="https://app.example.com/no")
+    redirects = {"redirect_ok": "https://app.example.com/ok", "redirect_error": "http://localhost:3000/no"}
+    token = issue(client, **redirects, max_files=2)
+    policy = show(client, token).headers["content-security-policy"]
+    assert "form-action 'self' http://localhost:3000 https://app.example.com;" in policy
     response = send(client, token, ("a.txt", TEXT), ("b.exe", EXE))
-    assert response.headers["location"].startswith("https://app.example.com/no?")
+    assert response.headers["location"].startswith("http://localhost:3000/no?")
     found = query_of(response)
-    assert found["reason"] == ["extension_not_allowed"]
-    assert (len(found["file_id"]), len(found["report_id"])) == (1, 2)
-    page = send(client, issue(client, redirect_ok="https://app.example.com/ok"), ("b.exe", EXE))
-    assert page.status_code == 400
-    assert "EXE" in page.text
-
-
-def test_token_that_is_over_leads_to_redirect_error(client: ApiClient) -> None:
-    token = issue(client, redirect_error="https://app.example.com/no", max_files=1)
-    send(client, token, ("a.txt", TEXT))
+    assert (found["reason"], len(found["file_id"]), len(found["report_id"])) == (["extension_not_allowed"], 1, 2)
+    send(client, token, ("c.txt", TEXT * 2))
     assert query_of(send(client, token, ("b.txt", TEXT)))["reason"] == ["spent"]
     client.delete(f"/upload-tokens/{token['token_id']}")
     assert query_of(send(client, token, ("b.txt", TEXT)))["reason"] == ["revoked"]
-
-
-def test_form_may_lead_to_the_redirects_and_nowhere_else(client: ApiClient) -> None:
-    redirects = {"redirect_ok": "https://app.example.com/ok", "redirect_error": "http://localhost:3000/no"}
-    policy = show(client, issue(client, **redirects)).headers["content-security-policy"]
-    assert "form-action 'self' http://localhost:3000 https://app.example.com;" in policy
-
-
-# --- The files that pages load
+    page = send(client, issue(client, redirect_ok="https://app.example.com/ok"), ("b.exe", EXE))
+    assert page.status_code == 400
+    assert "EXE" in page.text
 
 
 def test_element_is_small_and_loads_from_every_page(client: ApiClient) -> None:
@@ -260,14 +235,11 @@ def test_static_files_are_asked_for_by_their_version_once(client: ApiClient) -> 
         assert (again.status_code, again.content) == (304, b"")
 
 
-def test_words_are_in_the_language_that_is_asked_for(client: ApiClient) -> None:
+def test_words_are_those_of_the_catalogue_in_the_language_that_is_asked_for(client: ApiClient) -> None:
     get = client.service.http.get
     assert get("/static/words.json", headers={"Accept-Language": "pl"}).json()["locale"] == "pl"
     assert get("/static/words.json?lang=de-AT", headers={"Accept-Language": "pl"}).json()["locale"] == "de"
     assert get("/static/words.json?lang=xx").json()["choose"] == "Choose files"
-
-
-def test_words_of_the_element_are_those_of_the_english_catalogue() -> None:
     english = catalogue_of("en")
     known = {**english.page, "stored": english.messages["accepted.plain"]}
     block = SOURCE.decode().partition("const ENGLISH = {")[2].partition("\n};")[0]

@@ -29,7 +29,10 @@ ENDPOINTS = "/webhook-endpoints"
 
 
 UNKNOWN = "whk_00000000000000000000000000"
+
+
 DELIVERY = "/webhook-deliveries/dlv_00000000000000000000000000"
+Made = dict[str, Any]
 
 
 NPM_PACKAGES = Path(__file__).parents[1] / "browser" / "node_modules"
@@ -46,12 +49,15 @@ def add(client: ApiClient, receiver: Receiver, **fields: Any) -> dict[str, Any]:
     return made
 
 
+def path_of(endpoint: dict[str, Any]) -> str:
+    return f"{ENDPOINTS}/{endpoint['endpoint_id']}"
+
+
 def deliveries(client: ApiClient, endpoint: dict[str, Any], **query: Any) -> list[dict[str, Any]]:
-    return page(client.get(f"{ENDPOINTS}/{endpoint['endpoint_id']}/deliveries", **query))[0]
+    return page(client.get(f"{path_of(endpoint)}/deliveries", **query))[0]
 
 
 def wait_for_attempts(client: ApiClient, endpoint: dict[str, Any], attempts: int = 1) -> dict[str, Any]:
-    """Return the newest delivery once it was tried so often."""
     wait_until(lambda: [one["attempts"] >= attempts for one in deliveries(client, endpoint)[:1]] == [True])
     return deliveries(client, endpoint)[0]
 
@@ -61,22 +67,16 @@ def pause_after(delivery: dict[str, Any]) -> timedelta:
 
 
 def let_time_pass(client: ApiClient, delivery: dict[str, Any]) -> None:
-    """Make the next attempt of a delivery due."""
     sql = "UPDATE webhook_deliveries SET due_at = :past WHERE delivery_id = :id"
     client.execute_sql(sql, past=datetime(2020, 1, 1, tzinfo=UTC), id=delivery["delivery_id"])
 
 
-def failed_delivery(
-    client: ApiClient, receiver: Receiver, status: int = 500, **headers: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def failed_delivery(client: ApiClient, receiver: Receiver, status: int = 500, **headers: Any) -> tuple[Made, Made]:
     """Let a receiver answer so; return its endpoint and the first delivery, once that was tried."""
     receiver.answer_with(status, **headers)
     endpoint = add(client, receiver, events=["api_key.created"])
     client.create_key("upload")
     return endpoint, wait_for_attempts(client, endpoint)
-
-
-# --- Endpoints
 
 
 def test_the_secret_of_an_endpoint_is_shown_once_and_sealed_at_rest(client: ApiClient, receiver: Receiver) -> None:
@@ -132,18 +132,12 @@ def test_a_tenant_has_ten_endpoints_at_most(client: ApiClient, receiver: Receive
     add(client, receiver)
 
 
-# --- Deliveries
-
-
-def test_a_delivery_is_the_event_and_verifies_by_the_library_of_the_standard(
-    client: ApiClient, receiver: Receiver
-) -> None:
+def test_a_delivery_is_the_event_and_verifies_by_the_standards_library(client: ApiClient, receiver: Receiver) -> None:
     endpoint = add(client, receiver, events=["file.stored"])
     context = client.create_context()
     file_id = client.store(context=context)
     (got,) = receiver.wait_for(1)
-    assert got.path == "/hooks/sluice?of=tests"
-    assert got.headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert (got.path, got.headers["host"]) == ("/hooks/sluice?of=tests", f"127.0.0.1:{receiver.port}")
     assert got.headers["content-type"] == "application/json"
     assert Webhook(endpoint["secret"]).verify(got.body, got.headers) == got.event
     assert got.event == feed(client, type="file.stored")[0]
@@ -200,15 +194,15 @@ def test_a_delivery_verifies_by_the_npm_library_of_the_standard(client: ApiClien
 
 def test_after_a_rotation_both_secrets_verify(client: ApiClient, receiver: Receiver) -> None:
     made = add(client, receiver)
-    rotated = data(client.post(f"{ENDPOINTS}/{made['endpoint_id']}/rotate-secret"))
+    rotated = data(client.post(f"{path_of(made)}/rotate-secret"))
     assert rotated["secret"] != made["secret"]
-    data(client.post(f"{ENDPOINTS}/{made['endpoint_id']}/test"))
+    data(client.post(f"{path_of(made)}/test"))
     got = receiver.wait_for(1)[-1]
     for secret in (made["secret"], rotated["secret"]):
         assert Webhook(secret).verify(got.body, got.headers)["type"] == "endpoint.test"
     sql = "UPDATE webhook_endpoints SET old_secret_until = :past WHERE endpoint_id = :id"
     client.execute_sql(sql, past=datetime(2020, 1, 1, tzinfo=UTC), id=made["endpoint_id"])
-    data(client.post(f"{ENDPOINTS}/{made['endpoint_id']}/test"))
+    data(client.post(f"{path_of(made)}/test"))
     got = receiver.wait_for(2)[-1]
     with pytest.raises(WebhookVerificationError):
         Webhook(made["secret"]).verify(got.body, got.headers)
@@ -225,31 +219,30 @@ def test_a_test_event_goes_to_its_endpoint_alone(client: ApiClient, receiver: Re
 
 
 def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -> None:
-    statuses = [301, 302, 400, 404, 429, 500, 503, RESET]
     with ExitStack() as stack, every_row() as row:
-        receivers = [stack.enter_context(running_receiver()) for _ in statuses]
-        for status, receiver in zip(statuses, receivers, strict=True):
+        receivers = {
+            status: stack.enter_context(running_receiver()) for status in (301, 302, 400, 404, 429, 500, 503, RESET)
+        }
+        for status, receiver in receivers.items():
             receiver.answer_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
-        endpoints = [add(client, receiver, events=["api_key.created"]) for receiver in receivers]
+        endpoints = {status: add(client, receivers[status], events=["api_key.created"]) for status in receivers}
         client.create_key("upload")
-        for status, receiver, endpoint in zip(statuses, receivers, endpoints, strict=True):
+        for status, receiver in receivers.items():
             with row(status):
-                delivery = wait_for_attempts(client, endpoint)
-                assert delivery["status"] == "pending"
-                assert delivery["response_status"] == (status or None)
+                delivery = wait_for_attempts(client, endpoints[status])
+                assert (delivery["status"], delivery["response_status"]) == ("pending", status or None)
                 assert delivery["error"]
                 assert len(delivery["response_body"]) == (2048 if status else 0)
                 assert timedelta(seconds=4) < pause_after(delivery) < timedelta(seconds=7)
                 receiver.answer_with(200)
                 let_time_pass(client, delivery)
-        for status, receiver, endpoint in zip(statuses, receivers, endpoints, strict=True):
+        for status, receiver in receivers.items():
             with row(status):
                 first, second = receiver.wait_for(2)[:2]
                 assert {one.path for one in receiver.got} == {"/hooks/sluice?of=tests"}  # no redirect was followed
-                assert first.headers["webhook-id"] == second.headers["webhook-id"]
-                delivery = wait_for_attempts(client, endpoint, 2)
-                assert first.headers["webhook-id"] == delivery["event_id"]
-                assert delivery["status"] == "delivered"
+                delivery = wait_for_attempts(client, endpoints[status], 2)
+                ids = {first.headers["webhook-id"], second.headers["webhook-id"]}
+                assert (ids, delivery["status"]) == ({delivery["event_id"]}, "delivered")
 
 
 def test_retry_after_is_honoured(client: ApiClient, receiver: Receiver) -> None:
@@ -261,20 +254,20 @@ def test_a_receiver_that_is_gone_is_disabled_with_an_event(client: ApiClient, re
     with running_receiver() as other:
         receiver.answer_with(410)
         endpoint = add(client, receiver, events=["api_key.created"])
+        path = path_of(endpoint)
         add(client, other, events=["endpoint.disabled"])
         client.create_key("upload")
-        event = other.wait_for(1)[0].event
-        assert event["data"] | {"endpoint_id": endpoint["endpoint_id"], "reason": "gone"} == event["data"]
-        shown = data(client.get(f"{ENDPOINTS}/{endpoint['endpoint_id']}"))
+        told = other.wait_for(1)[0].event["data"]
+        assert (told["endpoint_id"], told["reason"]) == (endpoint["endpoint_id"], "gone")
+        shown = data(client.get(path))
         assert (shown["status"], shown["disabled_reason"]) == ("disabled", "gone")
-        refused = client.post(f"{ENDPOINTS}/{endpoint['endpoint_id']}/test")
+        refused = client.post(f"{path}/test")
         assert_error(refused, 409, "Webhook endpoint disabled", "Set its status to active first")
         receiver.answer_with(200)
-        again = data(client.patch(f"{ENDPOINTS}/{endpoint['endpoint_id']}", {"status": "active"}))
+        again = data(client.patch(path, {"status": "active"}))
         assert (again["status"], again["disabled_reason"]) == ("active", None)
         client.create_key("upload", name="after")
-        names = {one.event["data"]["name"] for one in receiver.wait_for(2)}
-        assert "after" in names
+        assert "after" in {one.event["data"]["name"] for one in receiver.wait_for(2)}
 
 
 def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: Receiver) -> None:
@@ -282,8 +275,8 @@ def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: R
     sql = "UPDATE webhook_endpoints SET failing_since = :past WHERE endpoint_id = :id"
     client.execute_sql(sql, past=datetime.now(UTC) - timedelta(days=5, minutes=1), id=endpoint["endpoint_id"])
     let_time_pass(client, delivery)
-    wait_until(lambda: data(client.get(f"{ENDPOINTS}/{endpoint['endpoint_id']}"))["status"] == "disabled")
-    assert data(client.get(f"{ENDPOINTS}/{endpoint['endpoint_id']}"))["disabled_reason"] == "failing"
+    wait_until(lambda: data(client.get(path_of(endpoint)))["status"] == "disabled")
+    assert data(client.get(path_of(endpoint)))["disabled_reason"] == "failing"
     assert [event["data"]["reason"] for event in feed(client, type="endpoint.disabled")] == ["failing"]
 
 

@@ -15,7 +15,6 @@ BYTES = "application/offset+octet-stream"
 
 
 def metadata(**fields: str) -> str:
-    """Return the header `Upload-Metadata`."""
     return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in fields.items())
 
 
@@ -34,7 +33,6 @@ class Tus:
 
     @property
     def offset(self) -> int:
-        """The offset as HEAD tells it."""
         found = self.head()
         assert found.status_code == 200, found
         return int(found.headers["upload-offset"])
@@ -45,7 +43,6 @@ class Tus:
         return self.request("PATCH", headers=sent, content=content)
 
     def as_client(self, client: ApiClient) -> "Tus":
-        """Return the same upload for another caller."""
         return Tus(client, self.path)
 
 

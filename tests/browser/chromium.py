@@ -16,21 +16,14 @@ if TYPE_CHECKING:
 else:
 
     def expect(*arguments: Any) -> Any:
-        """Call Playwright's `expect`."""
         from playwright.sync_api import expect as of_playwright  # noqa: PLC0415  (loaded when a test runs)
 
         return of_playwright(*arguments)
 
 
 _FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 )
 
 

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page
 
 
-NOTE: FilePayload = {
-    "name": "note.txt",
-    "mimeType": "text/plain",
-    "buffer": b"Wind and rain, all day long.\n" * 20,
-}
+NOTE: FilePayload = {"name": "note.txt", "mimeType": "text/plain", "buffer": b"Wind and rain, all day long.\n" * 20}
 EXE: FilePayload = {"name": "setup.exe", "mimeType": "application/octet-stream", "buffer": b"MZ" + b"\1" * 500}
 
 
@@ -41,7 +37,6 @@ def browser_service(deployments: Deployments) -> Iterator[Service]:
 
 @pytest.fixture
 def client(browser_service: Service) -> ApiClient:
-    """An API client of a fresh tenant."""
     return browser_service.new_client()
 
 

@@ -74,20 +74,16 @@ def open_page(page: Page, site: Site, body: str, token: dict[str, Any], url: str
     page.goto(f"{site.origin}/?token={token['token']}&url={url or token['upload_url']}")
 
 
-def test_fetch_of_a_listed_origin_reads_success_and_rejection(page: Page, app: Site, issue: IssueToken) -> None:
-    open_page(page, app, FETCH, issue(allowed_origins=[app.origin]))
+def test_fetch_of_a_listed_origin_reads_success_rejection_and_that_its_token_is_over(
+    page: Page, app: Site, issue: IssueToken, client: ApiClient
+) -> None:
+    token = issue(allowed_origins=[app.origin])
+    open_page(page, app, FETCH, token)
     page.set_input_files("#file", NOTE)
     expect(page.locator("#out")).to_have_text("201 note.txt")
     page.set_input_files("#file", EXE)
     expect(page.locator("#out")).to_contain_text("400 Files of the kind EXE are not accepted here.")
-
-
-def test_fetch_of_a_listed_origin_reads_that_its_token_is_over(
-    page: Page, app: Site, issue: IssueToken, client: ApiClient
-) -> None:
-    token = issue(allowed_origins=[app.origin])
     client.delete(f"/upload-tokens/{token['token_id']}")
-    open_page(page, app, FETCH, token)
     page.set_input_files("#file", NOTE)
     expect(page.locator("#out")).to_have_text("401 Invalid or missing API key")
 
@@ -96,16 +92,10 @@ def test_fetch_of_a_listed_origin_reads_errors_before_routing(page: Page, app: S
     token = issue(allowed_origins=[app.origin])
     long = token["upload_url"] + "/" + "x" * 20_000
     unknown = token["upload_url"].replace("/files/upload", "/nowhere")
+    read = "url => fetch(url, {method: 'POST'}).then(async answer => [answer.status, (await answer.json()).status])"
     open_page(page, app, FETCH, token)
-    for url, status in ((unknown, "404"), (long, "431"), (token["upload_url"], "401")):
-        shown = page.evaluate(
-            """async (url) => {
-              const answer = await fetch(url, {method: "POST"});
-              return `${answer.status} ${(await answer.json()).status}`;
-            }""",
-            url,
-        )
-        assert shown == f"{status} ERROR"
+    for url, status in ((unknown, 404), (long, 431), (token["upload_url"], 401)):
+        assert page.evaluate(read, url) == [status, "ERROR"]
 
 
 @pytest.mark.parametrize("is_listed_by_another", [False, True])
@@ -142,9 +132,6 @@ def test_uppy_shows_the_sentence_for_the_sender(context: BrowserContext, app: Si
     expect(page.locator("#out")).to_contain_text("stored file_")
 
 
-# --- Downloads by signed links
-
-
 def link(client: ApiClient, name: str, content: bytes, **query: Any) -> str:
     stored = data(client.upload(name, content, context=client.create_context()), 201)
     return str(data(client.get(f"/files/{stored['file_id']}", **query))["download_url"])
@@ -178,20 +165,22 @@ SHOW = """url => new Promise(resolve => {
   image.onerror = () => resolve("blocked");
   image.src = url;
 })"""
+DURATION = """new Promise(resolve => {
+  const media = document.querySelector("video, audio");
+  const look = () => media.error ? resolve(-1) : media.readyState ? resolve(media.duration) : setTimeout(look, 50);
+  look();
+})"""
 
 
-def test_page_shows_a_picture_by_an_inline_link(page: Page, app: Site, client: ApiClient) -> None:
+def test_page_shows_a_picture_by_an_inline_link_of_a_tenant_that_lists_it(
+    page: Page, context: BrowserContext, app: Site, client: ApiClient
+) -> None:
+    unlisted = context.new_page()
+    unlisted.goto(app.show("<p>pictures</p>"))
+    assert unlisted.evaluate(SHOW, link(client, "dent.png", picture(), disposition="inline")) == "blocked"
     allow(client, app.origin)
     page.goto(app.show("<p>pictures</p>"))
     assert page.evaluate(SHOW, link(client, "dent.png", picture(), disposition="inline")) == 64
-
-
-def test_picture_of_a_tenant_without_origins_is_shown_on_no_page(
-    context: BrowserContext, app: Site, client: ApiClient
-) -> None:
-    page = context.new_page()
-    page.goto(app.show("<p>pictures</p>"))
-    assert page.evaluate(SHOW, link(client, "dent.png", picture(), disposition="inline")) == "blocked"
 
 
 def test_picture_is_shown_at_its_own_address(page: Page, client: ApiClient) -> None:
@@ -204,20 +193,10 @@ def test_recording_is_played_at_its_own_address(page: Page, client: ApiClient) -
     sound = BytesIO()
     with wave.open(sound, "wb") as recording:
         recording.setparams((1, 2, 8000, 0, "NONE", ""))
-        recording.writeframes(
-            b"".join(int(9000 * math.sin(at / 4)).to_bytes(2, "little", signed=True) for at in range(8000))
-        )
+        tone = (int(9000 * math.sin(at / 4)) for at in range(8000))
+        recording.writeframes(b"".join(value.to_bytes(2, "little", signed=True) for value in tone))
     page.goto(link(client, "voice.wav", sound.getvalue(), disposition="inline"))
-    assert (
-        page.evaluate(
-            """new Promise(resolve => {
-          const media = document.querySelector("video, audio");
-          const look = () => media.error ? resolve(-1) : media.readyState ? resolve(media.duration) : setTimeout(look, 50);
-          look();
-        })"""
-        )
-        == 1
-    )
+    assert page.evaluate(DURATION) == 1
 
 
 def test_pdf_is_opened_and_not_saved(page: Page, client: ApiClient) -> None:

@@ -20,11 +20,12 @@ from tests.service import Service
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
 PAGE = (DOCS / "uploads.md").read_text(encoding="utf-8")
-LETTER: FilePayload = {
-    "name": "Letter to the insurance.txt",
-    "mimeType": "text/plain",
-    "buffer": b"Dear Sir or Madam, the hail broke the window.\n" * 30,
-}
+
+
+HAIL = b"Dear Sir or Madam, the hail broke the window.\n" * 30
+LETTER: FilePayload = {"name": "Letter to the insurance.txt", "mimeType": "text/plain", "buffer": HAIL}
+
+
 STATEMENT: FilePayload = {"name": "Statement.txt", "mimeType": "text/plain", "buffer": b"It hailed.\n" * 60_000}
 
 
@@ -47,9 +48,8 @@ def shoot(page: Page, name: str) -> None:
     clip: Any = {"x": 0, "y": 0, "width": size["width"], "height": box["y"] + box["height"] + 32}
     IMAGES.mkdir(exist_ok=True)
     taken = Image.open(BytesIO(page.screenshot(full_page=True, clip=clip)))
-    taken.convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE).save(
-        IMAGES / f"{name}.png", optimize=True
-    )  # a third of the size
+    small = taken.convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE)  # a third of the size
+    small.save(IMAGES / f"{name}.png", optimize=True)
 
 
 @pytest.mark.parametrize(("scheme", "wide"), [("light", 720), ("dark", 720), ("light", 360)])

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def plain_page(browser: Browser) -> Any:
-    """A page in a browser that runs no scripts."""
     context = browser.new_context(java_script_enabled=False, locale="de-DE")
     page = context.new_page()
     errors = watch_console(page)
@@ -27,9 +26,7 @@ def plain_page(browser: Browser) -> Any:
     assert errors == []
 
 
-def test_form_without_script_stores_files_and_shows_each_verdict(
-    plain_page: Page, issue: IssueToken, client: ApiClient
-) -> None:
+def test_form_without_script_shows_each_verdict(plain_page: Page, issue: IssueToken, client: ApiClient) -> None:
     token = issue()
     plain_page.goto(token["form_url"])
     plain_page.set_input_files("#file", [NOTE, EXE])
@@ -62,9 +59,7 @@ def test_form_leads_back_to_the_application(plain_page: Page, app: Site, issue: 
     assert "file_id=file_" in plain_page.url
 
 
-def test_form_on_a_page_of_the_application_needs_no_listed_origin(
-    plain_page: Page, app: Site, issue: IssueToken
-) -> None:
+def test_form_on_a_page_of_another_origin_needs_no_list(plain_page: Page, app: Site, issue: IssueToken) -> None:
     url = issue()["form_url"]
     field = '<label>Letter <input type="file" name="file"></label>'
     form = f'<form method="post" enctype="multipart/form-data" action="{url}">{field}<button>Send</button></form>'

@@ -153,13 +153,10 @@ def test_key_of_a_repeated_upload_stores_one_file(own: Sluice, context: str) -> 
     assert len(list(own.files.list(context=context))) == 1
 
 
-def test_changes_what_is_named_and_resets_by_none(own: Sluice, context: str) -> None:
+def test_changes_what_is_named_and_resets_by_none(own: Sluice, context: str, service: Service) -> None:
     own.contexts.update(context, description="Claims", storage_quota_mb=5)
     changed = own.contexts.update(context, storage_quota_mb=None)
     assert (changed.description, changed.storage_quota_mb) == ("Claims", None)
-
-
-def test_wrong_credential_is_unauthenticated(service: Service) -> None:
     with Sluice("sl_live_wrong", base_url=service.url) as client, pytest.raises(Unauthenticated):
         client.contexts.get("claims")
 
@@ -279,30 +276,24 @@ def test_upload_is_repeated_with_one_key_until_it_is_answered(pauses: list[float
     assert len(pauses) == 4
 
 
-def test_long_wait_is_left_to_the_caller(pauses: list[float]) -> None:
+def test_gives_up_after_so_many_retries_and_at_once_if_the_wait_is_long(pauses: list[float]) -> None:
     client, requests = fake(failure(429, "limit_exceeded", Retry_After="86400"))
     with pytest.raises(LimitExceeded) as raised:
         client.files.upload(b"x", filename="n.txt", context="claims")
     assert (raised.value.retry_after, raised.value.reason) == (86400, "no")
     assert (len(requests), pauses) == (1, [])
-
-
-def test_gives_up_after_so_many_retries(pauses: list[float]) -> None:
     client, requests = fake(*[failure(502)] * 3, max_retries=2)
     with pytest.raises(Unavailable):
         client.contexts.get("claims")
     assert (len(requests), len(pauses)) == (3, 2)
 
 
-@each_row("answer", [httpx.ReadError("lost"), failure(502)])
-def test_what_may_have_been_done_is_not_done_twice(answer: httpx.Response | Exception, pauses: list[float]) -> None:
-    client, requests = fake(answer)
-    with pytest.raises((ConnectionFailed, Unavailable)):
-        client.api_keys.create("ci", ["upload"])
-    assert (len(requests), pauses) == (1, [])
-
-
-def test_what_was_never_sent_is_sent_again(pauses: list[float]) -> None:
+def test_what_may_have_been_done_is_not_done_twice_and_what_was_never_sent_is(pauses: list[float]) -> None:
+    for answer in (httpx.ReadError("lost"), failure(502)):
+        client, requests = fake(answer)
+        with pytest.raises((ConnectionFailed, Unavailable)):
+            client.api_keys.create("ci", ["upload"])
+        assert (len(requests), pauses) == (1, []), answer
     created = {"api_key_id": "key_1", "api_key": "sl_x", "name": "ci", "scopes": ["upload"], "expires_at": None}
     client, requests = fake(httpx.ConnectError("refused"), httpx.Response(201, json={"data": created}))
     assert client.api_keys.create("ci", ["upload"]).api_key == "sl_x"

@@ -17,8 +17,6 @@ AXE = Path(__file__).parents[1] / "browser" / "node_modules" / "axe-core" / "axe
 
 @dataclass(frozen=True)
 class Demo:
-    """A service with a demo tenant."""
-
     service: Service
     tenant_id: str
 

@@ -17,34 +17,11 @@ if TYPE_CHECKING:
 
 Scheme = Literal["light", "dark"]
 SCREENS = (
-    "/overview",
-    "/files",
-    "/files/deleted",
-    "/files/{file_id}",
-    "/files/all?context=claims&action=delete",
-    "/files/all?context=claims&action=restore",
-    "/jobs",
-    "/jobs/{job_id}",
-    "/rejections",
-    "/rejections?state=reviewed",
-    "/reports",
-    "/reports/{report_id}",
-    "/quarantine",
-    "/quarantine/{quarantined_id}",
-    "/contexts",
-    "/contexts/new",
-    "/contexts/claims",
-    "/contexts/claims/edit",
-    "/buckets",
-    "/buckets/new",
-    "/keys",
-    "/keys/new",
-    "/tokens",
-    "/tokens/new",
-    "/integrate",
-    "/webhooks",
-    "/webhooks/new",
-    "/webhooks/{endpoint_id}",
+    *("/overview", "/files", "/files/deleted", "/files/{file_id}", "/files/all?context=claims&action=delete"),
+    *("/files/all?context=claims&action=restore", "/jobs", "/jobs/{job_id}", "/rejections"),
+    *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
+    *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
+    *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
     "/audit",
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
@@ -56,7 +33,6 @@ _MOST_TABS = 80
 
 @pytest.fixture(scope="module")
 def signed_in_state(browser: Browser, demo: Demo) -> Any:
-    """The cookies of an admin, as a browser keeps them."""
     context = browser.new_context(base_url=demo.service.url)
     page = context.new_page()
     page.goto(demo.new_link())
@@ -112,7 +88,6 @@ def use(page: Page, way: str, control: Locator) -> None:
 
 
 def reach(page: Page, control: Locator) -> None:
-    """Press Tab until the control has the focus."""
     for _ in range(_MOST_TABS):
         if control.evaluate("element => element === document.activeElement"):
             return
@@ -121,7 +96,6 @@ def reach(page: Page, control: Locator) -> None:
 
 
 def write(page: Page, way: str, control: Locator, text: str) -> None:
-    """Write into a field."""
     if way != "keyboard":
         control.fill(text)
         return
@@ -131,7 +105,6 @@ def write(page: Page, way: str, control: Locator, text: str) -> None:
 
 
 def choose(page: Page, way: str, control: Locator, value: str) -> None:
-    """Choose an option of a list."""
     if way == "keyboard":
         reach(page, control)
     control.select_option(value)
@@ -376,10 +349,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
 def watched_context(browser: Browser, demo: Demo, state: Any, scheme: Scheme, width: int) -> BrowserContext:
     """Return a browser context whose pages count violations of their policy."""
     context = browser.new_context(
-        base_url=demo.service.url,
-        storage_state=state,
-        color_scheme=scheme,
-        viewport={"width": width, "height": 800},
+        base_url=demo.service.url, storage_state=state, color_scheme=scheme, viewport={"width": width, "height": 800}
     )
     context.add_init_script(
         "window.violations = [];"

@@ -13,7 +13,6 @@ from tests.service import ApiClient
 
 
 def finished(user: User, path: str) -> str:
-    """Return the page of a job once it has ended."""
     for _ in range(600):
         page = user.get(path).text
         if "data-refresh" not in page:
@@ -112,15 +111,11 @@ def test_ended_job_is_listed_by_state_and_kind_and_not_cancelled(client: ApiClie
     assert data(client.get(path))["status"] == "done"
 
 
-def test_erasure_is_cancelled_by_an_admin_only(client: ApiClient) -> None:
-    job_id = data(client.post("/erasures", {"uploaded_by": "nobody"}), 202)["job_id"]
+def test_job_of_another_tenant_is_unknown_and_an_erasure_is_for_admins(client: ApiClient, admin: User) -> None:
+    theirs = data(client.other_tenant_client().post("/files/export", {}), 201)["job_id"]
+    assert admin.get(f"/jobs/{theirs}").status_code == 404
+    assert admin.post(f"/jobs/{theirs}/cancel").status_code == 404
+    assert theirs not in admin.get("/jobs").text
+    erasure = data(client.post("/erasures", {"uploaded_by": "nobody"}), 202)["job_id"]
     with signed_in(client, "delete", "metadata") as user:
-        assert user.post(f"/jobs/{job_id}/cancel").status_code == 403
-
-
-def test_job_of_another_tenant_is_unknown(client: ApiClient, admin: User) -> None:
-    theirs = client.other_tenant_client()
-    job_id = data(theirs.post("/files/export", {}), 201)["job_id"]
-    assert admin.get(f"/jobs/{job_id}").status_code == 404
-    assert admin.post(f"/jobs/{job_id}/cancel").status_code == 404
-    assert job_id not in admin.get("/jobs").text
+        assert user.post(f"/jobs/{erasure}/cancel").status_code == 403

@@ -40,28 +40,23 @@ def test_deleted_file_is_shown_and_restored(client: ApiClient, admin: User) -> N
     assert "No deleted files" in admin.get("/files/deleted").text
 
 
-def test_deleting_can_be_undone(client: ApiClient, admin: User) -> None:
-    context = client.create_context()
-    first, second = (client.store(f"{number}.txt", TEXT + number.encode(), context=context) for number in "12")
-    data(hold(client, second))
-    page = admin.follow(admin.post("/files/delete", file_id=[first, second], sure="yes"))
+def test_deleting_can_be_undone_where_there_is_room(client: ApiClient, admin: User) -> None:
+    context = client.create_context(storage_quota_mb=1)
+    big = b"\x07\x1b" + bytes(range(256)) * 2_500
+    first, held = client.store("big.bin", big, context=context), client.store("2.txt", context=context)
+    data(hold(client, held))
+    page = admin.follow(admin.post("/files/delete", file_id=[first, held], sure="yes"))
     assert "1 of the chosen files is still there" in page
     assert re.findall(r'type="hidden" name="file_id" value="(\w+)"', page) == [first]
+    other = client.store("other.bin", big + b"x", context=context)
+    assert "For 1 there is no room in the quota" in admin.follow(admin.post("/files/restore", file_id=first))
+    data(client.delete(f"/files/{other}"))
     assert admin.post("/files/restore", file_id=first).status_code == 303
     assert client.get(f"/files/{first}").status_code == 200
 
 
 def hold(client: ApiClient, file_id: str) -> Any:
     return client.request("PUT", f"/files/{file_id}/hold", json={"reason": "Case 7"})
-
-
-def test_file_that_has_no_room_stays_deleted(client: ApiClient, admin: User) -> None:
-    context = client.create_context(storage_quota_mb=1)
-    big = b"\x07\x1b" + bytes(range(256)) * 2_500
-    file_id = client.store("big.bin", big, context=context)
-    admin.post("/files/delete", file_id=file_id, sure="yes")
-    client.store("other.bin", big + b"x", context=context)
-    assert "For 1 there is no room in the quota" in admin.follow(admin.post("/files/restore", file_id=file_id))
 
 
 def test_file_is_held_and_its_hold_ended(client: ApiClient, admin: User) -> None:
@@ -122,35 +117,21 @@ def test_retention_survives_the_editor(client: ApiClient, admin: User) -> None:
     assert data(client.get(f"/contexts/{context}")) == before
 
 
-# --- Quarantine
-
-
 @pytest.fixture
 def doubtful(client: ApiClient) -> str:
-    """A file in quarantine."""
     context = client.create_context(check_modes={"malware": "quarantine"})
     return client.store("<b>tool.txt", eicar(), context=context)
 
 
 @pytest.fixture
 def reviewer(client: ApiClient) -> Iterator[User]:
-    """A user who may review and nothing else."""
     with signed_in(client, "review") as user:
         yield user
 
 
-def test_reviewer_downloads_a_file_in_quarantine_as_an_archive_with_a_password(
+def test_reviewer_sees_a_file_in_quarantine_as_numbers_and_downloads_it_as_an_archive(
     client: ApiClient, doubtful: str, reviewer: User, tmp_path: Path
 ) -> None:
-    archive = reviewer.post(f"/quarantine/{doubtful}/download")
-    assert archive.headers["content-disposition"] == f'attachment; filename="{doubtful}.zip"'
-    (tmp_path / "a.zip").write_bytes(archive.content)
-    done = subprocess.run(["7z", "x", "-so", "-pinfected", tmp_path / "a.zip"], capture_output=True, check=True)
-    assert done.stdout == eicar()
-    assert actions(client)[0][0] == "file.quarantine_downloaded"
-
-
-def test_reviewer_sees_a_file_in_quarantine_as_numbers(doubtful: str, reviewer: User) -> None:
     assert "1 of 1 files" in reviewer.get("/quarantine").text
     page = reviewer.get(f"/quarantine/{doubtful}").text
     assert "&lt;b&gt;tool.txt" in page
@@ -158,6 +139,12 @@ def test_reviewer_sees_a_file_in_quarantine_as_numbers(doubtful: str, reviewer: 
     assert f"/console/files/{doubtful}" not in page
     assert "/console/contexts/" not in page
     assert "/console/contexts/" not in reviewer.get(match(r"/console(/reports/rep_\w+)", page)).text
+    archive = reviewer.post(f"/quarantine/{doubtful}/download")
+    assert archive.headers["content-disposition"] == f'attachment; filename="{doubtful}.zip"'
+    (tmp_path / "a.zip").write_bytes(archive.content)
+    opened = subprocess.check_output(["7z", "x", "-so", "-pinfected", tmp_path / "a.zip"])
+    assert opened == eicar()
+    assert actions(client)[0][0] == "file.quarantine_downloaded"
 
 
 def test_reviewer_refuses_a_file_with_a_comment(client: ApiClient, doubtful: str, reviewer: User, admin: User) -> None:

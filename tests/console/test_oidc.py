@@ -18,8 +18,6 @@ LOGIN, CALLBACK = "/console/oidc", "/console/oidc/callback"
 
 @dataclass(frozen=True)
 class Place:
-    """A service whose users sign in at an issuer."""
-
     service: Service
     provider: OidcProvider
 
@@ -97,8 +95,7 @@ def test_user_who_may_see_nothing_or_is_refused_is_told_so(browser: httpx.Client
 
 def test_request_has_proof_state_and_nonce(browser: httpx.Client) -> None:
     first, second = (parse_qs(urlsplit(ask(browser)).query) for _ in "12")
-    assert first["code_challenge_method"] == ["S256"]
-    assert first["response_type"] == ["code"]
+    assert (first["code_challenge_method"], first["response_type"]) == (["S256"], ["code"])
     for name in ("state", "nonce", "code_challenge"):
         assert first[name] != second[name]
 

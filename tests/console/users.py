@@ -16,7 +16,6 @@ SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
 
 
 def new_link(client: ApiClient, scopes: Sequence[str] = ("admin",), user: str = "Ada") -> str:
-    """Return the path of a new one-time link."""
 
     async def create(database: Database) -> str:
         by = operator_action(client.tenant_id)
@@ -34,8 +33,6 @@ def new_browser(service: Service) -> Iterator[httpx.Client]:
 
 @dataclass(frozen=True)
 class User:
-    """A user who is signed in."""
-
     client: ApiClient
     http: httpx.Client
 
@@ -50,7 +47,6 @@ class User:
         return response
 
     def follow(self, response: httpx.Response) -> str:
-        """Return the page to which a response leads."""
         assert response.status_code == 303, response.text
         return self.get(response.headers["location"].removeprefix("/console")).text
 
@@ -63,7 +59,6 @@ def match(pattern: str, page: str) -> str:
 
 
 def sign_in(http: httpx.Client, link: str) -> httpx.Response:
-    """Open a link and confirm."""
     http.get(link)
     return http.post(link, headers=SAME_ORIGIN)
 

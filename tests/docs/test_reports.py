@@ -18,13 +18,10 @@ EXAMPLES: Final = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\{[^|]*\})` \|", P
 CODE_OF: Final = {words.check.removeprefix("policy."): reason for reason, words in WORDS.items()}
 
 
-def test_page_names_every_field_check_and_outcome() -> None:
+def test_page_names_every_field_check_and_outcome_and_what_a_sender_sees() -> None:
     policies = {name for name in CHECKS if name.startswith("policy.")}
     values = {*get_args(VerdictOutcome), *get_args(CheckOutcome), *get_args(Advice), *Mode}
     assert {*FullReport.model_fields, *CHECKS, *values} - policies <= CODED
-
-
-def test_page_lists_what_a_sender_sees() -> None:
     (row,) = re.findall(r"^\| scope `upload` alone \|(.*)\|$", PAGE, re.MULTILINE)
     assert re.findall(r"`(\w+)`", row) == list(SenderReport.model_fields)
 
