@@ -124,9 +124,9 @@ async def test_url_and_options_decide_on_user_timeout_and_host(postgres: Postgre
 
 @pytest.mark.asvs("12.3.2", "12.3.4")
 async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path: Path) -> None:
-    identity = self_signed()
+    identity = self_signed(is_ca=True)
     (tmp_path / "ca.pem").write_bytes(identity[0])
-    (tmp_path / "other.pem").write_bytes(self_signed()[0])
+    (tmp_path / "other.pem").write_bytes(self_signed(is_ca=True)[0])
     with running_postgres(tmp_path / "server", identity=identity) as server:
         for host, parameters, works in (
             ("127.0.0.1", "sslmode=require", True),
@@ -146,7 +146,7 @@ async def test_sslmode_of_the_url_decides_on_tls_and_server_name_checks(tmp_path
 @pytest.mark.asvs("13.2.1")
 async def test_the_service_authenticates_by_client_certificate(tmp_path: Path) -> None:
     """The role has no password; the server accepts the certificate with the name of the role."""
-    identity, own, forged = self_signed(), self_signed(ROLE), self_signed(ROLE)
+    identity, own, forged = (self_signed(of, is_ca=True) for of in ("localhost", ROLE, ROLE))
     for name, (certificate, key) in {"own": own, "forged": forged}.items():
         (tmp_path / f"{name}.crt").write_bytes(certificate)
         (tmp_path / f"{name}.key").write_bytes(key)
