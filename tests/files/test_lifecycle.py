@@ -31,7 +31,7 @@ async def _record(database: Database) -> None:
     rules = Rules(1, (), 1, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
     actor = Principal("ten_1", "user", "user", frozenset({Scope.UPLOAD}), "jwt")
     facts = Facts("a.txt", "txt", 3, "0" * 64)
-    names = {"report_id": "rep_1", "tenant_id": "ten_1", "file_id": "f1", "context_key": "a"}
+    names: dict[str, Any] = {"report_id": "rep_1", "tenant_id": "ten_1", "file_id": "f1", "context_key": "a"}
     verdict: dict[str, Any] = {"outcome": "accepted", "rejection": None, "failures": (), "detail": "", "duration_ms": 1}
     decision = Decision(**names, **verdict, rules=rules, facts=facts, actor=actor, created_at=NOW, all_checks=False)
     file = replace(pending(1, timedelta(hours=1)), file_id="f1")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_every_reader_is_installed_in_this_environment() -> None:
     assert [format_.name for format_ in FORMATS if format_.missing_reader] == []
 
 
-Results = dict[str, dict[str, list[object]]]
+Results = dict[str, dict[str, Any]]
 MISSING = {**dict.fromkeys(PLAYED, "PyAV"), "heic": "pillow-heif"}
 OTHERS = {format_.name for format_ in FORMATS} - MISSING.keys()
 

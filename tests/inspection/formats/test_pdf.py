@@ -4,6 +4,7 @@ import base64
 import random
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +24,7 @@ NOISE = random.Random(1).randbytes(40_000)
 HTML = b"<html><body>502 Bad Gateway</body></html>\n"
 
 
-def with_objects(objects: dict[int, bytes | str]) -> bytes:
+def with_objects(objects: Mapping[int, bytes | str]) -> bytes:
     return pdf(text("Sluice"), objects=objects)
 
 

@@ -58,6 +58,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._reading: ReadingRate | None = None
         self._answering_page: asyncio.Task[None] | None = None
         self._is_draining = False
+        self._has_requested = False  # the head of a request was complete
 
     # Connection
 
@@ -86,14 +87,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Close after the request in progress; without one at once, or when the first request did not come in time."""
         self._is_draining = True
-        if self.cycle is None:
+        if not self._has_requested:
             # It may have been accepted a moment ago: a close now would lose the request that is on its way.
             self.loop.call_later(_FIRST_REQUEST_SECONDS, self._close_unused)
         else:
             super().shutdown()
 
     def _close_unused(self) -> None:
-        if self.cycle is None and not self._is_over():
+        if not self._has_requested and not self._is_over():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -150,6 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         except SluiceError as refusal:
             self._refuse_by_raising(refusal)
         super().on_headers_complete()
+        self._has_requested = True
         if self._is_draining:
             self.cycle.keep_alive = False
         self._head_open = False
