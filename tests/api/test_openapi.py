@@ -20,7 +20,7 @@ from tests.run_length import LONG_RUN, amount
 from tests.service import ApiClient, Service
 
 SECONDS = 400 if not LONG_RUN else 1500
-EXAMPLES = amount("DESCRIBED", short=3, full=50)
+EXAMPLES = amount("DESCRIBED", short=1, full=50)
 """Random inputs for each operation, in addition to the examples and the bounds of each parameter and field."""
 
 

@@ -28,7 +28,9 @@ def recompressed(image: Image.Image, plugin: str, quality: int) -> Image.Image:
     return Image.open(io.BytesIO(encoded(image.convert("RGB"), plugin, quality=quality)))
 
 
-def with_box(page: Image.Image, left: int, top: int, size: tuple[int, int], colour: int | str | tuple[int, ...] = 0) -> Image.Image:
+def with_box(
+    page: Image.Image, left: int, top: int, size: tuple[int, int], colour: int | str | tuple[int, ...] = 0
+) -> Image.Image:
     ImageDraw.Draw(page).rectangle((left, top, left + size[0] - 1, top + size[1] - 1), fill=colour)
     return page
 

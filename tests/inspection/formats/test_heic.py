@@ -73,13 +73,13 @@ def test_decoder_returns_the_encoded_colours() -> None:
     assert max(abs(a - b) for a, b in zip(levels, (200, 40, 40), strict=True)) < 12
 
 
-@each_row("seed", range(8))
-def test_changed_pixel_bytes_are_corrupt_although_they_decode(seed: int) -> None:
+def test_changed_pixel_bytes_are_corrupt_although_they_decode() -> None:
     picture = heic(gradient(512), quality=90)
-    damaged = bytearray(picture)
-    for place in range(picture.index(b"mdat") + 40 + seed * 37, len(picture) - 8, 64):
-        damaged[place] ^= 0x55
-    assert examine(bytes(damaged)).outcome is Outcome.CORRUPT
+    for seed in range(8):
+        damaged = bytearray(picture)
+        for place in range(picture.index(b"mdat") + 40 + seed * 37, len(picture) - 8, 64):
+            damaged[place] ^= 0x55
+        assert examine(bytes(damaged)).outcome is Outcome.CORRUPT, seed
 
 
 @each_row(
