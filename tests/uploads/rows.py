@@ -6,7 +6,7 @@ from sqlalchemy import insert
 
 from sluice.access import Principal, Scope
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
+from sluice.db.migrate import revision, upgrade
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import contexts, tenants
 from sluice.uploads.names import read_name
@@ -17,8 +17,9 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 async def prepare(database: Database) -> None:
-    """Migrate the database and add the tenant and the context."""
-    await upgrade(database)
+    """Migrate the database, unless it is a copy of a migrated one, and add the tenant and the context."""
+    if await revision(database) is None:
+        await upgrade(database)
     rules = dict.fromkeys(("reject_blank_files", "reject_corrupt_files", "scan_for_viruses"), False)
     names = {"context_key": "papers", "display_name": "Papers", "status": "active"}
     texts = names | {"storage_path_template": "{file_id}"}
