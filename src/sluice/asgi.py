@@ -37,7 +37,8 @@ def create_app(
 ) -> Starlette:
     """Return the app of `settings`, by default those of the environment.
 
-    `launched` is a zygote started before, or the socket of a shared one, `sources` are further metrics, `siblings` the other processes of the server.
+    `launched` is a zygote started before, or the socket of a shared one, `sources` are further metrics, `siblings` the
+    other processes of the server.
     """
     given = settings or Settings()
 
