@@ -80,9 +80,9 @@ def test_credential_in_the_query_is_ignored(shared_client: ApiClient, key: Key) 
 
 @pytest.mark.asvs("6.3.4")
 def test_credential_in_another_header_is_ignored(shared_client: ApiClient, key: Key) -> None:
-    nobody = shared_client.with_credential(None)
+    anonymous = shared_client.with_credential(None)
     for name in ("X-API-Key", "Cookie", "Proxy-Authorization"):
-        assert_unauthenticated(nobody.request("GET", "/contexts", headers={name: key.text}))
+        assert_unauthenticated(anonymous.request("GET", "/contexts", headers={name: key.text}))
 
 
 def _path(route: str, client: ApiClient) -> str:

@@ -4,8 +4,8 @@ import gc
 import time
 from collections.abc import Callable
 
-MOST_GROWTH = 6.0
-"""Of the time for four times the input: n to the power of 1.3. The square would be 16."""
+MOST_GROWTH = 5.3
+"""Of the time for four times the input: n to the power of 1.2. The square would be 16."""
 _LEAST_SECONDS = 0.002  # below, the time is that of the call and the clock
 _TRIES = 12
 _LOOPS = 1_000_000
@@ -13,11 +13,13 @@ _LOOP_SECONDS = 0.014
 """What so many loops take on the machine for which bounds in seconds are written."""
 
 
-def growth(seconds: Callable[[int], float], size: int) -> float:
-    """Return how many times as long an input of `size` takes as one of a quarter.
+def growth(
+    seconds: Callable[[int], float], size: int, *, most: float = MOST_GROWTH, within: float = float("inf")
+) -> tuple[float, float]:
+    """Return how many times as long an input of `size` takes as one of a quarter, and its seconds.
 
     Both are measured by turns, and the least times count, so that other work on the machine disturbs neither alone. One
-    try is enough if it shows no more than `MOST_GROWTH`.
+    try is enough if it shows no more than `most`, and less than `within` seconds.
     """
     quarter = whole = float("inf")
     ratio = 0.0
@@ -26,11 +28,11 @@ def growth(seconds: Callable[[int], float], size: int) -> float:
         for _ in range(_TRIES):
             quarter, whole = min(quarter, seconds(size // 4)), min(whole, seconds(size))
             ratio = whole / max(quarter, _LEAST_SECONDS)
-            if ratio <= MOST_GROWTH:
+            if ratio <= most and whole < within:
                 break
     finally:
         gc.enable()
-    return ratio
+    return ratio, whole
 
 
 def seconds_of(walk: Callable[[int], object], size: int) -> float:
@@ -40,10 +42,14 @@ def seconds_of(walk: Callable[[int], object], size: int) -> float:
     return time.process_time() - began
 
 
-def assert_linear(walk: Callable[[int], object], size: int) -> None:
-    """Assert that the time of the walk grows as its input does, up to `size`."""
-    ratio = growth(lambda each: seconds_of(walk, each), size)
-    assert ratio <= MOST_GROWTH, f"{size} take {ratio:.1f} times as long as a quarter"
+def assert_linear(
+    walk: Callable[[int], object], size: int, *, most: float = MOST_GROWTH, within: float = float("inf")
+) -> None:
+    """Assert that the time of the walk grows as its input does, up to `size`, which takes less than `within` seconds."""
+    bound = within * slowness()
+    ratio, spent = growth(lambda each: seconds_of(walk, each), size, most=most, within=bound)
+    assert ratio <= most, f"{size} take {ratio:.1f} times as long as a quarter"
+    assert spent < bound, f"{size} take {spent:.1f} s"
 
 
 def slowness() -> float:

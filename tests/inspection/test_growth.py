@@ -55,7 +55,7 @@ def ratio(run: Run, growing: Growing) -> float:
     if slow < 2 * LEAST_SECONDS or count < 4:
         return 0
     inputs = {each: growing.make(each) for each in (count // 4, count)}
-    return growth(lambda each: max(LEAST_SECONDS / 2, seconds(run, inputs[each], growing.extension, tries=1)), count)
+    return growth(lambda each: max(LEAST_SECONDS / 2, seconds(run, inputs[each], growing.extension, tries=1)), count)[0]
 
 
 def ratios(cases: Sequence[tuple[Run, Growing]]) -> Iterator[str]:
@@ -109,4 +109,4 @@ def test_time_of_a_large_file_grows_as_its_size_does(name: str) -> None:
     def seconds_of(count: int) -> float:
         return max(LEAST_SECONDS, seconds(check, inputs[count], "pdf", tries=1))
 
-    assert growth(seconds_of, LARGE_COUNT) <= MOST_GROWTH
+    assert growth(seconds_of, LARGE_COUNT)[0] <= MOST_GROWTH

@@ -90,7 +90,7 @@ class Supervisor:
         return await self._wait_for(self._loaded)
 
     def report_test(self, fault: str) -> None:
-        """Report to the zygote what is wrong with the parsers, empty if nothing is: other processes need not test them."""
+        """Report what is wrong with the parsers, empty if nothing is: other processes need not test them."""
         self._send({"tested": fault})
 
     async def try_level(self, level: Level) -> None:

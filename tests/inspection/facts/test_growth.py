@@ -19,19 +19,17 @@ from sluice_inspect.report import Limits, Outcome, Report
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
-from tests.inspection.growth import MOST_GROWTH, growth, seconds_of, slowness
+from tests.inspection.growth import assert_linear
 from tests.rows import each_row, every_row
 
 SIZE = 200_000
-MOST_SECONDS = 2
+MOST_GROWTH = 6.0
+MOST_SECONDS = 2.0
 
 
-def seconds(format_name: str, inputs: Mapping[int, bytes], size: int) -> float:
+def measure_one(format_name: str, inputs: Mapping[int, bytes], size: int) -> None:
     with source_of(inputs[size]) as source:
-        subject = Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {})
-        spent = seconds_of(lambda _size: measure_facts(subject, None), size)
-    assert spent < MOST_SECONDS * slowness()
-    return spent
+        measure_facts(Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {}), None)
 
 
 Make = Callable[[int], bytes]
@@ -114,7 +112,8 @@ def test_time_of_measuring_grows_as_the_file_does(format_name: str) -> None:
             if of == format_name:
                 with row(name):
                     inputs = {size: make(size) for size in (SIZE // 4, SIZE)}
-                    assert growth(partial(seconds, format_name, inputs), SIZE) <= MOST_GROWTH
+                    walk = partial(measure_one, format_name, inputs)
+                    assert_linear(walk, SIZE, most=MOST_GROWTH, within=MOST_SECONDS)
 
 
 @each_row("format_", [each for each in FORMATS if not each.missing_reader], ids=lambda each: each.name)
