@@ -175,18 +175,28 @@ def test_zygote_and_its_forks_inherit_no_secrets_or_descriptors_of_the_server(tm
     with configured.started() as server:
         (zygote,) = _children(server.process.pid)
         until(lambda: _children(zygote), bool)  # it loads the parsers after the start
-        pids = [zygote, *_children(zygote)]
         sockets = [line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         listening = {f"socket:[{inode}]" for inode in sockets}
-        for pid in pids:
+
+        def inherits_nothing(pid: int) -> bool:
+            """Assert it of a process; return False if the process ends meanwhile, as a checker does after its file."""
             proc = Path("/proc") / str(pid)
-            readable = {name: (proc / name).read_bytes() for name in ("environ", "cmdline", "maps")}
+            try:
+                readable = {name: (proc / name).read_bytes() for name in ("environ", "cmdline", "maps")}
+                descriptors = {str(fd.readlink()) for fd in (proc / "fd").iterdir()}
+            except (FileNotFoundError, ProcessLookupError):
+                return False
+            if not readable["maps"]:
+                return False
             assert [name for name, content in readable.items() if SECRET.encode() in content] == []
             assert b"SLUICE_" not in readable["environ"]
-            descriptors = {str(fd.readlink()) for fd in (proc / "fd").iterdir()}
             kinds = {name.partition(":")[0] for name in descriptors}
             assert kinds <= {"socket", "/memfd", "/dev/null", "/dev/urandom"}, descriptors
             assert not descriptors & listening
+            return True
+
+        assert inherits_nothing(zygote)
+        until(lambda: [inherits_nothing(child) for child in _children(zygote)], any)
 
 
 @pytest.mark.asvs("6.3.2")
