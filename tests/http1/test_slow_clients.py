@@ -130,15 +130,6 @@ def test_connections_above_the_limit_return_503(short_timeout_service: Service) 
     assert b'"status":"ERROR"' in refused
 
 
-def test_other_clients_are_served_during_slow_requests(short_timeout_service: Service) -> None:
-    with ExitStack() as stack:
-        for sock in [stack.enter_context(connected(short_timeout_service)) for _ in range(CONNECTIONS // 2)]:
-            sock.sendall(HEAD)
-        began = time.monotonic()
-        assert short_timeout_service.http.get("/health/live").status_code == 200
-        assert time.monotonic() - began < 1
-
-
 def test_connection_is_closed_when_the_client_stops_reading(short_timeout_service: Service, client: ApiClient) -> None:
     """16 MB do not fit into the kernel's buffers; the connection is cut when nothing was sent for long enough."""
     file_id = client.store("a.zzz", noise(16_000_000), context=client.create_context(max_file_size_mb=50))
@@ -153,12 +144,20 @@ def test_connection_is_closed_when_the_client_stops_reading(short_timeout_servic
 
 
 def test_five_hundred_slow_uploads_succeed_without_delaying_others(deployments: Deployments) -> None:
-    """Half of each body is sent and the rest arrives slowly, on one server; another tenant uploads at the same time."""
+    """Half of each body is sent and the rest arrives slowly, on one server; another tenant uploads at the same time.
+
+    So it is for a request whose head arrives slowly.
+    """
     waits = {"BODY_BYTES_PER_SECOND": "1", "BODY_IDLE_SECONDS": "120", "SANDBOX_WAIT_SECONDS": "120"}
     deployment = deployments.fresh("sqlite-local")
     with running_service(deployment, UPLOADS_PER_TENANT=str(SLOW), **waits) as service, ExitStack() as stack:
         slow, quick = service.new_client(), service.new_client()
         context, other = slow.create_context(scan_for_viruses=False), quick.create_context()
+        heads = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS // 2)]
+        for sock in heads:
+            sock.sendall(HEAD)
+        assert service.http.get("/health/live").status_code == 200
+        assert select.select(heads, [], [], 0)[0] == [], "the service waits for the rest of these heads"
         body = forms.encode([forms.file("a.zzz", noise(4_000)), forms.field("context", context)])
         lines = (f"Content-Type: {forms.content_type()}", f"Content-Length: {len(body)}")
         half = len(body) // 2

@@ -116,7 +116,6 @@ class ProcessSupervisor:
         self._mask = set(map(signal.Signals, signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)))
         self._zygote.keep_up()
         self._load()
-        gc.collect()
         gc.freeze()  # what is loaded stays shared with the processes
         process = self._start(self._places[0])
         if process is not None:
