@@ -17,7 +17,7 @@ from sluice.kit.secret_files import SecretFileRefused
 from sluice.sandbox import SandboxBroken
 from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
-from sluice.wiring.start import StartRefused
+from sluice.wiring.refusal import StartRefused
 from tests.cli.commands import Sluice
 from tests.rows import each_row
 

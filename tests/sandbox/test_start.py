@@ -11,8 +11,8 @@ from sluice.kit.health import EngineState
 from sluice.sandbox.engine import ZygoteSandbox
 from sluice.sandbox.protocol import Completed, SandboxBroken
 from sluice.settings import Settings
-from sluice.wiring.engines import make_sandbox
-from sluice.wiring.start import StartRefused
+from sluice.wiring.refusal import StartRefused
+from sluice.wiring.sandbox import make_sandbox
 from sluice_inspect.child.protocol import Level
 from tests.rows import each_row
 from tests.sandbox.conftest import HOSTILE_JOBS, ROOT, OpenSandbox, RunJob
@@ -87,6 +87,14 @@ async def test_failed_start_names_the_cause_and_leaves_nothing_open(tmp_path: Pa
     with pytest.raises(SandboxBroken, match=message):
         await _sandbox(tmp_path, change).start()
     assert open_descriptors() == before
+
+
+async def test_start_tests_the_first_format_only_if_asked_to(tmp_path: Path) -> None:
+    sandbox = _sandbox(tmp_path, "JOBS['check'] = lambda fd, name: {'format': 'alpha', 'outcome': 'ok'}")
+    await sandbox.start(every_format=False)
+    await sandbox.aclose()
+    with pytest.raises(SandboxBroken, match=r"for alpha \(judged .* corrupt: None\)$"):
+        await _sandbox(tmp_path, "JOBS['check'] = lambda fd, name: {'outcome': 'corrupt'}").start(every_format=False)
 
 
 async def test_start_can_be_cancelled(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class InProcessSandbox:
     def prepare(self) -> None:
         """Do nothing."""
 
-    async def start(self) -> None:
+    async def start(self, *, every_format: bool = True) -> None:
         """Do nothing."""
 
     async def run(

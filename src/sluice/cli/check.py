@@ -117,7 +117,7 @@ def check(
     import asyncio
 
     from sluice.uploads.values import Rules
-    from sluice.wiring.engines import make_sandbox
+    from sluice.wiring.sandbox import make_sandbox
 
     rules = Rules(
         version=0,
@@ -163,7 +163,7 @@ def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: P
 
     import asyncio
 
-    from sluice.wiring.engines import make_sandbox
+    from sluice.wiring.sandbox import make_sandbox
 
     rules = read_rules(rules_file)
     printer = Printer(json=json)
@@ -193,7 +193,7 @@ async def _each(
 ) -> AsyncGenerator[T, None]:
     """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
     async with aclosing(opened) as sandbox:
-        await sandbox.start()
+        await sandbox.start(every_format=False)
         workers = int((await sandbox.health()).limits["workers"])
         with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
             async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:

@@ -195,8 +195,9 @@ async def _sandbox_and_scanner(
 ) -> "Sequence[EngineHealth]":
     from sluice.kit.health import EngineHealth, EngineState
     from sluice.scanner import FindsScanLimit
-    from sluice.wiring.engines import make_contexts, make_sandbox, make_scanner, scanner_health
-    from sluice.wiring.start import StartRefused
+    from sluice.wiring.engines import make_contexts, make_scanner, scanner_health
+    from sluice.wiring.refusal import StartRefused
+    from sluice.wiring.sandbox import make_sandbox
     from sluice_inspect.format import missing_readers
 
     try:
@@ -228,7 +229,7 @@ async def _migrated_database(settings: "Settings", stack: AsyncExitStack) -> "Da
     """Return the database if contexts can be read from it. What is wrong with it is in its own line of the report."""
     from sluice.db import migrate
     from sluice.db.database import DatabaseUnavailable
-    from sluice.wiring.start import StartRefused
+    from sluice.wiring.refusal import StartRefused
 
     try:
         require_file(settings)

@@ -311,7 +311,7 @@ def describe_fault(fault: BaseException) -> tuple[str, Exit] | None:
     from sluice.kit.secret_files import SecretFileRefused
     from sluice.sandbox import SandboxBroken
     from sluice.storage import StoreError
-    from sluice.wiring.start import StartRefused
+    from sluice.wiring.refusal import StartRefused
 
     code = Exit.ERROR
     match fault:

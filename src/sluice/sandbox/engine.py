@@ -89,6 +89,7 @@ class ZygoteSandbox:
         self._is_up = asyncio.Event()
         self._closed = False
         self._is_tested = False
+        self._most_samples: int | None = None
         self._fault = ""  # what the self-test found wrong
         self._keeping: asyncio.Task[None] | None = None
         self._restarts = 0
@@ -111,8 +112,9 @@ class ZygoteSandbox:
         if self._keeping is None and self._pool is None and not self._closed:
             self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
 
-    async def start(self) -> None:
-        """Begin, and load and test every format at once. Raise `SandboxBroken`, with nothing left running."""
+    async def start(self, *, every_format: bool = True) -> None:
+        """Begin, load every format and test all, or the first. Raise `SandboxBroken`, with nothing left running."""
+        self._most_samples = None if every_format else 1
         await self.begin()
         try:
             await self._load(self._supervisors[-1])
@@ -221,7 +223,7 @@ class ZygoteSandbox:
         pool = self._new_pool(supervisor)
         if needs_test:
             try:
-                await self._self_test(pool, supervisor.open_samples())
+                await self._self_test(pool, supervisor.open_samples(self._most_samples))
             except SandboxBroken as error:
                 pool.close()
                 supervisor.report_test(str(error))

@@ -119,10 +119,13 @@ class Supervisor:
             raise
         return worker
 
-    def open_samples(self) -> socket.socket:
-        """Return a socket that delivers the formats' samples; the unconfined child behind it makes them and exits."""
+    def open_samples(self, most: int | None = None) -> socket.socket:
+        """Return a socket that delivers the samples of the formats, or of the first `most`.
+
+        The unconfined child behind it makes them and exits.
+        """
         ours, theirs = socket.socketpair()
-        self._fork("samples", theirs)
+        self._fork("samples", theirs, most=most)
         return ours
 
     def kill(self, worker: Worker) -> None:
@@ -148,7 +151,12 @@ class Supervisor:
         await self._process.wait()
 
     def _fork(
-        self, level: Level | Literal["samples"], theirs: socket.socket, *, unloaded: bool = False
+        self,
+        level: Level | Literal["samples"],
+        theirs: socket.socket,
+        *,
+        unloaded: bool = False,
+        most: int | None = None,
     ) -> "tuple[int, asyncio.Future[ExitStatus | None]]":
         number = next(self._numbers)
         exited = self._loop.create_future()
@@ -157,7 +165,7 @@ class Supervisor:
         else:
             exited.set_result(None)
         with theirs:
-            self._send({"fork": number, "level": level, "unloaded": unloaded}, theirs.fileno())
+            self._send({"fork": number, "level": level, "unloaded": unloaded, "most": most}, theirs.fileno())
         return number, exited
 
     def _send(self, order: dict[str, object], *fds: int) -> None:

@@ -49,20 +49,19 @@ from sluice.wiring.engines import (
     make_contexts,
     make_database,
     make_limiter,
-    make_sandbox,
     make_scanner,
     make_sign_in,
     make_verifiers,
     scanner_health,
 )
 from sluice.wiring.prestart import EarlyZygote
+from sluice.wiring.refusal import StartRefused, refusing
+from sluice.wiring.sandbox import make_sandbox
 from sluice.wiring.start import (
     LINK_SECRET,
-    StartRefused,
     keyring,
     make_folder,
     receipt_keys_path,
-    refusing,
     secret_file,
 )
 from sluice.wiring.storage import make_buckets, make_stores

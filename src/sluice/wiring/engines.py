@@ -1,8 +1,7 @@
-"""The engines that the settings ask for: database, limiter, sandbox, scanner, verifiers. Stores are in `storage`."""
+"""The engines that the settings ask for: database, limiter, scanner, verifiers. See also `storage` and `sandbox`."""
 
 import asyncio
 import hmac
-import sys
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -22,23 +21,19 @@ from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.memory import MemoryLimiter
 from sluice.observe.log import log
 from sluice.sandbox import Sandbox
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import EarlyZygote
-from sluice.sandbox.protocol import JobLimits
 from sluice.scanner import Scanner
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.off import NoScanner
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
 from sluice.settings import Settings
+from sluice.wiring.refusal import StartRefused, refusing
 from sluice.wiring.start import (
     LINK_SECRET,
-    StartRefused,
     load_signing_key,
     local_rules,
     make_data_folder,
     make_folder,
-    refusing,
     secret_file,
 )
 from sluice_inspect.threats import RULES_VERSION
@@ -92,20 +87,6 @@ def make_limiter(settings: Settings, database: Database) -> Limiter:
 def _require_redis() -> None:
     if find_spec("redis") is None:
         raise StartRefused("SLUICE_REDIS_URL needs the library redis, which is not installed: install `sluice[redis]`.")
-
-
-def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> Sandbox:
-    """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`."""
-    if sys.platform != "linux":
-        raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")
-    return ZygoteSandbox(
-        workers=settings.sandbox_workers or None,
-        least="seccomp" if settings.sandbox == "auto" else settings.sandbox,
-        files_per_worker=settings.sandbox_files_per_worker,
-        limits=JobLimits(wall_seconds=settings.sandbox_wall_seconds),
-        wait_seconds=settings.sandbox_wait_seconds,
-        launched=launched,
-    )
 
 
 def make_verifiers(settings: Settings) -> VerifierSet:

@@ -1,9 +1,9 @@
-"""What every part of a start needs: `StartRefused`, the folders, and the secret files of an installation."""
+"""What every part of a start needs: the folders and the secret files of an installation."""
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sluice.files.links import load_signing_secret
@@ -14,6 +14,7 @@ from sluice.kit.keyring_file import KeyringFile, load_keyring, parse_keyring
 from sluice.kit.secret_files import OTHERS, SecretFileRefused
 from sluice.receipts.signing import load_receipt_keys
 from sluice.settings import Settings
+from sluice.wiring.refusal import StartRefused
 
 KEYRING = "buckets.json"
 KEYRING_SETTING = "SLUICE_KEYRING"
@@ -25,19 +26,6 @@ SECRET_FILES = (KEYRING, LINK_SECRET, SIGNING_KEY, RECEIPT_KEYS)
 # What Sluice puts into the data folder besides folders: the database with its companions, locks, an audit's position.
 _OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json")
 _LOCAL_ISSUER = "sluice"
-
-
-class StartRefused(Exception):
-    """The service does not start with these settings on this machine. `str()` is one sentence that says what to do."""
-
-
-@contextmanager
-def refusing(names: str) -> Iterator[None]:
-    """Turn a `ValueError` in the block into a `StartRefused` that names the settings at fault."""
-    try:
-        yield
-    except ValueError as fault:
-        raise StartRefused(f"{names}: {fault}.") from fault
 
 
 def make_folder(folder: Path) -> None:

@@ -22,7 +22,8 @@ from sluice.storage import EndpointNotAllowed, ListsObjects, ObjectStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
-from sluice.wiring.start import KEYRING, StartRefused, keyring, secret_file
+from sluice.wiring.refusal import StartRefused
+from sluice.wiring.start import KEYRING, keyring, secret_file
 
 _MB = 1024 * 1024
 

@@ -8,6 +8,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from types import ModuleType
 from typing import Final, Protocol, cast
 
@@ -80,10 +81,13 @@ def _run_request(jobs: JobModule, request: protocol.JobRequest, fds: Sequence[in
     return reply
 
 
-def send_samples(sock: socket.socket, jobs: JobModule) -> None:
-    """Make every sample and send it: a line of JSON, then the bytes. Runs unconfined, on nothing but our own code."""
+def send_samples(sock: socket.socket, jobs: JobModule, most: int | None) -> None:
+    """Make every sample, or the first `most`, and send each: a line of JSON, then the bytes.
+
+    Runs unconfined, on nothing but our own code.
+    """
     with sock.makefile("wb") as out:
-        for name, filename, make in jobs.samples():
+        for name, filename, make in islice(jobs.samples(), most):
             try:
                 content = make()
                 header: dict[str, object] = {"format": name, "filename": filename, "bytes": len(content)}

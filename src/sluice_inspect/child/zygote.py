@@ -181,15 +181,15 @@ class Zygote:
             self._tester = client if is_tester else self._tester
             client.send({"loaded": {"resident_bytes": worker.memory_in_use()[1], "test": is_tester}})
 
-    def _fork(self, client: _Client, order: dict[str, str], fd: int) -> None:
+    def _fork(self, client: _Client, order: dict[str, object], fd: int) -> None:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
             self._run_child(order, fd, zygote)
         os.close(fd)
-        client.numbers[pid] = int(order["fork"])
+        client.numbers[pid] = cast("int", order["fork"])
 
-    def _run_child(self, order: dict[str, str], fd: int, zygote: int) -> Never:
+    def _run_child(self, order: dict[str, object], fd: int, zygote: int) -> Never:
         """Run as a child, then exit. Never returns: an exception must not let the child go on as a second zygote."""
         status = _EXIT_BY_EXCEPTION
         try:
@@ -202,7 +202,7 @@ class Zygote:
                 ours.close()
             sock = socket.socket(fileno=fd)
             if order["level"] == "samples":
-                worker.send_samples(sock, self._jobs)
+                worker.send_samples(sock, self._jobs, cast("int | None", order["most"]))
             else:
                 level = cast("Level", order["level"])  # the server sends nothing else
                 worker.serve(sock, self._jobs, level=level, address_space=self._address_space)
