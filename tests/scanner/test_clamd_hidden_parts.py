@@ -35,8 +35,8 @@ LARGE = random.Random(9).randbytes(CHECK_AND_SCAN_BYTES + 1)
 SIGNATURE = f"Only-Clamd-Knows:0:*:{MARKED.hex()}\n"
 
 
-LIMITS = {"MaxRecursion": "5", "MaxFiles": "20", "MaxFileSize": "8M", "MaxScanSize": "30M", "StreamMaxLength": "8M"}
-NO_ALERTS = {"MaxFileSize": "8M", "MaxScanSize": "32M", "AlertExceedsMax": "no"}
+LIMITS = {"MaxRecursion": "5", "MaxFiles": "20", "MaxFileSize": "2M", "MaxScanSize": "16M", "StreamMaxLength": "2M"}
+NO_ALERTS = {"MaxFileSize": "2M", "MaxScanSize": "8M", "AlertExceedsMax": "no"}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 
 def scanner_of(server: Clamd, sandbox: Sandbox | None = None, **options: Any) -> ClamdScanner:
-    return ClamdScanner([server.address], sandbox or InProcessSandbox(), **({"largest_bytes": 16 * MIB} | options))
+    return ClamdScanner([server.address], sandbox or InProcessSandbox(), **({"largest_bytes": 4 * MIB} | options))
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def cpio(*files: bytes) -> bytes:
 
 def many_megabytes(members: int, last: bytes) -> bytes:
     fill = random.Random(1)
-    fillers = {f"{number}.bin": fill.randbytes(1000) + bytes(4 * MIB) for number in range(members)}
+    fillers = {f"{number}.bin": fill.randbytes(1000) + bytes(MIB) for number in range(members)}
     return zipped({**fillers, "last": last})
 
 
@@ -113,7 +113,7 @@ async def test_parts_that_clamd_does_not_open_are_scanned(scanner: ClamdScanner,
         pytest.param(partial(gzipped, 9), id="over MaxRecursion"),
         pytest.param(lambda last: zipped({"a.gz": gzipped(9, zipped({"b": last}))}), id="zip over MaxRecursion"),
         pytest.param(partial(many_members, 50), id="over MaxFiles"),
-        pytest.param(partial(many_megabytes, 9), id="over MaxScanSize"),
+        pytest.param(partial(many_megabytes, 17), id="over MaxScanSize"),
     ],
 )
 async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
@@ -126,12 +126,12 @@ async def test_content_beyond_clamd_limits_is_scanned_part_by_part(
 @each_row(
     "packed",  # built when the test runs, not when it is collected
     [
-        pytest.param(lambda: CLEAN + bytes(9 * MIB), id="file itself"),
-        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), id="zip member that clamd reports OK"),
-        pytest.param(lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB) + MARKED})}), id="in a zip in a zip"),
-        pytest.param(lambda: gzip.compress(bytes(9 * MIB) + MARKED), id="gzip"),
-        pytest.param(lambda: tarred({"a": bytes(9 * MIB) + MARKED}, "w:gz"), id="tar.gz member"),
-        pytest.param(lambda: pdf_with(bytes(9 * MIB) + MARKED), id="PDF attachment"),
+        pytest.param(lambda: CLEAN + bytes(9 * MIB // 4), id="file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB // 4) + MARKED}), id="zip member that clamd reports OK"),
+        pytest.param(lambda: zipped({"a.zip": zipped({"a": bytes(9 * MIB // 4) + MARKED})}), id="in a zip in a zip"),
+        pytest.param(lambda: gzip.compress(bytes(9 * MIB // 4) + MARKED), id="gzip"),
+        pytest.param(lambda: tarred({"a": bytes(9 * MIB // 4) + MARKED}, "w:gz"), id="tar.gz member"),
+        pytest.param(lambda: pdf_with(bytes(9 * MIB // 4) + MARKED), id="PDF attachment"),
         # formats that only clamd opens
         pytest.param(lambda: cpio(gzipped(9, MARKED)), id="cpio"),
         pytest.param(lambda: cpio(zipped({"a": CLEAN}), gzipped(9, MARKED)), id="cpio with a zip"),
@@ -159,10 +159,10 @@ async def test_content_that_cannot_be_unpacked_is_never_clean(
 
 
 async def test_concurrent_scans_with_large_parts_get_correct_results(scanner: ClamdScanner, seal: Seal) -> None:
-    fill = random.Random(3).randbytes(30_000) * 100
+    fill = random.Random(3).randbytes(15_000) * 100
 
     def wrapped(last: bytes) -> bytes:
-        return zipped({f"{number}.pdf": pdf_with(fill[number:] + last) for number in range(4)})
+        return zipped({f"{number}.pdf": pdf_with(fill[number:] + last) for number in range(6)})
 
     files = [wrapped(MARKED), wrapped(CLEAN)] * 3
     results = await asyncio.gather(*(scanned(scanner, seal(data)) for data in files))
@@ -171,7 +171,7 @@ async def test_concurrent_scans_with_large_parts_get_correct_results(scanner: Cl
 
 async def test_parts_that_do_not_fit_into_buffer_are_never_clean(tight_clamd: Clamd, seal: Seal) -> None:
     scanner = scanner_of(tight_clamd, buffer_bytes=MIB)
-    result = await scanned(scanner, seal(pdf_with(random.Random(1).randbytes(2 * MIB))))
+    result = await scanned(scanner, seal(pdf_with(random.Random(1).randbytes(3 * MIB // 2))))
     assert isinstance(result, Incomplete)
     assert "more parts that clamd does not see than there is room for" in result.why
 
@@ -266,8 +266,8 @@ async def test_encrypted_document_follows_the_policy(tight_clamd: Clamd, seal: S
         pytest.param(lambda: pdf_with(CLEAN), Clean, id="PDF attachment"),
         pytest.param(lambda: many_megabytes(7, CLEAN), Clean, id="nearly as much as it scans"),
         pytest.param(lambda: pdf_of_pictures(2), Clean, id="pictures of a PDF"),
-        pytest.param(lambda: CLEAN + bytes(9 * MIB) + MARKED, Incomplete, id="file itself"),
-        pytest.param(lambda: zipped({"a": bytes(9 * MIB) + MARKED}), Incomplete, id="zip member"),
+        pytest.param(lambda: CLEAN + bytes(9 * MIB // 4) + MARKED, Incomplete, id="file itself"),
+        pytest.param(lambda: zipped({"a": bytes(9 * MIB // 4) + MARKED}), Incomplete, id="zip member"),
         pytest.param(lambda: gzipped(SILENT_DEPTH + 1, CLEAN), Incomplete, id="deeper than it scans"),
         pytest.param(lambda: many_members(4001, CLEAN), Incomplete, id="more members than were tried"),
         pytest.param(lambda: many_megabytes(9, CLEAN), Incomplete, id="more in all than it scans"),
@@ -286,24 +286,24 @@ async def test_part_is_found_that_clamd_skips_silently_behind_what_it_counts_twi
     scanner_without_alerts: ClamdScanner, clamd_without_alerts: Clamd, seal: Seal
 ) -> None:
     # clamd counts the text of a message once more, and then has nothing left for the last member.
-    mail = b"From: a@example.com\nSubject: x\n\n" + b"words words\n" * (7 * MIB // 12)
+    mail = b"From: a@example.com\nSubject: x\n\n" + b"words words\n" * (7 * MIB // 48)
     mails = {f"{number}.eml": mail + b"%d" % number for number in range(3)}
-    archive = seal(zipped({**mails, "b": bytes(7 * MIB) + MARKED}))
+    archive = seal(zipped({**mails, "b": bytes(7 * MIB // 4) + MARKED}))
     alone = ClamdClient(ClamdAddress.parse(clamd_without_alerts.address), ClamdTimeouts(2, 10))
     assert (await alone.scan_once(archive, by_descriptor=True)).verdict is ClamdVerdict.CLEAN
     assert isinstance(await scanner_without_alerts.scan(archive, tenant_id="ten_1"), Infected)
 
 
 def pdf_of_pictures(count: int) -> bytes:
-    """Return a PDF with pictures of 4 MiB each."""
+    """Return a PDF with pictures of 1 MiB each."""
     import pikepdf  # noqa: PLC0415  (only for its writer)
 
     out = io.BytesIO()
     with pikepdf.new() as document:
         for number in range(count):
-            picture = pikepdf.Stream(document, random.Random(number).randbytes(1000) * (4 * MIB // 1000))
+            picture = pikepdf.Stream(document, random.Random(number).randbytes(1000) * (MIB // 1000))
             picture.Type, picture.Subtype = pikepdf.Name.XObject, pikepdf.Name.Image
-            picture.Width, picture.Height, picture.BitsPerComponent = 2048, 2048, 8
+            picture.Width, picture.Height, picture.BitsPerComponent = 1024, 1024, 8
             picture.ColorSpace = pikepdf.Name.DeviceGray
             document.add_blank_page().Resources = pikepdf.Dictionary(XObject=pikepdf.Dictionary(I=picture))
         document.save(out, compress_streams=True)
@@ -319,13 +319,13 @@ async def test_clamd_without_alerts_finds_viruses(scanner_without_alerts: ClamdS
 async def test_hidden_parts_are_scanned_in_real_sandbox(tight_clamd: Clamd, seal: Seal) -> None:
     async with running_sandbox() as sandbox:
         assert isinstance(sandbox, ZygoteSandbox)
-        scanner = ClamdScanner([tight_clamd.address, tight_clamd.tcp_address], sandbox, largest_bytes=16 * MIB)
+        scanner = ClamdScanner([tight_clamd.address, tight_clamd.tcp_address], sandbox, largest_bytes=4 * MIB)
         for name, wrap in MISSED_BY_CLAMD.items():
             result = await scanned(scanner, seal(wrap(MARKED)))
             assert isinstance(result, Infected), name
             assert result.threat == "Only-Clamd-Knows.UNOFFICIAL"
             assert isinstance(await scanned(scanner, seal(wrap(CLEAN))), Clean), name
-        for pack in (partial(gzipped, 9), partial(many_members, 50), partial(many_megabytes, 9)):
+        for pack in (partial(gzipped, 9), partial(many_members, 50), partial(many_megabytes, 17)):
             assert isinstance(await scanned(scanner, seal(pack(MARKED))), Infected)
             assert isinstance(await scanned(scanner, seal(pack(CLEAN))), Clean)
         await scanner.aclose()
