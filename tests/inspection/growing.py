@@ -251,7 +251,8 @@ GROWING: Final[Mapping[str, Growing]] = {
     "rtf, characters": repeated("rtf", rb"\'41", _RTF, b"}"),
     "rtf, marks of objects": repeated("rtf", rb"\objdata ", _RTF, b"}"),
     "rtf, objects": repeated("rtf", rb"{\object{\*\objdata 0105{\*\a 1}}}", _RTF, b"}"),
-    "rtf, nested objects": repeated("rtf", rb"{\objdata ", _RTF),
+    # up to the depth that is followed, the time grows as its square
+    "rtf, nested objects": repeated("rtf", rb"{\objdata ", _RTF + rb"{\objdata " * 128),
     "rtf, words within an object": repeated("rtf", rb"\a 1", _RTF + rb"{\objdata ", b"}}"),
     "rtf, groups within an object": repeated("rtf", rb"{\a 1}", _RTF + rb"{\objdata ", b"}}"),
     "rtf, Unicode within an object": repeated("rtf", rb"\u1 a", _RTF + rb"{\objdata ", b"}}"),
