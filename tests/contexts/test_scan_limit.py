@@ -21,6 +21,7 @@ class ScanLimit:
 
     def __init__(self) -> None:
         self.bytes: int | None = 25 * MIB
+        self.asked: list[int] = []
 
 
 @pytest.fixture
@@ -41,7 +42,11 @@ def limit() -> ScanLimit:
 
 @pytest.fixture
 def contexts(database: Database, limit: ScanLimit) -> Contexts:
-    return Contexts(database, scan_limit=lambda: limit.bytes)
+    async def find(size: int) -> int | None:
+        limit.asked.append(size // MIB)
+        return limit.bytes
+
+    return Contexts(database, find_scan_limit=find)
 
 
 def draft(megabytes: int, *, scan: bool = True, key: str = "papers") -> Draft:
@@ -61,6 +66,7 @@ async def test_a_context_above_the_scan_limit_is_refused_unless_it_has_no_scans_
     assert (await contexts.create(by, draft(500, scan=False, key="b"))).max_file_size_mb == 500
     limit.bytes = None
     assert (await contexts.create(by, draft(500, key="c"))).max_file_size_mb == 500
+    assert limit.asked == [25, 26, 500], "not for the one that has no scans"
 
 
 async def test_a_change_above_the_scan_limit_is_refused(contexts: Contexts, tenant_id: str) -> None:
@@ -82,6 +88,7 @@ async def test_other_fields_above_the_limit_can_change(contexts: Contexts, tenan
     limit.bytes = 10 * MIB
     changed = await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
     assert changed.display_name == "Letters"
+    assert limit.asked == [25]
 
 
 async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
@@ -95,3 +102,4 @@ async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, te
     limit.bytes = 25 * MIB
     assert [context.context_key for context in await contexts.beyond_scan_limit(5)] == ["largest", "large"]
     assert [context.context_key for context in await contexts.beyond_scan_limit(1)] == ["largest"]
+    assert limit.asked[-1] == 500

@@ -75,7 +75,7 @@ _READS: Final = {
     ),
     "for the worker and the operator": "buckets.repository.list_of_all_tenants",
     "an operator may ask for all tenants": (
-        "contexts.repository.scanned_beyond files.repository.quarantine.list_quarantined tenants.repository.list_all"
+        "contexts.repository.largest_scanned files.repository.quarantine.list_quarantined tenants.repository.list_all"
     ),
     "the operator seals the secrets of all tenants anew": "webhooks.repository.list_of_all_tenants",
     "the audit compares rows of all tenants": "files.repository.reading.list_stored",

@@ -178,6 +178,17 @@ async def test_scan_limit_is_measured(small_clamd: Clamd, transport: str) -> Non
     assert scanner.scan_limit == 2**20
 
 
+async def test_more_than_32_mb_are_probed_only_when_needed(tmp_path: Path) -> None:
+    with running_clamd(tmp_path, {"StreamMaxLength": "40M", "MaxFileSize": "40M"}) as server:
+        scanner = scanner_of(server.address)
+        await scanner.start()
+        await scanner.find_scan_limit(20, 32 * 2**20)
+        assert (await scanner.health()).limits["scanned_bytes"] == f"at least {32 * 2**20}"
+        await scanner.find_scan_limit(20, 33 * 2**20)
+        assert (await scanner.health()).limits["scanned_bytes"] == scanner.scan_limit == 40 * 2**20
+        await scanner.aclose()
+
+
 async def test_concurrent_scans_get_their_own_results(clamd: Clamd, seal: Seal) -> None:
     scanner = scanner_of(clamd.tcp_address, clamd.address, concurrency=5)
     sealed = [seal(EICAR if number % 3 == 0 else b"clean %d" % number) for number in range(60)]

@@ -51,9 +51,9 @@ async def list_page(
     return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (documented)
 
 
-async def scanned_beyond(connection: AsyncConnection, size_mb: int, most: int) -> Sequence[Context]:
-    """Return active contexts of all tenants that scan and accept larger files than `size_mb`: for the operator."""
-    wanted = (contexts.c.status == "active", contexts.c.scan_for_viruses, contexts.c.max_file_size_mb > size_mb)
+async def largest_scanned(connection: AsyncConnection, most: int) -> Sequence[Context]:
+    """Return active contexts of all tenants that scan, at most `most`, by the files they accept, the largest first."""
+    wanted = (contexts.c.status == "active", contexts.c.scan_for_viruses)
     query = (
         select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
     )

@@ -1,7 +1,7 @@
 """What may be done with contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -22,8 +22,13 @@ from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 
-# Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known.
-FindScanLimit = Callable[[], int | None]
+# Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. It is
+# looked for if files of the given size are not known to be scanned.
+FindScanLimit = Callable[[int], Awaitable[int | None]]
+
+
+async def _no_limit(_size: int) -> None:
+    """Return None: every file is scanned completely, or none is scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +55,21 @@ class Draft:
 
 
 class Contexts:
-    """The contexts of all tenants, one tenant at a time. None may accept larger files than `scan_limit` returns."""
+    """The contexts of all tenants, one tenant at a time. None may accept larger files than `find_scan_limit` returns."""
 
-    def __init__(self, database: Database, clock: Clock = utc_now, scan_limit: FindScanLimit = lambda: None) -> None:
+    def __init__(self, database: Database, clock: Clock = utc_now, find_scan_limit: FindScanLimit = _no_limit) -> None:
         self._database = database
         self._clock = clock
-        self._scan_limit = scan_limit
+        self._find_scan_limit = find_scan_limit
 
     async def create(self, by: AuditAction, draft: Draft) -> Context:
         """Create an active context.
 
         Raise `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`.
         """
-        self._require_scannable(draft.max_file_size_mb, scanned=draft.scan_for_viruses)
+        if draft.scan_for_viruses:
+            limit = await self._find_scan_limit(draft.max_file_size_mb * BYTES_PER_MB)
+            _require_scannable(draft.max_file_size_mb, limit)
         context = Context(
             context_id=new_id("ctx"),
             tenant_id=by.tenant_id,
@@ -109,6 +116,10 @@ class Contexts:
         tenant_id, now = by.tenant_id, self._clock()
         if not changes:
             return await self.get(tenant_id, context_key)
+        scan_limit = None
+        if not changes.keys().isdisjoint(_SCAN_FIELDS):  # before the transaction: it may take seconds
+            most_mb, is_scanned = _scanned_size(await self.get(tenant_id, context_key), changes)
+            scan_limit = await self._find_scan_limit(most_mb * BYTES_PER_MB) if is_scanned else None
         try:
             async with self._database.transaction(tenant_id) as connection:
                 before = await repository.find(connection, tenant_id, context_key, to_change=True)
@@ -117,8 +128,9 @@ class Contexts:
                 if "storage_config_id" in changes:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
                 if not changes.keys().isdisjoint(_SCAN_FIELDS):
-                    most_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
-                    self._require_scannable(most_mb, scanned=changes.get("scan_for_viruses", before.scan_for_viruses))
+                    most_mb, is_scanned = _scanned_size(before, changes)
+                    if is_scanned:
+                        _require_scannable(most_mb, scan_limit)
                 values = _columns_of(changes) | {"updated_at": now}
                 context = await repository.change(connection, tenant_id, context_key, values)
                 if context is None:
@@ -136,27 +148,35 @@ class Contexts:
     async def with_changes(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Return the context as a change of its rules would make it; raise `NotFound` or `Invalid` as `change` does."""
         context = replace(await self.get(tenant_id, context_key), **changes)
-        if not changes.keys().isdisjoint(_SCAN_FIELDS):
-            self._require_scannable(context.max_file_size_mb, scanned=context.scan_for_viruses)
+        if context.scan_for_viruses and not changes.keys().isdisjoint(_SCAN_FIELDS):
+            limit = await self._find_scan_limit(context.max_file_size_mb * BYTES_PER_MB)
+            _require_scannable(context.max_file_size_mb, limit)
         return context
 
     async def beyond_scan_limit(self, most: int) -> Sequence[Context]:
         """Return active contexts of all tenants that take larger files than are scanned, at most `most`, the largest
         first.
         """
-        limit = self._scan_limit()
-        if limit is None:
-            return ()
         async with self._database.reading(ALL_TENANTS) as connection:
-            return await repository.scanned_beyond(connection, limit // BYTES_PER_MB, most)
+            found = await repository.largest_scanned(connection, most)
+        if not found:
+            return ()
+        limit = await self._find_scan_limit(found[0].max_file_size_mb * BYTES_PER_MB)
+        return () if limit is None else [each for each in found if each.max_file_size_mb * BYTES_PER_MB > limit]
 
-    def _require_scannable(self, most_mb: int, *, scanned: bool) -> None:
-        limit = self._scan_limit()
-        if scanned and limit is not None and most_mb * BYTES_PER_MB > limit:
-            raise Invalid(
-                f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
-                "the malware scanner scans no larger file"
-            )
+
+def _scanned_size(before: Context, changes: Mapping[str, Any]) -> tuple[int, bool]:
+    """Return the size in MB of the largest file that a changed context takes, and whether it is scanned."""
+    size_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
+    return size_mb, changes.get("scan_for_viruses", before.scan_for_viruses)
+
+
+def _require_scannable(most_mb: int, limit: int | None) -> None:
+    if limit is not None and most_mb * BYTES_PER_MB > limit:
+        raise Invalid(
+            f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
+            "the malware scanner scans no larger file"
+        )
 
 
 _SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})

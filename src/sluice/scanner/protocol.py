@@ -129,6 +129,6 @@ class Scanner(Protocol):
 class FindsScanLimit(Protocol):
     """A scanner that needs time to find out its `scan_limit`."""
 
-    async def find_scan_limit(self, seconds: float) -> None:
-        """Wait until `scan_limit` is known, at most `seconds`."""
+    async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
+        """Find `scan_limit`, in at most `seconds`; do nothing if files of `size` bytes are known to be scanned."""
         ...

@@ -191,10 +191,10 @@ class CachedScanner:
             )
         return result
 
-    async def find_scan_limit(self, seconds: float) -> None:
+    async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
         """Wait for the scanner behind the cache, if it needs time for that."""
         if isinstance(self._scanner, FindsScanLimit):
-            await self._scanner.find_scan_limit(seconds)
+            await self._scanner.find_scan_limit(seconds, size)
 
     async def health(self) -> EngineHealth:
         """Return the health of the scanner; an unavailable cache makes it `degraded` at most."""

@@ -21,7 +21,7 @@ from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.memory import MemoryLimiter
 from sluice.observe.log import log
 from sluice.sandbox import Sandbox
-from sluice.scanner import Scanner
+from sluice.scanner import FindsScanLimit, Scanner
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.off import NoScanner
@@ -39,6 +39,7 @@ from sluice.wiring.start import (
 from sluice_inspect.threats import RULES_VERSION
 
 _MAX_NAMED_CONTEXTS = 20
+_SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
 
 
 def make_database(settings: Settings) -> Database:
@@ -198,7 +199,13 @@ def _make_verdict_cache(settings: Settings) -> VerdictCache:
 
 def make_contexts(database: Database, scanner: Scanner) -> Contexts:
     """Return the contexts, none of which may accept files larger than the scanner scans."""
-    return Contexts(database, scan_limit=lambda: scanner.scan_limit)
+
+    async def find_scan_limit(size: int) -> int | None:
+        if isinstance(scanner, FindsScanLimit):
+            await scanner.find_scan_limit(_SCAN_LIMIT_SECONDS, size)
+        return scanner.scan_limit
+
+    return Contexts(database, find_scan_limit=find_scan_limit)
 
 
 async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> EngineHealth:

@@ -17,7 +17,7 @@ from sluice.scanner.clamd.connection import (
     MayAbandon,
     describe_os_error,
 )
-from sluice.scanner.clamd.probe import Capabilities, Probe
+from sluice.scanner.clamd.probe import AT_ONCE_BYTES, MIB, Capabilities, Probe
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVersion, ScanReply, parse_version
 
 _FIRST_PAUSE: Final = 0.05
@@ -144,25 +144,31 @@ class ClamdMember:
     async def _update_capabilities(self, version: ClamdVersion) -> None:
         before = self.capabilities
         found = await self._probe.probe(version)
-        if before is not None and before.is_scan_limit_final:
+        if before is not None and (before.is_scan_limit_final or before.scan_limit > MIB):
             # The session held, so it is the same process with the same limits: only its signatures are new.
             reports_limits = found.reports_limits and before.reports_limits
             if reports_limits or not before.reports_limits:
                 found = replace(
                     found,
                     scan_limit=before.scan_limit,
-                    is_scan_limit_final=True,
+                    is_scan_limit_final=before.is_scan_limit_final,
                     reports_limits=reports_limits,
                     packed=before.packed,
                 )
         self.capabilities = found
-        if not found.is_scan_limit_final and self._limit_search is None:
-            # In the background: it may take seconds, and small files need not wait for it.
-            self._limit_search = asyncio.create_task(self._find_scan_limit(found))
+        if found.scan_limit == MIB:
+            self.find_scan_limit(AT_ONCE_BYTES)
 
-    async def _find_scan_limit(self, before: Capabilities) -> None:
+    def find_scan_limit(self, most: int | None = None) -> None:
+        """Begin to find how large a file, of at most `most` bytes, it scans, unless that is known or being found."""
+        found = self.capabilities
+        if found is not None and not found.is_scan_limit_final and self._limit_search is None:
+            # In the background: it may take seconds, and small files need not wait for it.
+            self._limit_search = asyncio.create_task(self._find_scan_limit(found, most))
+
+    async def _find_scan_limit(self, before: Capabilities, most: int | None) -> None:
         try:
-            found = await self._probe.find_scan_limit(before)
+            found = await self._probe.find_scan_limit(before, most)
         except (ClamdUnavailable, OSError) as error:
             self._limit_search = None
             why = f"the search for the largest file that it scans failed: {describe_failure(error)}"

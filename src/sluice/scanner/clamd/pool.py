@@ -197,11 +197,17 @@ class ClamdPool:
         self._start_watches()
         await asyncio.gather(*(member.first_check_done.wait() for member in self.members))
 
-    async def wait_for_scan_limits(self) -> None:
-        """Wait until the scan limit of each member in service is final."""
-        while any(
-            member.capabilities is not None and not member.capabilities.is_scan_limit_final for member in self.members
-        ):
+    async def find_scan_limits(self, size: int | None) -> None:
+        """Wait until each member in service is known to scan files of `size` bytes, or its scan limit is final."""
+        while searching := [
+            member
+            for member in self.members
+            if (found := member.capabilities) is not None
+            and not found.is_scan_limit_final
+            and (size is None or found.scan_limit < size)
+        ]:
+            for member in searching:
+                member.find_scan_limit()
             await self._next_change()
 
     async def scan(self, sealed: Sealed, *, tenant_id: str) -> MemberReply:

@@ -19,6 +19,8 @@ from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVe
 from sluice_inspect.threats import EICAR
 
 MIB: Final = 1024**2
+# The largest file that is tried at once: clamd takes 0.1 to 0.3 s for it. Larger ones are tried when one is to be scanned.
+AT_ONCE_BYTES: Final = 32 * MIB
 _DEEPER_THAN_ANY_LIMIT: Final = 110  # clamd accepts no MaxRecursion above 100
 # What is tried of a clamd that does not report limits. No more parts of one file than the first are extracted for it.
 _MEMBERS_TRIED: Final = (4_000, 1_000, 100, 10)
@@ -57,7 +59,7 @@ class Capabilities:
     it may not read, it says OK (measured, 1.4.6). `reports_limits`: it is set to `AlertExceedsMax yes`, so that it does
     not say OK of most of what it did not scan (see `sluice.scanner.unpack`). `scan_limit`: bytes of the largest file
     that it was seen to scan to its end; `is_scan_limit_final`: that is the largest file it scans, or the largest that
-    is needed. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
+    it may ever be sent. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
     virus among what is packed in a file.
     """
 
@@ -97,16 +99,19 @@ class Probe:
             )
         return replace(found, scan_limit=MIB)
 
-    async def find_scan_limit(self, found: Capabilities) -> Capabilities:
-        """Find by bisection how large a file is scanned to its end, with the test virus behind padding.
+    async def find_scan_limit(self, found: Capabilities, most: int | None = None) -> Capabilities:
+        """Find by bisection how large a file, of at most `most` bytes, is scanned to its end.
 
-        Exact to the megabyte. Takes up to some seconds of clamd's time. A clamd that calls a file clean that it did not
-        scan to the end does not report limits; of such a one, the limits on what is packed in a file are found as well.
+        The test virus is behind padding; the result is exact to the megabyte. Without `most`, it is final, and takes up
+        to some seconds of clamd's time. A clamd that calls a file clean that it did not scan to the end does not report
+        limits; of such a one, all limits are found, also those on what is packed in a file.
         """
         layout = await self._choose_layout(found)
-        enough, too_much = found.scan_limit // MIB, max(self._largest, MIB) // MIB + 1
-        middle = too_much - 1
         reports_limits = found.reports_limits
+        largest = max(self._largest, MIB) // MIB
+        tried = min(largest, most // MIB) if most is not None and reports_limits else largest
+        enough, too_much = found.scan_limit // MIB, tried + 1
+        middle = tried
         while too_much - enough > 1:
             verdict = await self._scan_behind(middle * MIB, layout, found)
             reports_limits = reports_limits and verdict is not ClamdVerdict.CLEAN
@@ -115,7 +120,8 @@ class Probe:
             else:
                 too_much = middle
             middle = (enough + too_much) // 2
-        found = replace(found, scan_limit=enough * MIB, is_scan_limit_final=True, reports_limits=reports_limits)
+        is_final = enough < tried or tried == largest
+        found = replace(found, scan_limit=enough * MIB, is_scan_limit_final=is_final, reports_limits=reports_limits)
         return found if reports_limits else replace(found, packed=await self._find_packed_limits(found))
 
     async def _find_packed_limits(self, found: Capabilities) -> PackedLimits:

@@ -132,7 +132,10 @@ class ClamdScanner:
 
     @property
     def scan_limit(self) -> int | None:
-        """Size in bytes of the largest file that every member in service scans to its end; None while unknown."""
+        """Size in bytes of the largest file that every member in service scans to its end; None while unknown.
+
+        Files of up to 32 MB are tried at once, larger ones by `find_scan_limit`.
+        """
         found = [member.capabilities for member in self._pool.members if member.capabilities is not None]
         if not found or not all(capabilities.is_scan_limit_final for capabilities in found):
             return None
@@ -152,11 +155,11 @@ class ClamdScanner:
             async with asyncio.timeout(self._probe_seconds):
                 await self._pool.start()
 
-    async def find_scan_limit(self, seconds: float) -> None:
-        """Wait until `scan_limit` is known, at most `seconds`."""
+    async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
+        """Find `scan_limit`, in at most `seconds`; do nothing if files of `size` bytes are known to be scanned."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._pool.wait_for_scan_limits()
+                await self._pool.find_scan_limits(size)
 
     def is_responsive(self, index: int) -> bool:
         """Return whether the clamd of that index is in service and shows signs of life."""
@@ -187,7 +190,7 @@ class ClamdScanner:
                 "running": slots.running,
                 "waiting": slots.waiting,
                 "encrypted": self._encrypted,
-                "scanned_bytes": self.scan_limit if self.scan_limit is not None else "unknown",
+                "scanned_bytes": self._scanned_bytes(),
                 **self._signature_limits(),
             },
         )
@@ -275,6 +278,12 @@ class ClamdScanner:
             key = VerdictKey(sealed.sha256, engine, signatures, _PLAIN_BYTES)
             await self._verdicts.put(key, CleanVerdict(reply.address))
         return reply
+
+    def _scanned_bytes(self) -> int | str:
+        if self.scan_limit is not None:
+            return self.scan_limit
+        found = [member.capabilities.scan_limit for member in self._pool.members if member.capabilities is not None]
+        return f"at least {min(found)}" if found else "unknown"
 
     def _find_capabilities(self, version: EngineVersion) -> Capabilities | None:
         """Return the capabilities of a member in service that has this version, of the one with the lowest limit."""
