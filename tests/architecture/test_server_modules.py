@@ -1,4 +1,4 @@
-"""The server process loads no parser of uploaded files, neither at import nor after uploads."""
+"""What the server process loads: no parser of uploaded files, at import or after uploads, and no Alembic at a first start."""
 
 import subprocess
 import sys
@@ -19,17 +19,29 @@ PARSING_MODULES = {
 }
 
 LOADED = """
-import sys
+import asyncio, sys
 import sluice.asgi, sluice.cli, sluice.cli.listening, sluice.wiring.assembly, sluice.wiring.engines
 import sluice.uploads.inspection, sluice.uploads.rules, sluice.uploads.values
+from sluice.db.database import Database
+from sluice.db.migrate import newest, revision, upgrade
+
+async def create():
+    database = Database(sys.argv[1])
+    await upgrade(database)
+    assert await revision(database) == newest()
+    await database.aclose()
+
+asyncio.run(create())
 print(*sys.modules, sep="\\n")
 """
 
 
-def test_importing_the_server_loads_no_parser_and_no_format() -> None:
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60, check=True)
+def test_server_that_creates_its_database_loads_no_parser_no_format_and_no_alembic(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOADED, f"sqlite:///{tmp_path / 'new.db'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     loaded = set(done.stdout.split())
     assert "sluice.wiring" in loaded
+    assert {name for name in loaded if name.partition(".")[0] == "alembic"} == set()
     assert {name for name in loaded if name.partition(".")[0] in PARSERS} == set()
     assert {name for name in loaded if name in PARSING_MODULES or name.startswith("sluice_inspect.formats")} == set()
 

@@ -7,7 +7,6 @@ from sluice.cli.serve import load_server
 
 load_server()
 for _name in (
-    "alembic.command",
     "httpx",
     "sqlalchemy.dialects.postgresql.asyncpg",
     "sqlalchemy.dialects.sqlite.aiosqlite",

@@ -1,4 +1,4 @@
-"""Copies of a database that was migrated once per run, because a copy is several times faster than a migration."""
+"""Copies of a database that was created once per run, because a copy takes less time than to create one."""
 
 import shutil
 from pathlib import Path

@@ -9,7 +9,6 @@ from sqlalchemy import delete, func, select, text, update
 
 from sluice.db import counts
 from sluice.db.database import Database
-from sluice.db.migrate import upgrade
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import count_deltas, files, row_counts
 from tests.db.rows import add_file, add_tenant, change
@@ -156,32 +155,6 @@ async def test_bucket_totals_equal_its_stored_files_after_random_changes(tables:
     async with tables.transaction(ALL_TENANTS) as connection:
         await connection.execute(delete(files))
     assert await _bucket_totals(tables) == [0, 0, 0]
-
-
-async def test_the_migration_counts_files_of_buckets_stored_before_it(database: Database) -> None:
-    await upgrade(database, to="0007")
-    await add_tenant(database, "ten_1", "a")
-    for number, bucket in enumerate(["b1", None, "b1", "b2"]):
-        await add_file(database, "ten_1", f"f{number}", storage_config_id=bucket)
-    await add_file(database, "ten_1", "gone", storage_config_id="b2", state="gone")
-    await upgrade(database)
-    assert await _bucket_totals(database) == [3, 2, 1]
-    async with database.reading(ALL_TENANTS) as connection:
-        assert await counts.find_wrong(connection, "ten_1", "bucket_files") == {}
-
-
-async def test_the_migration_counts_rows_written_before_it(database: Database) -> None:
-    await upgrade(database, to="0005")
-    await add_tenant(database, "ten_1", "a", "b")
-    written = [("a", "u", "stored"), ("a", "v", "stored"), ("b", "u", "stored"), ("b", "u", "gone")]
-    for number, (context, by, state) in enumerate(written):
-        await add_file(database, "ten_1", f"f{number}", context=context, by=by, state=state)
-    await upgrade(database)
-    assert await rows_in(database, "count_deltas") == 0
-    assert await totals(database, (None, None), ("a", None), (None, "u"), ("b", "u")) == [3, 2, 2, 1]
-    async with database.transaction(ALL_TENANTS) as connection:
-        for name in counts.LISTS:
-            assert await counts.find_wrong(connection, "ten_1", name) == {}
 
 
 async def test_wrong_counts_are_found_and_recounted(tables: Database) -> None:

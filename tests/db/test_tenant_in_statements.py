@@ -50,6 +50,7 @@ WITHOUT_TENANTS: Final = {
     "db.sqlite": "pragmas; and `sluice backup` copies the files of all tenants",
     "db.postgres": "settings of a connection",
     "db.migrate": "locks, roles and rights",
+    "db.triggers": "creates triggers, functions and policies",
     "db.rls": "sets the scope",
 }
 # Statements that read rows of all tenants, by reason: functions and constants. None of them changes a row.

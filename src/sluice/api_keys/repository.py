@@ -24,8 +24,7 @@ _SHOWN = [
 # The columns of a key, and the status of its tenant. By its previous text a key is found with the hash and the end of
 # that text.
 _PRESENTED: Final = Statement(
-    # Only the found row says whose key it is, so a function of the owner's bypasses row level security (migration
-    # 0020).
+    # Only the found row says whose key it is, so a function of the owner's bypasses row level security (`db.triggers`).
     postgres="""
         SELECT api_key_id, tenant_id, secret_hash, key_prefix, mode, name, scopes, status, metadata,
                created_at, updated_at, expires_at, last_used_at, context_keys AS contexts, allowed_networks,

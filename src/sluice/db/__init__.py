@@ -1,1 +1,1 @@
-"""The database: engine options, the unit of work, tables, migrations. Queries of a noun live in its `repository.py`."""
+"""The database: engine options, the unit of work, tables, triggers, migrations. Queries of a noun live in its `repository.py`."""

@@ -1,7 +1,9 @@
-"""Migrating a database to the schema of this release, and granting the service's role its rights.
+"""Bringing a database to the schema of this release, and granting the service's role its rights.
 
-The steps are in `migrations/versions`. Alembic runs them; it is loaded only when one is missing, since a start mostly
-finds the schema as it should be.
+A new database is created from the declaration, `db.schema` and `db.triggers`, and gets the newest revision. An existing
+one runs the migration steps that it lacks, from `migrations/versions`, by Alembic, which is loaded only then. So whoever
+adds a step makes the same change to the declaration; `tests/db/test_migrations.py` compares a created database with one
+that went through all steps (docs/decisions/0015).
 
 On PostgreSQL the owner of the tables migrates, and the service may work in a role that cannot change them. Creating
 roles is the operator's task (docs/operations.md).
@@ -14,13 +16,21 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
+from sluice.db import triggers
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.db.rls import ALL_TENANTS, NO_TENANT
+from sluice.db.schema import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
+STEPS: Final = _SCRIPTS / "versions"
+# As Alembic would create it.
+VERSION_TABLE: Final = (
+    "CREATE TABLE alembic_version "
+    "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
 _LOCK: Final = 7_305_441_926
 _TRIES: Final = 10
 # PostgreSQL, appendix A.
@@ -70,8 +80,8 @@ class NotTheOwner(Exception):
     """The role that should migrate may not change the tables."""
 
 
-async def upgrade(database: Database, *, to: str = "head") -> None:
-    """Run every missing step up to the revision `to`, in one transaction; several processes may start at once.
+async def upgrade(database: Database) -> None:
+    """Create the schema, or run every missing step, in one transaction; several processes may start at once.
 
     A database that a later release has migrated is left as it is. Raise `DatabaseUnavailable`, `NotTheOwner`.
     """
@@ -80,7 +90,7 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
             async with database.transaction(ALL_TENANTS) as connection:
                 if not database.is_sqlite:
                     await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-                await connection.run_sync(_upgrade, to)
+                await connection.run_sync(_upgrade)
         except ProgrammingError as fault:
             if _sqlstate(fault) != _INSUFFICIENT_PRIVILEGE:
                 raise
@@ -100,17 +110,9 @@ async def revision(database: Database) -> str | None:
         return await connection.run_sync(_revision)
 
 
-def newest() -> str | None:
-    """Return the revision of this release."""
-    numbers = (path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
-    return max(numbers, default=None)
-
-
-def steps() -> list[str]:
-    """Return all revisions, oldest first."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415  (see above)
-
-    return [step.revision for step in reversed(list(ScriptDirectory.from_config(_config()).walk_revisions()))]
+def newest() -> str:
+    """Return the revision of this release: that of its newest step, `0001` as long as there is none."""
+    return max(path.name.partition("_")[0] for path in STEPS.glob("[0-9]*_*.py"))
 
 
 def serves(at: str | None) -> bool:
@@ -145,18 +147,26 @@ def _sqlstate(fault: BaseException | None) -> str | None:
 
 
 def _is_later(at: str) -> bool:
-    return at.isdecimal() and at > (newest() or "")
+    return at.isdecimal() and at > newest()
 
 
-def _upgrade(connection: Connection, to: str) -> None:
+def _upgrade(connection: Connection) -> None:
     at = _revision(connection)
-    if at is not None and _is_later(at):
-        return
-    from alembic import command  # noqa: PLC0415  (see above)
+    if at is None:
+        _create(connection)
+    elif not serves(at):
+        from alembic import command  # noqa: PLC0415  (see above)
 
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, to)
+        config = alembic_config(STEPS)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _create(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    triggers.create(connection)
+    connection.exec_driver_sql(VERSION_TABLE)
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:newest)"), {"newest": newest()})
 
 
 def _revision(connection: Connection) -> str | None:
@@ -167,10 +177,12 @@ def _revision(connection: Connection) -> str | None:
     return None if at is None else str(at)
 
 
-def _config() -> "Config":
+def alembic_config(steps: Path) -> "Config":
+    """Return the settings by which Alembic finds the steps in a folder; `env.py` needs the connection besides."""
     from alembic.config import Config  # noqa: PLC0415  (see above)
 
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS))
+    config.set_main_option("version_locations", str(steps))
     config.set_main_option("path_separator", "os")
     return config

@@ -1,6 +1,6 @@
 """Row-level-security scopes: which tenant's rows a unit of work may touch.
 
-The policies that enforce them are in the migrations.
+The policies that enforce them are in `db.triggers`.
 
 Every statement names its tenant, but for the listed ones of the worker and the operator
 (`tests/db/test_tenant_in_statements.py`). As a second barrier each unit of work sets its scope

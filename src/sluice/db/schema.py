@@ -1,5 +1,8 @@
 """All tables. Their queries are in the repositories; what may be done with the rows is decided in the services.
 
+Triggers, functions and row security are in `db.triggers`. Whoever changes either adds a migration step that does the
+same to existing databases (docs/decisions/0015).
+
 The default bucket of a tenant is one row of `default_buckets` (primary key: the tenant), not a flag per bucket: so
 there cannot be two, and changing it takes one row lock (docs/decisions/0005).
 """
@@ -226,7 +229,7 @@ Index(
 for _name, _since in (("ix_files_leases", files.c.lease_until), ("ix_files_due", files.c.due_at)):
     Index(_name, files.c.state, _since, postgresql_where=_since.is_not(None), sqlite_where=_since.is_not(None))
 
-# The metadata of stored files, for the search: triggers of the migration keep it. Only texts, whole numbers, true and
+# The metadata of stored files, for the search: triggers keep it (`db.triggers`). Only texts, whole numbers, true and
 # false at the first level, with names of at most 100 letters and values of at most 200.
 file_metadata = Table(
     "file_metadata",
@@ -417,8 +420,7 @@ rate_takes = Table(
     Index("ix_rate_takes_age", "taken_us"),
 )
 
-# Append-only: a trigger of the migration refuses every change of a row but that an erasure replaces names; only age
-# removes one.
+# Append-only: a trigger refuses every change of a row but that an erasure replaces names; only age removes one.
 audit_events = Table(
     "audit_events",
     metadata,
@@ -543,8 +545,7 @@ row_counts = Table(
     Column("rows", BigInteger, nullable=False),
 )
 
-# What is not yet in `row_counts`: a trigger of the migration adds a row for each row that comes onto a list or leaves
-# it.
+# What is not yet in `row_counts`: a trigger adds a row for each row that comes onto a list or leaves it.
 count_deltas = Table(
     "count_deltas",
     metadata,
@@ -571,7 +572,7 @@ usage_days = Table(
     Column("bytes", BigInteger, nullable=False),
 )
 
-# What is not yet in `usage_days`: triggers of the migration add a row for each.
+# What is not yet in `usage_days`: triggers add a row for each.
 usage_deltas = Table(
     "usage_deltas",
     metadata,

@@ -23,7 +23,7 @@ _BY_TOKEN: Final[ColumnElement[bool]] = literal_column("substr(actor_id, 1, 4) =
 
 # The columns of a token, the status of its tenant, and what the API key that made it is limited to.
 _PRESENTED: Final = Statement(
-    # Only the found row says whose it is, so a function of the owner's bypasses row level security (migration 0020).
+    # Only the found row says whose it is, so a function of the owner's bypasses row level security (`db.triggers`).
     postgres="""
         SELECT token_id, tenant_id, secret_hash, token_prefix, mode, context_key, max_files, max_file_size_bytes,
                allowed_extensions, allowed_origins, methods, end_user, metadata, redirect_ok, redirect_error,

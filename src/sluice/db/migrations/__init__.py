@@ -1,1 +1,1 @@
-"""Schema migrations, oldest first in `versions`; run by `db.migrate`."""
+"""Migration steps of existing databases, oldest first in `versions`; run by `db.migrate`."""
