@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sluice.db import triggers
 from sluice.db.database import Database, DatabaseUnavailable
@@ -138,7 +139,7 @@ async def grant(owner: Database, role: str) -> None:
         await connection.execute(text(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}"))
         for table, rights in RIGHTS.items():
             await connection.execute(text(f"GRANT {rights} ON {schema}.{table} TO {quoted}"))
-        for function in ("presented_key", "presented_token", "presented_api_key", "presented_upload_token"):
+        for function in ("presented_api_key", "presented_upload_token"):
             await connection.execute(text(f"GRANT EXECUTE ON FUNCTION {schema}.{function}(text) TO {quoted}"))
 
 
@@ -163,7 +164,11 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table))
+        # By name: of two indexes that cost the same PostgreSQL reads the one that was created last.
+        for index in sorted(table.indexes, key=lambda one: str(one.name)):
+            connection.execute(CreateIndex(index))
     triggers.create(connection)
     connection.exec_driver_sql(VERSION_TABLE)
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:newest)"), {"newest": newest()})

@@ -270,44 +270,9 @@ def _row_security() -> Iterator[str]:
 
 # --- Presented secrets. The tenant of an API key or upload token is unknown until it is found, so these queries, for one
 # whole prefix each, run as the owner; only the service's role may call them (`migrate.grant`). A step that adds a column
-# which they return makes functions of new names, because servers of the release before call these. The first two are
-# such earlier forms, which no server calls any more.
+# which they return makes functions of new names, because servers of the release before call these.
 
 _PRESENTED: Final = {
-    "presented_key": """
-CREATE FUNCTION {schema}.presented_key(presented text) RETURNS TABLE (
-    api_key_id varchar, tenant_id varchar, secret_hash bytea, key_prefix varchar, mode varchar, name varchar,
-    scopes json, status varchar, metadata json, created_at timestamptz, updated_at timestamptz,
-    expires_at timestamptz, last_used_at timestamptz, tenant_status varchar
-) LANGUAGE plpgsql STABLE ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
-$$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY SELECT k.api_key_id, k.tenant_id, k.secret_hash, k.key_prefix, k.mode, k.name, k.scopes, k.status,
-        k.metadata, k.created_at, k.updated_at, k.expires_at, k.last_used_at, t.status
-    FROM {schema}.api_keys k JOIN {schema}.tenants t ON t.tenant_id = k.tenant_id WHERE k.key_prefix = presented;
-END
-$$
-""",
-    "presented_token": """
-CREATE FUNCTION {schema}.presented_token(presented text) RETURNS TABLE (
-    token_id varchar, tenant_id varchar, secret_hash bytea, token_prefix varchar, mode varchar, context_key varchar,
-    max_files integer, max_file_size_bytes bigint, allowed_extensions json, allowed_origins json, methods json,
-    end_user varchar, metadata json, redirect_ok varchar, redirect_error varchar, files_claimed integer,
-    attempts integer, created_by varchar, created_at timestamptz, expires_at timestamptz, revoked_at timestamptz,
-    tenant_status varchar
-) LANGUAGE plpgsql STABLE ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
-$$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY SELECT u.token_id, u.tenant_id, u.secret_hash, u.token_prefix, u.mode, u.context_key, u.max_files,
-        u.max_file_size_bytes, u.allowed_extensions, u.allowed_origins, u.methods, u.end_user, u.metadata,
-        u.redirect_ok, u.redirect_error, u.files_claimed, u.attempts, u.created_by, u.created_at, u.expires_at,
-        u.revoked_at, t.status
-    FROM {schema}.upload_tokens u JOIN {schema}.tenants t ON t.tenant_id = u.tenant_id WHERE u.token_prefix = presented;
-END
-$$
-""",
     # A key that was rotated is found by its text before, too.
     "presented_api_key": """
 CREATE FUNCTION {schema}.presented_api_key(presented text) RETURNS TABLE (
