@@ -7,7 +7,20 @@ cd "$(dirname "$0")/.." || exit 1
 targets=("${@:-quick}")
 own=$("${PYTHON:-python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
-failed=()
+# Run the targets on one Python. Return 3 if its libraries cannot be installed, 1 if a target fails.
+try_python() {
+    local version=$1 python=$2 venv=$3
+    printf '\n%s\n' "$("$python" --version)"
+    if ! make --no-print-directory PYTHON="$python" VENV="$venv" venv-dev; then
+        printf 'Python %s: the pinned libraries cannot be installed.\n' "$version"
+        return 3
+    fi
+    make --no-print-directory PYTHON="$python" VENV="$venv" "${targets[@]}" || return 1
+}
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+versions=() processes=()
 for version in 3.11 3.12 3.13 3.14; do
     python='' venv=.venv-$version
     for candidate in "$(command -v "python$version")" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
@@ -19,13 +32,20 @@ for version in 3.11 3.12 3.13 3.14; do
         printf 'Python %s is not installed: not tried.\n' "$version"
         continue
     fi
-    printf '\n%s\n' "$("$python" --version)"
-    if ! make --no-print-directory PYTHON="$python" VENV="$venv" venv-dev; then
-        printf 'Python %s: the pinned libraries cannot be installed.\n' "$version" >&2
-        failed+=("$version (libraries)")
-    elif ! make --no-print-directory PYTHON="$python" VENV="$venv" "${targets[@]}"; then
-        failed+=("$version")
-    fi
+    # At the same time: most of it is one process that computes.
+    try_python "$version" "$python" "$venv" >"$logs/$version" 2>&1 &
+    versions+=("$version") processes+=($!)
+done
+failed=()
+for number in "${!versions[@]}"; do
+    version=${versions[number]}
+    wait "${processes[number]}"
+    case $? in
+    0) cat "$logs/$version" && continue ;;
+    3) failed+=("$version (libraries)") ;;
+    *) failed+=("$version") ;;
+    esac
+    cat "$logs/$version" >&2
 done
 [ ${#failed[@]} = 0 ] || {
     printf 'failed on Python %s\n' "${failed[@]}" >&2
