@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,16 @@ from tests.api.responses import data, page
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
 from tests.recovery.audit_command import run_audit
-from tests.service import ApiClient, Deployment, running_service
+from tests.service import ApiClient, Deployment, Service, running_service
 
 pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def service(deployments: Deployments, setup_name: str) -> Iterator[Service]:
+    """A service for these tests: an audit reads all that a service has stored."""
+    with running_service(deployments.fresh(setup_name)) as running:
+        yield running
 
 
 def _key_of(client: ApiClient, file_id: str) -> str:
