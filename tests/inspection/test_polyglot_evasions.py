@@ -21,7 +21,6 @@ from sluice_inspect.registry import format_of
 from sluice_inspect.report import Outcome
 from sluice_inspect.text.active_content import ActiveContentFinder
 from tests.inspection import second_formats
-from tests.inspection.formats.examining import corpus_files, needs_corpus
 from tests.inspection.formats.office_packages import package_of
 from tests.inspection.growth import assert_linear
 from tests.inspection.second_formats import ARCHIVES, INSIDE, PAGE, PHP, WORDS, ZipShape, inside, is_polyglot, report_of
@@ -287,14 +286,6 @@ def test_noise_is_never_a_script_or_an_archive() -> None:
     assert not list(ActiveContentFinder(text_like=False).find(bytes(samples)))
     for data in (noise, letters):
         assert not list(ArchiveFinder(MemorySource(bytearray(data))).find(data, 0))
-
-
-@needs_corpus
-@each_row("extension", ["png", "jpg", "gif", "webp", "pdf", "mp3", "rtf", "html", "docx", "zip"])
-def test_good_corpus_files_are_no_polyglots(extension: str) -> None:
-    limit = amount("TWICE", short=3, full=1_000_000)
-    good = [path for label in ("valid", "not_blank") for path in corpus_files(extension, label)[:limit]]
-    assert [path.name for path in good if is_polyglot(path.read_bytes(), extension)] == []
 
 
 FLOODS: dict[str, Callable[[int], bytes]] = {

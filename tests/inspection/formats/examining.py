@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from sluice_inspect.format import Format
 from sluice_inspect.report import Finding, InspectionError, Limits, Outcome
 from sluice_inspect.source import Source
+from tests.run_length import LONG_RUN
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the labelled corpus is not beside the repository")
@@ -61,10 +63,24 @@ def examine_bytes(format_: Format, data: bytes, limits: Limits | None = None) ->
             return Examined(recognised, Outcome.OK)
 
 
-def corpus_files(format_name: str, *labels: str) -> list[Path]:
-    """Return the labelled files of a format, except empty ones and ones of zeros only, which no format examines."""
+@cache
+def manifest() -> list[tuple[Path, str, str]]:
+    """Return path, format and label of the files of the corpus."""
     if not CORPUS.is_dir():
         return []
-    rows = (json.loads(line) for line in (CORPUS / "manifest.jsonl").read_text().splitlines())
-    paths = (CORPUS / row["file"] for row in rows if row["format"] == format_name and row["label"] in labels)
-    return [path for path in paths if path.read_bytes().strip(b"\0")]
+    rows = map(json.loads, (CORPUS / "manifest.jsonl").read_text().splitlines())
+    return [(CORPUS / row["file"], row["format"], row["label"]) for row in rows]
+
+
+def corpus_files(format_name: str, *labels: str) -> list[Path]:
+    """Return the labelled files of a format, except empty ones and ones of zeros only, which no format examines.
+
+    The short form has those of at most 100 kB, or else the two smallest.
+    """
+    paths = [path for path, name, label in manifest() if name == format_name and label in labels]
+    paths = [path for path in paths if path.read_bytes().strip(b"\0")]
+    return [path for path in paths if is_small(path)] or sorted(paths, key=lambda path: path.stat().st_size)[:2]
+
+
+def is_small(path: Path) -> bool:
+    return LONG_RUN or path.stat().st_size <= 100_000
