@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, wraps
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from sluice_inspect.format import Format
 from sluice_inspect.report import Finding, InspectionError, Limits, Outcome
 from sluice_inspect.source import Source
+from tests.rows import every_row
 from tests.run_length import LONG_RUN
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus"
@@ -37,6 +38,50 @@ class Examined:
         if self.finding is None and self.outcome is not Outcome.CORRUPT and not self.recognised:
             return None
         return self.finding or self.outcome
+
+    @property
+    def word(self) -> str:
+        """The finding or outcome; "blank" for an empty file, "other" for what passes although it is not of the format."""
+        if self.finding is None and self.outcome is Outcome.OK:
+            return ("blank" if self.blank else "ok") if self.recognised else "other"
+        return str(self.finding or self.outcome)
+
+
+Row = tuple[str, bytes, str] | tuple[str, bytes, str, str | Limits]
+
+
+def verdicts(format_: Format) -> Callable[[Callable[[], Iterable[Row]]], Callable[[], None]]:
+    """Run a test for rows of a case, its file and the `word` of its verdict, with a part of the detail or with limits.
+
+    @verdicts(FORMAT)
+    def test_every_picture_gets_its_verdict() -> Iterable[Row]:
+        yield "good", GOOD, "ok"
+        yield "cut", GOOD[:-9], "corrupt", "ends at byte"
+        yield "too large", GOOD, "image_too_large", Limits(max_pixels=9)
+    """
+
+    def decorate(rows: Callable[[], Iterable[Row]]) -> Callable[[], None]:
+        @wraps(rows)
+        def test() -> None:
+            with every_row() as row:
+                for case, data, word, *more in rows():
+                    limits = next((each for each in more if isinstance(each, Limits)), None)
+                    detail = next((each for each in more if isinstance(each, str)), "")
+                    with row(case):
+                        result = examine_bytes(format_, data, limits)
+                        # A text is recognised by its name.
+                        found = replace(result, recognised=result.recognised or format_.is_text).word
+                        assert (found, detail in result.detail) == (word, True), result
+
+        return test
+
+    return decorate
+
+
+def cuts(data: bytes, *shares: float) -> Iterator[Row]:
+    """Yield rows of a file that is cut at shares of its length, or at each twentieth of it: it is corrupt."""
+    for share in shares or [part / 20 for part in range(1, 20)]:
+        yield f"cut at {share}", data[: int(len(data) * share)], "corrupt"
 
 
 @contextmanager
@@ -84,3 +129,9 @@ def corpus_files(format_name: str, *labels: str) -> list[Path]:
 
 def is_small(path: Path) -> bool:
     return LONG_RUN or path.stat().st_size <= 100_000
+
+
+def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
+    """Return a file with its first bytes of one kind replaced."""
+    assert old in data
+    return data.replace(old, new, 1)
