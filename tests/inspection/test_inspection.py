@@ -1,9 +1,6 @@
 """`inspect_file`: outcomes, findings and blankness across all formats."""
 
 import io
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -243,7 +240,7 @@ def test_failing_blank_rule_does_not_report_blank(monkeypatch: pytest.MonkeyPatc
 
 
 @settings(
-    max_examples=amount("RANDOM_BYTES", short=15, full=300), suppress_health_check=[HealthCheck.too_slow], deadline=None
+    max_examples=amount("RANDOM_BYTES", short=5, full=300), suppress_health_check=[HealthCheck.too_slow], deadline=None
 )
 @given(data=st.binary(max_size=3000))
 def test_any_bytes_under_any_extension_yield_a_report(data: bytes) -> None:
@@ -263,7 +260,9 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, bytes(data)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=amount("DAMAGES", short=100, full=1000), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
 @given(damaged(), st.booleans())
 @example(("png", PNG[:33]), True)
 def test_any_damage_to_any_sample_yields_a_report_that_round_trips(case: tuple[str, bytes], named: bool) -> None:  # noqa: FBT001  (drawn)
@@ -280,49 +279,6 @@ def test_truncated_samples_never_make_a_reader_fail(name: str) -> None:
     for kept in range(0, len(data), max(1, len(data) // 40)):
         report = report_of(data[:kept], f"a.{extension}")
         assert report.outcome is not Outcome.UNSUPPORTED, report.detail
-
-
-CHECKS_WITHOUT_FILE_ACCESS = """
-import os, struct, sys, zlib
-from sluice_inspect.inspection import inspect_file, preload
-from sluice_inspect.registry import FORMATS
-preload()
-fds = {format_: os.memfd_create(format_.name) for format_ in FORMATS}
-fds["damaged"] = os.memfd_create("damaged")
-os.write(fds["damaged"], bytes(range(256)) * 99)
-for format_ in FORMATS:
-    os.write(fds[format_], format_.sample())
-fds["grain"] = os.memfd_create("grain")
-grain = bytes(200 + (place * place % 7) * 2 for place in range(640 * 480))
-os.write(fds["grain"], b"\\x89PNG\\r\\n\\x1a\\n" + b"".join(
-    struct.pack(">L", len(data)) + name + data + struct.pack(">L", zlib.crc32(name + data))
-    for name, data in (
-        (b"IHDR", struct.pack(">LLBBBBB", 640, 480, 8, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(b"".join(bytes(1) + grain[row * 640 : row * 640 + 640] for row in range(480)))),
-        (b"IEND", b""),
-    )
-))
-modules = set(sys.modules)
-def deny(event, arguments):
-    if event in {"open", "import", "os.listdir", "os.scandir", "subprocess.Popen", "socket.connect", "ctypes.dlopen"}:
-        raise PermissionError(f"{event} {arguments}")
-sys.addaudithook(deny)
-for format_ in FORMATS:
-    for extension in format_.extensions:
-        report = inspect_file(fds[format_], filename="a." + extension)
-        assert (report.outcome, report.format) == ("ok", format_.name), report
-        assert inspect_file(fds["damaged"], filename="a." + extension).outcome != "unsupported", extension
-assert inspect_file(fds["grain"], filename="a.png").outcome == "ok"
-assert set(sys.modules) == modules, set(sys.modules) - modules
-print("all checked")
-"""
-
-
-def test_no_check_opens_or_imports_anything_after_preload() -> None:
-    command = [sys.executable, "-c", CHECKS_WITHOUT_FILE_ACCESS]
-    environment = {**os.environ, "PYTHONPATH": "src"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout == "all checked\n", done.stderr
 
 
 ATTACKS = CORPUS.parent / "attacks"

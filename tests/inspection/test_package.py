@@ -21,20 +21,27 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sluice_inspect"
 README = (PACKAGE / "README.md").read_text()
 PNG = encoded(chess_board(), "PNG")
+# In one interpreter, since each takes half a second: what the import loads comes first.
 WITHOUT_THE_SERVICE = """
-import sys
+import importlib, json, runpy, sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name == "sluice" or name.startswith("sluice."):
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Refuse())
+snippet, *modules = sys.argv[1:]
+import sluice_inspect, sluice_inspect.report
+print(json.dumps(sorted(sys.modules)))
+try:
+    import sluice.errors
+except ImportError as error:
+    print(error)
+exec(snippet)
+for name in modules:
+    importlib.import_module(name)
+sys.argv = ["sluice-inspect", "good.png", "page.png"]
+runpy.run_module("sluice_inspect", run_name="__main__")
 """
-
-
-def run_without_the_service(code: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
 
 
 Command = Callable[..., tuple[int, str, str]]
@@ -65,40 +72,29 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_service_cannot_be_imported_in_the_subprocess(tmp_path: Path) -> None:
-    run = run_without_the_service(f"{WITHOUT_THE_SERVICE}\nimport sluice.errors", folder=tmp_path)
-    assert "sluice is not installed" in run.stderr
-
-
-def test_readme_runs_without_the_service(tmp_path: Path) -> None:
+def test_package_its_readme_and_its_command_as_a_module_run_without_the_service(folder: Path) -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    run = run_without_the_service(f"{WITHOUT_THE_SERVICE}\n{snippet}", folder=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("the JSON breaks in line 1")
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name not in {"__init__.py", "__main__.py"}
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", WITHOUT_THE_SERVICE, snippet, *modules]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert run.returncode == 1, run.stderr
+    loaded, refused, broken, *_, good, page = run.stdout.splitlines()
+    assert "sluice_inspect.report" in json.loads(loaded)
+    assert not {"PIL", "lxml", "magic", "numpy", "pikepdf", "sluice_inspect.inspection"} & set(json.loads(loaded))
+    assert refused == "sluice is not installed"
+    assert broken.startswith("the JSON breaks in line 1")
+    assert (good.split()[1], page.split()[1]) == ("ok", "type_mismatch")
 
 
 def test_readme_lists_all_outcomes_findings_and_fields() -> None:
     rows = set(re.findall(r"`([a-z_]+)`", "\n".join(line for line in README.splitlines() if line.startswith("|"))))
     words = {*map(str, Outcome), *map(str, Finding), *Report.__dataclass_fields__}
     assert words <= rows
-
-
-def test_every_module_imports_without_the_service(tmp_path: Path) -> None:
-    modules = [
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name not in {"__init__.py", "__main__.py"}
-    ]
-    code = f"{WITHOUT_THE_SERVICE}\nimport importlib\nfor name in sys.argv[1:]:\n    importlib.import_module(name)"
-    run = run_without_the_service(code, *modules, folder=tmp_path)
-    assert run.returncode == 0, run.stderr
-
-
-def test_importing_the_package_loads_no_parser(tmp_path: Path) -> None:
-    code = "import sys, sluice_inspect, sluice_inspect.report; print(*sys.modules)"
-    loaded = run_without_the_service(code, folder=tmp_path).stdout.split()
-    assert "sluice_inspect.report" in loaded
-    assert not {"PIL", "lxml", "magic", "numpy", "pikepdf", "sluice_inspect.inspection"} & set(loaded)
 
 
 def test_inspect_is_an_alias_of_inspect_file() -> None:
@@ -163,17 +159,3 @@ def test_usage_error_and_help_state_what_is_wanted(command: Command) -> None:
     assert (status, "FILE" in err) == (2, True)
     status, out, _ = command("--help")
     assert (status, "2 if a file cannot be read" in " ".join(out.split())) == (0, True)
-
-
-def test_command_runs_without_the_service(folder: Path) -> None:
-    code = f"{WITHOUT_THE_SERVICE}\nfrom sluice_inspect.__main__ import main\nsys.exit(main(sys.argv[1:]))"
-    run = run_without_the_service(code, "good.png", "page.png", folder=folder)
-    assert run.returncode == 1, run.stderr
-    assert [line.split()[1] for line in run.stdout.splitlines()] == ["ok", "type_mismatch"]
-
-
-def test_package_runs_as_a_module(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    call = [sys.executable, "-m", "sluice_inspect", "good.png"]
-    run = subprocess.run(call, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    assert (run.returncode, run.stdout) == (0, "good.png: ok (image/png)\n")

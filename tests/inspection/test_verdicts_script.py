@@ -54,7 +54,7 @@ def test_uncovered_formats_are_listed(tmp_path: Path) -> None:
 
 
 def test_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
-    refused = run_in_subprocess("verdicts", str(tmp_path))
+    refused = scores(tmp_path)
     assert refused.returncode == 2
     assert "manifest.jsonl" in refused.stderr
 

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from sluice_inspect.images.views import (
     bands,
     channel_extremes,
     is_one_colour,
+    max_over_channels,
     views,
 )
 
@@ -249,7 +250,7 @@ def _stands_out(view: PictureView, background: _Background, *, is_drawn: bool) -
     strokes: list[NDArray[np.int32]] = []
     for start, band in bands(view, 2 * _BLOCK):
         difference = band - surface(start, band.shape[0])
-        off = _max_over_channels(np.abs(difference))
+        off = max_over_channels(np.abs(difference))
         # The last line of the band before is kept, since a stroke may cross from one band into the next.
         strokes = [*strokes[-1:], _count_in_squares(_BLOCK, off > strong)]
         largest = _largest_window_sum(np.concatenate(strokes), 2)
@@ -310,12 +311,6 @@ def _largest_window_sum(counts: NDArray[np.int32] | NDArray[np.bool_], side: int
     return int(np.max(sum(padded[y : y + lines, x : x + columns] for y in range(side) for x in range(side))))
 
 
-def _max_over_channels(off: Levels) -> Levels:
-    # Plane by plane, since numpy is slow along short axes.
-    worst: Levels = reduce(np.maximum, (off[..., channel] for channel in range(off.shape[2])))
-    return worst
-
-
 def _block_means(difference: Levels) -> Levels:
     lines, columns, channels = difference.shape[0] // _BLOCK, difference.shape[1] // _BLOCK, difference.shape[2]
     whole = (
@@ -332,7 +327,7 @@ def _blocks_stand_out(blocks: Levels, background: _Background) -> bool:
     usual = 1.4826 * float(np.median(np.abs(blocks), axis=(0, 1)).max())
     if usual > max(3.0, 0.4 * background.noise):
         return True
-    return _largest_window_sum(_max_over_channels(np.abs(blocks)) > max(_BLOCK_SPAN, 6 * usual), 5) >= _SHIFTED_BLOCKS
+    return _largest_window_sum(max_over_channels(np.abs(blocks)) > max(_BLOCK_SPAN, 6 * usual), 5) >= _SHIFTED_BLOCKS
 
 
 def _has_pattern(view: PictureView, background: _Background) -> bool:

@@ -8,6 +8,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sluice_inspect.images.views import Levels, PictureView
+from sluice_inspect.images.views import Levels, PictureView, max_over_channels
 
 _Mask = NDArray[np.bool_]
 _Line = NDArray[np.float32]
@@ -54,7 +55,7 @@ class _Page:
     @property
     def off(self) -> NDArray[np.float32]:
         """The largest difference of a channel to the background, nothing where it is explained."""
-        worst: NDArray[np.float32] = np.abs(self.levels - self.background).max(axis=2)
+        worst = max_over_channels(np.abs(self.levels - self.background))
         worst[self.masked] = 0
         return worst
 
@@ -106,7 +107,7 @@ def _page(view: PictureView) -> _Page | None:
     padded = np.pad(grid - surface, ((half, half), (half, half), (0, 0)), mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (_WINDOW, _WINDOW), axis=(0, 1))
     smooth = surface + np.median(windows, axis=(3, 4)).astype(np.float32)
-    if (np.abs(grid - smooth).max(axis=2) > 2 * _OFF).mean() > _RICH:
+    if (max_over_channels(np.abs(grid - smooth)) > 2 * _OFF).mean() > _RICH:
         return None
     steps = np.diff(levels, axis=1)
     noise = float(1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2))
@@ -195,7 +196,7 @@ def _model_edges(page: _Page) -> None:
     depths = []
     for turn, (levels, background, masked) in enumerate(_rotations(page)):
         most = int(_EDGE_MOST * levels.shape[0])
-        off = np.abs(levels[:most] - np.rot90(page.surface, turn)[:most]).max(axis=2) > max(8.0, page.threshold)
+        off = max_over_channels(np.abs(levels[:most] - np.rot90(page.surface, turn)[:most])) > max(8.0, page.threshold)
         window = max(3, round(8 * page.scale))
         smooth = _smoothed(off.astype(np.float32), window) > 0.5  # a shadow is there all along, letters are not
         near = round(2.5 * page.scale)
@@ -257,7 +258,7 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, _Mask], line: _L
     valid = inside & ~np.isnan(usual[..., 0])
     background[rows[valid], columns[valid]] = usual[valid]
     # A sharp transition is a matter of single pixels.
-    slope = np.abs(np.diff(usual, axis=0, append=usual[-1:])).max(axis=2)
+    slope = max_over_channels(np.abs(np.diff(usual, axis=0, append=usual[-1:])))
     steep = _grown_down(np.nan_to_num(slope) > 6, max(2, round(0.6 * scale))) & valid
     masked[rows[steep], columns[steep]] = True
 
@@ -371,9 +372,11 @@ def _parts(page: _Page) -> list[_Part]:
     rows, columns = -(-off.shape[0] // step), -(-off.shape[1] // step)
     padded = np.zeros((rows * step, columns * step), dtype=np.float32)
     padded[: off.shape[0], : off.shape[1]] = off
-    blocks = padded.reshape(rows, step, columns, step)
-    strongest = blocks.max(axis=(1, 3))
-    marked = ((blocks > page.threshold).sum(axis=(1, 3)) >= min(2, step * step)) | (strongest > 2 * page.threshold)
+    # place by place within the cells, as along planes
+    places = [padded[y::step, x::step] for y in range(step) for x in range(step)]
+    strongest = reduce(np.maximum, places)
+    counts = sum((place > page.threshold).astype(np.uint8) for place in places)
+    marked = (counts >= min(2, step * step)) | (strongest > 2 * page.threshold)
     unit = step / page.scale
     found = np.argwhere(marked)
     if len(found) > _CELLS_MOST:

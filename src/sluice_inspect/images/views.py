@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -82,6 +83,12 @@ def channel_extremes(image: Image.Image) -> list[tuple[float, float]]:
     """Return the least and the greatest sample of each channel."""
     found = image.getextrema()
     return [(low, high) for low, high in (found if isinstance(found[0], tuple) else (found,))]
+
+
+def max_over_channels(off: Levels) -> Levels:
+    """Return the largest level of each pixel, plane by plane: numpy is slow along short axes."""
+    worst: Levels = reduce(np.maximum, (off[..., channel] for channel in range(off.shape[2])))
+    return worst
 
 
 def bands(view: PictureView, multiple: int) -> Iterator[tuple[int, Levels]]:

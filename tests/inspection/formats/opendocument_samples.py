@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 from sluice_inspect.formats.opendocument.format import ODP, ODS, ODT
-from sluice_inspect.report import Outcome
-from tests.inspection.formats.examining import examine_bytes
 from tests.inspection.formats.office_packages import package_of
 
 NAMESPACES = " ".join(
@@ -29,12 +27,6 @@ def document(family: str, body: str, styles: str = "", others: Mapping[str, byte
 
 def style(name: str, family: str, properties: str, parent: str = "") -> str:
     return f'<style:style style:name="{name}" style:family="{family}" style:parent-style-name="{parent}">{properties}</style:style>'
-
-
-def is_blank(family: str, body: str, styles: str = "", others: Mapping[str, bytes] | None = None) -> bool:
-    result = examine_bytes(FAMILIES[family], document(family, body, styles, others))
-    assert result.outcome is Outcome.OK, result
-    return result.blank is not None
 
 
 def paragraph(text: str = "word", name: str = "") -> str:

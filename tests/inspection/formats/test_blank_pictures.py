@@ -11,7 +11,7 @@ from sluice_inspect.images.blank import picture_is_blank
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, noise_picture
 from tests.rows import each_row
 
-SIZES = [(640, 480), (827, 1170), (2480, 3508)]
+SIZES = [(640, 480), (1240, 1754)]
 
 
 def paper_with_text(
@@ -85,9 +85,9 @@ def test_shading_dust_and_a_shadow_in_the_margin_of_a_scan_are_blank() -> None:
 
 @each_row("mode", ["1", "L"])
 def test_dust_on_a_scan_of_two_levels_is_blank(mode: str) -> None:
-    page = Image.new(mode, (1654, 2339), "white")
+    page = Image.new(mode, (1240, 1754), "white")
     for number in range(9):
-        with_box(page, 90 + 130 * number, 100 + 200 * number, (3, 2))
+        with_box(page, 90 + 100 * number, 100 + 150 * number, (3, 2))
     assert picture_is_blank(page)
 
 
@@ -144,7 +144,7 @@ def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
         assert not picture_is_blank(with_box(Image.new("RGB", size, "white"), left, top, (2, 2), (31, 119, 180)))
 
 
-@each_row("size", [(827, 1170), (1240, 1754), (2480, 3508)])
+@each_row("size", [(827, 1170), (1240, 1754)])
 @each_row("contrast", [20, 40, 150])
 def test_faint_page_number_is_not_blank(size: tuple[int, int], contrast: float) -> None:
     assert not picture_is_blank(paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast))

@@ -2,7 +2,7 @@
 
 import io
 import struct
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 from PIL import Image
@@ -10,13 +10,13 @@ from PIL import Image
 from sluice_inspect.formats.bmp import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import chess_board, encoded, plain_picture
 from tests.rows import each_row
 
-examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(), "BMP")
-OFFSET = 54 + 1024
+# Run-length data of 16 x 4 pixels; the last row has four literal pixels.
+ROWS = b"\x08\x00\x08\xff\x00\x00" * 3 + b"\x00\x04\x01\x02\x03\x04\x0c\xff\x00\x01"
 
 
 def bmp(pixels: bytes, *, size: tuple[int, int] = (16, 4), bits: int = 8, method: int = 0) -> bytes:
@@ -34,89 +34,51 @@ def with_field(place: int, form: str, value: int) -> bytes:
     return bytes(changed)
 
 
-ROWS = b"\x08\x00\x08\xff\x00\x00" * 3 + b"\x00\x04\x01\x02\x03\x04\x0c\xff\x00\x01"
-"""Run-length data of 16 x 4 pixels; the last row has four literal pixels."""
-
-
-@each_row("mode", ["1", "L", "P", "RGB", "RGBA"])
-def test_every_mode_passes(mode: str) -> None:
-    assert examine(encoded(chess_board().convert(mode), "BMP")) == Examined(recognised=True, outcome=Outcome.OK)
-
-
-def test_empty_picture_is_blank_and_an_alpha_channel_of_zeros_ignored() -> None:
-    assert examine(encoded(plain_picture(), "BMP")).blank
+@verdicts(FORMAT)
+def test_every_bitmap_gets_its_verdict() -> Iterable[Row]:
+    for mode in ("1", "L", "P", "RGB", "RGBA"):
+        yield f"mode {mode}", encoded(chess_board().convert(mode), "BMP"), "ok"
+    yield "empty", encoded(plain_picture(), "BMP"), "blank"
     colours = np.dstack([np.asarray(chess_board())] * 3 + [np.zeros((64, 64), dtype=np.uint8)])
-    assert examine(encoded(Image.fromarray(colours), "BMP")).blank is None
+    yield "alpha channel of zeros", encoded(Image.fromarray(colours), "BMP"), "ok"
+    yield from cuts(GOOD, 0.01, 0.2, 0.5, 0.95)
+    padded = bmp(bytes(range(4 * 16)), size=(13, 4))
+    yield "no padding of the last row", padded[:-3], "blank"
+    yield "a byte of the last row is missing", padded[:-4], "corrupt"
+    yield "size of the file 0", with_field(2, "<L", 0), "ok"
+    yield "size of the file", with_field(2, "<L", 2**31), "ok"
+    yield "size of the pixels", with_field(34, "<L", 2**31), "ok"
+    yield "negative resolution", with_field(38, "<l", -5), "ok"
+    yield "negative width", with_field(18, "<l", -64), "corrupt"
+    yield "rows from the top", with_field(22, "<l", -64), "ok"
+    yield "array of bitmaps", b"BA" + bytes(12) + with_field(10, "<L", 54 + 1024 + 14), "unsupported"
+    yield "run-length data", bmp(ROWS, method=1), "ok"
+    yield "complete run-length data without an end mark", bmp(ROWS[:-2], method=1), "ok"
+    yield "run-length data with an early end mark", bmp(b"\x08\xff\x00\x00\x00\x01", method=1), "unsupported"
+    yield "too few rows", bmp(ROWS[:14], method=1), "corrupt", "in row 3 of 4"
+    yield "behind the edge", bmp(b"\xff\x00\x00\x00" * 4 + b"\0\1", method=1), "corrupt", "behind the edge"
+    yield "too many rows", bmp(ROWS[:6] + bytes(40) + ROWS, method=1), "corrupt", "behind the last row"
+    yield "too many pixels to decode", bmp(b"\0\1", size=(30_000, 30_000), method=1), "image_too_large"
+    yield "too many pixels", GOOD, "image_too_large", Limits(max_pixels=100)
+    for plugin, method in (("JPEG", 4), ("PNG", 5)):
+        inner = bmp(encoded(chess_board().convert("RGB"), plugin), size=(64, 64), bits=0, method=method)
+        yield f"{plugin} in a BMP", inner, "ok"
+        yield f"cut {plugin} in a BMP", inner[:-40], "corrupt"
+    for bits, method in ((2, 0), (64, 0), (32, 11)):
+        rare = bmp(bytes(16 * 4 * bits // 8), bits=bits, method=method)
+        yield f"rare variant {bits}, {method}", rare, "unsupported"
+        yield f"cut rare variant {bits}, {method}", rare[:-4], "corrupt"
 
 
 @each_row(("place", "form", "value"), [(14, "<L", 66), (26, "<H", 7), (28, "<H", 13), (30, "<L", 77), (10, "<L", 20)])
-def test_impossible_header_is_unrecognised_or_corrupt(place: int, form: str, value: int) -> None:
-    result = examine(with_field(place, form, value))
+def test_impossible_header_or_text_is_unrecognised_or_corrupt(place: int, form: str, value: int) -> None:
+    result = examine_bytes(FORMAT, with_field(place, form, value))
     assert not result.recognised or result.outcome is Outcome.CORRUPT
-
-
-PADDED = bmp(bytes(range(4 * 16)), size=(13, 4))
-
-
-@each_row(
-    ("case", "data", "outcome"),
-    [
-        *((f"cut at {kept}", GOOD[: int(len(GOOD) * kept)], Outcome.CORRUPT) for kept in (0.01, 0.2, 0.5, 0.95)),
-        ("no padding of the last row", PADDED[:-3], Outcome.OK),
-        ("a byte of the last row is missing", PADDED[:-4], Outcome.CORRUPT),
-        ("size of the file 0", with_field(2, "<L", 0), Outcome.OK),
-        ("size of the file", with_field(2, "<L", 2**31), Outcome.OK),
-        ("size of the pixels", with_field(34, "<L", 2**31), Outcome.OK),
-        ("negative resolution", with_field(38, "<l", -5), Outcome.OK),
-        ("negative width", with_field(18, "<l", -64), Outcome.CORRUPT),
-        ("rows from the top", with_field(22, "<l", -64), Outcome.OK),
-        ("run-length data", bmp(ROWS, method=1), Outcome.OK),
-        ("complete run-length data without an end mark", bmp(ROWS[:-2], method=1), Outcome.OK),
-        ("run-length data with an early end mark", bmp(b"\x08\xff\x00\x00\x00\x01", method=1), Outcome.UNSUPPORTED),
-        ("array of bitmaps", b"BA" + bytes(12) + with_field(10, "<L", OFFSET + 14), Outcome.UNSUPPORTED),
-    ],
-)
-def test_wrong_fields_pass_where_readers_ignore_them(case: str, data: bytes, outcome: Outcome) -> None:
-    assert examine(data).outcome is outcome
-
-
-def test_too_many_pixels_are_refused_before_decoding() -> None:
-    assert examine(bmp(b"\0\1", size=(30_000, 30_000), method=1)).finding is Finding.IMAGE_TOO_LARGE
-    assert examine(GOOD, Limits(max_pixels=100)).finding is Finding.IMAGE_TOO_LARGE
-
-
-@each_row(
-    ("pixels", "detail"),
-    [
-        (ROWS[:14], "in row 3 of 4"),
-        (b"\xff\x00\x00\x00" * 4 + b"\0\1", "behind the edge"),
-        (ROWS[:6] + bytes(40) + ROWS, "behind the last row"),
-    ],
-)
-def test_run_length_data_that_does_not_fit_the_picture_is_corrupt(pixels: bytes, detail: str) -> None:
-    assert detail in examine(bmp(pixels, method=1)).detail
+    assert not examine_bytes(FORMAT, b"BMP files begin with the letters BM and a size").recognised
 
 
 def test_run_length_check_past_the_time_limit_is_not_corrupt() -> None:
-    assert examine(bmp(ROWS[:14], method=1), Limits(soft_seconds=0)).outcome is not Outcome.CORRUPT
-
-
-@each_row(("plugin", "method"), [("JPEG", 4), ("PNG", 5)])
-def test_embedded_jpeg_or_png_is_decoded(plugin: str, method: int) -> None:
-    data = bmp(encoded(chess_board().convert("RGB"), plugin), size=(64, 64), bits=0, method=method)
-    assert examine(data).outcome is Outcome.OK
-    assert examine(data[:-40]).outcome is Outcome.CORRUPT
-
-
-@each_row(("bits", "method"), [(2, 0), (64, 0), (32, 11)])
-def test_rare_variant_is_unsupported_when_complete_and_corrupt_when_truncated(bits: int, method: int) -> None:
-    complete = bmp(bytes(16 * 4 * bits // 8), bits=bits, method=method)
-    assert examine(complete).outcome is Outcome.UNSUPPORTED
-    assert examine(complete[:-4]).outcome is Outcome.CORRUPT
-
-
-def test_text_that_begins_with_bm_is_not_recognised() -> None:
-    assert not examine(b"BMP files begin with the letters BM and a size").recognised
+    assert examine_bytes(FORMAT, bmp(ROWS[:14], method=1), Limits(soft_seconds=0)).outcome is not Outcome.CORRUPT
 
 
 def test_headerless_bitmap_passes_only_as_dib() -> None:

@@ -1,84 +1,48 @@
 """JPEG: integrity, limits and blankness."""
 
-from functools import partial
+from collections.abc import Iterable
+from itertools import product
 
+import pytest
+
+from sluice_inspect.formats import jpeg
 from sluice_inspect.formats.jpeg import FORMAT
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import chess_board, encoded, noise_picture, plain_picture
-from tests.rows import each_row
 
-examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(noise_picture(200, 150, 128, 40), "JPEG", quality=80)
-PROGRESSIVE = encoded(noise_picture(200, 150, 128, 40), "JPEG", quality=80, progressive=True)
-APP5_MARKER = b"\xff\xe5"
-END_MARKER = b"\xff\xd9"
-FRAME = GOOD.index(b"\xff\xc0")
-MIDDLE = len(GOOD) // 2
+START, APP5, END = b"\xff\xd8", b"\xff\xe5", b"\xff\xd9"
 
 
-def with_size(size: bytes) -> bytes:
-    return GOOD[: FRAME + 5] + size + GOOD[FRAME + 9 :]
-
-
-@each_row("mode", ["L", "RGB", "CMYK"])
-@each_row("progressive", [False, True])
-def test_every_common_variant_passes(mode: str, *, progressive: bool) -> None:
-    result = examine(encoded(chess_board().convert(mode), "JPEG", progressive=progressive))
-    assert (result.passes, result.blank) == (True, None)
-
-
-def test_empty_picture_is_blank() -> None:
-    assert examine(encoded(plain_picture(), "JPEG")).blank
-
-
-@each_row(
-    ("case", "data"),
-    [
-        ("no end marker", GOOD.removesuffix(END_MARKER)),
-        ("zeros before the end marker", GOOD.removesuffix(END_MARKER) + bytes(64) + END_MARKER),
-        ("bytes after the end", GOOD + b"a preview of the maker"),
-        ("APP5", GOOD[:2] + APP5_MARKER + b"\x00\x02" + GOOD[2:]),
-        ("short APP0", GOOD[:2] + b"\xff\xe0\x00\x02" + GOOD[2:]),
-        ("Adobe", GOOD[:2] + b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02" + GOOD[2:]),
-        ("fill bytes", GOOD[:2] + b"\xff\xff\xff" + APP5_MARKER + b"\x00\x04ab" + GOOD[2:]),
-        ("Exif", GOOD[:2] + b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff" + GOOD[2:]),
-    ],
-)
-def test_unusual_metadata_or_end_passes(case: str, data: bytes) -> None:
-    assert examine(data).passes
-
-
-@each_row("picture", [GOOD, PROGRESSIVE])
-@each_row("kept", [0.2, 0.5, 0.95, 0.99])
-def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
-    assert examine(picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
-
-
-def many_scans() -> bytes:
-    wide = with_size(b"\x36\xb0\x36\xb0")
+@verdicts(FORMAT)
+def test_every_picture_gets_its_verdict() -> Iterable[Row]:
+    for mode, progressive in product(("L", "RGB", "CMYK"), (False, True)):
+        yield f"{mode} {progressive}", encoded(chess_board().convert(mode), "JPEG", progressive=progressive), "ok"
+    yield "empty", encoded(plain_picture(), "JPEG"), "blank"
+    yield from cuts(GOOD, 0.2, 0.5, 0.95, 0.99)
+    yield from cuts(encoded(noise_picture(200, 150, 128, 40), "JPEG", progressive=True), 0.2, 0.5, 0.95, 0.99)
+    yield "no end marker", GOOD.removesuffix(END), "ok"
+    yield "zeros before the end marker", GOOD.removesuffix(END) + bytes(64) + END, "ok"
+    yield "bytes after the end", GOOD + b"a preview of the maker", "ok"
+    yield "APP5", START + APP5 + b"\x00\x02" + GOOD[2:], "ok"
+    yield "short APP0", START + b"\xff\xe0\x00\x02" + GOOD[2:], "ok"
+    yield "Adobe", START + b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02" + GOOD[2:], "ok"
+    yield "fill bytes", START + b"\xff\xff\xff" + APP5 + b"\x00\x04ab" + GOOD[2:], "ok"
+    yield "Exif", START + b"\xff\xe1\x00\x10Exif\x00\x00II*\x00\xff\xff\xff\xff" + GOOD[2:], "ok"
+    middle, frame = len(GOOD) // 2, GOOD.index(b"\xff\xc0")
+    yield "zeros in the scan", GOOD[:middle] + bytes(1000) + GOOD[middle + 1000 :], "corrupt"
+    yield "segment past the end", START + APP5 + b"\xff\xff" + GOOD[2:], "corrupt"
+    yield "markers without a picture", START + b"\xff\xe0\x00\x04ab" + END, "corrupt", "no frame header"
+    yield "lossless", GOOD[:frame] + b"\xff\xc3" + GOOD[frame + 2 :], "unsupported"
+    yield "too many pixels", GOOD, "image_too_large", Limits(max_pixels=29_999)
+    yield "too many pixels to decode", GOOD[: frame + 5] + b"\xfa" * 4 + GOOD[frame + 9 :], "image_too_large"
+    wide = GOOD[: frame + 5] + b"\x36\xb0\x36\xb0" + GOOD[frame + 9 :]
     scan = wide[wide.index(b"\xff\xda") : wide.index(b"\xff\xda") + 40]
-    return wide[:-2] + scan * 30 + END_MARKER
+    yield "many scans", wide[:-2] + scan * 30 + END, "too_complex"
 
 
-@each_row(
-    ("case", "data", "verdict"),
-    [
-        ("zeros in the scan", GOOD[:MIDDLE] + bytes(1000) + GOOD[MIDDLE + 1000 :], Outcome.CORRUPT),
-        ("segment past the end", GOOD[:2] + APP5_MARKER + b"\xff\xff" + GOOD[2:], Outcome.CORRUPT),
-        ("lossless", GOOD[:FRAME] + b"\xff\xc3" + GOOD[FRAME + 2 :], Outcome.UNSUPPORTED),
-        ("too many pixels", with_size(b"\xfa\xfa\xfa\xfa"), Finding.IMAGE_TOO_LARGE),
-        ("many scans", many_scans(), Outcome.TOO_COMPLEX),
-        ("only segments", b"\xff\xd8" + b"\xff\xe5\x00\x02" * 500_001, Outcome.TOO_COMPLEX),
-    ],
-)
-def test_damaged_or_costly_picture_does_not_pass(case: str, data: bytes, verdict: Outcome | Finding) -> None:
-    assert examine(data).verdict is verdict
-
-
-def test_markers_without_a_picture_are_corrupt() -> None:
-    assert "no frame header" in examine(b"\xff\xd8\xff\xe0\x00\x04ab\xff\xd9").detail
-
-
-def test_too_many_pixels_are_refused() -> None:
-    assert examine(GOOD, Limits(max_pixels=29_999)).finding is Finding.IMAGE_TOO_LARGE
+def test_too_many_segments_are_too_complex(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jpeg, "_SEGMENTS_MAX", 1000)
+    assert examine_bytes(FORMAT, START + (APP5 + b"\0\2") * 1001 + GOOD[2:]).outcome is Outcome.TOO_COMPLEX
+    assert examine_bytes(FORMAT, START + (APP5 + b"\0\2") * 900 + GOOD[2:]).outcome is Outcome.OK

@@ -2,26 +2,21 @@
 
 import io
 import zipfile
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sluice_inspect.format import Format
-from sluice_inspect.formats.opendocument.format import ODT
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
+from sluice_inspect.formats.opendocument.format import ODP, ODS, ODT
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Examined, Row, examine_bytes, verdicts
 from tests.inspection.formats.office_packages import package_of, parts_of, picture, without_part
-from tests.inspection.formats.opendocument_samples import FAMILIES, NAMESPACES, document, is_blank, paragraph, style
+from tests.inspection.formats.opendocument_samples import FAMILIES, NAMESPACES, document, paragraph, style
 from tests.rows import each_row
 
 each_format = each_row("format_", FAMILIES.values(), ids=FAMILIES)
 SAMPLE = ODT.sample()
 PARTS = parts_of(SAMPLE)
-SPACE = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
-LOCKED = f'<m:manifest xmlns:m="{SPACE}"><m:file-entry m:full-path="content.xml"><m:encryption-data/></m:file-entry></m:manifest>'
 MANIFEST = "META-INF/manifest.xml"
-ENTITIES = "".join(f'<!ENTITY e{each} "' + f"&e{each - 1};" * 10 + '">' for each in range(1, 9))
-LAUGHS = f'<!DOCTYPE a [<!ENTITY e0 "lol">{ENTITIES}]><a>&e8;</a>'
-LONG = document("text", paragraph("some words " * 500))
-CONTENT = LONG.index(b"content.xml") + 40
 
 
 def with_part(part: str, content: bytes) -> bytes:
@@ -59,45 +54,35 @@ def test_truncated_document_is_corrupt(format_: Format, kept: float) -> None:
     assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
 
 
-@each_row(
-    ("case", "data", "verdict"),
-    [
-        *((kind, with_part("mimetype", PARTS["mimetype"] + kind), Outcome.OK) for kind in (b"-template", b"-master", b"-web")),
-        ("late mimetype", package_of({name: PARTS[name] for name in ("content.xml", "mimetype")}), Outcome.OK),
-        ("headers of ZIP64", with_zip64_headers(), Outcome.OK),
-        ("other part named XML", with_part("Configurations2/accelerator/current.xml", b""), Outcome.OK),
-        ("picture named XML", with_part("Pictures/broken.xml", b""), Outcome.OK),
-        ("DOCTYPE", with_part("meta.xml", b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'), Outcome.OK),
-        ("entities that multiply", with_part("content.xml", LAUGHS.encode()), Finding.ARCHIVE_BOMB),
-        ("changed byte", LONG[:CONTENT] + bytes([LONG[CONTENT] ^ 0x10]) + LONG[CONTENT + 1 :], Outcome.CORRUPT),
-        *(
-            (f"malformed {part}", with_part(part, b"<a><b></a>"), Outcome.CORRUPT)
-            for part in ("content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", MANIFEST)
-        ),
-        ("password",
-         package_of(PARTS | {"content.xml": bytes(range(256)), MANIFEST: LOCKED.encode()}), Outcome.ENCRYPTED),
-        (
-            "encrypted package",
-            package_of({"mimetype": PARTS["mimetype"], "encrypted-package": b"\x00\x01", MANIFEST: LOCKED.encode()}),
-            Outcome.ENCRYPTED,
-        ),
-        ("bytes before the document", b"xx" + SAMPLE, Outcome.CORRUPT),
-        ("name outside", with_part("../a", b"x"), Finding.ARCHIVE_UNSAFE),
-    ],
-)  # fmt: skip
-def test_text_document_gets_its_verdict(case: object, data: bytes, verdict: Outcome | Finding) -> None:
-    assert examine_bytes(ODT, data).verdict is verdict
-
-
-def test_document_without_content_is_corrupt() -> None:
-    result = examine_bytes(ODT, without_part(SAMPLE, "content.xml"))
-    assert result.outcome is Outcome.CORRUPT
-    assert "content.xml" in result.detail
-
-
-def test_high_compression_ratio_is_a_bomb() -> None:
-    data = with_part("Pictures/zeros", bytes(3_000_000))
-    assert examine_bytes(ODT, data, replace(Limits(), ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
+@verdicts(ODT)
+def test_text_document_gets_its_verdict() -> Iterable[Row]:
+    for kind in (b"-template", b"-master", b"-web"):
+        yield f"{kind!r}", with_part("mimetype", PARTS["mimetype"] + kind), "ok"
+    yield "late mimetype", package_of({name: PARTS[name] for name in ("content.xml", "mimetype")}), "ok"
+    yield "headers of ZIP64", with_zip64_headers(), "ok"
+    yield "other part named XML", with_part("Configurations2/accelerator/current.xml", b""), "ok"
+    yield "picture named XML", with_part("Pictures/broken.xml", b""), "ok"
+    yield "DOCTYPE", with_part("meta.xml", b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'), "ok"
+    entities = "".join(f'<!ENTITY e{each} "' + f"&e{each - 1};" * 10 + '">' for each in range(1, 9))
+    laughs = f'<!DOCTYPE a [<!ENTITY e0 "lol">{entities}]><a>&e8;</a>'
+    yield "entities that multiply", with_part("content.xml", laughs.encode()), "archive_bomb"
+    long = document("text", paragraph("some words " * 500))
+    at = long.index(b"content.xml") + 40
+    yield "changed byte", long[:at] + bytes([long[at] ^ 0x10]) + long[at + 1 :], "corrupt"
+    for part in ("content.xml", "styles.xml", "meta.xml", "Object 1/content.xml", MANIFEST):
+        yield f"malformed {part}", with_part(part, b"<a><b></a>"), "corrupt"
+    data = '<m:file-entry m:full-path="content.xml"><m:encryption-data/></m:file-entry>'
+    locked = {
+        MANIFEST: f'<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">{data}</m:manifest>'.encode()
+    }
+    yield "password", package_of(PARTS | {"content.xml": bytes(range(256))} | locked), "encrypted"
+    whole = {"mimetype": PARTS["mimetype"], "encrypted-package": b"\x00\x01"}
+    yield "encrypted package", package_of(whole | locked), "encrypted"
+    yield "bytes before the document", b"xx" + SAMPLE, "corrupt"
+    yield "name outside", with_part("../a", b"x"), "archive_unsafe"
+    yield "no content", without_part(SAMPLE, "content.xml"), "corrupt", "content.xml"
+    limits = replace(Limits(), ratio_floor_bytes=1_000_000)
+    yield "high ratio", with_part("Pictures/zeros", bytes(3_000_000)), "archive_bomb", limits
 
 
 @each_row(
@@ -124,56 +109,55 @@ TABLE = '<table:table><table:table-row><table:table-cell table:style-name="A1"><
 SPAN = '<text:p><text:span text:style-name="T">word</text:span></text:p>'
 
 
-@each_row(
-    ("body", "styles", "blank"),
-    [
-        ("", "", True),
-        ("<text:p/>" * 20, "", True),
-        ("<text:p>\u00a0\u200b \u2003<text:tab/><text:s/></text:p>", "", True),
-        ("<text:p><text:placeholder>&lt;Click here&gt;</text:placeholder></text:p>", "", True),
-        ('<text:p><text:hidden-text text:is-hidden="true">word</text:hidden-text></text:p>', "", True),
-        ('<text:section text:display="none"><text:p>word</text:p></text:section>', "", True),
-        (TABLE, BARE, True),
-        (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffffff"/>'), True),
-        (SPAN, WHITE, True),
-        (SPAN, HIDDEN, True),
-        ('<text:p><draw:rect draw:style-name="g"/></text:p>', UNDRAWN, True),
-        ("<text:p><draw:frame><draw:text-box><text:p/></draw:text-box></draw:frame></text:p>", "", True),
-        ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p/></office:annotation></text:p>", "", True),
-        (paragraph("."), "", False),
-        ("<text:h>x</text:h>", "", False),
-        ("<text:list><text:list-item><text:p>x</text:p></text:list-item></text:list>", "", False),
-        ("<text:p><text:note><text:note-body><text:p>a footnote</text:p></text:note-body></text:note></text:p>",
-         "", False),
-        ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>",
-         "", False),
-        ("<text:p><draw:rect/></text:p>", "", False),
-        ("<text:p><draw:frame><draw:object/></draw:frame></text:p>", "", False),
-        ("<text:p><draw:control/></text:p>", "", False),
-        ('<text:p><draw:frame><draw:image xlink:href="http://example.org/a.png"/></draw:frame></text:p>', "", False),
-        (TABLE, LINED, False),
-        (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffff00"/>'), False),
-        (paragraph("", "P"), YELLOW, False),
-        (paragraph("", "P"),
-         style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>'), False),
-        (paragraph("", "Horizontal_20_Line"), "", False),
-        (SPAN, WHITE + YELLOW, False),
-        (SPAN + paragraph("x"), HIDDEN, False),
-    ],
-)  # fmt: skip
-def test_text_document_is_blank_when_nothing_in_it_is_visible(body: str, styles: str, *, blank: bool) -> None:
-    assert is_blank("text", body, styles) is blank
-
-
-def test_white_text_on_a_coloured_page_is_not_blank() -> None:
+@verdicts(ODT)
+def test_text_document_is_blank_when_nothing_in_it_is_visible() -> Iterable[Row]:
+    for body, styles in (
+        ("", ""),
+        ("<text:p/>" * 20, ""),
+        ("<text:p>\u00a0\u200b \u2003<text:tab/><text:s/></text:p>", ""),
+        ("<text:p><text:placeholder>&lt;Click here&gt;</text:placeholder></text:p>", ""),
+        ('<text:p><text:hidden-text text:is-hidden="true">word</text:hidden-text></text:p>', ""),
+        ('<text:section text:display="none"><text:p>word</text:p></text:section>', ""),
+        (TABLE, BARE),
+        (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffffff"/>')),
+        (SPAN, WHITE),
+        (SPAN, HIDDEN),
+        ('<text:p><draw:rect draw:style-name="g"/></text:p>', UNDRAWN),
+        ("<text:p><draw:frame><draw:text-box><text:p/></draw:text-box></draw:frame></text:p>", ""),
+        ("<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p/></office:annotation></text:p>", ""),
+    ):
+        yield body, document("text", body, styles), "blank"
+    for body, styles in (
+        (paragraph("."), ""),
+        ("<text:h>x</text:h>", ""),
+        ("<text:list><text:list-item><text:p>x</text:p></text:list-item></text:list>", ""),
+        ("<text:p><text:note><text:note-body><text:p>a footnote</text:p></text:note-body></text:note></text:p>", ""),
+        (
+            "<text:p><office:annotation><dc:creator>Someone</dc:creator><text:p>hm</text:p></office:annotation></text:p>",
+            "",
+        ),
+        ("<text:p><draw:rect/></text:p>", ""),
+        ("<text:p><draw:frame><draw:object/></draw:frame></text:p>", ""),
+        ("<text:p><draw:control/></text:p>", ""),
+        ('<text:p><draw:frame><draw:image xlink:href="http://example.org/a.png"/></draw:frame></text:p>', ""),
+        (TABLE, LINED),
+        (TABLE, style("A1", "table-cell", '<style:table-cell-properties fo:background-color="#ffff00"/>')),
+        (paragraph("", "P"), YELLOW),
+        (
+            paragraph("", "P"),
+            style("P", "paragraph", '<style:paragraph-properties fo:border-bottom="1pt solid #000000"/>'),
+        ),
+        (paragraph("", "Horizontal_20_Line"), ""),
+        (SPAN, WHITE + YELLOW),
+        (SPAN + paragraph("x"), HIDDEN),
+    ):
+        yield body, document("text", body, styles), "ok"
     page = f'<office:document-styles {NAMESPACES}><style:page-layout-properties fo:background-color="#003366"/></office:document-styles>'
-    assert not is_blank("text", SPAN, WHITE, {"styles.xml": page.encode()})
-
-
-@each_row(("shows", "name"), [(True, "Pictures/a.png"), (False, "./Pictures/a.png")])
-def test_picture_is_content_only_when_it_is_not_blank(shows: bool, name: str) -> None:  # noqa: FBT001  (a parameter of pytest)
-    body = f'<text:p><draw:frame><draw:image xlink:href="{name}"/></draw:frame></text:p>'
-    assert is_blank("text", body, others={"Pictures/a.png": picture(shows=shows).getvalue()}) is not shows
+    yield "white text on a coloured page", document("text", SPAN, WHITE, {"styles.xml": page.encode()}), "ok"
+    for shows, name in ((True, "Pictures/a.png"), (False, "./Pictures/a.png")):
+        body = f'<text:p><draw:frame><draw:image xlink:href="{name}"/></draw:frame></text:p>'
+        others = {"Pictures/a.png": picture(shows=shows).getvalue()}
+        yield name, document("text", body, others=others), "ok" if shows else "blank"
 
 
 def page(inner: str) -> str:
@@ -184,29 +168,86 @@ def frame(inner: str, more: str = "") -> str:
     return f"<draw:frame {more}><draw:text-box>{inner}</draw:text-box></draw:frame>"
 
 
-@each_row(
-    ("body", "blank"),
-    [
-        ("", True),
-        (page(""), True),
-        (page(frame("<text:p/>")), True),
-        (page(frame("<text:p/>", 'presentation:placeholder="true" draw:style-name="f"')), True),
-        (page('<draw:frame presentation:class="chart" presentation:placeholder="true"><draw:object/></draw:frame>'),
-         True),
-        (page(frame("<text:p><text:page-number>1</text:page-number></text:p>")), True),
-        (page(frame("<text:p>1 January</text:p>", 'presentation:class="date-time"')), True),
-        (page('<draw:custom-shape draw:style-name="g"><text:p/></draw:custom-shape>'), True),
-        (page(frame("<text:p>x</text:p>")), False),
-        (page("") + page(frame(SPAN)), False),
-        (page(frame("<text:p>x</text:p>", 'presentation:placeholder="true"')), False),
-        (page(frame("", 'presentation:placeholder="true"') + "<draw:custom-shape/>"), False),
-        (page(frame("", 'draw:style-name="f"')), False),
-        (page("<draw:frame><table:table/></draw:frame>"), False),
-        (page("<draw:line/>"), False),
-        (page("<office:annotation><text:p>a comment</text:p></office:annotation>"), False),
-        (f"<draw:page><presentation:notes>{frame('<text:p>say this</text:p>')}</presentation:notes></draw:page>",
-         False),
-    ],
-)  # fmt: skip
-def test_presentation_is_blank_when_nothing_in_it_is_visible(body: str, *, blank: bool) -> None:
-    assert is_blank("presentation", body, UNDRAWN + FILLED + WHITE) is blank
+@verdicts(ODP)
+def test_presentation_is_blank_when_nothing_in_it_is_visible() -> Iterable[Row]:
+    for body in (
+        "",
+        page(""),
+        page(frame("<text:p/>")),
+        page(frame("<text:p/>", 'presentation:placeholder="true" draw:style-name="f"')),
+        page('<draw:frame presentation:class="chart" presentation:placeholder="true"><draw:object/></draw:frame>'),
+        page(frame("<text:p><text:page-number>1</text:page-number></text:p>")),
+        page(frame("<text:p>1 January</text:p>", 'presentation:class="date-time"')),
+        page('<draw:custom-shape draw:style-name="g"><text:p/></draw:custom-shape>'),
+    ):
+        yield body, document("presentation", body, UNDRAWN + FILLED + WHITE), "blank"
+    for body in (
+        page(frame("<text:p>x</text:p>")),
+        page("") + page(frame(SPAN)),
+        page(frame("<text:p>x</text:p>", 'presentation:placeholder="true"')),
+        page(frame("", 'presentation:placeholder="true"') + "<draw:custom-shape/>"),
+        page(frame("", 'draw:style-name="f"')),
+        page("<draw:frame><table:table/></draw:frame>"),
+        page("<draw:line/>"),
+        page("<office:annotation><text:p>a comment</text:p></office:annotation>"),
+        f"<draw:page><presentation:notes>{frame('<text:p>say this</text:p>')}</presentation:notes></draw:page>",
+    ):
+        yield body, document("presentation", body, UNDRAWN + FILLED + WHITE), "ok"
+
+
+def cell(text: str = "", more: str = 'office:value-type="string"') -> str:
+    return f"<table:table-cell {more}><text:p>{text}</text:p></table:table-cell>"
+
+
+def row(*cells: str, more: str = "") -> str:
+    return f"<table:table-row {more}>{''.join(cells)}</table:table-row>"
+
+
+def sheet(*rows: str, more: str = "", columns: str = "") -> str:
+    return f"<table:table {more}>{columns}{''.join(rows)}</table:table>"
+
+
+OFF = style("off", "table", '<style:table-properties table:display="false"/>')
+WHITE_CELL = style("w", "table-cell", '<style:text-properties fo:color="#ffffff"/>', "Default")
+HEADINGS = row(cell("Name"), cell("Date"), cell("Amount"))
+NUMBER = cell("1", 'office:value-type="float" office:value="1"')
+
+
+@verdicts(ODS)
+def test_spreadsheet_is_blank_without_values_or_with_headings_only() -> Iterable[Row]:
+    for body in (
+        "",
+        sheet(row("<table:table-cell/>", more='table:number-rows-repeated="1048576"')),
+        sheet(row(cell(" \u00a0"))),
+        sheet(row(cell("", "table:formula='of:=\"\"'"))),
+        sheet(HEADINGS),
+        sheet(HEADINGS) + sheet(),
+        sheet(row(NUMBER), more='table:style-name="off"') + sheet(),
+        sheet(row(NUMBER, more='table:visibility="collapse"')),
+        sheet(row(NUMBER), columns='<table:table-column table:visibility="collapse"/>'),
+        sheet(row(cell("word", 'office:value-type="string" table:style-name="w"'))),
+        sheet(row('<table:table-cell table:style-name="A1"/>')),
+    ):
+        yield body, document("spreadsheet", body, OFF + WHITE_CELL + LINED), "blank"
+    for body in (
+        sheet(row(cell("0", 'office:value-type="float" office:value="0"'))),
+        sheet(row(cell("", 'office:value-type="boolean" office:boolean-value="false"'))),
+        sheet() + sheet(row(NUMBER)),
+        sheet(row(cell("a text"))),
+        sheet(row("<table:table-cell office:value-type='string' office:string-value='a text'/>")),
+        sheet(HEADINGS, row(cell("Ann"))),
+        sheet(row(cell("Name"), cell("Date"), more='table:number-rows-repeated="3"')),
+        sheet(row("<table:table-cell table:formula='of:=[.A1]'/>")),
+        sheet(row(NUMBER, more='table:visibility="filter"')),
+        sheet("<table:table-row-group>" + row(NUMBER, more='table:visibility="collapse"') + "</table:table-row-group>"),
+        sheet(
+            row(
+                cell("", "")
+                + "<table:table-cell><office:annotation><text:p>hm</text:p></office:annotation></table:table-cell>"
+            )
+        ),
+        sheet("<table:shapes><draw:frame><draw:object/></draw:frame></table:shapes>"),
+        sheet(row("<table:table-cell><draw:rect><text:p>x</text:p></draw:rect></table:table-cell>")),
+        sheet(row(NUMBER), columns='<table:table-column/><table:table-column table:visibility="collapse"/>'),
+    ):
+        yield body, document("spreadsheet", body, OFF + WHITE_CELL + LINED), "ok"

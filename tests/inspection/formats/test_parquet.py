@@ -2,8 +2,7 @@
 
 import gzip
 import struct
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import brotli
@@ -15,11 +14,10 @@ import zstandard
 from sluice_inspect.formats.parquet.format import FORMAT
 from sluice_inspect.formats.parquet.sample import encode_file, encode_page, encode_sample, encode_struct, encode_table
 from sluice_inspect.formats.parquet.thrift import CompactReader, ThriftError
-from sluice_inspect.report import Limits, Measure, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes, source_of
+from sluice_inspect.report import Limits, Measure
+from tests.inspection.formats.examining import Row, cuts, replaced, source_of, verdicts
 from tests.rows import each_row
 
-examine = partial(examine_bytes, FORMAT)
 NUMBERS = struct.pack("<500l", *range(500))
 TEXT = {1: 6}
 
@@ -61,7 +59,14 @@ def measures(data: bytes, limits: Limits | None = None) -> Mapping[str, Measure]
 
 
 NUMBERED = table(encode_page(NUMBERS, 500))
-BLOCK = lz4.block.compress(NUMBERS, store_size=False)
+CODECS: dict[int, Callable[[bytes], bytes]] = {
+    1: lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    2: gzip.compress,
+    4: brotli.compress,
+    5: lambda data: lz4.block.compress(data, store_size=False),
+    6: zstandard.ZstdCompressor().compress,
+    7: lambda data: lz4.block.compress(data, store_size=False),
+}
 
 
 def test_rows_and_columns_are_measured() -> None:
@@ -73,107 +78,63 @@ def test_unknown_codec_or_time_limit_leaves_the_table_partially_checked() -> Non
     assert measures(NUMBERED, Limits(soft_seconds=-1))["partially_checked"] is True
 
 
-@each_row("part", range(1, 40))
-def test_truncated_table_is_corrupt(part: int) -> None:
-    assert examine(NUMBERED[: len(NUMBERED) * part // 40]).outcome is Outcome.CORRUPT
-
-
-@each_row(
-    ("codec", "pack"),
-    {
-        1: lambda data: bytes(cramjam.snappy.compress_raw(data)),
-        2: gzip.compress,
-        4: brotli.compress,
-        5: lambda data: lz4.block.compress(data, store_size=False),
-        6: zstandard.ZstdCompressor().compress,
-        7: lambda data: lz4.block.compress(data, store_size=False),
-    }.items(),
-)
-def test_every_codec_is_unpacked(codec: int, pack: Callable[[bytes], bytes]) -> None:
-    packed = pack(NUMBERS)
-    assert examine(table(encode_page(NUMBERS, 500, packed=packed), codec=codec)).outcome is Outcome.OK
-    for wrong in (packed[:-2], pack(NUMBERS[:-4]), pack(NUMBERS + b"more")):
-        assert examine(table(encode_page(NUMBERS, 500, packed=wrong), codec=codec)).outcome is Outcome.CORRUPT
-
-
-@each_row(
-    ("case", "codec", "packed"),
-    [
-        ("LZ4 with the sizes of Hadoop", 5, struct.pack(">LL", len(NUMBERS), len(BLOCK)) + BLOCK),
+@verdicts(FORMAT)
+def test_every_codec_is_unpacked() -> Iterable[Row]:
+    block = lz4.block.compress(NUMBERS, store_size=False)
+    for codec, pack in CODECS.items():
+        packed = pack(NUMBERS)
+        yield f"codec {codec}", table(encode_page(NUMBERS, 500, packed=packed), codec=codec), "ok"
+        for wrong in (packed[:-2], pack(NUMBERS[:-4]), pack(NUMBERS + b"more")):
+            yield f"wrong data, codec {codec}", table(encode_page(NUMBERS, 500, packed=wrong), codec=codec), "corrupt"
+    for case, codec, packed in (
+        ("LZ4 with the sizes of Hadoop", 5, struct.pack(">LL", len(NUMBERS), len(block)) + block),
         ("gzip of several members", 2, gzip.compress(NUMBERS[:1000]) + gzip.compress(NUMBERS[1000:])),
-    ],
-)
-def test_variant_of_a_codec_is_unpacked(case: str, codec: int, packed: bytes) -> None:
-    assert examine(table(encode_page(NUMBERS, 500, packed=packed), codec=codec)).outcome is Outcome.OK
+    ):
+        yield case, table(encode_page(NUMBERS, 500, packed=packed), codec=codec), "ok"
 
 
-def test_wrong_checksum_is_corrupt() -> None:
-    assert "checksum" in examine(NUMBERED.replace(NUMBERS[40:44], b"\1\2\3\4", 1)).detail
-
-
-COLUMN = {1: 1, 3: 0, 4: b"a"}
-
-
-@each_row(
-    ("case", "data"),
-    [
-        ("a value too few", table(encode_page(NUMBERS[:-4], 500))),
-        ("a page that has fewer values than its column", table(encode_page(NUMBERS, 499))),
-        ("a page that has more values than its column", table(encode_page(NUMBERS, 500), 499)),
-        ("fewer rows than values", table(encode_page(NUMBERS, 500), 500, 499)),
-        ("no such type", table(encode_page(NUMBERS, 500), leaf={1: 8})),
-        ("no such repetition", table(encode_page(NUMBERS, 500), leaf={3: 7})),
-        ("a text longer than its page", table(encode_page(b"\5\0\0\0ab", 1), 1, leaf=TEXT)),
-        ("a level too high", optional((4, 2))),
-        ("too few levels", optional((3, 1))),
-        ("levels that contradict their header", second_version(bytes([4 << 1, 1]), NUMBERS[:16], 1)),
-        ("a first row that continues another", repeated(3, (1, 1), (3, 0))),
-        ("an entry that the dictionary lacks", with_dictionary(4, bytes([3, 8 << 1, 4]), 8)),
-        ("an impossible width", with_dictionary(4, bytes([33, 8 << 1, 4]), 8)),
-        ("no dictionary", table(encode_page(bytes([1, 8 << 1, 0]), 8, encoding=8), 8)),
-        ("no page", table(b"", 3)),
-        ("an incomplete schema", encode_file(b"", [{4: b"schema", 5: 2}, COLUMN], [], 0)),
-        ("no schema", encode_file(b"", [], [], 0)),
-        ("no footer", b"PAR1" + bytes(20) + b"PAR1"),
-        ("nothing", b"PAR1PAR1"),
-    ],
-)
-def test_inconsistent_table_is_corrupt(case: str, data: bytes) -> None:
-    assert examine(data).outcome is Outcome.CORRUPT
-
-
-@each_row(
-    ("case", "data"),
-    [
-        ("sample", encode_sample()),
-        ("nulls", optional((2, 1), (2, 0), values=NUMBERS[:8])),
-        ("a list", repeated(1, (1, 0), (3, 1))),
-        ("texts", table(encode_page(b"\2\0\0\0ab\0\0\0\0", 2), 2, leaf=TEXT)),
-        ("packed numbers of a dictionary", with_dictionary(4, bytes([2, 3, 0b11100100, 0b11100100]), 8)),
-        ("two pages", table(encode_page(NUMBERS[:2000], 500) + encode_page(NUMBERS, 500), 1000)),
-        ("second version", second_version(bytes([4 << 1, 1]), NUMBERS[:16], 0)),
-        ("differences", table(encode_page(b"\x80\1\4\4\2" + b"\2" + bytes(4), 4, encoding=5), 4)),
-    ],
-)
-def test_every_encoding_passes_and_is_not_blank(case: str, data: bytes) -> None:
-    assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
-
-
-@each_row(
-    "data",
-    [
-        encode_file(b"", [{4: b"schema", 5: 1}, COLUMN], [], 0),
-        optional((4, 0), values=b""),
-        second_version(bytes([4 << 1, 0]), b"", 4),
-    ],
-)
-def test_table_without_rows_or_values_is_blank(data: bytes) -> None:
-    result = examine(data)
-    assert (result.outcome, bool(result.blank)) == (Outcome.OK, True), result.detail
-
-
-def test_encrypted_footer_is_encrypted() -> None:
-    assert examine(b"PARE" + bytes(40) + struct.pack("<L", 30) + b"PARE").outcome is Outcome.ENCRYPTED
+@verdicts(FORMAT)
+def test_truncated_or_inconsistent_table_is_corrupt_and_one_without_values_blank() -> Iterable[Row]:
+    yield from cuts(NUMBERED, *(part / 40 for part in range(1, 40)))
+    yield "wrong checksum", replaced(NUMBERED, NUMBERS[40:44], b"\1\2\3\4"), "corrupt", "checksum"
+    column = {1: 1, 3: 0, 4: b"a"}
+    for case, data in {
+        "a value too few": table(encode_page(NUMBERS[:-4], 500)),
+        "a page that has fewer values than its column": table(encode_page(NUMBERS, 499)),
+        "a page that has more values than its column": table(encode_page(NUMBERS, 500), 499),
+        "fewer rows than values": table(encode_page(NUMBERS, 500), 500, 499),
+        "no such type": table(encode_page(NUMBERS, 500), leaf={1: 8}),
+        "no such repetition": table(encode_page(NUMBERS, 500), leaf={3: 7}),
+        "a text longer than its page": table(encode_page(b"\5\0\0\0ab", 1), 1, leaf=TEXT),
+        "a level too high": optional((4, 2)),
+        "too few levels": optional((3, 1)),
+        "levels that contradict their header": second_version(bytes([4 << 1, 1]), NUMBERS[:16], 1),
+        "a first row that continues another": repeated(3, (1, 1), (3, 0)),
+        "an entry that the dictionary lacks": with_dictionary(4, bytes([3, 8 << 1, 4]), 8),
+        "an impossible width": with_dictionary(4, bytes([33, 8 << 1, 4]), 8),
+        "no dictionary": table(encode_page(bytes([1, 8 << 1, 0]), 8, encoding=8), 8),
+        "no page": table(b"", 3),
+        "an incomplete schema": encode_file(b"", [{4: b"schema", 5: 2}, column], [], 0),
+        "no schema": encode_file(b"", [], [], 0),
+        "no footer": b"PAR1" + bytes(20) + b"PAR1",
+        "nothing": b"PAR1PAR1",
+    }.items():
+        yield case, data, "corrupt"
+    for case, data in {
+        "sample": encode_sample(),
+        "nulls": optional((2, 1), (2, 0), values=NUMBERS[:8]),
+        "a list": repeated(1, (1, 0), (3, 1)),
+        "texts": table(encode_page(b"\2\0\0\0ab\0\0\0\0", 2), 2, leaf=TEXT),
+        "packed numbers of a dictionary": with_dictionary(4, bytes([2, 3, 0b11100100, 0b11100100]), 8),
+        "two pages": table(encode_page(NUMBERS[:2000], 500) + encode_page(NUMBERS, 500), 1000),
+        "second version": second_version(bytes([4 << 1, 1]), NUMBERS[:16], 0),
+        "differences": table(encode_page(b"\x80\1\4\4\2" + b"\2" + bytes(4), 4, encoding=5), 4),
+    }.items():
+        yield case, data, "ok"
+    yield "no rows", encode_file(b"", [{4: b"schema", 5: 1}, column], [], 0), "blank"
+    yield "nulls only", optional((4, 0), values=b""), "blank"
+    yield "nulls only, second version", second_version(bytes([4 << 1, 0]), b"", 4), "blank"
+    yield "encrypted footer", b"PARE" + bytes(40) + struct.pack("<L", 30) + b"PARE", "encrypted"
 
 
 @each_row(

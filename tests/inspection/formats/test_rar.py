@@ -2,16 +2,18 @@
 
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import pytest
 
 from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, decode_wide_name
 from sluice_inspect.formats.rar import FORMAT
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.rows import each_row
 from tests.servers import UNDER_CI
 
@@ -89,64 +91,56 @@ def redirected(name: str, redirection_type: int, *targets: bytes, stated: int | 
 
 
 GOOD5, GOOD4 = archive5(file5("a.txt"), file5("b/c.txt")), archive4(file4(b"a.txt"), file4(b"b\\c.txt"))
-each_version = each_row("good", [GOOD5, GOOD4], ids=["rar5", "rar4"])
 
 
-@each_version
-def test_sound_archive_passes_and_any_changed_byte_is_detected(good: bytes) -> None:
-    assert examine(good) == Examined(recognised=True, outcome=Outcome.OK)
-    for at in range(len(RAR5_MAGIC), len(good)):
-        data = bytearray(good)
-        data[at] ^= 0x04
-        assert examine(bytes(data)).outcome is not Outcome.OK, at
+@verdicts(FORMAT)
+def test_sound_damaged_locked_or_old_archive_gets_its_verdict() -> Iterable[Row]:
+    for good in (GOOD5, GOOD4):
+        yield f"good {good[:8]!r}", good, "ok"
+        yield from cuts(good, 0.05, 0.3, 0.6, 0.95)
+        yield "trailing bytes", good + bytes(100), "ok"
+        yield "trailing page", good + b"<!DOCTYPE html><html><body>502</body></html>", "corrupt"
+    password = b"\x02\x01\x00"
+    yield "RAR 4 without an end block", archive4(file4(b"a"), end=False), "ok"
+    yield "RAR 5 without an end block", archive5(file5("a"), end=False), "corrupt"
+    yield "RAR 5 with encrypted names", RAR5_MAGIC + block5(4, 0, bytes(20)) + bytes(100), "encrypted"
+    yield "RAR 5 with a password", archive5(file5("a", extra=password)), "encrypted"
+    yield "RAR 4 with encrypted names", archive4(main=0x80) + bytes(100), "encrypted"
+    yield "RAR 4 with a password", archive4(file4(b"a", flags=0x8004)), "encrypted"
+    yield "damage beside a password", archive5(file5("a", extra=password), file5("b", crc=1)), "corrupt"
+    yield "volume of RAR 5 with a split member", archive5(file5("a", flags=0x10), main=b"\x01"), "unsupported"
+    yield "volume of RAR 4 with a split member", archive4(file4(b"a", flags=0x8002), main=1), "unsupported"
+    yield "volume of RAR 4 with a whole member", archive4(file4(b"a"), main=1), "ok"
+    yield "old compression", archive4(file4(b"a", method=0x33, version=20)), "unsupported"
+    yield "first generation", b"RE\x7e\x5e" + bytes(50), "unsupported"
+    limits = replace(Limits(), max_members=10, ratio_floor_bytes=1_000_000)
+    yield "too many members", archive5(*(file5(str(each)) for each in range(12))), "archive_bomb", limits
+    yield "too many bytes", archive5(file5("a", packing=0x80, stated=10_000_000)), "archive_bomb", limits
+    volume = archive5(file5("a", flags=0x10, stated=10**6), main=b"\x01")
+    yield "too many bytes of a volume", volume, "unsupported", replace(Limits(), ratio_floor_bytes=100)
+    for case, empty in {
+        "nothing": archive5(),
+        "white space": archive5(file5("a", b" \n"), file5("b", b"")),
+        "empty file": archive4(file4(b"a", b"")),
+    }.items():
+        yield case, empty, "blank"
 
 
-@each_version
-@each_row("kept", [0.05, 0.3, 0.6, 0.95])
-def test_truncated_archive_is_corrupt(good: bytes, kept: float) -> None:
-    assert examine(good[: int(len(good) * kept)]).outcome is Outcome.CORRUPT
+def test_any_changed_byte_is_detected() -> None:
+    for good in (GOOD5, GOOD4):
+        for at in range(len(RAR5_MAGIC), len(good)):
+            changed = good[:at] + bytes([good[at] ^ 0x04]) + good[at + 1 :]
+            assert examine(changed).outcome is not Outcome.OK, at
 
 
-@each_version
-def test_trailing_bytes_pass_unless_they_are_html(good: bytes) -> None:
-    assert examine(good + bytes(100)).passes
-    assert examine(good + b"<!DOCTYPE html><html><body>502</body></html>").outcome is Outcome.CORRUPT
-
-
-PASSWORD = b"\x02\x01\x00"
-
-
-@each_row(
-    ("case", "data", "outcome"),
-    [
-        ("RAR 4 without an end block", archive4(file4(b"a"), end=False), Outcome.OK),
-        ("RAR 5 without an end block", archive5(file5("a"), end=False), Outcome.CORRUPT),
-        ("RAR 5 with encrypted names", RAR5_MAGIC + block5(4, 0, bytes(20)) + bytes(100), Outcome.ENCRYPTED),
-        ("RAR 5 with a password", archive5(file5("a", extra=PASSWORD)), Outcome.ENCRYPTED),
-        ("RAR 4 with encrypted names", archive4(main=0x80) + bytes(100), Outcome.ENCRYPTED),
-        ("RAR 4 with a password", archive4(file4(b"a", flags=0x8004)), Outcome.ENCRYPTED),
-        ("damage beside a password", archive5(file5("a", extra=PASSWORD), file5("b", crc=1)), Outcome.CORRUPT),
-        ("volume of RAR 5 with a split member", archive5(file5("a", flags=0x10), main=b"\x01"), Outcome.UNSUPPORTED),
-        ("volume of RAR 4 with a split member", archive4(file4(b"a", flags=0x8002), main=1), Outcome.UNSUPPORTED),
-        ("volume of RAR 4 with a whole member", archive4(file4(b"a"), main=1), Outcome.OK),
-        ("old compression", archive4(file4(b"a", method=0x33, version=20)), Outcome.UNSUPPORTED),
-        ("first generation", b"RE\x7e\x5e" + bytes(50), Outcome.UNSUPPORTED),
-    ],
-)
-def test_volume_password_or_old_version_is_not_taken_for_damage(case: str, data: bytes, outcome: Outcome) -> None:
-    assert examine(data).outcome is outcome
-
-
-@each_row("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
-def test_name_outside_the_folder_is_unsafe(name: str) -> None:
-    assert examine(archive5(file5(name))).finding is Finding.ARCHIVE_UNSAFE
-    assert examine(archive4(file4(name.encode()))).finding is Finding.ARCHIVE_UNSAFE
-
-
-def test_unicode_name_takes_precedence_over_the_plain_name() -> None:
+@verdicts(FORMAT)
+def test_name_outside_the_folder_is_unsafe() -> Iterable[Row]:
+    for name in ("../a", "/etc/a", "C:/a", "a/../../b", "..\\a"):
+        yield f"{name} in RAR 5", archive5(file5(name)), "archive_unsafe"
+        yield f"{name} in RAR 4", archive4(file4(name.encode())), "archive_unsafe"
     packed = b"\x00" + b"\x00" + b"../a" + b"\x00" + b"b"
     assert decode_wide_name(b"harmless", packed) == "../ab"
-    assert examine(archive4(file4(b"harmless\0" + packed, flags=0x8200))).finding is Finding.ARCHIVE_UNSAFE
+    yield "Unicode name", archive4(file4(b"harmless\0" + packed, flags=0x8200)), "archive_unsafe"
 
 
 @each_row(
@@ -163,53 +157,35 @@ def test_unicode_names_are_decoded(plain: bytes, packed: bytes, name: str) -> No
     assert decode_wide_name(b"??.txt", b"\x04\x50\x16\x17\x00") != ""
 
 
+OUTSIDE = (b"/etc/passwd", b"..", b"../b", b"b/../../c", b"b/..", b"..\\b", b"C:\\b", b"\\??\\C:\\b", b"")
+
+
 @pytest.mark.asvs("5.2.5")
-@each_row("redirection_type", [1, 2, 3])
-@each_row("target", [b"/etc/passwd", b"..", b"../b", b"b/../../c", b"b/..", b"..\\b", b"C:\\b", b"\\??\\C:\\b", b""])
-def test_links_and_junctions_that_point_outside_are_unsafe(redirection_type: int, target: bytes) -> None:
-    assert examine(archive5(redirected("a", redirection_type, target))).finding is Finding.ARCHIVE_UNSAFE
-    assert examine(archive4(file4(b"a", target, mode=0o120777))).finding is Finding.ARCHIVE_UNSAFE
+@verdicts(FORMAT)
+def test_links_and_junctions_that_point_outside_are_unsafe() -> Iterable[Row]:
+    for kind, target in product((1, 2, 3), OUTSIDE):
+        yield f"{kind} to {target!r}", archive5(redirected("a", kind, target)), "archive_unsafe"
+    for target in OUTSIDE:
+        yield f"to {target!r} in RAR 4", archive4(file4(b"a", target, mode=0o120777)), "archive_unsafe"
+    for target in (b"b", b"../b", b"../c/b", b"./b"):
+        yield f"to {target!r} inside", archive5(file5("b"), redirected("d/a", 1, target)), "ok"
+        yield f"to {target!r} inside, RAR 4", archive4(file4(b"b"), file4(b"d\\a", target, mode=0o120777)), "ok"
+    for name in ("d/a/b", "./d/a/b", "d//a/b", "D/A/b", "d\\a/b", "d/a./b", "d /a/b"):
+        yield f"{name} through a link", archive5(redirected("d/a", 1, b"."), file5(name)), "archive_unsafe"
+    through = archive5(redirected("d/a", 1, b"."), redirected("d/a/up", 1, b"../.."))
+    yield "link through a link", through, "archive_unsafe"
+    yield "member that is two links", archive5(file5("b"), redirected("a", 1, b"b", b"c")), "archive_unsafe"
+    for system in (3, 4, 5):
+        data = archive4(file4(b"a", b"../b", mode=0o120777, system=system))
+        yield f"link of system {system}", data, "archive_unsafe"
 
 
-@each_row("target", [b"b", b"../b", b"../c/b", b"./b"])
-def test_symbolic_links_inside_the_folder_pass(target: bytes) -> None:
-    assert examine(archive5(file5("b"), redirected("d/a", 1, target))).passes
-    assert examine(archive4(file4(b"b"), file4(b"d\\a", target, mode=0o120777))).passes
-
-
-@each_row("name", ["d/a/b", "./d/a/b", "d//a/b", "D/A/b", "d\\a/b", "d/a./b", "d /a/b"])
-def test_member_written_through_a_link_is_unsafe_under_any_spelling(name: str) -> None:
-    assert examine(archive5(redirected("d/a", 1, b"."), file5(name))).finding is Finding.ARCHIVE_UNSAFE
-
-
-@each_row("redirection_type", [4, 5])
 @pytest.mark.asvs("5.2.5")
-def test_hard_link_or_copy_passes_unless_it_points_outside(redirection_type: int) -> None:
-    assert examine(archive5(file5("a"), redirected("b", redirection_type, b"a", stated=5))).passes
-    assert examine(archive5(redirected("b", redirection_type, b"../a"))).finding is Finding.ARCHIVE_UNSAFE
-
-
-@each_row(
-    ("case", "data"),
-    [
-        ("link written through a link", archive5(redirected("d/a", 1, b"."), redirected("d/a/up", 1, b"../.."))),
-        ("member that is two links", archive5(file5("b"), redirected("a", 1, b"b", b"c"))),
-        *(
-            (f"link of system {system}", archive4(file4(b"a", b"../b", mode=0o120777, system=system)))
-            for system in (3, 4, 5)
-        ),
-    ],
-)
-def test_link_is_judged_wherever_it_is_stated(case: str, data: bytes) -> None:
-    assert examine(data).finding is Finding.ARCHIVE_UNSAFE
-
-
-def test_too_many_members_and_too_many_bytes_are_bombs_but_not_those_of_a_volume() -> None:
-    limits = replace(Limits(), max_members=10, ratio_floor_bytes=1_000_000)
-    assert examine(archive5(*(file5(str(each)) for each in range(12))), limits).finding is Finding.ARCHIVE_BOMB
-    assert examine(archive5(file5("a", packing=0x80, stated=10_000_000)), limits).finding is Finding.ARCHIVE_BOMB
-    volume = archive5(file5("a", flags=0x10, stated=10**6), main=b"\x01")
-    assert examine(volume, replace(Limits(), ratio_floor_bytes=100)).outcome is Outcome.UNSUPPORTED
+@verdicts(FORMAT)
+def test_hard_link_or_copy_passes_unless_it_points_outside() -> Iterable[Row]:
+    for kind in (4, 5):
+        yield f"{kind} inside", archive5(file5("a"), redirected("b", kind, b"a", stated=5)), "ok"
+        yield f"{kind} outside", archive5(redirected("b", kind, b"../a")), "archive_unsafe"
 
 
 @needs_libarchive
@@ -234,9 +210,3 @@ def test_only_stored_members_are_checked_without_libarchive(monkeypatch: pytest.
     assert result.outcome is Outcome.UNSUPPORTED
     assert "not installed" in result.detail
     assert examine(archive5(file5("a", packing=0x180), file5("b", crc=1))).outcome is Outcome.CORRUPT
-
-
-def test_archive_without_content_is_blank() -> None:
-    assert examine(GOOD5).blank is None
-    for empty in (archive5(), archive5(file5("a", b" \n"), file5("b", b"")), archive4(file4(b"a", b""))):
-        assert examine(empty).blank

@@ -4,7 +4,7 @@ import io
 import random
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,9 +13,8 @@ import pytest
 from sluice_inspect.archives import libarchive
 from sluice_inspect.archives.sevenzip.walk import MAGIC
 from sluice_inspect.formats.sevenzip import FORMAT
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes
-from tests.rows import each_row
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.servers import UNDER_CI
 
 examine = partial(examine_bytes, FORMAT)
@@ -63,11 +62,18 @@ def changed(data: bytes, at: int, bits: int = 1) -> bytes:
     return bytes(broken)
 
 
-@each_row("filters", FILTERS.values(), ids=FILTERS)
-def test_archives_of_every_available_method_are_unpacked_and_verified(filters: Sequence[Mapping[str, int]]) -> None:
-    data = archive(*MEMBERS, filters=filters)
-    assert examine(data) == Examined(recognised=True, outcome=Outcome.OK)
-    assert examine(changed(data, len(data) // 2)).outcome is Outcome.CORRUPT
+@verdicts(FORMAT)
+def test_archives_of_every_available_method_are_unpacked_and_verified() -> Iterable[Row]:
+    for name, filters in FILTERS.items():
+        data = archive(*MEMBERS, filters=filters)
+        yield name, data, "ok"
+        yield f"changed byte, {name}", changed(data, len(data) // 2), "corrupt"
+    for hides_names in (False, True):
+        with py7zr.SevenZipFile(
+            file := io.BytesIO(), "w", filters=LOCKED, password="x", header_encryption=hides_names
+        ) as opened:
+            opened.writestr(CODE, "code.bin")
+        yield f"password {hides_names}", file.getvalue(), "encrypted"
 
 
 @pytest.mark.skipif(
@@ -87,78 +93,56 @@ def test_method_without_a_reader_is_unsupported(monkeypatch: pytest.MonkeyPatch)
     assert examine(archive(*MEMBERS, filters=[PPMD])).outcome is Outcome.UNSUPPORTED
 
 
-@each_row("hides_names", [False, True])
-def test_password_protected_archive_is_encrypted(*, hides_names: bool) -> None:
-    file = io.BytesIO()
-    with py7zr.SevenZipFile(file, "w", filters=LOCKED, password="x", header_encryption=hides_names) as opened:
-        opened.writestr(CODE, "code.bin")
-    assert examine(file.getvalue()).outcome is Outcome.ENCRYPTED
+@verdicts(FORMAT)
+def test_truncated_archive_or_invalid_header_is_corrupt() -> Iterable[Row]:
+    yield from cuts(GOOD, 0.1, 0.5, 0.95, 0.999)
+    for at in (8, 13, 21, 29, -5, -20):
+        yield f"changed byte {at}", changed(GOOD, at, 0x10), "corrupt"
+    for header in (
+        b"\x09",
+        b"\x01\x04",
+        b"\x01\x77",
+        b"\x01\x05\xff" + b"\xff" * 8,
+        b"\x01\x05\x02\x11\x07\x00a\0b\0c\0\x00",
+        b"\x01\x04\x06\x00\x02\x09\x01\x01\x00\x00\x00",
+        b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x01\x81\x00\x0c\x01\x00\x00\x00",
+        b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x03"
+        + b"\x01\x00" * 3
+        + b"\x01\x00\x00\x01\x0c\x01\x01\x01\x00\x00\x00",
+        b"\x17\x06\x00\x01\x09\x7f\x00\x07\x0b\x01\x00\x01\x01\x00\x0c\x7f\x00\x00",
+    ):
+        yield f"{header!r}", raw(header), "corrupt"
+    yield "trailing text", GOOD + b"\r\n-- sent by a gateway\r\n", "ok"
+    yield "trailing page", GOOD + b"<!DOCTYPE html><html><body>502</body></html>", "corrupt"
 
 
-@each_row(
-    "data",
-    [
-        *(GOOD[: int(len(GOOD) * kept)] for kept in (0.1, 0.5, 0.95, 0.999)),
-        *(changed(GOOD, at, 0x10) for at in (8, 13, 21, 29, -5, -20)),
-        raw(b"\x09"),
-        raw(b"\x01\x04"),
-        raw(b"\x01\x77"),
-        raw(b"\x01\x05\xff" + b"\xff" * 8),
-        raw(b"\x01\x05\x02\x11\x07\x00a\0b\0c\0\x00"),
-        raw(b"\x01\x04\x06\x00\x02\x09\x01\x01\x00\x00\x00"),
-        raw(b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x01\x81\x00\x0c\x01\x00\x00\x00"),
-        raw(
-            b"\x01\x04\x06\x00\x01\x09\x01\x00\x07\x0b\x01\x00\x03"
-            b"\x01\x00\x01\x00\x01\x00\x01\x00\x00\x01\x0c\x01\x01\x01\x00\x00\x00"
-        ),
-        raw(b"\x17\x06\x00\x01\x09\x7f\x00\x07\x0b\x01\x00\x01\x01\x00\x0c\x7f\x00\x00"),
-    ],
-)
-def test_truncated_archive_or_invalid_header_is_corrupt(data: bytes) -> None:
-    assert examine(data).outcome is Outcome.CORRUPT
-
-
-def test_too_many_members_or_bytes_are_a_bomb_before_unpacking() -> None:
+@verdicts(FORMAT)
+def test_archive_of_too_much_is_a_bomb_and_one_without_content_blank() -> Iterable[Row]:
     many = archive(*((str(number), b"x") for number in range(12)))
-    assert examine(many, replace(Limits(), max_members=10)).finding is Finding.ARCHIVE_BOMB
-    data = archive(("zeros", bytes(3_000_000)))
-    assert examine(data).passes
-    assert examine(data, replace(Limits(), ratio_floor_bytes=1_000_000)).finding is Finding.ARCHIVE_BOMB
-
-
-@each_row("name", ["../a", "/etc/a", "C:/a", "a/../../b", "..\\a"])
-def test_name_outside_the_folder_is_unsafe(name: str) -> None:
-    sample = FORMAT.sample()
-    header = sample[52:].replace("sluice.txt".encode("utf-16-le"), name.ljust(10, "x").encode("utf-16-le"))
-    assert len(header) == len(sample) - 52
-    assert examine(raw(header, sample[32:52])).finding is Finding.ARCHIVE_UNSAFE
-
-
-@each_row(
-    "attributes",
-    [0x8000 | 0o120777 << 16, 0o120777 << 16, 0x0400]
-    + [0x8000 | mode << 16 for mode in (0o020666, 0o010644, 0o140755)],
-)
-@pytest.mark.asvs("5.2.5")
-def test_links_devices_and_pipes_are_unsafe(attributes: int) -> None:
-    sample = FORMAT.sample()
-    header = sample[52:-2] + b"\x15\x06\x01\x00" + struct.pack("<L", attributes) + sample[-2:]
-    assert examine(raw(header, sample[32:52])).finding is Finding.ARCHIVE_UNSAFE
-
-
-def test_trailing_bytes_pass_unless_they_are_html() -> None:
-    assert examine(GOOD + b"\r\n-- sent by a gateway\r\n").passes
-    assert examine(GOOD + b"<!DOCTYPE html><html><body>502</body></html>").outcome is Outcome.CORRUPT
-
-
-def test_archive_without_content_is_blank() -> None:
+    yield "too many members", many, "archive_bomb", replace(Limits(), max_members=10)
+    zeros = archive(("zeros", bytes(3_000_000)))
+    yield "zeros", zeros, "blank"
+    yield "too many bytes", zeros, "archive_bomb", replace(Limits(), ratio_floor_bytes=1_000_000)
     for empty in (raw(b""), archive(), archive(("a", b"")), archive(("a", b" \n")), archive(("__MACOSX/._a", b"\0\5"))):
-        assert examine(empty).blank
-    assert examine(archive(("a", b""), ("b", b"0"))).blank is None
+        yield f"no content {empty!r}", empty, "blank"
+    yield "a digit", archive(("a", b""), ("b", b"0")), "ok"
 
 
-def test_sample_passes_and_py7zr_reads_it() -> None:
-    assert examine(FORMAT.sample()).passes
+@pytest.mark.asvs("5.2.5")
+@verdicts(FORMAT)
+def test_links_devices_pipes_and_names_outside_are_unsafe() -> Iterable[Row]:
+    sample = FORMAT.sample()
+    for name in ("../a", "/etc/a", "C:/a", "a/../../b", "..\\a"):
+        header = sample[52:].replace("sluice.txt".encode("utf-16-le"), name.ljust(10, "x").encode("utf-16-le"))
+        assert len(header) == len(sample) - 52
+        yield name, raw(header, sample[32:52]), "archive_unsafe"
+    modes = [0x8000 | mode << 16 for mode in (0o120777, 0o020666, 0o010644, 0o140755)]
+    for attributes in (*modes, 0o120777 << 16, 0x0400):
+        header = sample[52:-2] + b"\x15\x06\x01\x00" + struct.pack("<L", attributes) + sample[-2:]
+        yield f"attributes {attributes:x}", raw(header, sample[32:52]), "archive_unsafe"
+
+
+def test_py7zr_reads_the_sample() -> None:
     with py7zr.SevenZipFile(io.BytesIO(FORMAT.sample())) as opened:
         assert opened.getnames() == ["sluice.txt"]
         assert opened.testzip() is None

@@ -1,10 +1,11 @@
 """SQLite databases: integrity and blankness."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ import pytest
 from sluice_inspect.formats import sqlite
 from sluice_inspect.formats.sqlite import FORMAT
 from sluice_inspect.report import Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
-from tests.rows import each_row
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, replaced, verdicts
 
 examine = partial(examine_bytes, FORMAT)
 Edit = Callable[[sqlite3.Connection], object]
@@ -21,10 +21,10 @@ Edit = Callable[[sqlite3.Connection], object]
 
 def database(*statements: str, edit: Edit | None = None) -> bytes:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
-        if edit is not None:
-            edit(opened)
         for statement in statements:
             opened.execute(statement)
+        if edit is not None:
+            edit(opened)
         return opened.serialize()
 
 
@@ -35,10 +35,6 @@ def filled(opened: sqlite3.Connection) -> None:
 
 
 DATABASE = database(edit=filled)
-LATER = DATABASE[:96] + (999_999_999).to_bytes(4, "big") + DATABASE[100:]
-ONE_ROW = database("CREATE TABLE a (name TEXT, size REAL)", "INSERT INTO a VALUES ('a name', 3)")
-INDEXED = DATABASE.index(b"name 500 name 500")
-ZEROS = ["CREATE TABLE a (id INTEGER PRIMARY KEY, data BLOB)", "INSERT INTO a VALUES (0, zeroblob(9000))"]
 VIOLATING = [
     "CREATE TABLE a (b)",
     "INSERT INTO a VALUES (NULL)",
@@ -60,56 +56,52 @@ def with_foreign_collation(opened: sqlite3.Connection) -> None:
     opened.execute("INSERT INTO a VALUES ('x')")
 
 
-@each_row(
-    ("case", "data", "outcome"),
-    [
-        ("rows and an index", DATABASE, Outcome.OK),
-        ("later version", LATER, Outcome.OK),
-        ("zeros for the schema of a later version", LATER[:200] + bytes(3896) + LATER[4096:], Outcome.CORRUPT),
-        ("one row", ONE_ROW, Outcome.OK),
-        ("zeros for the only row", ONE_ROW[:-600] + bytes(600), Outcome.CORRUPT),
-        ("zeros in a row with the number zero and in a blob", database(*ZEROS), Outcome.OK),
-        ("values that violate a constraint", database(*VIOLATING), Outcome.OK),
-        ("views and triggers, which are not executed", database(*PROGRAMMED), Outcome.OK),
-        ("index that misses a row", DATABASE[:INDEXED] + b"N" + DATABASE[INDEXED + 1 :], Outcome.CORRUPT),
-        ("page size 7", DATABASE[:16] + b"\x00\x07" + DATABASE[18:], Outcome.CORRUPT),
-        ("page size 4352", DATABASE[:16] + b"\x11\x00" + DATABASE[18:], Outcome.CORRUPT),
-        ("unknown collation", database(edit=with_foreign_collation), Outcome.UNSUPPORTED),
-        *((f"cut {part}", DATABASE[: len(DATABASE) * part // 20], Outcome.CORRUPT) for part in range(1, 20)),
-        *(
-            (f"zeros for page {page}", DATABASE[: page * 4096] + bytes(4096) + DATABASE[(page + 1) * 4096 :], Outcome.CORRUPT)
-            for page in range(1, 10)
-        ),
-    ],
-)  # fmt: skip
-def test_only_damage_is_corrupt(case: str, data: bytes, outcome: Outcome) -> None:
-    assert examine(data).outcome is outcome
+@verdicts(FORMAT)
+def test_only_damage_is_corrupt() -> Iterable[Row]:
+    yield "rows and an index", DATABASE, "ok"
+    yield from cuts(DATABASE)
+    for page in range(1, 10):
+        data = DATABASE[: page * 4096] + bytes(4096) + DATABASE[(page + 1) * 4096 :]
+        yield f"zeros for page {page}", data, "corrupt"
+    later = DATABASE[:96] + (999_999_999).to_bytes(4, "big") + DATABASE[100:]
+    yield "later version", later, "ok"
+    yield "zeros for the schema of a later version", later[:200] + bytes(3896) + later[4096:], "corrupt"
+    one_row = database("CREATE TABLE a (name TEXT, size REAL)", "INSERT INTO a VALUES ('a name', 3)")
+    yield "one row", one_row, "ok"
+    yield "zeros for the only row", one_row[:-600] + bytes(600), "corrupt"
+    zeros = ["CREATE TABLE a (id INTEGER PRIMARY KEY, data BLOB)", "INSERT INTO a VALUES (0, zeroblob(9000))"]
+    yield "zeros in a row with the number zero and in a blob", database(*zeros), "ok"
+    yield "values that violate a constraint", database(*VIOLATING), "ok"
+    yield "views and triggers, which are not executed", database(*PROGRAMMED), "ok"
+    yield "index that misses a row", replaced(DATABASE, b"name 500 name 500", b"Name 500 name 500"), "corrupt"
+    yield "page size 7", DATABASE[:16] + b"\x00\x07" + DATABASE[18:], "corrupt"
+    yield "page size 4352", DATABASE[:16] + b"\x11\x00" + DATABASE[18:], "corrupt"
+    yield "unknown collation", database(edit=with_foreign_collation), "unsupported"
+    for pragma in ("page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"):
+        yield pragma, database(f"PRAGMA {pragma}", edit=filled), "ok"
+    schema = replaced(
+        database("CREATE TABLE t (value)", "INSERT INTO t VALUES (1)"), b"CREATE TABLE t", b"CREATE TAB\xad\xff t"
+    )
+    yield "schema that is not text", schema, "corrupt", "malformed database schema"
+    numbers = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
+    large = database("CREATE TABLE a (b)", f"{numbers} INSERT INTO a SELECT x FROM n")
+    yield "past the time limit", large, "ok", replace(Limits(), soft_seconds=0.0)
 
 
-@each_row("rows", ["one table", "two tables", "large values"])
-@each_row("tail", [2048, 4096, 16384])
-def test_zeros_in_place_of_the_end_are_corrupt(rows: str, tail: int) -> None:
-    def fill(opened: sqlite3.Connection) -> None:
-        opened.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT)")
-        opened.execute("CREATE TABLE b (name TEXT)")
-        size = 9000 if rows == "large values" else 40
-        for number in range(30_000 // size * 2):
-            opened.execute("INSERT INTO a (name) VALUES (?)", (f"name {number} ".ljust(size, "x"),))
-            if rows != "one table":
-                opened.execute("INSERT INTO b VALUES (?)", (f"value {number} ".ljust(size, "y"),))
+@verdicts(FORMAT)
+def test_zeros_in_place_of_the_end_are_corrupt() -> Iterable[Row]:
+    for tables, size in (("a", 40), ("ab", 40), ("ab", 9000)):
 
-    data = database(edit=fill)
-    assert examine(data).outcome is Outcome.OK
-    assert examine(data[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
+        def fill(opened: sqlite3.Connection, tables: str = tables, size: int = size) -> None:
+            opened.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT)")
+            opened.execute("CREATE TABLE b (id INTEGER, name TEXT)")
+            for number, table in product(range(30_000 // size * 2), tables):
+                opened.execute(f"INSERT INTO {table} (name) VALUES (?)", (f"{table} {number} ".ljust(size, table),))
 
-
-@each_row("pragma", ["page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"])
-def test_every_layout_passes(pragma: str) -> None:
-    def with_pragma(opened: sqlite3.Connection) -> None:
-        opened.execute(f"PRAGMA {pragma}")
-        filled(opened)
-
-    assert examine(database(edit=with_pragma)).outcome is Outcome.OK
+        data = database(edit=fill)
+        yield f"{tables} {size}", data, "ok"
+        for tail in (2048, 4096, 16384):
+            yield f"{tables} {size} {tail}", data[:-tail] + bytes(tail), "corrupt"
 
 
 def test_database_with_a_write_ahead_log_passes(tmp_path: Path) -> None:
@@ -122,13 +114,6 @@ def test_database_with_a_write_ahead_log_passes(tmp_path: Path) -> None:
     assert examine(path.read_bytes()).outcome is Outcome.OK
 
 
-def test_schema_that_is_not_text_is_corrupt() -> None:
-    sound = database("CREATE TABLE t (value)", "INSERT INTO t VALUES (1)")
-    result = examine(sound.replace(b"CREATE TABLE t", b"CREATE TAB\xad\xff t"))
-    assert result.outcome is Outcome.CORRUPT
-    assert "malformed database schema" in result.detail
-
-
 def test_only_the_header_of_a_large_database_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_MAX_CHECKED_BYTES", 4096)
     damaged = DATABASE[:8192] + bytes(4096) + DATABASE[12288:]
@@ -136,29 +121,18 @@ def test_only_the_header_of_a_large_database_is_checked(monkeypatch: pytest.Monk
     assert examine(damaged[:-4096]).outcome is Outcome.CORRUPT
 
 
-def test_check_past_the_time_limit_passes() -> None:
-    numbers = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
-    large = database("CREATE TABLE a (b)", f"{numbers} INSERT INTO a SELECT x FROM n")
-    assert examine(large, replace(Limits(), soft_seconds=0.0)).outcome is Outcome.OK
-
-
-QUOTED = '"a ""quoted"" name"'
-
-
-@each_row(
-    ("statements", "blank"),
-    [
-        (["VACUUM"], True),
-        (["CREATE TABLE a (b)"], True),
-        (["CREATE TABLE a (b)", "INSERT INTO a VALUES (1)", "DELETE FROM a"], True),
-        (["CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
-         True),
-        (["CREATE TABLE a (b)", "CREATE VIEW c AS SELECT 1"], True),
-        (["CREATE TABLE other (x)", "CREATE TABLE a (b)", "INSERT INTO a VALUES (0)"], False),
-        (["CREATE TABLE other (x)", f"CREATE TABLE {QUOTED} (b)", f"INSERT INTO {QUOTED} VALUES (0)"], False),
-        (["CREATE TABLE other (x)", 'CREATE TABLE "select" (b)', 'INSERT INTO "select" VALUES (0)'], False),
-    ],
-)  # fmt: skip
-def test_database_without_a_row_is_blank(statements: list[str], *, blank: bool) -> None:
-    result = examine(database("PRAGMA user_version = 1", *statements))
-    assert (result.outcome, bool(result.blank)) == (Outcome.OK, blank)
+@verdicts(FORMAT)
+def test_database_without_a_row_is_blank() -> Iterable[Row]:
+    quoted = '"a ""quoted"" name"'
+    auto = "CREATE TABLE a (b INTEGER PRIMARY KEY AUTOINCREMENT)"
+    for statements in (
+        ["VACUUM"],
+        ["CREATE TABLE a (b)"],
+        ["CREATE TABLE a (b)", "INSERT INTO a VALUES (1)", "DELETE FROM a"],
+        [auto, "INSERT INTO a VALUES (NULL)", "DELETE FROM a"],
+        ["CREATE TABLE a (b)", "CREATE VIEW c AS SELECT 1"],
+    ):
+        yield str(statements), database("PRAGMA user_version = 1", *statements), "blank"
+    for table in ("a", quoted, '"select"'):
+        filled_one = ["CREATE TABLE other (x)", f"CREATE TABLE {table} (b)", f"INSERT INTO {table} VALUES (0)"]
+        yield table, database("PRAGMA user_version = 1", *filled_one), "ok"

@@ -4,7 +4,7 @@ import lzma
 import random
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import zstandard
@@ -16,8 +16,8 @@ from sluice_inspect.formats.tiff.lzw import unpacked_size
 from sluice_inspect.images.raster import sample_picture
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Limits, Measure, Outcome
-from tests.inspection.formats.examining import Examined, examine_bytes, source_of
-from tests.inspection.formats.tiff_samples import Values, chess_board, grey_page, saved, tiff_of_pages
+from tests.inspection.formats.examining import Row, examine_bytes, source_of, verdicts
+from tests.inspection.formats.tiff_samples import chess_board, grey_page, saved, tiff_of_pages
 from tests.rows import each_row
 
 examine = partial(examine_bytes, FORMAT)
@@ -37,19 +37,19 @@ def picture(compression: str | None) -> Image.Image:
     return Image.frombytes("L", (96, 96), levels).convert("1" if compression in {"group3", "group4"} else "L")
 
 
-@each_row("compression", [*STRICT, *OTHERS])
-@each_row("big", [False, True])
-def test_tiff_is_sound_and_not_blank(compression: str | None, *, big: bool) -> None:
-    assert examine(saved(picture(compression), compression=compression, big=big)) == Examined(
-        recognised=True, outcome=Outcome.OK
-    )
-
-
-@each_row("compression", [*STRICT, *OTHERS])
-@each_row("part", range(1, 20, 3))
-def test_truncated_tiff_is_corrupt(compression: str | None, part: int) -> None:
-    data = saved(picture(compression), compression=compression)
-    assert examine(data[: len(data) * part // 20]).outcome is Outcome.CORRUPT
+@verdicts(FORMAT)
+def test_every_compression_is_sound_and_corrupt_when_it_is_cut() -> Iterable[Row]:
+    for compression in (*STRICT, *OTHERS):
+        for big in (False, True):
+            yield f"{compression} {big}", saved(picture(compression), compression=compression, big=big), "ok"
+        data = saved(picture(compression), compression=compression)
+        for part in range(1, 20, 3):
+            yield f"{compression} cut {part}", data[: len(data) * part // 20], "corrupt"
+    for method, pack in ((8, zlib.compress), (34925, lzma.compress), (50000, zstandard.ZstdCompressor().compress)):
+        yield f"strip {method}", packed_page(pack(ROWS), method), "ok"
+        yield f"strip {method} that unpacks to too little", packed_page(pack(ROWS[:-64]), method), "corrupt"
+    image = Image.frombytes("L", (200, 200), random.Random(3).randbytes(40_000))
+    yield "LZW codes of every width", saved(image, compression="tiff_lzw"), "ok"
 
 
 @each_row(
@@ -76,85 +76,64 @@ def lossless_jpeg(side: int) -> bytes:
     return b"\xff\xd8" + table + frame + scan + bytes(side * side // 8) + b"\xff\xd9"
 
 
-def test_lossless_jpeg_is_never_corrupt() -> None:
-    result = examine(packed_page(lossless_jpeg(64), method=7))
-    assert result.passes, result.detail
-
-
-@each_row("shows", [True, False])
-def test_lab_is_judged_by_its_colours(*, shows: bool) -> None:
-    plane = chess_board("L") if shows else Image.new("L", (64, 64), 90)
+@verdicts(FORMAT)
+def test_every_picture_gets_its_verdict() -> Iterable[Row]:
+    yield "lossless JPEG, which is never corrupt", packed_page(lossless_jpeg(64), method=7), "blank"
     even = Image.new("L", (64, 64), 128)
-    result = examine(saved(Image.merge("LAB", (plane, even, even))))
-    assert (result.outcome, result.blank is None) == (Outcome.OK, shows)
+    for case, plane in (("ok", chess_board("L")), ("blank", Image.new("L", (64, 64), 90))):
+        yield f"{case} by its colours of LAB", saved(Image.merge("LAB", (plane, even, even))), case
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"):
+        deep = mode in {"I;16", "I", "F"}
+        shown = Image.new(mode, (64, 64)) if deep else chess_board(mode)
+        if deep:
+            shown.paste(60_000, (8, 8, 40, 40))
+        yield f"mode {mode}", saved(shown), "ok"
+        yield f"empty, mode {mode}", saved(Image.new(mode, (64, 64))), "blank"
+    levels = [4000 if 16 <= x < 48 and 16 <= y < 48 else 0 for y in range(64) for x in range(64)]
+    packed = b"".join((levels[at] << 12 | levels[at + 1]).to_bytes(3, "big") for at in range(0, len(levels), 2))
+    yield "twelve bits", tiff_of_pages({**PAGE, 258: (3, [12])}, data=packed), "ok"
+    for order in "<>":
+        coloured = {**grey_page(64, 64, t262=3), 320: (3, [*range(256)] * 3)}
+        yield f"order {order}", tiff_of_pages(PAGE, data=ROWS, order=order), "ok"
+        yield f"colours in order {order}", tiff_of_pages(coloured, data=ROWS, order=order), "ok"
+    for case, page in {
+        "more rows than data": grey_page(64, 200),
+        "pixels in the header": grey_page(64, 64, offsets=[2]),
+        "one strip of two": grey_page(64, 64, offsets=[8], t278=32),
+        "no height": grey_page(64, 0),
+        "no deflated data": grey_page(64, 64, compression=8, lengths=[100]),
+        "no LZW data": grey_page(64, 64, compression=5, lengths=[100]),
+        "no pixels": {256: (4, [64]), 257: (4, [64])},
+    }.items():
+        yield case, tiff_of_pages(page, data=ROWS[::-1]), "corrupt"
+    sparse = grey_page(64, 64, offsets=[8, 0], lengths=[2048, 0], t278=32)
+    yield "strip that a sparse page omits", tiff_of_pages(sparse, data=ROWS), "ok"
+    yield "too many pixels to decode", tiff_of_pages(grey_page(60_000, 60_000), data=ROWS), "image_too_large"
 
 
-@each_row("order", ["<", ">"])
-def test_page_of_either_byte_order_is_read(order: str) -> None:
-    coloured = {**grey_page(64, 64, t262=3), 320: (3, [*range(256)] * 3)}
-    assert examine(tiff_of_pages(PAGE, data=ROWS, order=order)).outcome is Outcome.OK
-    assert examine(tiff_of_pages(coloured, data=ROWS, order=order)).blank is None
-
-
-@each_row(
-    ("case", "page"),
-    [
-        ("more rows than data", grey_page(64, 200)),
-        ("pixels in the header", grey_page(64, 64, offsets=[2])),
-        ("one strip of two", grey_page(64, 64, offsets=[8], t278=32)),
-        ("no height", grey_page(64, 0)),
-        ("no deflated data", grey_page(64, 64, compression=8, lengths=[100])),
-        ("no LZW data", grey_page(64, 64, compression=5, lengths=[100])),
-        ("no pixels", {256: (4, [64]), 257: (4, [64])}),
-    ],
-)
-def test_impossible_page_is_corrupt(case: str, page: Values) -> None:
-    assert examine(tiff_of_pages(page, data=ROWS[::-1])).outcome is Outcome.CORRUPT
-
-
-@each_row(
-    ("method", "pack"), [(8, zlib.compress), (34925, lzma.compress), (50000, zstandard.ZstdCompressor().compress)]
-)
-def test_strip_that_unpacks_to_too_little_is_corrupt(method: int, pack: Callable[[bytes], bytes]) -> None:
-    assert examine(packed_page(pack(ROWS), method)).outcome is Outcome.OK
-    assert examine(packed_page(pack(ROWS[:-64]), method)).outcome is Outcome.CORRUPT
-
-
-SECOND = int.from_bytes(tiff_of_pages(PAGE, PAGE, data=ROWS)[8 + 4096 + 2 + 12 * 7 :][:4], "little")
-WITH_LATE_VALUE = tiff_of_pages({**PAGE, 700: (1, [32] * 100)}, data=ROWS)
-
-
-@each_row(
-    ("case", "data", "outcome"),
-    [
-        ("length too small", tiff_of_pages(grey_page(64, 64, lengths=[9]), data=ROWS), Outcome.OK),
-        ("length too large", tiff_of_pages(grey_page(64, 64, lengths=[10**9]), data=ROWS), Outcome.OK),
-        ("page chain that loops", tiff_of_pages(PAGE, PAGE, data=ROWS, loop=True), Outcome.OK),
-        ("damaged second page", tiff_of_pages(PAGE, grey_page(64, 200), data=ROWS), Outcome.CORRUPT),
-        ("truncated second page", saved(chess_board("L"), chess_board("L"))[:-100], Outcome.CORRUPT),
-        ("value at the end of the file", WITH_LATE_VALUE, Outcome.OK),
-        ("value past the end of the file", WITH_LATE_VALUE[:-1], Outcome.CORRUPT),
-        ("damaged picture below a page",
-         tiff_of_pages({**PAGE, 330: (4, [SECOND])}, grey_page(64, 200), data=ROWS), Outcome.CORRUPT),
-        ("compression without a decoder",
-         tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS), Outcome.UNSUPPORTED),
-    ],
-)  # fmt: skip
-def test_directories_of_pages_are_followed(case: str, data: bytes, outcome: Outcome) -> None:
-    assert examine(data).outcome is outcome
-
-
-def test_strips_that_a_sparse_page_omits_pass() -> None:
-    result = examine(tiff_of_pages(grey_page(64, 64, offsets=[8, 0], lengths=[2048, 0], t278=32), data=ROWS))
-    assert (result.outcome, result.blank) == (Outcome.OK, None)
-
-
-def test_subpicture_that_is_also_a_page_is_checked_for_blankness() -> None:
-    rows = bytes(4096) + chess_board("L").tobytes()
-    shown = grey_page(64, 64, offsets=[8 + 4096])
+@verdicts(FORMAT)
+def test_directories_of_pages_are_followed() -> Iterable[Row]:
+    white, board = Image.new("L", (64, 64), 255), chess_board("L")
+    yield "white pages", saved(white, white), "blank"
+    yield "one page that shows something", saved(white, board), "ok"
+    yield "too many pages", tiff_of_pages(*[PAGE] * 4, data=ROWS), "too_complex", Limits(max_frames=3)
+    yield "length too small", tiff_of_pages(grey_page(64, 64, lengths=[9]), data=ROWS), "ok"
+    yield "length too large", tiff_of_pages(grey_page(64, 64, lengths=[10**9]), data=ROWS), "ok"
+    yield "page chain that loops", tiff_of_pages(PAGE, PAGE, data=ROWS, loop=True), "ok"
+    yield "damaged second page", tiff_of_pages(PAGE, grey_page(64, 200), data=ROWS), "corrupt"
+    yield "truncated second page", saved(board, board)[:-100], "corrupt"
+    late = tiff_of_pages({**PAGE, 700: (1, [32] * 100)}, data=ROWS)
+    yield "value at the end of the file", late, "ok"
+    yield "value past the end of the file", late[:-1], "corrupt"
+    second = int.from_bytes(tiff_of_pages(PAGE, PAGE, data=ROWS)[8 + 4096 + 2 + 12 * 7 :][:4], "little")
+    below = tiff_of_pages({**PAGE, 330: (4, [second])}, grey_page(64, 200), data=ROWS)
+    yield "damaged picture below a page", below, "corrupt"
+    rows, shown = bytes(4096) + board.tobytes(), grey_page(64, 64, offsets=[8 + 4096])
     second = int.from_bytes(tiff_of_pages(PAGE, shown, data=rows)[8 + len(rows) + 2 + 12 * 7 :][:4], "little")
-    result = examine(tiff_of_pages({**PAGE, 330: (4, [second + 12])}, shown, data=rows))
-    assert (result.outcome, result.blank) == (Outcome.OK, None)
+    also_page = tiff_of_pages({**PAGE, 330: (4, [second + 12])}, shown, data=rows)
+    yield "picture below a page that is a page, too", also_page, "ok"
+    unknown = tiff_of_pages(grey_page(64, 64, compression=34676, lengths=[100]), data=ROWS)
+    yield "compression without a decoder", unknown, "unsupported"
 
 
 def timed_examination(data: bytes) -> tuple[Mapping[str, Measure], str | None, float]:
@@ -175,38 +154,6 @@ def test_shared_pixels_are_drawn_once_and_pages_only_up_to_a_budget() -> None:
     other = ({**same, 532: (4, [number])} for number in range(200))
     measures, blank, seconds = timed_examination(tiff_of_pages(*other, data=packed))
     assert (measures["partially_checked"], blank, seconds < 2) == (True, None, True)
-
-
-def test_too_many_pixels_are_refused_before_decoding() -> None:
-    assert examine(tiff_of_pages(grey_page(60_000, 60_000), data=ROWS)).finding is Finding.IMAGE_TOO_LARGE
-    assert examine(tiff_of_pages(*[PAGE] * 4, data=ROWS), Limits(max_frames=3)).outcome is Outcome.TOO_COMPLEX
-
-
-def test_tiff_is_blank_only_when_every_page_is_blank() -> None:
-    white = Image.new("L", (64, 64), 255)
-    assert examine(saved(white, white)).blank
-    assert examine(saved(white, chess_board("L"))).blank is None
-
-
-@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
-def test_pictures_of_every_mode_are_checked_for_blankness(mode: str) -> None:
-    deep = mode in {"I;16", "I", "F"}
-    shown = Image.new(mode, (64, 64)) if deep else chess_board(mode)
-    if deep:
-        shown.paste(60_000, (8, 8, 40, 40))
-    assert examine(saved(shown)).blank is None
-    assert examine(saved(Image.new(mode, (64, 64)))).blank
-
-
-def test_twelve_bit_samples_are_scaled_to_their_range() -> None:
-    levels = [4000 if 16 <= x < 48 and 16 <= y < 48 else 0 for y in range(64) for x in range(64)]
-    packed = b"".join((levels[at] << 12 | levels[at + 1]).to_bytes(3, "big") for at in range(0, len(levels), 2))
-    assert examine(tiff_of_pages({**PAGE, 258: (3, [12])}, data=packed)).blank is None
-
-
-def test_lzw_codes_of_every_width_pass() -> None:
-    image = Image.frombytes("L", (200, 200), random.Random(3).randbytes(40_000))
-    assert examine(saved(image, compression="tiff_lzw")).outcome is Outcome.OK
 
 
 def test_endless_lzw_data_ends_at_the_limit() -> None:

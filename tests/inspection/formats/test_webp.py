@@ -1,103 +1,76 @@
 """WebP: integrity, limits and blankness."""
 
 import struct
-from functools import partial
+from collections.abc import Iterable
+from itertools import product
 
+import pytest
+
+from sluice_inspect.formats import webp
 from sluice_inspect.formats.webp import FORMAT
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import examine_bytes
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, noise_picture, plain_picture
-from tests.rows import each_row
 
-examine = partial(examine_bytes, FORMAT)
-LOSSY = encoded(chess_board().convert("RGB"), "WEBP")
-LOSSLESS = encoded(chess_board().convert("RGB"), "WEBP", lossless=True)
-TRANSPARENT = encoded(chess_board().convert("RGBA"), "WEBP", lossless=True, exif=b"Exif\0\0")
-ANIMATION = animated([chess_board(48, 3 + n).convert("RGB") for n in range(4)], "WEBP")
-NOISE = [noise_picture(100, 100, 128, 40, seed).convert("RGB") for seed in range(4)]
-each_variant = each_row("picture", [LOSSY, LOSSLESS, TRANSPARENT, ANIMATION])
-each_coding = each_row("coding", [{}, {"lossless": True}])
+MOVING = animated([chess_board(48, 3 + n).convert("RGB") for n in range(4)], "WEBP")
 
 
-def photo(side: int, coding: dict[str, bool]) -> bytes:
-    return encoded(noise_picture(side, side, 128, 40).convert("RGB"), "WEBP", **coding)
+def with_zeros(data: bytes, start: int, length: int) -> bytes:
+    return data[:start] + bytes(length) + data[start + length :]
 
 
-@each_variant
-def test_every_variant_passes_up_to_the_pixel_limit(picture: bytes) -> None:
-    result = examine(picture)
-    assert (result.passes, result.blank) == (True, None)
-    assert examine(picture, Limits(max_pixels=48 * 48 - 1)).finding is Finding.IMAGE_TOO_LARGE
+@verdicts(FORMAT)
+def test_every_picture_gets_its_verdict() -> Iterable[Row]:
+    board = chess_board().convert("RGB")
+    lossless = encoded(board, "WEBP", lossless=True)
+    clear = encoded(board.convert("RGBA"), "WEBP", lossless=True, exif=b"Exif\0\0")
+    for name, data in {"lossy": encoded(board, "WEBP"), "lossless": lossless, "clear": clear, "moving": MOVING}.items():
+        yield name, data, "ok"
+        yield f"{name}, too many pixels", data, "image_too_large", Limits(max_pixels=48 * 48 - 1)
+        yield from cuts(data, 0.5, 0.95)
+    yield "too many frames", MOVING, "image_too_large", Limits(max_frames=3)
+    yield "empty", encoded(plain_picture().convert("RGB"), "WEBP"), "blank"
+    yield "bytes after the container", lossless + b"behind", "ok"
+    longer = lossless[:16] + (len(lossless)).to_bytes(4, "little") + lossless[20:]
+    yield "chunk that is too long", longer, "corrupt", "passes the end"
+    yield "no picture", b"RIFF\x0c\0\0\0WEBPEXIF\0\0\0\0", "corrupt"
+    yield "zeros to the end", with_zeros(lossless, len(lossless) // 2, len(lossless) - len(lossless) // 2), "corrupt"
+    for spare in (1, 12, 400):
+        data = lossless[20:] + b"spare" + bytes(spare) + b"\0" * (len(lossless) + 5 + spare & 1)
+        head = b"RIFF" + struct.pack("<I4s4sI", 12 + len(data), b"WEBP", b"VP8L", len(data))
+        yield f"padding of {spare} after encoded data", head + data, "ok"
 
 
-@each_variant
-@each_row("kept", [0.5, 0.95])
-def test_truncated_picture_is_corrupt(picture: bytes, kept: float) -> None:
-    assert examine(picture[: int(len(picture) * kept)]).outcome is Outcome.CORRUPT
+@verdicts(FORMAT)
+def test_zeros_in_encoded_data_are_corrupt() -> Iterable[Row]:
+    for coding in ({}, {"lossless": True}):
+        small, large = (encoded(noise_picture(n, n, 128, 40).convert("RGB"), "WEBP", **coding) for n in (200, 300))
+        for place in (0.3, 0.5, 0.7):
+            yield f"zeros at {place} {coding}", with_zeros(small, int(len(small) * place), 400), "corrupt"
+        for tail in (1200, 4096):
+            yield f"{tail} zeros at the end {coding}", large[:-tail] + bytes(tail), "corrupt"
+    noise = [noise_picture(100, 100, 128, 40, seed).convert("RGB") for seed in range(4)]
+    lossy, lossless = animated(noise, "WEBP"), animated(noise, "WEBP", lossless=True)
+    last = lossy.rindex(b"ANMF")
+    yield "last frame", lossy[:last] + bytes(len(lossy) - last), "corrupt"
+    yield "lossless animation", lossless, "ok"
+    yield "frame in the middle", with_zeros(lossless, len(lossless) // 2, 400), "corrupt"
 
 
-def test_empty_picture_is_blank() -> None:
-    assert examine(encoded(plain_picture().convert("RGB"), "WEBP")).blank
-
-
-def test_bytes_after_the_container_pass() -> None:
-    assert examine(LOSSLESS + b"behind").passes
-
-
-def test_damaged_container_or_pixels_are_corrupt() -> None:
-    longer = LOSSLESS[:16] + (len(LOSSLESS)).to_bytes(4, "little") + LOSSLESS[20:]
-    assert "passes the end" in examine(longer).detail
-    assert examine(b"RIFF\x0c\0\0\0WEBPEXIF\0\0\0\0").outcome is Outcome.CORRUPT
-    middle = len(LOSSLESS) // 2
-    assert examine(LOSSLESS[:middle] + bytes(len(LOSSLESS) - middle)).outcome is Outcome.CORRUPT
-
-
-@each_coding
-@each_row("place", [0.3, 0.5, 0.7])
-def test_zeros_in_encoded_data_are_corrupt(coding: dict[str, bool], place: float) -> None:
-    data = photo(200, coding)
-    at = int(len(data) * place)
-    assert examine(data[:at] + bytes(400) + data[at + 400 :]).outcome is Outcome.CORRUPT
-
-
-@each_coding
-@each_row("tail", [1200, 4096])
-def test_zeros_in_place_of_the_end_are_corrupt(coding: dict[str, bool], tail: int) -> None:
-    assert examine(photo(300, coding)[:-tail] + bytes(tail)).outcome is Outcome.CORRUPT
-
-
-def test_zeros_in_an_animation_are_corrupt() -> None:
-    moving = animated(NOISE, "WEBP")
-    last = moving.rindex(b"ANMF")
-    assert examine(moving[:last] + bytes(len(moving) - last)).outcome is Outcome.CORRUPT
-    lossless = animated(NOISE, "WEBP", lossless=True)
-    middle = len(lossless) // 2
-    assert examine(lossless).passes
-    assert examine(lossless[:middle] + bytes(400) + lossless[middle + 400 :]).outcome is Outcome.CORRUPT
-
-
-@each_row("spare", [1, 12, 400])
-def test_padding_after_encoded_data_passes(spare: int) -> None:
-    data = LOSSLESS[20:] + b"spare" + bytes(spare) + b"\0" * (len(LOSSLESS) + 5 + spare & 1)
-    head = b"RIFF" + struct.pack("<I4s4sI", 12 + len(data), b"WEBP", b"VP8L", len(data))
-    assert examine(head + data).passes
-
-
-@each_row("quality", [1, 30, 80, 100])
-@each_row("method", [0, 4, 6])
-@each_coding
-def test_pictures_of_every_quality_and_method_pass(quality: int, method: int, coding: dict[str, bool]) -> None:
-    options = {"quality": quality, "method": method, **coding}
-    noise = noise_picture(90, 70, 128, 40)
-    for picture in (plain_picture(1, 1), plain_picture(300, 20), chess_board(33), noise):
-        assert examine(encoded(picture.convert("RGB"), "WEBP", **options)).passes
-        clear = picture.convert("RGB")
+def test_pictures_of_every_quality_and_method_pass() -> None:
+    options = product([(1, 0), (30, 6), (80, 4), (100, 0)], [{}, {"lossless": True}])
+    pictures = [plain_picture(1, 1), plain_picture(300, 20), chess_board(33), noise_picture(90, 70, 128, 40)]
+    for ((quality, method), coding), picture in product(options, pictures):
+        plain, clear = picture.convert("RGB"), picture.convert("RGB")
         clear.putalpha(picture.rotate(90).resize(picture.size))
-        assert examine(encoded(clear, "WEBP", **options)).passes
+        for each in (plain, clear):
+            data = encoded(each, "WEBP", quality=quality, method=method, **coding)
+            assert examine_bytes(FORMAT, data).passes, (quality, method, coding, picture.size)
 
 
-def test_too_many_frames_or_chunks_are_refused() -> None:
-    assert examine(ANIMATION, Limits(max_frames=3)).finding is Finding.IMAGE_TOO_LARGE
-    chunks = b"XXXX\0\0\0\0" * 500_001
+def test_too_many_chunks_are_too_complex(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webp, "_CHUNKS_MAX", 1000)
+    chunks = b"XXXX\0\0\0\0" * 1001
     whole = b"RIFF" + (4 + len(chunks)).to_bytes(4, "little") + b"WEBP" + chunks
-    assert examine(whole).outcome is Outcome.TOO_COMPLEX
+    assert examine_bytes(FORMAT, whole).outcome is Outcome.TOO_COMPLEX
+    assert examine_bytes(FORMAT, MOVING).outcome is Outcome.OK

@@ -3,26 +3,31 @@
 import stat
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
+from itertools import product
 
 import pytest
 
 from sluice_inspect.formats.zip import FORMAT
-from sluice_inspect.report import Finding
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Row, verdicts
 from tests.inspection.formats.zip_samples import Member, extra_field, unicode_path, written
-from tests.rows import each_row
 
 LINK = stat.S_IFLNK | 0o777
 MASKED = 0x2000
 FULL = (0xFFFFFFFF, 0xFFFFFFFF)
 
 
-def is_unsafe(data: bytes) -> bool:
-    return examine_bytes(FORMAT, data).finding is Finding.ARCHIVE_UNSAFE
+def unsafe(case: str, *members: Member) -> Row:
+    return case, written(*members), "archive_unsafe"
 
 
-def passes(data: bytes) -> bool:
-    return examine_bytes(FORMAT, data).passes
+def sound(case: str, *members: Member) -> Row:
+    return case, written(*members), "ok"
+
+
+def of_either_header(case: str, extra: bytes) -> Iterator[Row]:
+    yield unsafe(f"{case} in the directory", Member(extra=extra))
+    yield unsafe(f"{case} in the local header", Member(local_extra=extra))
 
 
 def asi_unix(mode: int, target: bytes = b"") -> bytes:
@@ -34,151 +39,104 @@ def pkware_unix(target: bytes = b"") -> bytes:
     return extra_field(0x000D, bytes(12) + target)
 
 
-@each_row("system", [0, 1, 2, 3, 7, 10, 11, 14, 18, 19, 255])
-@each_row("mode", [LINK, stat.S_IFCHR | 0o666, stat.S_IFBLK | 0o666, stat.S_IFIFO | 0o644])
 @pytest.mark.asvs("5.2.5")
-def test_link_or_device_is_unsafe_whatever_the_system(system: int, mode: int) -> None:
-    assert is_unsafe(written(Member(system=system, mode=mode)))
-    assert passes(written(Member(system=system, mode=stat.S_IFREG | 0o644)))
+@verdicts(FORMAT)
+def test_link_or_device_is_unsafe_whatever_the_system_and_header() -> Iterable[Row]:
+    for system in (0, 1, 2, 3, 7, 10, 11, 14, 18, 19, 255):
+        for mode in (LINK, stat.S_IFCHR | 0o666, stat.S_IFBLK | 0o666, stat.S_IFIFO | 0o644):
+            yield unsafe(f"{mode:o} of system {system}", Member(system=system, mode=mode))
+        yield sound(f"file of system {system}", Member(system=system, mode=stat.S_IFREG | 0o644))
+    for extra in (asi_unix(LINK), asi_unix(LINK, b"b"), asi_unix(0, b"b"), pkware_unix(b"b")):
+        yield from of_either_header(f"link {extra!r}", extra)
+        yield unsafe(f"second link {extra!r}", Member(extra=asi_unix(0o100644) + extra))
 
 
-@each_row("extra", [asi_unix(LINK), asi_unix(LINK, b"b"), asi_unix(0, b"b"), pkware_unix(b"b")])
-@pytest.mark.asvs("5.2.5")
-def test_link_in_an_extra_field_of_either_header_is_unsafe(extra: bytes) -> None:
-    assert is_unsafe(written(Member(extra=extra)))
-    assert is_unsafe(written(Member(local_extra=extra)))
-    assert is_unsafe(written(Member(extra=asi_unix(0o100644) + extra)))
-
-
-@each_row("name", [b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b"])
-@each_row("version", [1, 2])
-@each_row("crc_of", [b"a", b"another"])
 @pytest.mark.asvs("5.3.3")
-def test_unicode_name_outside_is_unsafe_in_either_header(name: bytes, version: int, crc_of: bytes) -> None:
-    extra = unicode_path(name, crc_of, version=version)
-    assert is_unsafe(written(Member(extra=extra)))
-    assert is_unsafe(written(Member(local_extra=extra)))
+@verdicts(FORMAT)
+def test_unicode_name_outside_is_unsafe_in_either_header() -> Iterable[Row]:
+    names = (b"../e", b"/e", b"..\\e", b"d/../../e", b"a\0b")
+    for name, version, crc_of in product(names, (1, 2), (b"a", b"another")):
+        yield from of_either_header(f"{name!r} {version} {crc_of!r}", unicode_path(name, crc_of, version=version))
 
 
-A_UMLAUT, O_UMLAUT = unicode_path("ä".encode()), unicode_path("ö".encode())
-SAME = unicode_path(b"a")
-CP850 = "ä".encode("cp850")
-OF_CP850 = unicode_path("ä".encode(), CP850)
-
-
-@each_row(
-    ("case", "members"),
-    [
-        ("two names in the directory", [Member(extra=A_UMLAUT + O_UMLAUT)]),
-        ("two names in the local header", [Member(local_extra=A_UMLAUT + O_UMLAUT)]),
-        ("a name in each header", [Member(extra=A_UMLAUT, local_extra=O_UMLAUT)]),
-        ("the same name twice in the directory", [Member(extra=SAME + SAME)]),
-        ("the same name twice in the local header", [Member(local_extra=SAME + SAME)]),
-        ("no UTF-8", [Member(extra=unicode_path(b"\xe4"))]),
-        ("another name than a plain one", [Member(name=b"a", extra=unicode_path(b"b"))]),
-        ("name of another member", [Member(name=b"\xc3\xa4", flags=0x0800), Member(name=CP850, extra=OF_CP850)]),
-    ],
-)
-def test_unicode_name_that_contradicts_another_name_is_unsafe(case: str, members: list[Member]) -> None:
-    assert is_unsafe(written(*members))
-
-
-@each_row(
-    "member",
-    [
-        Member(name=b"a", extra=SAME),
-        Member(name=CP850, extra=OF_CP850, local_extra=OF_CP850),
-        Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt")),
-        *(Member(extra=each, local_extra=each) for each in (asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5)))),
-    ],
-)  # fmt: skip
-def test_unicode_name_of_a_code_page_and_owners_and_times_pass(member: Member) -> None:
-    assert passes(written(member))
-
-
-def test_local_name_outside_is_unsafe_even_if_masked_and_no_other_is_excused() -> None:
+@verdicts(FORMAT)
+def test_name_that_contradicts_another_name_is_unsafe() -> Iterable[Row]:
+    a_umlaut, o_umlaut, same = (unicode_path(name.encode()) for name in "äöa")
+    cp850 = "ä".encode("cp850")
+    of_cp850 = unicode_path("ä".encode(), cp850)
+    yield from of_either_header("two names", a_umlaut + o_umlaut)
+    yield from of_either_header("the same name twice", same + same)
+    yield unsafe("a name in each header", Member(extra=a_umlaut, local_extra=o_umlaut))
+    yield unsafe("no UTF-8", Member(extra=unicode_path(b"\xe4")))
+    yield unsafe("another name than a plain one", Member(name=b"a", extra=unicode_path(b"b")))
+    other = Member(name=b"\xc3\xa4", flags=0x0800)
+    yield unsafe("name of another member", other, Member(name=cp850, extra=of_cp850))
+    yield sound("same name", Member(name=b"a", extra=same))
+    yield sound("name of a code page", Member(name=cp850, extra=of_cp850, local_extra=of_cp850))
+    yield sound("replaced letter", Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt")))
+    for extra in (asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))):
+        yield sound(f"owners and times {extra!r}", Member(extra=extra, local_extra=extra))
     for name in (b"../e", b"/e"):
-        assert is_unsafe(written(Member(flags=MASKED | 0x0041, local_name=name)))
-    assert not passes(written(Member(flags=MASKED, local_name=b"../e")))
+        yield unsafe(f"masked local name {name!r}", Member(flags=MASKED | 0x0041, local_name=name))
+    yield unsafe("local name that no flag excuses", Member(flags=MASKED, local_name=b"../e"))
 
 
-@each_row("sizes", [(0, 0), FULL])
-def test_member_in_data_whose_size_the_local_header_does_not_state_is_unsafe(sizes: tuple[int, int]) -> None:
-    inner = written(Member(name=b"../e"))
-    assert is_unsafe(written(Member(content=inner, local_sizes=sizes)))
-    assert passes(written(Member(local_sizes=sizes)))
-
-
-def test_archive_in_an_archive_passes_wherever_its_size_is_stated() -> None:
-    inner = written(Member(name=b"seen"))
+@verdicts(FORMAT)
+def test_member_in_data_whose_size_the_local_header_does_not_state_is_unsafe() -> Iterable[Row]:
+    outside, inner = written(Member(name=b"../e")), written(Member(name=b"seen"))
+    for stated in ((0, 0), FULL):
+        yield unsafe(f"member in data, {stated}", Member(content=outside, local_sizes=stated))
+        yield sound(f"text in data, {stated}", Member(local_sizes=stated))
     sizes = extra_field(1, struct.pack("<2Q", len(inner), len(inner)))
-    assert passes(written(Member(name=b"inner.zip", content=inner, local_sizes=FULL, local_extra=sizes)))
+    named = Member(name=b"inner.zip", content=inner, local_sizes=FULL, local_extra=sizes)
+    yield sound("size of an inner archive in a field", named)
     behind = struct.pack("<4s3L", b"PK\7\x08", zlib.crc32(inner), len(inner), len(inner))
-    assert passes(written(Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)))
+    named = Member(name=b"inner.zip", content=inner, flags=8, local_sizes=(0, 0), behind=behind)
+    yield sound("size of an inner archive behind it", named)
     hidden = inner[: inner.index(b"PK\1\2")] + written(Member())
-    assert is_unsafe(written(Member(content=hidden, name=b"inner.zip")))  # with a member before it
-
-
-@each_row("layout", ["<4s3L", "<4sL2Q"])
-@each_row("signed", [1, 0])
-@each_row("changed", [None, 1, 2, 3])
-def test_descriptor_that_contradicts_the_directory_is_unsafe(layout: str, signed: int, changed: int | None) -> None:
-    fields: list[bytes | int] = [b"PK\7\x08", zlib.crc32(b"text"), 4, 4]
-    if changed is not None:
-        fields[changed] = 3
-    behind = struct.pack(layout, *fields)[0 if signed else 4 :]
-    for flags in (0, 8):
-        data = written(Member(flags=flags, local_flags=8, behind=behind))
-        assert passes(data) if changed is None else is_unsafe(data)
-
-
-def test_other_bytes_in_place_of_a_descriptor_are_unsafe_unless_they_are_zeros() -> None:
-    behind = struct.pack("<3L", 1, 2, 3) + b"more"
-    assert is_unsafe(written(Member(flags=8, behind=behind), Member(name=b"b")))
-    assert passes(written(Member(flags=8, behind=bytes(16)), Member(name=b"b")))
-    assert passes(written(Member(flags=8), Member(name=b"b")))
-
-
-def test_folder_with_content_is_unsafe() -> None:
-    assert is_unsafe(written(Member(name=b"folder/")))
-    assert passes(written(Member(name=b"folder/", content=b"")))
-
-
-def test_bytes_behind_a_deflated_stream_are_unsafe() -> None:
+    yield unsafe("member before an inner archive", Member(content=hidden, name=b"inner.zip"))
+    yield unsafe("folder with content", Member(name=b"folder/"))
+    yield "folder", written(Member(name=b"folder/", content=b"")), "blank"
     packer = zlib.compressobj(wbits=-15)
     packed = packer.compress(b"text") + packer.flush()
-    assert passes(written(Member(method=8, packed=packed)))
-    assert is_unsafe(written(Member(method=8, packed=packed + b"more")))
+    yield sound("deflated", Member(method=8, packed=packed))
+    yield unsafe("bytes behind a deflated stream", Member(method=8, packed=packed + b"more"))
 
 
-@each_row("value", [5, 2**40])
-def test_zip64_field_that_contradicts_the_header_is_unsafe(value: int) -> None:
-    sizes = extra_field(1, struct.pack("<2Q", 4, value))
-    assert not passes(written(Member(extra=sizes)))
-    assert is_unsafe(written(Member(local_extra=sizes)))
-    assert is_unsafe(written(Member(extra=sizes, unpacked=0xFFFFFFFF)))
+@verdicts(FORMAT)
+def test_descriptor_that_contradicts_the_directory_is_unsafe() -> Iterable[Row]:
+    for layout, start, changed, flags in product(("<4s3L", "<4sL2Q"), (0, 4), (None, 1, 2, 3), (0, 8)):
+        fields: list[bytes | int] = [b"PK\7\x08", zlib.crc32(b"text"), 4, 4]
+        if changed is not None:
+            fields[changed] = 3
+        member = Member(flags=flags, local_flags=8, behind=struct.pack(layout, *fields)[start:])
+        yield (sound if changed is None else unsafe)(f"{layout} {start} {changed} {flags}", member)
+    behind, second = struct.pack("<3L", 1, 2, 3) + b"more", Member(name=b"b")
+    yield unsafe("other bytes", Member(flags=8, behind=behind), second)
+    yield sound("zeros", Member(flags=8, behind=bytes(16)), second)
+    yield sound("none", Member(flags=8), second)
 
 
-def test_zip64_field_that_repeats_the_header_passes_once() -> None:
-    sizes = extra_field(1, struct.pack("<2Q", 4, 4))
-    assert passes(written(Member(extra=sizes, local_extra=sizes)))
-    assert passes(written(Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16)))))
-    assert passes(written(Member(local_sizes=FULL, local_extra=sizes)))
-    assert is_unsafe(written(Member(local_sizes=FULL, local_extra=extra_field(1, struct.pack("<Q", 4)))))
-    assert is_unsafe(written(Member(local_extra=sizes + sizes)))
-
-
-@each_row("size", [1, 7, 9, 17, 32])
-def test_zip64_field_of_an_odd_length_is_damaged(size: int) -> None:
-    extra = extra_field(1, struct.pack("<2Q", 4, 4).ljust(32, b"\0")[:size])
-    assert not passes(written(Member(extra=extra)))
-    assert not passes(written(Member(local_extra=extra)))
-
-
-@each_row("extra", [b" ", b"   ", b"\x01\x00\x09\x00four"])
-def test_extra_field_that_does_not_fill_its_space_is_damaged(extra: bytes) -> None:
-    assert not passes(written(Member(extra=extra)))
-    assert passes(written(Member(extra=bytes(3), local_extra=bytes(3))))
+@verdicts(FORMAT)
+def test_extra_field_that_contradicts_the_header_or_is_damaged_does_not_pass() -> Iterable[Row]:
+    sizes, once_more = extra_field(1, struct.pack("<2Q", 4, 4)), extra_field(1, struct.pack("<Q", 4))
+    for value in (5, 2**40):
+        wrong = extra_field(1, struct.pack("<2Q", 4, value))
+        yield unsafe(f"{value} beside the size", Member(extra=wrong))
+        yield unsafe(f"{value} in the local header", Member(local_extra=wrong))
+        yield unsafe(f"{value} in place of the size", Member(extra=wrong, unpacked=0xFFFFFFFF))
+    yield sound("repeated sizes", Member(extra=sizes, local_extra=sizes))
+    yield sound("sizes", Member(extra=sizes, unpacked=0xFFFFFFFF, local_extra=extra_field(1, bytes(16))))
+    yield sound("sizes in the local header", Member(local_sizes=FULL, local_extra=sizes))
+    yield unsafe("one size of two", Member(local_sizes=FULL, local_extra=once_more))
+    yield unsafe("sizes twice", Member(local_extra=sizes + sizes))
+    odd = [extra_field(1, struct.pack("<2Q", 4, 4).ljust(32, b"\0")[:size]) for size in (1, 7, 9, 17, 32)]
+    for extra in odd:
+        yield f"odd {extra!r}", written(Member(extra=extra)), "corrupt"
+        yield f"odd local {extra!r}", written(Member(local_extra=extra)), "corrupt"
+    for extra in (b" ", b"   ", b"\x01\x00\x09\x00four"):
+        yield f"not filled {extra!r}", written(Member(extra=extra)), "corrupt"
+    yield sound("zeros", Member(extra=bytes(3), local_extra=bytes(3)))
 
 
 PLAIN = written(Member())
@@ -191,28 +149,24 @@ def end_64(*, record_size: int = 44, at: int = END, more: bytes = b"") -> bytes:
     return record + more + struct.pack("<4sLQL", b"PK\6\7", 0, at, 1)
 
 
-def test_end_records_that_contradict_each_other_are_unsafe() -> None:
-    assert passes(written(Member(), between=end_64()))
-    assert passes(written(Member(), between=end_64(), entries=0xFFFF))
-    assert passes(b"#! a script\n" + written(Member(), between=end_64()))
-    assert is_unsafe(written(Member(), between=end_64(), entries=2))
-    assert is_unsafe(written(Member(), between=end_64(record_size=45)))
-    assert is_unsafe(written(Member(), between=end_64(record_size=48, more=b"more")))
-    assert is_unsafe(written(Member(), between=end_64(at=END - 1)))
-    assert is_unsafe(written(Member(), between=end_64()[:56] + end_64()))
-
-
-def test_end_record_in_the_comment_is_unsafe() -> None:
-    assert is_unsafe(written(Member(), comment=b"PK\5\6" + bytes(18)))
-    assert is_unsafe(written(Member(), comment=b"PK\5\6" + bytes(200)))
-    assert passes(written(Member(), comment=b"a comment with PK in it"))
-
-
-@each_row("behind", [bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"])
-def test_bytes_behind_the_archive_pass(behind: bytes) -> None:
-    assert passes(PLAIN + behind)
-
-
-def test_directory_that_is_read_with_and_without_the_bytes_before_it_is_unsafe() -> None:
+@verdicts(FORMAT)
+def test_end_records_that_contradict_each_other_are_unsafe() -> Iterable[Row]:
+    for entries in (None, 0xFFFF):
+        yield f"entries {entries}", written(Member(), between=end_64(), entries=entries), "ok"
+    yield "behind a script", b"#! a script\n" + written(Member(), between=end_64()), "ok"
+    yield "two entries", written(Member(), between=end_64(), entries=2), "archive_unsafe"
+    for case, between in {
+        "longer record": end_64(record_size=45),
+        "longer record with more": end_64(record_size=48, more=b"more"),
+        "record elsewhere": end_64(at=END - 1),
+        "two records": end_64()[:56] + end_64(),
+    }.items():
+        yield case, written(Member(), between=between), "archive_unsafe"
+    for size in (18, 200):
+        yield f"end record in the comment {size}", written(Member(), comment=b"PK\5\6" + bytes(size)), "archive_unsafe"
+    yield "comment", written(Member(), comment=b"a comment with PK in it"), "ok"
+    for behind in (bytes(100), b"\r\n", b"-- sent by a gateway\r\n", b"\x7f\x01\x02"):
+        yield f"bytes behind {behind[:9]!r}", PLAIN + behind, "ok"
     inner = written(Member(name=b"seen"))
-    assert is_unsafe(inner[: inner.index(b"PK\5\6")] + written(Member(name=b"hidden", content=b"x" * 8)))
+    shifted = inner[: inner.index(b"PK\5\6")] + written(Member(name=b"hidden", content=b"x" * 8))
+    yield "directory that is read with and without the bytes before it", shifted, "archive_unsafe"

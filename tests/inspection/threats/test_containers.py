@@ -23,6 +23,7 @@ from tests.inspection.threats.containers import (
 )
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, verdict_of, zipped
 from tests.rows import each_row
+from tests.run_length import amount
 
 HARMLESS = random.Random(1).randbytes(3000)
 REQUIRED = {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()}
@@ -161,7 +162,7 @@ def test_sizes_are_measured() -> None:
     assert result["unpacked"] == 14_000 + len(zipped({"b": bytes(9000)}))
 
 
-@each_row("seed", range(30))
+@each_row("seed", range(amount("DAMAGES", short=6, full=200)))
 def test_damaged_container_raises_no_exception(seed: int) -> None:
     chance = random.Random(seed)
     for wrap in CONTAINERS.values():

@@ -9,15 +9,12 @@ import quopri
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from sluice_inspect.threats import EICAR as KNOWN
 from sluice_inspect.threats import RULES_VERSION
+from tests.inspection.formats.examining import is_small, manifest, needs_corpus
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, streamed_zip, tarred, threat_in, verdict_of, zipped
 from tests.rows import each_row
-
-SHARED = Path(__file__).parents[3].parent / "shared"
 
 
 def test_eicar_constant_matches_the_published_checksum() -> None:
@@ -175,12 +172,12 @@ def test_encrypted_member_is_reported_without_a_threat() -> None:
     assert verdict_of(scan_bytes(bytes(locked))) == CLEAN | {"encrypted": True}
 
 
-@pytest.mark.skipif(not (SHARED / "corpus").is_dir(), reason="../shared/corpus is not here")
+@needs_corpus
 def test_no_corpus_file_raises_an_alarm() -> None:
     alarms = []
-    for path in sorted((SHARED / "corpus").rglob("*")):
-        if path.is_file() and not path.is_relative_to(SHARED / "corpus" / "bomb"):
+    for path, _, label in manifest():
+        if label != "bomb" and is_small(path):
             result = scan_bytes(path.read_bytes(), path.name)
-            if result["threat"] is not None or (not result["complete"] and "corrupt" not in path.parts):
+            if result["threat"] is not None or (not result["complete"] and label != "corrupt"):
                 alarms.append((path.name, result["threat"], result["why"]))
     assert alarms == []

@@ -148,7 +148,7 @@ def test_parts_are_found_in_linear_time(unit: bytes) -> None:
                 for _ in part.content:
                     pass
 
-    size = amount("MAIL_BYTES", short=400_000, full=1_000_000)
+    size = amount("MAIL_BYTES", short=100_000, full=1_000_000)
     assert_linear(read, size, within=size / 400_000)
 
 

@@ -169,9 +169,8 @@ def test_search_for_objects_takes_linear_time(unit: bytes) -> None:
                 for _ in part.content:
                     pass
 
-    assert_linear(search, 22_000, within=2.0)
-    size = amount("RTF_BYTES", short=50_000, full=500_000)
-    assert_linear(search, size, within=max(3.0, size / 100_000))
+    size = amount("RTF_BYTES", short=16_000, full=500_000)
+    assert_linear(search, size, within=max(1.0, size / 100_000))
 
 
 def test_readings_include_those_of_a_slow_reference_reader() -> None:
