@@ -205,7 +205,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Freeze what is loaded: to traverse it takes the collector a tenth of the time of short tests."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

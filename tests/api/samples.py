@@ -8,7 +8,8 @@ import random
 import struct
 import zipfile
 import zlib
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,19 +132,19 @@ def noise(size: int, seed: int = 1) -> bytes:
     return b"\x07\x1b" + random.Random(seed).randbytes(size - 2)
 
 
-def sound_files() -> dict[str, bytes]:
-    return {
-        "pdf": pdf(),
-        "png": picture(),
-        "jpg": picture("JPEG"),
-        "gif": picture("GIF"),
-        "webp": picture("WEBP"),
-        "docx": docx_file(),
-        "xlsx": xlsx_file(),
-        "pptx": pptx_file(),
-        "zip": zip_of(("readme.txt", TEXT)),
-        "csv": b"name,litres\nsluice,12\nweir,7\n",
-        "json": b'{"water": "clean", "litres": 12}',
-        "xml": b"<?xml version='1.0'?><sluice><gate litres='12'>open</gate></sluice>",
-        "txt": TEXT,
-    }
+SOUND_FILES: Mapping[str, Callable[[], bytes]] = {
+    "pdf": pdf,
+    "png": picture,
+    "jpg": partial(picture, "JPEG"),
+    "gif": partial(picture, "GIF"),
+    "webp": partial(picture, "WEBP"),
+    "docx": docx_file,
+    "xlsx": xlsx_file,
+    "pptx": pptx_file,
+    "zip": lambda: zip_of(("readme.txt", TEXT)),
+    "csv": lambda: b"name,litres\nsluice,12\nweir,7\n",
+    "json": lambda: b'{"water": "clean", "litres": 12}',
+    "xml": lambda: b"<?xml version='1.0'?><sluice><gate litres='12'>open</gate></sluice>",
+    "txt": lambda: TEXT,
+}
+"""What makes a good file, by its extension."""
