@@ -153,11 +153,12 @@ def test_five_hundred_slow_uploads_succeed_without_delaying_others(deployments: 
     with running_service(deployment, UPLOADS_PER_TENANT=str(SLOW), **waits) as service, ExitStack() as stack:
         slow, quick = service.new_client(), service.new_client()
         context, other = slow.create_context(scan_for_viruses=False), quick.create_context()
-        heads = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS // 2)]
-        for sock in heads:
-            sock.sendall(HEAD)
-        assert service.http.get("/health/live").status_code == 200
-        assert select.select(heads, [], [], 0)[0] == [], "the service waits for the rest of these heads"
+        with ExitStack() as slow_heads:
+            heads = [slow_heads.enter_context(connected(service)) for _ in range(CONNECTIONS // 2)]
+            for sock in heads:
+                sock.sendall(HEAD)
+            assert service.http.get("/health/live").status_code == 200
+            assert select.select(heads, [], [], 0)[0] == [], "the service waits for the rest of these heads"
         body = forms.encode([forms.file("a.zzz", noise(4_000)), forms.field("context", context)])
         lines = (f"Content-Type: {forms.content_type()}", f"Content-Length: {len(body)}")
         half = len(body) // 2
