@@ -51,8 +51,8 @@ def with_word(page: _Levels, left: int, top: int) -> _Levels:
 
 # Seeds of small pages. Those of several show, one each, that a rule of handling counts: holes, staples, folds, bleeding.
 BLANK_SEEDS = {
-    "edge_shadow": (10,), "lid_border": (1,), "uneven_lamp": (6,), "punch_holes": (5, 8), "folds": (0, 12),
-    "staples": (13, 27), "bleed_through": (0,), "heavy_jpeg": (1,), "mixed": (4, 30, 51), "lens_cap": (6,),
+    "edge_shadow": (10,), "lid_border": (42,), "uneven_lamp": (6,), "punch_holes": (5,), "folds": (0,), "staples": (13, 27),
+    "bleed_through": (33,), "heavy_jpeg": (41,), "mixed": (4, 30), "lens_cap": (6,),
 }  # fmt: skip
 CONTENT_SEEDS = {
     "pencil": 2, "signature": 22, "stamp": 16, "page_number": 0, "word": 0, "tick": 36, "faint_text": 19, "rule": 18,
@@ -68,7 +68,7 @@ def outcome_of(kind: str, seed: int, plugin: str = "JPEG") -> str:
 @each_row(("kind", "seed"), [(kind, seed) for kind in BLANK_KINDS for seed in BLANK_SEEDS[kind]])
 def test_empty_page_with_traces_of_scanning_is_blank(kind: str, seed: int) -> None:
     assert outcome_of(kind, seed) == "blank"
-    if kind in {"edge_shadow", "uneven_lamp", "punch_holes", "folds"} and seed in {0, 6, 8, 10}:
+    if kind in {"edge_shadow", "uneven_lamp", "punch_holes", "folds"}:
         assert outcome_of(kind, seed, "PDF") == "blank"
 
 
