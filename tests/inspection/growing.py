@@ -16,6 +16,8 @@ from typing import Final
 from sluice_inspect.registry import FORMATS
 
 Make = Callable[[int], bytes]
+LEVELS = 5000
+"""The most levels of what grows by half a kilobyte each, or by twice its paths."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Growing:
 
 def repeated(extension: str, unit: bytes, head: bytes = b"", tail: bytes = b"") -> Growing:
     return Growing(extension, lambda count: head + unit * count + tail)
+
+
+def _pdf(body: Make, pages: Make = lambda _: b"[3 0 R]") -> Growing:
+    return Growing("pdf", lambda count: pdf(body(count), pages(count)))
 
 
 def _xml(extension: str, unit: bytes, close: bytes = b"", head: bytes = b"<r>", tail: bytes = b"</r>") -> Growing:
@@ -86,63 +92,52 @@ def pdf(body: bytes, pages: bytes = b"[3 0 R]") -> bytes:
 
 def _shared_fields(count: int) -> bytes:
     """Return a form whose fields have the next level twice: 2 to the power of `count` paths."""
-    levels = b"".join(
-        b"%d 0 obj<</T(a)/Kids[%d 0 R %d 0 R]>>endobj\n" % (10 + at, 11 + at, 11 + at) for at in range(count)
-    )
-    return pdf(levels + b"%d 0 obj<</T(b)>>endobj\n" % (10 + count))
+    count = min(count, LEVELS)
+    levels = (b"%d 0 obj<</T(a)/Kids[%d 0 R %d 0 R]>>endobj\n" % (10 + at, 11 + at, 11 + at) for at in range(count))
+    return b"".join(levels) + b"%d 0 obj<</T(b)>>endobj\n" % (10 + count)
 
 
 def _fields_listed_often(count: int) -> bytes:
     """Return a form of two levels whose fields are listed so often that they are a field for each pair."""
-    often = max(1, count // 2)
-    kids = b"[%b]" % (b"11 0 R " * often)
-    return pdf(b"10 0 obj<</T(a)/Kids%b>>endobj\n11 0 obj<</T(b)/Kids%b>>endobj\n12 0 obj<</T(c)>>endobj\n" % (
-        kids, kids.replace(b"11", b"12"),
-    ))  # fmt: skip
+    kids = b"[%b]" % (b"11 0 R " * max(1, count // 2))
+    first = b"10 0 obj<</T(a)/Kids%b>>endobj\n" % kids
+    return first + b"11 0 obj<</T(b)/Kids%b>>endobj\n12 0 obj<</T(c)>>endobj\n" % kids.replace(b"11", b"12")
 
 
 def _shared_names(count: int) -> bytes:
     """Return an archive in a document, and a tree of attachments whose branches share theirs."""
-    levels = b"".join(b"%d 0 obj<</Kids[%b]>>endobj\n" % (10 + at, b"%d 0 R " % (11 + at) * 8) for at in range(count))
-    inner = _zip(lambda _: ("a", b"b")).make(1)
-    body = levels + b"9 0 obj<</Length %d>>stream\n%b\nendstream endobj\n" % (len(inner), inner)
-    return (
-        pdf(body)
-        .replace(b"/AcroForm<</Fields[10 0 R]>>", b"/Names<</EmbeddedFiles 10 0 R>>")
-        .replace(b"/Annots[10 0 R]", b"")
+    levels = (
+        b"%d 0 obj<</Kids[%b]>>endobj\n" % (10 + at, b"%d 0 R " % (11 + at) * 8) for at in range(min(count, LEVELS))
     )
+    inner = _zip(lambda _: ("a", b"b")).make(1)
+    body = b"".join(levels) + b"9 0 obj<</Length %d>>stream\n%b\nendstream endobj\n" % (len(inner), inner)
+    names = pdf(body).replace(b"/AcroForm<</Fields[10 0 R]>>", b"/Names<</EmbeddedFiles 10 0 R>>")
+    return names.replace(b"/Annots[10 0 R]", b"")
 
 
 def _shared_drawings(count: int) -> bytes:
     """Return a page whose drawing draws the next one twice, and so on."""
-    levels = b""
-    for at in range(count):
-        content = b"/X Do /X Do"
-        levels += b"%d 0 obj<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X %d 0 R>>>>" % (
-            10 + at,
-            11 + at,
-        )
-        levels += b"/Length %d>>stream\n%b\nendstream endobj\n" % (len(content), content)
-    end = b"%d 0 obj<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Length 0>>stream\n\nendstream endobj\n" % (10 + count)
-    return pdf(levels + end)
+    count, form = min(count, LEVELS), b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]"
+    levels = (
+        b"%d 0 obj<<%b/Resources<</XObject<</X %d 0 R>>>>/Length 11>>stream\n/X Do /X Do\nendstream endobj\n"
+        % (10 + at, form, 11 + at)
+        for at in range(count)
+    )
+    return b"".join(levels) + b"%d 0 obj<<%b/Length 0>>stream\n\nendstream endobj\n" % (10 + count, form)
 
 
-def _dark_picture(count: int) -> bytes:
+def _picture(content: bytes, entries: bytes = b"") -> bytes:
+    head = b"/Type/XObject/Subtype/Image/Width 8/Height 8/ColorSpace/DeviceGray/BitsPerComponent 8"
+    return b"10 0 obj<<%b%b/Length %d>>stream\n%b\nendstream endobj" % (head, entries, len(content), content)
+
+
+def _dark(count: int) -> bytes:
     """Return a picture without compression in which stretches of zeros alternate with others."""
-    content = (bytes(1200) + b"\x07" * 16) * count
-    entries = b"/Type/XObject/Subtype/Image/Width 8/Height 8/ColorSpace/DeviceGray/BitsPerComponent 8"
-    return pdf(b"10 0 obj<<%b/Length %d>>stream\n%b\nendstream endobj" % (entries, len(content), content))
+    return _picture((bytes(1200) + b"\x07" * 16) * count)
 
 
-def _black_picture(size: int) -> bytes:
-    entries = b"/Type/XObject/Subtype/Image/Width 8/Height 8/ColorSpace/DeviceGray/BitsPerComponent 8"
-    return pdf(b"10 0 obj<<%b/Length %d>>stream\n%b\nendstream endobj" % (entries, size, bytes(size)))
-
-
-def _packed_dark_picture(count: int) -> bytes:
-    content = b"".join(zlib.compress(bytes(9))[:4] + bytes(1200) for _ in range(count))
-    entries = b"/Type/XObject/Subtype/Image/Filter/FlateDecode/Width 8/Height 8/ColorSpace/DeviceGray"
-    return pdf(b"10 0 obj<<%b/Length %d>>stream\n%b\nendstream endobj" % (entries, len(content), content))
+def _packed_dark(count: int) -> bytes:
+    return _picture((zlib.compress(bytes(9))[:4] + bytes(1200)) * count, b"/Filter/FlateDecode")
 
 
 def _box(name: bytes, content: bytes) -> bytes:
@@ -180,6 +175,7 @@ def _attached(count: int) -> bytes:
     return b"Subject: x\nContent-Type: multipart/mixed; boundary=q\n\n" + part * count + b"--q--\n"
 
 
+_PATTERN: Final = b"%d 0 obj<</PatternType 1/BBox[0 0 1 1]/XStep 1/YStep 1/Length 0>>stream\n\nendstream endobj\n"
 _RTF: Final = rb"{\rtf1\ansi "
 _MAIL: Final = b"Subject: x\nContent-Type: multipart/mixed; boundary=q\n\n"
 
@@ -263,46 +259,30 @@ GROWING: Final[Mapping[str, Growing]] = {
     "rtf, colours": repeated("rtf", rb"\red1;", _RTF + rb"{\colortbl ", b"}}"),
     "rtf, hidden words": repeated("rtf", rb"{\v a}", _RTF, b"}"),
     # PDF
-    "pdf, objects": Growing(
-        "pdf", lambda count: pdf(b"".join(b"%d 0 obj<<>>endobj\n" % at for at in range(10, count)))
-    ),
-    "pdf, versions of an object": Growing("pdf", lambda count: pdf(b"10 0 obj<</A 1>>endobj\n" * count)),
-    "pdf, objects without an end": Growing("pdf", lambda count: pdf(b"10 0 obj<< " * count)),
-    "pdf, streams without an end": Growing("pdf", lambda count: pdf(b"10 0 obj<<>>stream\n" * count)),
-    "pdf, dark picture": Growing("pdf", _dark_picture),
-    "pdf, dark packed picture": Growing("pdf", _packed_dark_picture),
-    "pdf, shared form fields": Growing("pdf", lambda count: _shared_fields(min(count, 5000))),
-    "pdf, fields listed often": Growing("pdf", _fields_listed_often),
-    "pdf, shared names": Growing("pdf", lambda count: _shared_names(min(count, 5000))),
-    "pdf, shared drawings": Growing("pdf", lambda count: _shared_drawings(min(count, 5000))),
-    "pdf, fields that hold themselves": Growing(
-        "pdf", lambda count: pdf(b"10 0 obj<</Kids[%b]>>endobj" % (b"10 0 R " * count))
-    ),
-    "pdf, pages that hold themselves": Growing("pdf", lambda count: pdf(b"", b"[%b]" % (b"2 0 R " * count))),
-    "pdf, nested lists": Growing("pdf", lambda count: pdf(b"10 0 obj" + b"[" * count + b"]" * count + b"endobj")),
-    "pdf, nested dictionaries": Growing(
-        "pdf", lambda count: pdf(b"10 0 obj" + b"<</A" * count + b" 1" + b">>" * count + b"endobj")
-    ),
-    "pdf, open strings": Growing("pdf", lambda count: pdf(b"(" * count)),
-    "pdf, patterns": Growing(
-        "pdf",
-        lambda count: pdf(
-            b"".join(
-                b"%d 0 obj<</PatternType 1/BBox[0 0 1 1]/XStep 1/YStep 1/Length 0>>stream\n\nendstream endobj\n"
-                % (10 + at)
-                for at in range(count)
-            )
-        ),
-    ),
+    "pdf, objects": _pdf(lambda count: b"".join(b"%d 0 obj<<>>endobj\n" % at for at in range(10, count))),
+    "pdf, versions of an object": _pdf(lambda count: b"10 0 obj<</A 1>>endobj\n" * count),
+    "pdf, objects without an end": _pdf(lambda count: b"10 0 obj<< " * count),
+    "pdf, streams without an end": _pdf(lambda count: b"10 0 obj<<>>stream\n" * count),
+    "pdf, dark picture": _pdf(_dark),
+    "pdf, dark packed picture": _pdf(_packed_dark),
+    "pdf, shared form fields": _pdf(_shared_fields),
+    "pdf, fields listed often": _pdf(_fields_listed_often),
+    "pdf, shared names": Growing("pdf", _shared_names),
+    "pdf, shared drawings": _pdf(_shared_drawings),
+    "pdf, fields that hold themselves": _pdf(lambda count: b"10 0 obj<</Kids[%b]>>endobj" % (b"10 0 R " * count)),
+    "pdf, pages that hold themselves": _pdf(lambda _: b"", lambda count: b"[%b]" % (b"2 0 R " * count)),
+    "pdf, nested lists": _pdf(lambda count: b"10 0 obj" + b"[" * count + b"]" * count + b"endobj"),
+    "pdf, nested dictionaries": _pdf(lambda count: b"10 0 obj" + b"<</A" * count + b" 1" + b">>" * count + b"endobj"),
+    "pdf, open strings": _pdf(lambda count: b"(" * count),
+    "pdf, patterns": _pdf(lambda count: b"".join(_PATTERN % (10 + at) for at in range(count))),
     "html, references": repeated("html", b"=&#9;j&#x0a;&Tab;"),
     "html, pages in attributes": repeated("html", b" srcdoc='<a srcdoc=\""),
-    "pdf, zeros": Growing("pdf", lambda count: pdf((bytes(1100) + b"endobj ") * count)),
-    "pdf, comments": Growing("pdf", lambda count: pdf(b"%\n" * count)),
-    "pdf, drawing": Growing(
-        "pdf",
-        lambda count: pdf(b"10 0 obj<</Length %d>>stream\n%bendstream endobj" % (9 * count, b"0 0 m f Q " * count)),
+    "pdf, zeros": _pdf(lambda count: (bytes(1100) + b"endobj ") * count),
+    "pdf, comments": _pdf(lambda count: b"%\n" * count),
+    "pdf, drawing": _pdf(
+        lambda count: b"10 0 obj<</Length %d>>stream\n%bendstream endobj" % (9 * count, b"0 0 m f Q " * count)
     ),
-    "pdf, marks of the end": Growing("pdf", lambda count: pdf(b"%%EOF\nstartxref\n0\n" * count)),
+    "pdf, marks of the end": _pdf(lambda count: b"%%EOF\nstartxref\n0\n" * count),
     # archives
     "zip, members": _zip(lambda number: (f"{number}.txt", b"words")),
     "zip, packed members": _zip(lambda number: (f"{number}.txt", bytes(200)), zipfile.ZIP_DEFLATED),
@@ -350,11 +330,9 @@ GROWING: Final[Mapping[str, Growing]] = {
 # Each format at least with bytes of its own that are repeated, and cut: whatever it makes of them.
 # Of a size at which what is slow for each byte shows: made once, and of half the size.
 LARGE: Final[Mapping[str, Growing]] = {
-    "pdf, dark picture": Growing("pdf", _dark_picture),
-    "pdf, black picture": Growing("pdf", lambda count: _black_picture(1216 * count)),
-    "pdf, marks in a dark picture": Growing(
-        "pdf", lambda count: _dark_picture(count).replace(b"\x07" * 16, b" obj stream trail")
-    ),
+    "pdf, dark picture": _pdf(_dark),
+    "pdf, black picture": _pdf(lambda count: _picture(bytes(1216 * count))),
+    "pdf, marks in a dark picture": _pdf(lambda count: _dark(count).replace(b"\x07" * 16, b" obj stream trail")),
 }
 
 SAMPLES: Final[Mapping[str, Growing]] = {

@@ -5,6 +5,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -96,6 +97,7 @@ _BOARD: Final = chess_board()
 _PDF: Final = pdf(text("words"))
 
 
+@cache
 def carriers() -> dict[str, bytes]:
     """Return a good file of each format that is never an archive, by extension."""
     samples = {name: format_of(name) for name in ("wav", "flac", "mp3", "ttf", "html", "rtf")}

@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -44,63 +43,64 @@ def with_holes(page: _Levels, *places: tuple[int, int]) -> _Levels:
     return page
 
 
-def with_word(page: _Levels, left: int, top: int, *, contrast: float = 90) -> _Levels:
+def with_word(page: _Levels, left: int, top: int) -> _Levels:
     mask = Image.new("L", (page.shape[1], page.shape[0]), 0)
     ImageDraw.Draw(mask).text((left, top), "see 7", fill=255, font_size=18)
-    return page - np.asarray(mask, dtype=np.float32) * np.float32(contrast / 255)
+    return page - np.asarray(mask, dtype=np.float32) * np.float32(90 / 255)
 
 
-@pytest.mark.parametrize("kind", BLANK_KINDS)
-def test_empty_page_with_traces_of_scanning_is_blank(kind: str) -> None:
-    data = draw_scan(kind, 4 if kind == "mixed" else 1).encoded("JPEG")
-    assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "blank"
+# Seeds of small pages. Those of several show, one each, that a rule of handling counts: holes, staples, folds, bleeding.
+BLANK_SEEDS = {
+    "edge_shadow": (10,), "lid_border": (42,), "uneven_lamp": (6,), "punch_holes": (5,), "folds": (0,), "staples": (13, 27),
+    "bleed_through": (33,), "heavy_jpeg": (41,), "mixed": (4, 30), "lens_cap": (6,),
+}  # fmt: skip
+CONTENT_SEEDS = {
+    "pencil": 2, "signature": 22, "stamp": 16, "page_number": 0, "word": 0, "tick": 36, "faint_text": 19, "rule": 18,
+    "bullet": 27, "dark_mode": 4, "sky": 7, "wall": 18, "fog": 0, "snow": 19, "night": 30,
+}  # fmt: skip
 
 
-@each_row("kind", ["edge_shadow", "uneven_lamp", "punch_holes", "folds"])
-def test_empty_scan_in_a_pdf_is_blank(kind: str) -> None:
-    assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "blank"
+def outcome_of(kind: str, seed: int, plugin: str = "JPEG") -> str:
+    data = draw_scan(kind, seed).encoded(plugin)
+    return inspect(io.BytesIO(data), filename="scan.jpg" if plugin == "JPEG" else "scan.pdf").outcome
 
 
-@pytest.mark.parametrize("kind", CONTENT_KINDS)
+@each_row(("kind", "seed"), [(kind, seed) for kind in BLANK_KINDS for seed in BLANK_SEEDS[kind]])
+def test_empty_page_with_traces_of_scanning_is_blank(kind: str, seed: int) -> None:
+    assert outcome_of(kind, seed) == "blank"
+    if kind in {"edge_shadow", "uneven_lamp", "punch_holes", "folds"}:
+        assert outcome_of(kind, seed, "PDF") == "blank"
+
+
+@each_row("kind", CONTENT_KINDS)
 def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
-    data = draw_scan(kind, 1).encoded("JPEG")
-    assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "ok"
-
-
-@each_row("kind", ["pencil", "word", "page_number"])
-def test_mark_on_a_scan_in_a_pdf_is_not_blank(kind: str) -> None:
-    assert inspect(io.BytesIO(draw_scan(kind, 1).encoded("PDF")), filename="scan.pdf").outcome == "ok"
-
-
-@each_row("trace", [with_edge_shadow, with_lamp, with_fold])
-def test_trace_alone_is_blank(trace: Callable[[_Levels], _Levels]) -> None:
-    assert picture_is_blank(grey_picture(trace(empty_page())))
+    assert outcome_of(kind, CONTENT_SEEDS[kind]) == "ok"
+    if kind in {"pencil", "word", "page_number"}:
+        assert outcome_of(kind, CONTENT_SEEDS[kind], "PDF") == "ok"
 
 
 @each_row(("trace", "place"), [(with_edge_shadow, (22, 500)), (with_lamp, (300, 900)), (with_fold, (300, 576))])
-def test_word_within_a_trace_is_not_blank(trace: Callable[[_Levels], _Levels], place: tuple[int, int]) -> None:
+def test_trace_is_blank_and_a_word_within_it_is_not(
+    trace: Callable[[_Levels], _Levels], place: tuple[int, int]
+) -> None:
+    assert picture_is_blank(grey_picture(trace(empty_page())))
     assert not picture_is_blank(grey_picture(with_word(trace(empty_page()), *place)))
 
 
-def test_holes_where_a_punch_makes_them_are_blank() -> None:
-    assert picture_is_blank(grey_picture(with_holes(empty_page(), (47, 427), (47, 743))))
-
-
 @each_row("places", [[(47, 427)], [(47, 427), (47, 600)], [(400, 427), (400, 743)], [(47, 427), (90, 743)]])
-def test_spots_where_no_punch_makes_them_are_not_blank(places: list[tuple[int, int]]) -> None:
+def test_spots_are_blank_only_where_a_punch_makes_them(places: list[tuple[int, int]]) -> None:
     assert not picture_is_blank(grey_picture(with_holes(empty_page(), *places)))
+    if len(places) == 1:
+        assert picture_is_blank(grey_picture(with_holes(empty_page(), (47, 427), (47, 743))))
 
 
-def test_line_at_the_middle_that_ends_at_the_margins_is_not_blank() -> None:
+def test_line_at_the_middle_that_ends_at_the_margins_and_a_stroke_across_a_fold_are_not_blank() -> None:
     page = empty_page()
     page[584:587, 60:-60] -= 25
     assert not picture_is_blank(grey_picture(page))
-
-
-def test_stroke_across_a_fold_is_not_blank() -> None:
-    page = Image.fromarray(with_fold(empty_page()))
-    ImageDraw.Draw(page).line((400, 560, 430, 610), fill=190, width=3)
-    assert not picture_is_blank(grey_picture(np.asarray(page)))
+    folded = Image.fromarray(with_fold(empty_page()))
+    ImageDraw.Draw(folded).line((400, 560, 430, 610), fill=190, width=3)
+    assert not picture_is_blank(grey_picture(np.asarray(folded)))
 
 
 def test_smooth_gradient_of_colours_is_not_blank() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -9,8 +10,8 @@ from sluice_inspect.formats import docx as word
 from sluice_inspect.formats import pptx as powerpoint
 from sluice_inspect.formats import xlsx as excel
 from sluice_inspect.office.compound import make_compound
-from sluice_inspect.report import Finding, Limits, Outcome
-from tests.inspection.formats.examining import Examined, corpus_files, examine_bytes, needs_corpus
+from sluice_inspect.report import Limits, Outcome
+from tests.inspection.formats.examining import Examined, Row, corpus_files, examine_bytes, needs_corpus, verdicts
 from tests.inspection.formats.office_packages import package_of, parts_of, with_part_changed, without_part
 from tests.rows import each_row
 
@@ -38,8 +39,8 @@ def encrypted(size: int = 8000) -> bytes:
     return make_compound({"EncryptionInfo": bytes(4096), "EncryptedPackage": package})
 
 
-def examine(name: str, data: bytes, limits: Limits | None = None) -> Examined:
-    return examine_bytes(FORMATS[name], data, limits)
+def examine(name: str, data: bytes) -> Examined:
+    return examine_bytes(FORMATS[name], data)
 
 
 def recognised_by(data: bytes) -> list[str]:
@@ -88,41 +89,25 @@ def test_malformed_part_is_corrupt_and_named(name: str) -> None:
     assert main in result.detail
 
 
-def laughing_part() -> bytes:
+@verdicts(word.FORMAT)
+def test_part_of_a_document_gets_its_verdict() -> Iterable[Row]:
+    yield "empty part", with_part("docx", "docProps/app.xml", b""), "blank"
+    yield "empty main part", with_part("docx", MAIN_PARTS["docx"], b""), "corrupt"
+    part = ("word/document.xml", "<w:document", "<!DOCTYPE a><w:document")
+    yield "doctype in a part", with_part_changed(documents()["docx"], *part), "corrupt"
     levels = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
-    return f'<!DOCTYPE a [<!ENTITY a0 "lol">{levels}]><a>&a9;</a>'.encode()
+    laughs = f'<!DOCTYPE a [<!ENTITY a0 "lol">{levels}]><a>&a9;</a>'.encode()
+    yield "entities that multiply", with_part("docx", "word/document.xml", laughs), "archive_bomb"
+    yield "bytes before the document", b"x" + documents()["docx"], "corrupt"
 
 
-def padded(part: str) -> bytes:
-    return with_part("xlsx", part, parts_of(documents()["xlsx"])[part] + b" " * 4_000_000)
-
-
-@each_row(
-    ("case", "name", "data", "verdict"),
-    lambda: [
-        ("empty part", "docx", with_part("docx", "docProps/app.xml", b""), Outcome.OK),
-        ("empty main part", "docx", with_part("docx", MAIN_PARTS["docx"], b""), Outcome.CORRUPT),
-        (
-            "doctype in a part",
-            "docx",
-            with_part_changed(documents()["docx"], "word/document.xml", "<w:document", "<!DOCTYPE a><w:document"),
-            Outcome.CORRUPT,
-        ),
-        ("entities that multiply",
-         "docx", with_part("docx", "word/document.xml", laughing_part()), Finding.ARCHIVE_BOMB),
-        ("padding of the content types", "xlsx", padded("[Content_Types].xml"), Finding.ARCHIVE_BOMB),
-        ("padding of the relations", "xlsx", padded("_rels/.rels"), Finding.ARCHIVE_BOMB),
-        ("bytes before the document", "docx", b"x" + documents()["docx"], Outcome.CORRUPT),
-    ],
-)  # fmt: skip
-def test_part_of_a_document_gets_its_verdict(case: str, name: str, data: bytes, verdict: Outcome | Finding) -> None:
-    assert examine(name, data).verdict is verdict
-
-
-def test_sheet_that_unpacks_to_too_much_is_a_bomb() -> None:
-    limits = replace(Limits(), ratio_floor_bytes=2_000_000)
-    data = with_part("xlsx", "xl/worksheets/sheet1.xml", b"<a>" + b" " * 3_000_000 + b"</a>")
-    assert examine("xlsx", data, limits).finding is Finding.ARCHIVE_BOMB
+@verdicts(excel.FORMAT)
+def test_part_that_unpacks_to_too_much_is_a_bomb() -> Iterable[Row]:
+    for part in ("[Content_Types].xml", "_rels/.rels"):
+        padding = parts_of(documents()["xlsx"])[part] + b" " * 4_000_000
+        yield f"padding of {part}", with_part("xlsx", part, padding), "archive_bomb"
+    sheet = with_part("xlsx", "xl/worksheets/sheet1.xml", b"<a>" + b" " * 3_000_000 + b"</a>")
+    yield "sheet", sheet, "archive_bomb", replace(Limits(), ratio_floor_bytes=2_000_000)
 
 
 def test_part_names_ignore_case_and_slash_direction() -> None:

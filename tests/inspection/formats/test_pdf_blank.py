@@ -2,6 +2,7 @@
 
 import io
 import time
+from collections.abc import Iterable
 from functools import cache, partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.formats.pdf.format import FORMAT
-from tests.inspection.formats.examining import examine_bytes
+from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.inspection.formats.pdf_samples import pdf, stream, text
 from tests.rows import each_row
 
@@ -129,16 +130,12 @@ def content() -> list[tuple[str, bytes]]:
     ]
 
 
-@each_row(("case", "data"), blank)
-def test_document_without_visible_content_is_blank(case: str, data: bytes) -> None:
-    result = examine(data)
-    assert (result.passes, bool(result.blank)) == (True, True)
-
-
-@each_row(("case", "data"), content)
-def test_document_with_visible_content_is_not_blank(case: str, data: bytes) -> None:
-    result = examine(data)
-    assert (result.passes, result.blank) == (True, None)
+@verdicts(FORMAT)
+def test_document_is_blank_when_nothing_in_it_is_visible() -> Iterable[Row]:
+    for case, data in blank():
+        yield case, data, "blank"
+    for case, data in content():
+        yield case, data, "ok"
 
 
 def test_document_of_thousands_of_empty_pages_is_not_rendered() -> None:
