@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.samples import sound_files
+from tests.api.samples import SOUND_FILES
 from tests.service import Service
 
 # Not zstandard: httpx loads it for responses. An import contract keeps Sluice's own use of it in sluice_inspect.
@@ -50,8 +50,8 @@ def test_server_that_creates_its_database_loads_no_parser_no_format_and_no_alemb
 def test_server_maps_no_parser_library_after_uploads(sqlite_local: Service) -> None:
     client = sqlite_local.new_client()
     context = client.create_context()
-    for extension, content in sound_files().items():
-        client.store(f"sample.{extension}", content, context=context)
+    for extension, make in SOUND_FILES.items():
+        client.store(f"sample.{extension}", make(), context=context)
     mapped = Path(f"/proc/{sqlite_local.process.pid}/maps").read_text()
     libraries = {
         line.split("/site-packages/")[1].partition("/")[0] for line in mapped.splitlines() if "/site-packages/" in line

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.samples import TEXT, docx_file, eicar, picture, sound_files, white_picture, zip_of
+from tests.api.samples import SOUND_FILES, TEXT, docx_file, eicar, picture, white_picture, zip_of
 from tests.cli.commands import Sluice, sluice_in
 from tests.service import cli_command
 
@@ -60,11 +60,11 @@ def test_check_skips_rules_disabled_by_options_and_the_scan(check: Sluice, folde
 
 
 def test_check_accepts_valid_files_of_every_format(check: Sluice, tmp_path: Path) -> None:
-    for extension, content in sound_files().items():
-        (tmp_path / f"sample.{extension}").write_bytes(content)
+    for extension, make in SOUND_FILES.items():
+        (tmp_path / f"sample.{extension}").write_bytes(make())
     result = check("check", "--json", *sorted(tmp_path.glob("sample.*")))
     assert [row for row in result.rows if not row["accepted"]] == []
-    assert len(result.rows) == len(sound_files())
+    assert len(result.rows) == len(SOUND_FILES)
     assert result.code == 0
 
 
