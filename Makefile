@@ -7,7 +7,7 @@ export VENV
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 FOLDER ?= ../shared/corpus
-WORKERS ?= 3
+WORKERS ?= 4
 KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
@@ -55,7 +55,7 @@ test-clients: venv-dev servers ## Run the tests of the clients, the upload page 
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/clients tests/browser tests/examples $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/api/test_resumable_faults.py tests/console/test_browser.py tests/inspection/differential tests/inspection/test_repeated_inspection.py tests/inspection/test_growth.py tests/inspection/facts/test_growth.py tests/inspection/test_polyglot_evasions.py tests/inspection/formats/test_corpus.py tests/inspection/test_inspection.py tests/inspection/threats/test_containers.py tests/inspection/threats/test_known_threats.py tests/inspection/threats/test_drawings.py tests/inspection/threats/test_pdf_scripts.py tests/inspection/threats/test_rtf_objects.py tests/inspection/threats/test_mail.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audit_log.py $(ARGS)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/api/test_resumable_faults.py tests/api/test_retries.py tests/console/test_browser.py tests/inspection/differential tests/inspection/test_repeated_inspection.py tests/inspection/test_growth.py tests/inspection/facts/test_growth.py tests/inspection/test_polyglot_evasions.py tests/inspection/formats/test_corpus.py tests/inspection/test_inspection.py tests/inspection/threats/test_containers.py tests/inspection/threats/test_known_threats.py tests/inspection/threats/test_drawings.py tests/inspection/threats/test_pdf_scripts.py tests/inspection/threats/test_rtf_objects.py tests/inspection/threats/test_mail.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audit_log.py $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 
