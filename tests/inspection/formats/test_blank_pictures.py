@@ -4,6 +4,7 @@ import io
 import tracemalloc
 from collections.abc import Iterable
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ def scan_with(trace: str) -> Image.Image:
     return grey_picture(page)
 
 
-def deep(levels: NDArray[np.float32], top: int) -> Iterable[Image.Image]:
+def deep(levels: NDArray[np.floating[Any]], top: int) -> Iterable[Image.Image]:
     """Yield levels from 0 to 1 as samples of 16 bits up to `top`, and as floats."""
     yield Image.fromarray(np.clip(levels * top, 0, 65535).astype(np.uint16))
     yield Image.fromarray(levels * top / 65535)
