@@ -2,6 +2,9 @@
 
 import io
 import tracemalloc
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +12,9 @@ from PIL import Image, ImageDraw
 
 from sluice_inspect.images.blank import picture_is_blank
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, noise_picture
-from tests.rows import each_row
+from tests.rows import every_row
 
-SIZES = [(640, 480), (1240, 1754)]
+PAGE = (1240, 1754)
 
 
 def paper_with_text(
@@ -41,148 +44,116 @@ def random_pixels(width: int, height: int, alpha: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-@each_row("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I", "I;16", "F"])
-def test_one_colour_is_blank_in_every_mode_and_a_chess_board_in_none(mode: str) -> None:
-    assert picture_is_blank(Image.new(mode, (80, 60)))
-    if mode not in {"LA", "I;16"}:
-        assert not picture_is_blank(chess_board().convert(mode))
+def hills(width: int, height: int, level: float, noise: float) -> Image.Image:
+    waves = 12 * np.sin(np.arange(width, dtype=np.float32) / 60)[None, :]
+    return grey_picture(noise_field(width, height, level, noise) + waves)
 
 
-@each_row("size", [(1, 1), (1, 13), (7, 3), (33, 500)])
-def test_any_size_can_be_blank(size: tuple[int, int]) -> None:
-    assert picture_is_blank(Image.new("RGB", size, "white"))
-
-
-@each_row("noise", [0.7, 2, 5, 9])
-@each_row("level", [4, 128, 235, 253])
-def test_noise_alone_is_blank(noise: float, level: int) -> None:
-    assert picture_is_blank(noise_picture(640, 480, level, noise))
-
-
-@each_row("levels", [(200, 60, 40), (10, 120, 250), (250, 250, 5)])
-@each_row("size", [(58, 58), (200, 300), (640, 480)])
-def test_noise_in_a_strong_colour_is_blank(size: tuple[int, int], levels: tuple[int, int, int]) -> None:
-    channels = [noise_picture(*size, level, 5, seed) for seed, level in enumerate(levels)]
-    assert picture_is_blank(Image.merge("RGB", channels))
-
-
-@each_row(("plugin", "quality"), [("JPEG", 95), ("JPEG", 50), ("WEBP", 80)])
-def test_compressed_noise_is_blank(plugin: str, quality: int) -> None:
-    assert picture_is_blank(recompressed(noise_picture(640, 480, 20, 5), plugin, quality))
-
-
-def test_shading_dust_and_a_shadow_in_the_margin_of_a_scan_are_blank() -> None:
-    shading = np.linspace(0, -25, 827, dtype=np.float32)[None, :]
-    assert picture_is_blank(grey_picture(noise_field(827, 1170, 250, 2) + shading))
-    dusty, shadowed = noise_field(827, 1170, 248, 1.5), noise_field(827, 1170, 248, 1.5)
-    for number in range(12):
-        top, left = 60 + number * 83, 50 + number * 57
-        dusty[top : top + 2, left : left + 3] -= 120
-    assert picture_is_blank(grey_picture(dusty))
-    shadowed[:, :14] -= 120
-    assert picture_is_blank(grey_picture(shadowed))
-
-
-@each_row("mode", ["1", "L"])
-def test_dust_on_a_scan_of_two_levels_is_blank(mode: str) -> None:
-    page = Image.new(mode, (1240, 1754), "white")
-    for number in range(9):
-        with_box(page, 90 + 100 * number, 100 + 150 * number, (3, 2))
-    assert picture_is_blank(page)
-
-
-def test_faint_shapes_without_edges_are_not_blank() -> None:
-    hills = 12 * np.sin(np.arange(800, dtype=np.float32) / 60)[None, :]
-    picture = grey_picture(noise_field(800, 600, 200, 1.5) + hills)
-    assert not picture_is_blank(picture)
-    assert not picture_is_blank(recompressed(picture, "JPEG", 70))
-    assert not picture_is_blank(Image.linear_gradient("L"))
-
-
-def test_fog_is_not_blank_and_its_noise_is() -> None:
+def fog(*, has_hills: bool) -> Image.Image:
     y, x = np.mgrid[0:480, 0:640] / 90
-    hills = (np.sin(x + np.sin(y)) * 7).astype(np.float32)
-    fog = noise_field(640, 480, 200, 2)
-    assert not picture_is_blank(grey_picture(fog + hills))
-    assert picture_is_blank(grey_picture(fog))
+    shapes = (np.sin(x + np.sin(y)) * 7).astype(np.float32)
+    return grey_picture(noise_field(640, 480, 200, 2) + shapes * has_hills)
 
 
-def test_colours_under_full_transparency_are_blank() -> None:
-    assert picture_is_blank(random_pixels(80, 60, 0))
+def scan_with(trace: str) -> Image.Image:
+    page = noise_field(827, 1170, 250 if trace == "shading" else 248, 2 if trace == "shading" else 1.5)
+    if trace == "shading":
+        page += np.linspace(0, -25, 827, dtype=np.float32)[None, :]
+    elif trace == "dust":
+        for number in range(12):
+            top, left = 60 + number * 83, 50 + number * 57
+            page[top : top + 2, left : left + 3] -= 120
+    else:
+        page[:, :14] -= 120
+    return grey_picture(page)
 
 
-@each_row("alpha", [60, 128, 200])
-@each_row("size", [(80, 60), (640, 480)])
-def test_texture_under_partial_transparency_is_not_blank(alpha: int, size: tuple[int, int]) -> None:
-    assert not picture_is_blank(random_pixels(*size, alpha))
+def deep(levels: NDArray[np.floating[Any]], top: int) -> Iterable[Image.Image]:
+    """Yield levels from 0 to 1 as samples of 16 bits up to `top`, and as floats."""
+    yield Image.fromarray(np.clip(levels * top, 0, 65535).astype(np.uint16))
+    yield Image.fromarray(levels * top / 65535)
 
 
-def test_one_colour_with_a_texture_of_transparency_is_not_blank() -> None:
+def blank_pictures() -> Iterable[tuple[object, Image.Image]]:
+    for mode in ("1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I", "I;16", "F"):
+        yield f"one colour in mode {mode}", Image.new(mode, (80, 60))
+    for size in ((1, 1), (1, 13), (7, 3), (33, 500)):
+        yield f"size {size}", Image.new("RGB", size, "white")
+    for noise, level in product((0.7, 2, 5, 9), (4, 128, 235, 253)):
+        yield f"noise {noise} at {level}", noise_picture(640, 480, level, noise)
+    for size, levels in product(((58, 58), (200, 300), (640, 480)), ((200, 60, 40), (10, 120, 250), (250, 250, 5))):
+        channels = [noise_picture(*size, level, 5, seed) for seed, level in enumerate(levels)]
+        yield f"noise in the colour {levels} {size}", Image.merge("RGB", channels)
+    for plugin, quality in (("JPEG", 95), ("JPEG", 50), ("WEBP", 80)):
+        yield f"noise in {plugin} {quality}", recompressed(noise_picture(640, 480, 20, 5), plugin, quality)
+    for trace in ("shading", "dust", "shadow in the margin"):
+        yield trace, scan_with(trace)
+    for mode in ("1", "L"):
+        page = Image.new(mode, PAGE, "white")
+        for number in range(9):
+            with_box(page, 90 + 90 * number, 100 + 150 * number, (3, 2))
+        yield f"dust of two levels in mode {mode}", page
+    yield "noise of fog", fog(has_hills=False)
+    yield "colours under full transparency", random_pixels(80, 60, 0)
+    grain = noise_picture(640, 480, 128, 4)
+    for alpha in (60, 128, 255):
+        yield f"grain under transparency of {alpha}", Image.merge("LA", (grain, Image.new("L", grain.size, alpha)))
+    for top in (300, 4095):
+        for picture in deep(noise_field(300, 200, 0.2, 0.01), top):
+            yield f"deep noise up to {top} in mode {picture.mode}", picture
+
+
+def content_pictures() -> Iterable[tuple[object, Image.Image]]:
+    for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"):
+        yield f"chess board in mode {mode}", chess_board().convert(mode)
+    yield "hills", hills(800, 600, 200, 1.5)
+    yield "hills in JPEG", recompressed(hills(800, 600, 200, 1.5), "JPEG", 70)
+    yield "gradient", Image.linear_gradient("L")
+    yield "fog", fog(has_hills=True)
+    for size, alpha in product(((80, 60), (640, 480)), (60, 128, 200)):
+        yield f"texture under transparency of {alpha} {size}", random_pixels(*size, alpha)
     pixels = np.zeros((480, 640, 4), dtype=np.uint8)
     pixels[..., 3] = np.random.default_rng(1).integers(0, 120, (480, 640))
-    assert not picture_is_blank(Image.fromarray(pixels))
-
-
-@each_row("alpha", [60, 128, 255])
-def test_grain_under_partial_transparency_is_blank(alpha: int) -> None:
-    grain = noise_picture(640, 480, 128, 4)
-    assert picture_is_blank(Image.merge("LA", (grain, Image.new("L", grain.size, alpha))))
-
-
-@each_row("ink", [0, 255])
-def test_word_of_any_colour_on_transparency_is_not_blank(ink: int) -> None:
-    page = Image.new("LA", (200, 100), (ink, 0))
-    ImageDraw.Draw(page).text((40, 40), "word", fill=(ink, 255))
-    assert not picture_is_blank(page)
-
-
-@each_row("size", [(300, 200), *SIZES])
-def test_one_dot_is_not_blank_at_any_size(size: tuple[int, int]) -> None:
-    left, top = size[0] // 2, size[1] // 2
-    assert not picture_is_blank(with_box(Image.new("L", size, 255), left, top, (4, 4)))
-    if size in SIZES:
-        assert not picture_is_blank(with_box(Image.new("RGB", size, "white"), left, top, (2, 2), (31, 119, 180)))
-
-
-@each_row("size", [(827, 1170), (1240, 1754)])
-@each_row("contrast", [20, 40, 150])
-def test_faint_page_number_is_not_blank(size: tuple[int, int], contrast: float) -> None:
-    assert not picture_is_blank(paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast))
-
-
-def test_faint_pencil_line_on_a_noisy_scan_is_not_blank() -> None:
-    page = Image.fromarray(noise_field(1240, 1754, 246, 2))
-    ImageDraw.Draw(page).line((300, 500, 480, 620), fill=220, width=2)
-    assert not picture_is_blank(grey_picture(np.asarray(page)))
-
-
-@each_row(("period", "depth"), [(2, 4), (4, 4), (7, 5), (12, 6)])
-def test_fine_pattern_is_not_blank(period: int, depth: int) -> None:
+    yield "texture of transparency", Image.fromarray(pixels)
+    for ink in (0, 255):
+        page = Image.new("LA", (200, 100), (ink, 0))
+        ImageDraw.Draw(page).text((40, 40), "word", fill=(ink, 255))
+        yield f"word of {ink} on transparency", page
+    for size in ((300, 200), (640, 480), PAGE):
+        middle = (size[0] // 2, size[1] // 2)
+        yield f"dot {size}", with_box(Image.new("L", size, 255), *middle, (4, 4))
+        if size != (300, 200):
+            yield f"coloured dot {size}", with_box(Image.new("RGB", size, "white"), *middle, (2, 2), (31, 119, 180))
+    for size, contrast in product(((827, 1170), PAGE), (20, 40, 150)):
+        page_number = paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast)
+        yield f"page number of {contrast} {size}", page_number
+    pencil = Image.fromarray(noise_field(*PAGE, 246, 2))
+    ImageDraw.Draw(pencil).line((300, 500, 480, 620), fill=220, width=2)
+    yield "faint pencil line on a noisy scan", grey_picture(np.asarray(pencil))
     y, x = np.mgrid[0:400, 0:400]
-    weave = ((x // (period // 2) + y // (period // 2)) % 2) * 2.0 - 1
-    assert not picture_is_blank(grey_picture(200 + weave * depth + noise_field(400, 400, 0, 1)))
+    for period, depth in ((2, 4), (4, 4), (7, 5), (12, 6)):
+        weave = ((x // (period // 2) + y // (period // 2)) % 2) * 2.0 - 1
+        yield f"fine pattern {period}", grey_picture(200 + weave * depth + noise_field(400, 400, 0, 1))
+    yield "pixel in an icon", with_box(Image.new("L", (32, 32), 255), 20, 9, (1, 1))
+    green = Image.new("RGB", (200, 200), (0, 100, 0))
+    yield "red on green of equal brightness", with_box(green, 80, 80, (41, 41), (196, 0, 0))
+    ink_levels = np.asarray(paper_with_text("Scan", 300, 200, size=40), dtype=np.float32) / 255
+    for top in (300, 4095, 65535):
+        for picture in deep(ink_levels, top):
+            yield f"deep text up to {top} in mode {picture.mode}", picture
+    unbounded = np.full((60, 80), 0.5, dtype=np.float32)
+    unbounded[3, 3], unbounded[4, 4] = np.inf, np.nan
+    yield "infinity and no number", Image.fromarray(unbounded)
 
 
-def test_single_pixel_in_an_icon_and_red_on_green_of_equal_brightness_are_not_blank() -> None:
-    assert not picture_is_blank(with_box(Image.new("L", (32, 32), 255), 20, 9, (1, 1)))
-    assert not picture_is_blank(with_box(Image.new("RGB", (200, 200), (0, 100, 0)), 80, 80, (41, 41), (196, 0, 0)))
-
-
-@each_row("top", [300, 4095, 65535])
-def test_deep_samples_in_any_range_are_blank_only_without_content(top: int) -> None:
-    ink = np.asarray(paper_with_text("Scan", 300, 200, size=40), dtype=np.float32) / 255
-    assert not picture_is_blank(Image.fromarray((ink * top).astype(np.uint16)))
-    assert not picture_is_blank(Image.fromarray(ink * top / 65535))
-    if top < 65535:
-        noise: NDArray[np.float32] = np.clip(noise_field(300, 200, 0.2, 0.01) * top, 0, 65535)
-        assert picture_is_blank(Image.fromarray(noise.astype(np.uint16)))
-        assert picture_is_blank(Image.fromarray(noise / 65535))
-
-
-def test_float_picture_with_infinity_and_nan_is_not_blank() -> None:
-    levels = np.full((60, 80), 0.5, dtype=np.float32)
-    levels[3, 3], levels[4, 4] = np.inf, np.nan
-    assert not picture_is_blank(Image.fromarray(levels))
+def test_noise_shading_and_dust_are_blank_and_any_mark_is_not() -> None:
+    with every_row() as row:
+        for case, picture in blank_pictures():
+            with row(case):
+                assert picture_is_blank(picture)
+        for case, picture in content_pictures():
+            with row(case):
+                assert not picture_is_blank(picture)
 
 
 def test_memory_stays_bounded_on_a_large_page() -> None:

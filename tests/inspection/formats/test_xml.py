@@ -1,4 +1,4 @@
-"""XML: integrity, safety and blankness."""
+"""XML: integrity, safety and blankness; what other readers would load from outside is refused."""
 
 import io
 from collections.abc import Iterable
@@ -8,6 +8,9 @@ from sluice_inspect.formats.xml import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome
 from tests.inspection.formats.examining import Row, verdicts
+from tests.inspection.formats.xml_documents import READERS, document, is_accepted
+from tests.rows import each_row
+from tests.run_length import amount
 
 LAUGHS = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "{}"><!ENTITY d "{}">]><a>&c;</a>'.format("&b;" * 20, "&c;" * 20)
 
@@ -72,3 +75,12 @@ def test_document_without_an_extension_is_recognised() -> None:
     assert report("<?xml version='1.0'?><a>text</a>")[0] == "xml"
     assert report("<?xml version='1.0'?><a>text</b>")[1] is Outcome.OK
     assert report(LAUGHS.replace("<a>&c;</a>", "<a/>"))[2] is Finding.ARCHIVE_BOMB
+
+
+@each_row("reader", list(READERS))
+def test_accepted_documents_lead_no_reader_outside(reader: str) -> None:
+    cases = amount("XML_DOCUMENTS", short=3_000, full=60_000)
+    harmed = {number: READERS[reader](data).harm() for number in range(cases) if (data := document(number))}
+    outside = [number for number, harm in harmed.items() if harm]
+    assert len(outside) > cases / 50, "the generator makes nothing that this reader loads"
+    assert {number: harmed[number] for number in outside if is_accepted(document(number))} == {}

@@ -7,7 +7,7 @@ from sluice_inspect import threats
 from tests.inspection.threats.compound_files import compound, packaged
 from tests.inspection.threats.containers import docx, docx_with_package, pdf_launch, pdf_script
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
-from tests.inspection.threats.test_disguised_programs import PE
+from tests.inspection.threats.test_program_names import PE
 from tests.rows import each_row
 
 _FOLDER = Path(threats.__file__).parent / "rules"
