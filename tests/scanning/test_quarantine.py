@@ -56,7 +56,9 @@ class Scene:
 def running(service_place: Deployment) -> Iterator[tuple[Service, FaultyClamd]]:
     with (
         daemon_in_thread(finds_nothing) as daemon,
-        running_service(service_place, SCANNER="clamd", CLAMD=daemon.address, RESCAN_PER_SECOND="1000") as service,
+        running_service(
+            service_place, SCANNER="clamd", CLAMD=daemon.address, RESCAN_PER_SECOND="1000", WORKER_SECONDS="0.5"
+        ) as service,
     ):
         yield service, daemon
 
