@@ -22,8 +22,8 @@ from tests.deployments import Deployments
 from tests.run_length import amount
 from tests.service import API, ApiClient, Service, running_service
 
-_STEP: Final = amount("TEXT_STEP", short=200, full=1)
-"""The short run sends every hundredth text to each field; each field starts at another one."""
+_STEP: Final = amount("TEXT_STEP", short=400, full=1)
+"""The short run sends every four hundredth text to each field; each field starts at another one."""
 pytestmark = [needs_attacks, pytest.mark.timeout(300 + 7200 // _STEP)]
 _END_OF_STARTUP_MESSAGE: Final = b"Ctrl-C drains and stops."
 """The last line that a start prints for people; after it comes the log."""
