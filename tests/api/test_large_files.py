@@ -19,7 +19,7 @@ from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.rows import each_row
-from tests.run_length import amount
+from tests.run_length import LONG_RUN, amount
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service, running_service
 
@@ -133,17 +133,18 @@ def test_largest_file_is_stored_with_little_memory(client: ApiClient) -> None:
 
 @each_row("declare", [True, False], ids=["declared", "chunked"])
 def test_file_one_byte_over_the_largest_size_is_rejected(client: ApiClient, *, declare: bool) -> None:
-    context = client.create_context(**RULES)
-    assert_rejected(_upload(client, context, LARGEST_MB * MB + 1, declare=declare), "file_too_large")
+    largest_mb = LARGEST_MB if LONG_RUN else 8
+    context = client.create_context(**RULES | {"max_file_size_mb": largest_mb})
+    assert_rejected(_upload(client, context, largest_mb * MB + 1, declare=declare), "file_too_large")
     assert page(client.get("/files"))[0] == []
     assert client.object_keys() == set()
     assert client.used_bytes(context) == 0
 
 
 def test_spool_is_empty_after_every_outcome(client: ApiClient) -> None:
-    context = client.create_context(max_file_size_mb=20)
+    context = client.create_context(max_file_size_mb=6)
     client.store("a.zzz", noise(5 * MB), context=context)
-    assert_rejected(client.upload("a.zzz", noise(21 * MB), context=context), "file_too_large")
+    assert_rejected(client.upload("a.zzz", noise(7 * MB), context=context), "file_too_large")
     spool = client.service.deployment.data_dir / "spool"
     assert [path for path in spool.rglob("*") if path.is_file()] == []
     # A rejection is answered while a thread may still write the last batch; the file is closed when that thread ends.

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -265,20 +266,49 @@ def test_docs_page_loads_nothing_from_other_hosts(service: Service) -> None:
     assert "//cdn" not in response.text
 
 
-SAME_FIELDS = (
-    *("update_context", "replay_change", "bulk_restore_files", "export_files", "update_api_key"),
-    *("update_webhook_endpoint", "update_bucket", "release_quarantined_file", "refuse_quarantined_file"),
-    "hold_context",
-)
-"""Operations with the fields of another one, whose limits the short run tries only there: these take a third of them."""
+def _kinds(document: dict[str, Any], schema: dict[str, Any], where: str) -> Iterator[tuple[object, ...]]:
+    """Yield the kind of each field of a schema: where it is, its type and format, and which limits it has."""
+    schema = _resolve(document, schema)
+    limits = schema.keys() - {
+        "title",
+        "description",
+        "examples",
+        "example",
+        "default",
+        "properties",
+        "items",
+        "required",
+    }
+    yield where, schema.get("type"), schema.get("format"), frozenset(limits)
+    parts = [*schema.get("anyOf", ()), *schema.get("properties", {}).values()]
+    for part in (*parts, *([schema["items"]] if "items" in schema else ())):
+        yield from _kinds(document, part, where)
+
+
+def _with_every_kind_of_field(document: dict[str, Any]) -> set[str]:
+    """Return the ids of so many operations that each kind of parameter and of field is in one of them."""
+    kinds: dict[str, set[tuple[object, ...]]] = {}
+    for path, methods in document["paths"].items():
+        for operation in [] if path.startswith("/api/v1/uploads") else methods.values():
+            bodies = operation.get("requestBody", {}).get("content", {}).values()
+            inputs = [(one["schema"], one["in"]) for one in operation.get("parameters", ())]
+            inputs += [(body["schema"], "body") for body in bodies]
+            kinds[operation["operationId"]] = {each for given in inputs for each in _kinds(document, *given)}
+    chosen: set[str] = set()
+    left = set().union(*kinds.values())
+    while left:
+        chosen.add(max(kinds, key=lambda name: len(kinds[name] & left)))
+        left -= set().union(*(kinds[name] for name in chosen))
+    return chosen
 
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.asvs("2.2.1", "15.3.1", "8.2.3")
 def test_service_conforms_to_its_openapi_document(document: dict[str, Any], client: ApiClient, tmp_path: Path) -> None:
-    """Schemathesis sends valid and invalid input to every operation and checks the responses."""
-    named = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
-    assert set(SAME_FIELDS) <= named
+    """Schemathesis sends valid and invalid input to every operation and checks the responses.
+
+    The short run tries the limits of each kind of field in one operation, the long one those of every field.
+    """
     data(client.get(f"/contexts/{client.create_context()}"))
     checks = (
         "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
@@ -286,7 +316,7 @@ def test_service_conforms_to_its_openapi_document(document: dict[str, Any], clie
     )
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
-        "run",
+        *("--config-file", "schemathesis.toml", "run"),
         f"{client.service.url}/openapi.json",
         *("--header", f"Authorization: {'Bearer ' + client.token(scope='admin', exp=4102444800)}"),
         *("--checks", checks),
@@ -295,10 +325,21 @@ def test_service_conforms_to_its_openapi_document(document: dict[str, Any], clie
         *("--max-examples", str(EXAMPLES), "--seed", "7", "--workers", "1", "--request-timeout", "20"),
         *("--suppress-health-check", "all", "--continue-on-failure", "--no-color"),
     ]
-    limits = [word for name in SAME_FIELDS for word in ("--exclude-operation-id", name)]
-    others = [word for name in SAME_FIELDS for word in ("--include-operation-id", name)]
-    runs = [[]] if LONG_RUN else [limits, [*others, "--phases", "examples,fuzzing"]]
-    for more in runs:
-        words = [*command, *more]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
-        assert done.returncode == 0, done.stdout[-8000:]
+    names = json.dumps(sorted(_with_every_kind_of_field(document)))
+    less = f"[[operations]]\nexclude-operation-id = {names}\nphases.coverage.enabled = false\n"
+    (tmp_path / "schemathesis.toml").write_text("" if LONG_RUN else less)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout[-8000:]
+
+
+def test_method_that_is_not_described_is_refused_with_those_that_are(
+    document: dict[str, Any], service: Service
+) -> None:
+    described = {path: {method.upper() for method in methods} for path, methods in document["paths"].items()}
+    for path, methods in described.items():
+        sent = re.sub(r"{\w+}", "x", path)
+        alike = [known for known in described if re.fullmatch(re.sub(r"{\w+}", "[^/]+", known), sent)]
+        method = min({"PUT", "PATCH", "DELETE"} - set().union(*(described[known] for known in alike)))
+        answer = service.http.request(method, sent)
+        assert answer.status_code == 405, (method, path)
+        assert set(answer.headers["allow"].split(", ")) - {"OPTIONS", "HEAD"} == methods - {"HEAD", "OPTIONS"}, path

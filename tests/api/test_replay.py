@@ -18,8 +18,6 @@ from tests.rows import each_row
 from tests.run_length import amount
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 CHECKS_OFF = {"reject_blank_files": False, "reject_corrupt_files": False, "scan_for_viruses": False}
 
 
@@ -50,6 +48,7 @@ def counts(groups: list[dict[str, Any]]) -> dict[str, int]:
     return {group["reason"]: group["count"] for group in groups}
 
 
+@pytest.mark.engine
 def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False)
     for name in ("a.png", "wide.png", "white.png", "a.pdf"):
@@ -66,6 +65,7 @@ def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None
     assert data(client.get(f"/reports/{sample['report_id']}"))["file"]["original_filename"] == "wide.png"
 
 
+@pytest.mark.engine
 def test_a_replay_changes_nothing_and_shows_at_most_five_samples(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False)
     for number in range(7):
@@ -81,6 +81,7 @@ def test_a_replay_changes_nothing_and_shows_at_most_five_samples(client: ApiClie
     assert replay(client, context, {})["unchanged"] == 7
 
 
+@pytest.mark.engine
 def test_what_was_not_measured_is_unknown_and_says_why(client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["png"], scan_for_viruses=False)
     client.upload("a.pdf", files()["a.pdf"], context=context)
@@ -91,6 +92,7 @@ def test_what_was_not_measured_is_unknown_and_says_why(client: ApiClient) -> Non
     assert all(cause["detail"].endswith(".") for cause in unknown["because"])
 
 
+@pytest.mark.engine
 def test_only_uploads_of_the_context_and_since_the_moment_are_judged(client: ApiClient) -> None:
     context, other = client.create_context(**CHECKS_OFF), client.create_context(**CHECKS_OFF)
     client.store("a.txt", context=other)
@@ -167,7 +169,7 @@ def test_a_replay_says_what_the_change_then_does(client: ApiClient) -> None:
 
     @given(earlier=RULES, rules=RULES)
     @settings(
-        max_examples=amount("REPLAYS", short=4, full=60),
+        max_examples=amount("REPLAYS", short=2, full=60),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

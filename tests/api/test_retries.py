@@ -34,8 +34,6 @@ pytestmark = pytest.mark.engine
 
 
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
-KEYS = amount("REPEATED_KEYS", short=25, full=100)
-"""Idempotency keys, each sent ten times at once."""
 
 
 @pytest.fixture
@@ -137,16 +135,17 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
         key = f"k-{number // 10}"
         return key, upload(client, context, key=key, name=f"{key}.txt")
 
+    keys = amount("RETRIED", short=20, full=100)
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(send_one, range(10 * KEYS)))
+        answers = list(pool.map(send_one, range(10 * keys)))
     assert {answer.status_code for _key, answer in answers} <= {201, 409}
     running = [answer for _key, answer in answers if answer.status_code == 409]
     assert all(answer.headers["sluice-error-code"] == "idempotency_key_in_use" for answer in running)
     assert all(int(answer.headers["retry-after"]) > 0 for answer in running)
     stored = {(key, data(answer, 201)["file_id"]) for key, answer in answers if answer.status_code == 201}
-    assert Counter(key for key, _file_id in stored) == Counter({f"k-{number}": 1 for number in range(KEYS)})
-    assert page(client.get("/files"))[1]["total"] == KEYS
-    assert client.used_bytes(context) == KEYS * len(TEXT)
+    assert Counter(key for key, _file_id in stored) == Counter({f"k-{number}": 1 for number in range(keys)})
+    assert page(client.get("/files"))[1]["total"] == keys
+    assert client.used_bytes(context) == keys * len(TEXT)
 
 
 @each_row("point", ["reserve.done", "store.done", "record.done"])
