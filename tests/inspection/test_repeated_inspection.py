@@ -61,7 +61,7 @@ print(json.dumps({
     "late": late, "refused": refused, "wrong": wrong,
     "unreadable": [f"{name} {one.detail}" for (name, content), one in zip(files, first) if "reader failed" in one.detail],
     "differing": [name for (name, _), one, two in zip(files, first, second) if one != two],
-    "polyglots": [name for (name, _), one in zip(files, first) if "/" in name and one.finding == "polyglot"],
+    "polyglots": [name for (name, _), one in zip(files, first) if "/" in name and one.finding == "polyglot_file"],
 }))
 """
 EACH = amount("TWICE", short=1, full=1_000_000)
