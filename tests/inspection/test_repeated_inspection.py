@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.inspection.formats.examining import CORPUS, is_small, manifest
+from tests.inspection.formats.examining import CORPUS, NEEDED, is_small, manifest
 from tests.run_length import amount
 
 SCRIPT = """
@@ -61,7 +61,7 @@ print(json.dumps({
     "late": late, "refused": refused, "wrong": wrong,
     "unreadable": [f"{name} {one.detail}" for (name, content), one in zip(files, first) if "reader failed" in one.detail],
     "differing": [name for (name, _), one, two in zip(files, first, second) if one != two],
-    "polyglots": [name for (name, _), one in zip(files, first) if "/" in name and one.finding == "polyglot"],
+    "polyglots": [name for (name, _), one in zip(files, first) if "/" in name and one.finding == "polyglot_file"],
 }))
 """
 EACH = amount("TWICE", short=1, full=1_000_000)
@@ -69,12 +69,13 @@ Found = Mapping[str, object]
 
 
 def chosen_files() -> list[str]:
-    """Return the smallest file of each format and label, or all of them."""
+    """Return the smallest file of each format and label and those that are `NEEDED`, or all of them."""
     by_label: dict[tuple[str, str], list[str]] = {}
     for path, format_name, label in sorted(manifest(), key=lambda row: row[0].stat().st_size):
         if is_small(path):
             by_label.setdefault((format_name, label), []).append(str(path))
-    return [name for names in by_label.values() for name in names[:EACH]]
+    needed = [str(path) for path, _, _ in manifest() if path.name.startswith(NEEDED)]
+    return sorted({*needed, *(name for names in by_label.values() for name in names[:EACH])})
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from sluice_inspect.formats import gif
 from sluice_inspect.formats.gif import FORMAT
+from sluice_inspect.images import raster
 from sluice_inspect.report import Limits, Outcome
 from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
@@ -48,8 +49,11 @@ def of_small_frames(count: int, side: int) -> bytes:
 
 def test_small_frames_are_judged_to_the_end_unless_the_screen_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert examine_bytes(FORMAT, of_small_frames(20, 300)).blank
+    assert examine_bytes(FORMAT, of_small_frames(9, 1000)).blank
     monkeypatch.setattr(gif, "_SPARSE_FRAMES_PIXELS", 10_000_000)
     began = time.process_time()
     result = examine_bytes(FORMAT, of_small_frames(100, 1000))
     assert (result.outcome, result.blank) == (Outcome.OK, None)
     assert time.process_time() - began < 2
+    monkeypatch.setattr(raster, "_JUDGED_PIXELS_MOST", 400_000)  # a sixteenth of each frame's million counts
+    assert examine_bytes(FORMAT, of_small_frames(9, 1000)).blank is None

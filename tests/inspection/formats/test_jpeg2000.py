@@ -63,6 +63,7 @@ def test_every_codestream_gets_its_verdict() -> Iterable[Row]:
     for at in (8, 24):
         struct.pack_into(">LL", huge, at, 30_000, 30_000)
     yield "too many pixels to decode", bytes(huge), "image_too_large"
+    yield "no pixels", bare[:8] + bytes(8) + bare[16:], "corrupt", "without pixels"
     at = bare.index(b"\xff\x51") + 2
     (length,) = struct.unpack_from(">H", bare, at)
     sizes = struct.pack(">H", length + 6) + bare[at + 2 : at + 36] + struct.pack(">H", 5) + b"\x07\x01\x01" * 5

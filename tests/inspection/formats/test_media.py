@@ -155,6 +155,14 @@ def test_avi_with_unset_sizes_is_ok() -> None:
     assert (result.outcome, result.blank) == (Outcome.OK, None)
 
 
+def test_avi_without_one_of_its_lists_is_corrupt() -> None:
+    data = video("avi", scene())
+    assert "does not describe its streams" in examine("avi", data.replace(b"hdrl", b"abcd", 1)).detail
+    assert "holds no media" in examine("avi", data.replace(b"movi", b"abcd", 1)).detail
+    assert examine("avi", data.replace(b"LIST", bytes(4), 1)).outcome is Outcome.CORRUPT
+    assert examine("avi", data + b"abcd\4\0\0\0word").outcome is Outcome.OK  # behind the last part
+
+
 def test_video_beyond_the_pixel_limit_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playback, "_MAX_PIXELS", 100 * 100)
     result = examine("mp4", video("mp4", black()))

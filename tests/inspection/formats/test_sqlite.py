@@ -76,6 +76,7 @@ def test_only_damage_is_corrupt() -> Iterable[Row]:
     yield "index that misses a row", replaced(DATABASE, b"name 500 name 500", b"Name 500 name 500"), "corrupt"
     yield "page size 7", DATABASE[:16] + b"\x00\x07" + DATABASE[18:], "corrupt"
     yield "page size 4352", DATABASE[:16] + b"\x11\x00" + DATABASE[18:], "corrupt"
+    yield "damaged header", DATABASE[:21] + bytes(3) + DATABASE[24:], "corrupt", "cut or damaged"
     yield "unknown collation", database(edit=with_foreign_collation), "unsupported"
     for pragma in ("page_size = 512", "page_size = 65536", "encoding = 'UTF-16'", "auto_vacuum = FULL"):
         yield pragma, database(f"PRAGMA {pragma}", edit=filled), "ok"
