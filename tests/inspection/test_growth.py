@@ -5,6 +5,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import pytest
@@ -54,8 +55,8 @@ def ratio(run: Run, growing: Growing) -> float:
         slow = seconds(run, growing.make(count), growing.extension, tries=1)
     if slow < 2 * LEAST_SECONDS or count < 4:
         return 0
-    inputs = {each: growing.make(each) for each in (count // 4, count)}
-    return growth(lambda each: max(LEAST_SECONDS / 2, seconds(run, inputs[each], growing.extension, tries=1)), count)[0]
+    make = cache(growing.make)
+    return growth(lambda each: max(LEAST_SECONDS / 2, seconds(run, make(each), growing.extension, tries=1)), count)[0]
 
 
 def ratios(cases: Sequence[tuple[Run, Growing]]) -> Iterator[str]:
@@ -103,10 +104,10 @@ def test_time_grows_as_the_size_does(kind: str) -> None:
 
 @pytest.mark.parametrize("name", LARGE)
 def test_time_of_a_large_file_grows_as_its_size_does(name: str) -> None:
-    inputs = {count: LARGE[name].make(count) for count in (LARGE_COUNT // 4, LARGE_COUNT)}
-    assert seconds(check, inputs[LARGE_COUNT], "pdf", tries=1) < MAX_SECONDS * LARGE_COUNT / 8192
+    make = cache(LARGE[name].make)
+    assert seconds(check, make(LARGE_COUNT), "pdf", tries=1) < MAX_SECONDS * LARGE_COUNT / 8192
 
     def seconds_of(count: int) -> float:
-        return max(LEAST_SECONDS, seconds(check, inputs[count], "pdf", tries=1))
+        return max(LEAST_SECONDS, seconds(check, make(count), "pdf", tries=1))
 
     assert growth(seconds_of, LARGE_COUNT)[0] <= MOST_GROWTH
