@@ -24,8 +24,6 @@ from tests.service import ApiClient, Key, Service, running_service
 
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
-
-
 Limited = tuple[str, str, ApiClient]
 
 

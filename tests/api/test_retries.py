@@ -55,7 +55,6 @@ def upload(
 
 
 def change(client: ApiClient, statement: Update) -> None:
-
     async def act(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
             await connection.execute(statement)

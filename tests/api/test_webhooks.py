@@ -24,15 +24,9 @@ from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
 ENDPOINTS = "/webhook-endpoints"
-
-
 UNKNOWN = "whk_00000000000000000000000000"
-
-
 DELIVERY = "/webhook-deliveries/dlv_00000000000000000000000000"
 Made = dict[str, Any]
-
-
 NPM_PACKAGES = Path(__file__).parents[1] / "browser" / "node_modules"
 
 

@@ -19,7 +19,6 @@ HOME = "/console/overview"
 
 
 def set_expired(client: ApiClient, table: Table) -> None:
-
     async def act(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
             past = datetime.now(UTC) - timedelta(seconds=1)
