@@ -21,8 +21,6 @@ from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 SCOPES = ["upload", "download", "metadata", "delete", "admin"]
 LIST_FIELDS = {"api_key_id", "name", "key_prefix", "scopes", "status", "created_at", "last_used_at"}
 GOOD = {"name": "CI", "scopes": ["upload"]}
@@ -68,6 +66,7 @@ def test_reading_a_key_returns_all_its_fields(bare_client: ApiClient) -> None:
     }
 
 
+@pytest.mark.engine
 def test_paging_returns_every_key_of_the_tenant_exactly_once(bare_client: ApiClient) -> None:
     bare_client.other_tenant_client().create_key("upload", name="foreign")
     made = {bare_client.create_key("upload").api_key_id for _ in range(4)}
@@ -80,6 +79,7 @@ def test_paging_returns_every_key_of_the_tenant_exactly_once(bare_client: ApiCli
     assert_validation_error(bare_client.get("/api-keys", status="expired"), "status")
 
 
+@pytest.mark.engine
 def test_list_of_keys_is_filtered_by_status(bare_client: ApiClient) -> None:
     disabled, revoked = bare_client.create_key("upload").api_key_id, bare_client.create_key("upload").api_key_id
     bare_client.patch(f"/api-keys/{disabled}", {"status": "disabled"})
@@ -99,6 +99,7 @@ GOOD_VALUES: list[tuple[str, Any, Any]] = [
 ]
 
 
+@pytest.mark.engine
 @each_row("field, value, kept", GOOD_VALUES)
 def test_valid_value_is_kept_on_create_and_change(bare_client: ApiClient, field: str, value: Any, kept: Any) -> None:
     key_id = data(bare_client.post("/api-keys", GOOD | {field: value}), 201)["api_key_id"]
@@ -143,6 +144,7 @@ def test_key_expires_after_the_requested_days_or_never(bare_client: ApiClient) -
         assert_validation_error(bare_client.post("/api-keys", GOOD | {"expires_in_days": wrong}), "expires_in_days")
 
 
+@pytest.mark.engine
 def test_change_touches_only_the_named_fields(bare_client: ApiClient) -> None:
     path = f"/api-keys/{bare_client.create_key('upload', metadata={'a': 1}).api_key_id}"
     before = data(bare_client.get(path))
@@ -152,6 +154,7 @@ def test_change_touches_only_the_named_fields(bare_client: ApiClient) -> None:
     assert changed == before | {"name": "new", "metadata": {"b": 2}, "updated_at": changed["updated_at"]}
 
 
+@pytest.mark.engine
 def test_changed_scopes_apply_immediately_and_use_is_noted(bare_client: ApiClient) -> None:
     key = bare_client.create_key("upload")
     path = f"/api-keys/{key.api_key_id}"
@@ -162,6 +165,7 @@ def test_changed_scopes_apply_immediately_and_use_is_noted(bare_client: ApiClien
     assert is_now(data(bare_client.get(path))["last_used_at"])
 
 
+@pytest.mark.engine
 def test_deleting_a_key_revokes_it_for_good(bare_client: ApiClient) -> None:
     key = bare_client.create_key("upload")
     path = f"/api-keys/{key.api_key_id}"

@@ -11,9 +11,7 @@ from tests.api.responses import assert_rejected, assert_unauthenticated, data, p
 from tests.api.samples import noise
 from tests.service import ApiClient, Service, running_service
 
-pytestmark = pytest.mark.engine
-
-CLIENT_PAUSE_SECONDS = 0.5  # a cached snapshot is confirmed once an upload has lasted 0.1 s
+CLIENT_PAUSE_SECONDS = 0.2  # a cached snapshot is confirmed once an upload has lasted 0.1 s
 ROUND_TRIPS = 10  # each asks the database after the confirmation did, however busy the machine is
 
 
@@ -68,6 +66,7 @@ def own_key(client: ApiClient) -> str:
     return f"/api-keys/{key_id}"
 
 
+@pytest.mark.engine
 def test_rule_changed_during_the_upload_does_not_apply(client: ApiClient, uploader: ApiClient, context: str) -> None:
     path, stricter = f"/contexts/{context}", {"allowed_extensions": ["txt"]}
     response = upload_slowly(uploader, context, lambda: data(client.patch(path, stricter)))
@@ -82,6 +81,7 @@ def test_scope_removed_during_the_upload_does_not_apply(client: ApiClient, uploa
     assert uploader.upload("a.zzz", noise(100), context=context).status_code == 403
 
 
+@pytest.mark.engine
 def test_key_revoked_during_the_upload_is_refused(client: ApiClient, uploader: ApiClient, context: str) -> None:
     path, before = own_key(client), client.object_keys()
     assert_unauthenticated(upload_slowly(uploader, context, lambda: data(client.delete(path))))

@@ -10,8 +10,6 @@ from tests.rows import each_row
 from tests.service import ApiClient
 
 MINIMAL = {"context_key": "papers", "display_name": "Papers"}
-
-
 GOOD_VALUES: dict[str, list[Any]] = {
     "display_name": ["x", "x" * 255, "Ünïcødé 文件 🌊"],
     "description": [None, "", "d" * 1000, "🌊" * 1000],

@@ -13,8 +13,6 @@ from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
-
-
 BYTES = noise(300_000)
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="5" height="5"/></svg>'
 

@@ -53,7 +53,6 @@ def stated(client: ApiClient, erasure: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_that_name(client: ApiClient, word: str) -> list[str]:
-
     async def search(database: Database) -> list[str]:
         found = []
         async with database.reading(ALL_TENANTS) as connection:

@@ -30,8 +30,6 @@ SHARED_TESTS = [
     concurrency.test_every_concurrent_download_link_is_counted,
     concurrency.test_revoked_key_stores_nothing_after_the_revocation,
 ]
-
-
 QUOTA_MB = amount("FLEET_MB", short=1, full=3)
 FITTING = amount("FLEET_FILES", short=20, full=300)
 UPLOADS = FITTING * 10 // 3

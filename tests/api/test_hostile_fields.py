@@ -51,8 +51,6 @@ CHANGES_ONLY: Final = (
 """Ends of paths whose POST makes nothing."""
 _HIDDEN_FIELDS: Final = {"access_key_id", "secret_access_key", "endpoint_url"}
 """Fields that are never shown, or masked."""
-
-
 _CREDENTIAL: Final = {"access_key_id": "A" * 16, "secret_access_key": "s"}
 _numbers = itertools.count()
 

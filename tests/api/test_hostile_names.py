@@ -15,12 +15,8 @@ from tests.run_length import LONG_RUN
 from tests.service import ApiClient
 
 pytestmark = [needs_attacks, pytest.mark.timeout(1800 if LONG_RUN else 300)]
-
-
 _REFUSALS = {400, 404, 422}
 STEP = 1 if LONG_RUN else 12
-
-
 _HOSTILE_FILES = "stored only under a generated key"
 
 

@@ -22,12 +22,8 @@ from tests.deployments import Deployments
 from tests.rows import each_row
 from tests.service import ApiClient, Key, Service, running_service
 
-pytestmark = pytest.mark.engine
-
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
-
-
 Limited = tuple[str, str, ApiClient]
 
 
@@ -53,6 +49,7 @@ def key_path(key: Key) -> str:
 NETWORKS = ["192.0.2.0/24", "2001:db8::/32"]
 
 
+@pytest.mark.engine
 @each_row("field, value, kept", [
     *(("contexts", [], []), ("contexts", None, []), ("rate_per_minute", 1, 1), ("rate_per_minute", 100_000, 100_000)),
     *(("rate_per_minute", None, None), ("allowed_networks", None, []), ("allowed_networks", ["192.0.2.7"], ["192.0.2.7/32"])),
@@ -140,6 +137,7 @@ def test_key_uploads_only_into_its_contexts(limited: Limited) -> None:
     assert "location" not in created.headers
 
 
+@pytest.mark.engine
 def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient, limited: Limited) -> None:
     own, other, reader = limited
     (mine, my_report), (foreign, report) = (
@@ -162,6 +160,7 @@ def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient, lim
     assert_not_found(reader.get(f"/reports/{report}"))
 
 
+@pytest.mark.engine
 def test_lists_require_a_context_of_the_key(client: ApiClient, limited: Limited) -> None:
     own, other, reader = limited
     client.store(context=own)
@@ -174,6 +173,7 @@ def test_lists_require_a_context_of_the_key(client: ApiClient, limited: Limited)
         assert {item["context_key"] for item in found.json()["data"]} <= {own}
 
 
+@pytest.mark.engine
 def test_list_of_contexts_shows_those_of_the_key(client: ApiClient) -> None:
     own, second, other = client.create_context(), client.create_context(), client.create_context()
     reader = client.with_credential(client.create_key("metadata", contexts=[own, second]))
@@ -184,6 +184,7 @@ def test_list_of_contexts_shows_those_of_the_key(client: ApiClient) -> None:
     assert_limited(reader.get(f"/contexts/{other}"), "context: expected one of")
 
 
+@pytest.mark.engine
 @each_row("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
 def test_jobs_require_a_filter_by_a_context_of_the_key(client: ApiClient, limited: Limited, path: str) -> None:
     own, other, worker = limited
@@ -222,6 +223,7 @@ def caching_process(service: Service) -> Iterator[Service]:
         yield process
 
 
+@pytest.mark.engine
 def test_changed_contexts_and_networks_apply_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
     own, other = client.create_context(), client.create_context()
     for process in (client.service, caching_process):
@@ -243,6 +245,7 @@ def test_changed_contexts_and_networks_apply_to_the_next_upload(client: ApiClien
         uploader.store(context=own)
 
 
+@pytest.mark.engine
 def test_changed_rate_applies_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
     context, key = client.create_context(), client.create_key("upload")
     uploader = client.with_credential(key)
@@ -279,6 +282,7 @@ def test_key_makes_tokens_only_for_contexts_that_it_has_and_as_long_as_it_has_th
     holder.store(context=own)
 
 
+@pytest.mark.engine
 def test_uploads_with_tokens_count_in_the_rate_of_their_maker(client: ApiClient) -> None:
     context = client.create_context()
     maker = client.with_credential(client.create_key("upload", rate_per_minute=3))

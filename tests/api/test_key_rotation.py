@@ -20,8 +20,6 @@ from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.service import ApiClient, Key
 
-pytestmark = pytest.mark.engine
-
 UNKNOWN = "key_00000000000000000000000000"
 
 
@@ -37,6 +35,7 @@ def let_expire(client: ApiClient, key: Key, column: str) -> None:
     client.execute_sql(f"UPDATE api_keys SET {column} = :at WHERE api_key_id = :key", at=moment, key=key.api_key_id)
 
 
+@pytest.mark.engine
 def test_both_texts_are_good_until_the_overlap_ends(client: ApiClient) -> None:
     context = client.create_context()
     key = client.create_key("upload", "metadata")
@@ -64,6 +63,7 @@ def test_text_before_a_rotation_without_overlap_ends_at_once_but_no_upload_does(
     assert upload.as_client(after).patch(TEXT[5:], 5).status_code == 200
 
 
+@pytest.mark.engine
 @each_row("status", ["disabled", "revoked"])
 def test_only_two_texts_are_good_and_disabling_their_key_ends_both(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
@@ -91,6 +91,7 @@ def test_rotation_keeps_scopes_limits_and_kind(client: ApiClient) -> None:
     assert after == before | changed
 
 
+@pytest.mark.engine
 def test_rotation_gives_an_expiring_key_new_time_and_an_expired_one_needs_it(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
     rotated = rotate(bare_client, key, overlap_seconds=604_800, expires_in_days=90)

@@ -29,12 +29,8 @@ pytestmark = pytest.mark.engine
 
 HELD = ("File is under legal hold", "A legal hold on this file or its context forbids to delete it; end the hold first")
 BIG = b"\x07\x1b" + bytes(range(256)) * 2_500  # of these, one fits into a quota of one megabyte
-
-
 PATIENCE = 60.0
 Doubtful = tuple[ApiClient, str, str]
-
-
 _numbers = itertools.count()
 
 

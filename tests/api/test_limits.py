@@ -10,8 +10,6 @@ from tests.api.samples import TEXT, eicar, noise, picture
 from tests.deployments import Deployments
 from tests.service import ApiClient, Service, running_service
 
-pytestmark = pytest.mark.engine
-
 MB = 1_048_576
 
 
@@ -30,6 +28,7 @@ def _context_with_rate(client: ApiClient, max_uploads: int, window_seconds: int 
     return client.create_context(upload_rate_limit=rate, **rules)
 
 
+@pytest.mark.engine
 def test_one_upload_above_the_rate_of_a_context_is_rejected(client: ApiClient) -> None:
     context, other = _context_with_rate(client, 2), _context_with_rate(client, 1)
     for key in (context, context, other):
@@ -92,6 +91,7 @@ def test_changed_rate_applies_immediately(client: ApiClient) -> None:
     client.store(context=context)
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("5.2.4")
 def test_free_plan_bounds_uploads_per_month(limited_service: Service) -> None:
     client = limited_service.new_client("free").with_store()
@@ -104,6 +104,7 @@ def test_free_plan_bounds_uploads_per_month(limited_service: Service) -> None:
     client.store(context=context)
 
 
+@pytest.mark.engine
 def test_rejected_and_test_files_do_not_count_against_the_plan_and_deleted_ones_do(limited_service: Service) -> None:
     client = limited_service.new_client("free").with_store()
     context, tester = client.create_context(), client.with_credential(client.create_test_key("upload"))
@@ -115,6 +116,7 @@ def test_rejected_and_test_files_do_not_count_against_the_plan_and_deleted_ones_
     _assert_limited(client, context, "monthly_limit_exceeded")
 
 
+@pytest.mark.engine
 def test_unlimited_plan_and_largest_quota_accept_files(limited_service: Service) -> None:
     """Ten terabytes are more bytes than a 32-bit integer column can hold."""
     client = limited_service.new_client("unlimited").with_store()
@@ -124,6 +126,7 @@ def test_unlimited_plan_and_largest_quota_accept_files(limited_service: Service)
     assert client.used_bytes(context) == 5 * len(TEXT)
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("5.2.4")
 def test_file_one_byte_over_the_quota_is_rejected(client: ApiClient) -> None:
     context = client.create_context(storage_quota_mb=1)
@@ -139,6 +142,7 @@ def test_file_one_byte_over_the_quota_is_rejected(client: ApiClient) -> None:
     client.store("b.zzz", noise(MB), context=context)
 
 
+@pytest.mark.engine
 def test_lowered_quota_keeps_stored_files_and_used_bytes_are_their_sum(client: ApiClient) -> None:
     context, other = client.create_context(), client.create_context()
     sizes = [MB + 1, 1000, 234]

@@ -114,8 +114,6 @@ def test_only_known_routes_are_documented(document: dict[str, Any]) -> None:
 
 
 EMPTY = {"204"}  # of resumable uploads: those with which bytes are still missing, and cancellations
-
-
 CREATED = {
     *("uploads", "contexts", "webhook-endpoints", "api-keys", "files/upload"),
     *("files/bulk-delete", "files/bulk-restore", "files/export"),

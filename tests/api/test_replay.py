@@ -19,8 +19,6 @@ from tests.run_length import amount
 from tests.service import ApiClient
 
 CHECKS_OFF = {"reject_blank_files": False, "reject_corrupt_files": False, "scan_for_viruses": False}
-
-
 GROUPS = ("would_reject", "would_accept", "would_quarantine", "other_reason")
 MANY_TYPES = [f"image/a{number}" for number in range(3000)]
 

@@ -18,14 +18,8 @@ from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bom
 from tests.rows import each_row
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 SENDER_FIELDS = set(SenderReport.model_fields)
-
-
 FULL_FIELDS = set(FullReport.model_fields)
-
-
 TOO_LARGE = "(x{1000}){1000}"
 Content = Callable[[], bytes]
 
@@ -138,6 +132,7 @@ def test_nobody_sees_a_limit(client: ApiClient, reason: str, name: str, content:
         assert not re.search(rf"\b{limit}\b", json.dumps(report["checks"]))
 
 
+@pytest.mark.engine
 def test_an_acceptance_has_a_report_that_its_tenant_can_read(client: ApiClient, context: str) -> None:
     stored = data(client.upload("a.png", picture(), context=context), 201)
     report = data(client.get(f"/reports/{stored['report_id']}"))
@@ -152,6 +147,7 @@ def test_an_acceptance_has_a_report_that_its_tenant_can_read(client: ApiClient, 
     assert page(other.get("/reports"))[0] == []
 
 
+@pytest.mark.engine
 def test_reports_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
     context, other = (client.create_context(scan_for_viruses=False) for _ in range(2))
     client.upload("first.png", picture(), context=context)
@@ -266,6 +262,7 @@ def test_a_rule_in_report_mode_stores_the_file_and_says_that_it_would_fail(clien
         assert (report["outcome"], checks_of(report)[check]) == ("accepted", "would_fail")
 
 
+@pytest.mark.engine
 def test_a_policy_in_quarantine_mode_stores_the_file_where_nobody_can_download_it(client: ApiClient) -> None:
     policies = {"image": {"mode": "quarantine", "max_width": 10}}
     context = client.create_context(policies=policies, scan_for_viruses=False)
@@ -303,6 +300,7 @@ def test_the_order_of_the_form_changes_no_verdict_by_name_or_size(client: ApiCli
     assert_rejected(upload("A.bin", b"x" * 2_000_000), "filename_not_allowed")
 
 
+@pytest.mark.engine
 def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: ApiClient, context: str) -> None:
     client.store("a.png", picture(), context=context)
     context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
@@ -314,6 +312,7 @@ def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: Ap
     assert first not in sender.upload("b.png", picture(), context=context).text
 
 
+@pytest.mark.engine
 def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
     context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
     with ThreadPoolExecutor(16) as pool:

@@ -15,8 +15,6 @@ from tests.api.test_upload_tokens import holder, issue, shown
 from tests.rows import each_row
 from tests.service import API, ApiClient
 
-pytestmark = pytest.mark.engine
-
 HALF = len(TEXT) // 2
 INFECTED = eicar()
 
@@ -54,6 +52,7 @@ def test_new_upload_is_at_offset_zero_of_the_public_url(client: ApiClient, conte
         assert found.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.engine
 def test_file_in_several_requests_is_stored_as_one(client: ApiClient, context: str) -> None:
     upload = tus.begin(client, len(TEXT), context=context, more={"metadata": json.dumps({"claim": "C-7"})})
     first = upload.patch(TEXT[:HALF], 0)
@@ -75,6 +74,7 @@ def test_file_in_several_requests_is_stored_as_one(client: ApiClient, context: s
     assert [decision["outcome"] for decision in client.decisions()] == ["accepted"]
 
 
+@pytest.mark.engine
 def test_bytes_in_the_creation_are_kept_and_judged_once_all_have_come(client: ApiClient) -> None:
     context = client.create_context(reject_blank_files=True)
 
@@ -180,6 +180,7 @@ def test_chunk_is_kept_only_with_the_right_checksum(client: ApiClient, context: 
 # --- Rules 4 to 6: the verdict
 
 
+@pytest.mark.engine
 def test_verdict_on_a_stored_file_is_repeated_until_it_is_deleted(client: ApiClient, context: str) -> None:
     upload = tus.begin(client, len(TEXT), context=context)
     first = upload.patch(TEXT, 0)
@@ -195,6 +196,7 @@ def test_verdict_on_a_stored_file_is_repeated_until_it_is_deleted(client: ApiCli
     assert upload.head().status_code == 404
 
 
+@pytest.mark.engine
 def test_last_byte_of_a_rejected_file_is_never_acknowledged(client: ApiClient, context: str) -> None:
     upload = tus.begin(client, len(INFECTED), context=context)
     first = upload.patch(INFECTED, 0)
@@ -210,6 +212,7 @@ def test_last_byte_of_a_rejected_file_is_never_acknowledged(client: ApiClient, c
     assert_not_found(upload.patch(INFECTED[-1:], len(INFECTED) - 1))
 
 
+@pytest.mark.engine
 def test_cancelled_upload_is_not_found_and_the_method_may_stand_in_a_header(client: ApiClient, context: str) -> None:
     upload, other = (tus.begin(client, len(TEXT), context=context) for _ in range(2))
     wrong = upload.request("PUT")
@@ -228,6 +231,7 @@ def test_cancelled_upload_is_not_found_and_the_method_may_stand_in_a_header(clie
 # --- Rules 9, 10: credentials
 
 
+@pytest.mark.engine
 def test_upload_of_another_credential_is_not_found(client: ApiClient, context: str) -> None:
     by_key = tus.begin(client, len(TEXT), context=context)
     user, again, stranger = (
@@ -266,6 +270,7 @@ def test_token_for_forms_only_begins_no_resumable_upload(client: ApiClient, cont
     assert tus.create(tus_only, 5, filename="note.txt").status_code == 201
 
 
+@pytest.mark.engine
 def test_token_stays_good_for_its_own_uploads_when_it_expired_but_not_when_it_was_revoked(
     client: ApiClient, context: str
 ) -> None:

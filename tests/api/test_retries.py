@@ -30,9 +30,6 @@ from tests.rows import each_row
 from tests.run_length import amount
 from tests.service import ApiClient, running_service, unchecked_service
 
-pytestmark = pytest.mark.engine
-
-
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
 
 
@@ -58,7 +55,6 @@ def upload(
 
 
 def change(client: ApiClient, statement: Update) -> None:
-
     async def act(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
             await connection.execute(statement)
@@ -87,6 +83,7 @@ def test_the_same_fields_in_another_body_are_the_same_upload(client: ApiClient, 
     assert data(again, 201)["metadata"] == {"a": 1, "b": [2]}
 
 
+@pytest.mark.engine
 def test_a_key_is_bound_to_what_was_sent_and_to_its_credential(client: ApiClient, context: str) -> None:
     stored = data(upload(client, context), 201)["file_id"]
     for name, content, metadata in (("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')):
@@ -118,6 +115,7 @@ def test_a_repeated_upload_takes_no_place_in_the_rate_limit_and_a_429_is_not_kep
     assert is_replayed(upload(client, context, key="other"))
 
 
+@pytest.mark.engine
 def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient, context: str) -> None:
     page_client = holder(client, issue(client, context, max_files=1))
     first, again = (upload(page_client, context) for _ in range(2))
@@ -128,6 +126,7 @@ def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(c
     assert len(files_of(client)) == 1
 
 
+@pytest.mark.engine
 def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False, reject_blank_files=False, reject_corrupt_files=False)
 
@@ -148,6 +147,7 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
     assert client.used_bytes(context) == keys * len(TEXT)
 
 
+@pytest.mark.engine
 @each_row("point", ["reserve.done", "store.done", "record.done"])
 def test_a_killed_server_leaves_at_most_one_file_for_a_key(
     deployments: Deployments, setup_name: str, point: str
@@ -169,6 +169,7 @@ def test_a_killed_server_leaves_at_most_one_file_for_a_key(
         assert len(files_of(client)) == 1
 
 
+@pytest.mark.engine
 def test_repeated_upload_gets_the_first_answer_and_stores_nothing(client: ApiClient, context: str) -> None:
     first, again = upload(client, context), upload(client, context)
     assert (first.status_code, again.status_code) == (201, 201)
@@ -208,6 +209,7 @@ def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(c
     assert upload(client, full, None, "b.png", white_picture()).status_code == 429
 
 
+@pytest.mark.engine
 @each_row("changed", ["name", "content", "credential", "rules", "time"])
 def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, changed: str) -> None:
     client = client.other_tenant_client().with_store()

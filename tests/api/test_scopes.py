@@ -67,8 +67,6 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/upload-tokens/{token_id}": {"GET": UPLOAD, "DELETE": UPLOAD},
 }
 TABLE: Final = [(method, path, scope) for path, methods in ROUTES.items() for method, scope in methods.items()]
-
-
 NO_SCOPE = "Insufficient permissions"
 
 

@@ -12,19 +12,11 @@ from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
 pytestmark = pytest.mark.engine
-
-
 PREFIXES = {"file": "file", "report": "rep", "api_key": "key", "token": "utk", "endpoint": "whk", "delivery": "dlv"}
 PREFIXES |= {"config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
-
-
 UNKNOWN = {f"{name}_id": f"{prefix}_01hzzzzzzzzzzzzzzzzzzzzzzz" for name, prefix in PREFIXES.items()}
 UNKNOWN["context_key"] = "never_was"
-
-
 EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
-
-
 HOLD, COMMENT, DISABLED = {"reason": "mine now"}, {"comment": "mine now"}, {"status": "disabled"}
 CREDENTIAL = {"access_key_id": "A" * 16, "secret_access_key": "secret"}
 BODIES: dict[tuple[str, str], Any] = {
@@ -40,8 +32,6 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/tenants/{tenant_id}/storage-configs/{config_id}"): {"name": "mine now"},
     ("POST", "/tenants/{tenant_id}/storage-configs"): {"name": "one", "default_bucket": "bucket", **CREDENTIAL},
 }
-
-
 """Bodies for routes that read one, so that the id is judged and not the body."""
 ROUTES = sorted((method, path.removeprefix(API)) for method, path in ROUTE_SCOPES)
 WITH_IDS = [route for route in ROUTES if "{" in route[1]]

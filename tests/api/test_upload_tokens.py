@@ -23,8 +23,6 @@ from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.service import API, ApiClient
 
-pytestmark = pytest.mark.engine
-
 ITEM_FIELDS = {
     *("token_id", "token_prefix", "context", "status", "expires_at", "max_files", "files_stored", "attempts"),
     *("end_user", "created_by", "created_at"),
@@ -66,6 +64,7 @@ def test_text_of_a_new_token_is_shown_only_once(client: ApiClient) -> None:
         assert token["token"][21:] not in client.get(path).text
 
 
+@pytest.mark.engine
 def test_read_and_listed_token_have_exactly_their_fields(client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["pdf", "txt"])
     fields = {
@@ -131,6 +130,7 @@ def test_answer_to_a_token_holds_only_what_its_holder_may_know(client: ApiClient
     assert (file["file_id"], file["outcome"]) == (stored["file_id"], "accepted")
 
 
+@pytest.mark.engine
 def test_file_of_a_token_names_token_and_end_user_and_only_its_context(client: ApiClient) -> None:
     token = issue(client, end_user="user-42", metadata={"claim": "C-7"}, max_files=2)
     sender, sent = holder(client, token), {"claim": "C-8", "note": "n"}
@@ -165,6 +165,7 @@ def test_token_allows_what_it_and_its_context_both_allow(client: ApiClient) -> N
         assert_rejected(holder(client, token).upload(name, context=context), "extension_not_allowed")
 
 
+@pytest.mark.engine
 def test_spent_or_expired_token_is_no_credential(client: ApiClient) -> None:
     token, expired = issue(client), issue(client)
     context = shown(client, token)["context"]
@@ -179,6 +180,7 @@ def test_spent_or_expired_token_is_no_credential(client: ApiClient) -> None:
     assert shown(client, expired)["status"] == "expired"
 
 
+@pytest.mark.engine
 def test_token_is_spent_after_as_many_attempts_as_it_has(client: ApiClient) -> None:
     token = issue(client, max_file_size_bytes=1)
     context = shown(client, token)["context"]
@@ -189,6 +191,7 @@ def test_token_is_spent_after_as_many_attempts_as_it_has(client: ApiClient) -> N
     assert (found["status"], found["attempts"], found["files_stored"]) == ("spent", 10, 0)
 
 
+@pytest.mark.engine
 def test_revoked_token_is_refused_at_once_and_the_audit_log_tells(client: ApiClient) -> None:
     token = issue(client)
     path, context = f"/upload-tokens/{token['token_id']}", shown(client, token)["context"]
@@ -208,14 +211,12 @@ def test_text_that_is_not_the_token_is_refused(client: ApiClient) -> None:
         assert_unauthenticated(client.with_authorization(sent).upload(context=context))
 
 
-@each_row(
-    "method, path",
-    sorted(route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]),
-)
-def test_token_is_a_credential_of_the_upload_only(client: ApiClient, method: str, path: str) -> None:
+def test_token_is_a_credential_of_the_upload_only(client: ApiClient) -> None:
     token = issue(client)
-    filled = re.sub(r"\{[a-z_]+\}", "x", path.removeprefix(API))
-    assert_unauthenticated(holder(client, token).request(method, filled))
+    sender = holder(client, token)
+    routes = [route for route in ROUTE_SCOPES if route[1] != f"{API}/files/upload" and "/uploads" not in route[1]]
+    for method, path in routes:
+        assert_unauthenticated(sender.request(method, re.sub(r"\{[a-z_]+\}", "x", path.removeprefix(API))))
     assert shown(client, token)["attempts"] == 0
 
 
@@ -230,6 +231,7 @@ def test_key_with_the_scope_upload_makes_tokens_of_its_kind(client: ApiClient) -
     data(holder(client, token).upload(context=context), 201)
 
 
+@pytest.mark.engine
 def test_64_parallel_uploads_with_a_token_store_as_many_files_as_it_allows(client: ApiClient) -> None:
     token = issue(client, max_files=3)
     context = shown(client, token)["context"]

@@ -23,18 +23,10 @@ from tests.observe.metrics_page import read_metrics, until
 from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 ENDPOINTS = "/webhook-endpoints"
-
-
 UNKNOWN = "whk_00000000000000000000000000"
-
-
 DELIVERY = "/webhook-deliveries/dlv_00000000000000000000000000"
 Made = dict[str, Any]
-
-
 NPM_PACKAGES = Path(__file__).parents[1] / "browser" / "node_modules"
 
 
@@ -79,6 +71,7 @@ def failed_delivery(client: ApiClient, receiver: Receiver, status: int = 500, **
     return endpoint, wait_for_attempts(client, endpoint)
 
 
+@pytest.mark.engine
 def test_the_secret_of_an_endpoint_is_shown_once_and_sealed_at_rest(client: ApiClient, receiver: Receiver) -> None:
     made = add(client, receiver, description="claims")
     assert made["secret"].startswith("whsec_")
@@ -132,6 +125,7 @@ def test_a_tenant_has_ten_endpoints_at_most(client: ApiClient, receiver: Receive
     add(client, receiver)
 
 
+@pytest.mark.engine
 def test_a_delivery_is_the_event_and_verifies_by_the_standards_library(client: ApiClient, receiver: Receiver) -> None:
     endpoint = add(client, receiver, events=["file.stored"])
     context = client.create_context()
@@ -152,6 +146,7 @@ def test_a_delivery_is_the_event_and_verifies_by_the_standards_library(client: A
     until(lambda: read_metrics(url)("sluice_webhook_attempts_total", outcome="delivered"), lambda count: count >= 1)
 
 
+@pytest.mark.engine
 def test_only_events_of_the_wanted_types_and_contexts_are_sent(client: ApiClient, receiver: Receiver) -> None:
     wanted, other = client.create_context(), client.create_context()
     add(client, receiver, events=["file.stored", "api_key.created"], contexts=[wanted])
@@ -218,6 +213,7 @@ def test_a_test_event_goes_to_its_endpoint_alone(client: ApiClient, receiver: Re
         assert [one.event["type"] for one in other.wait_for(1)] == ["api_key.created"]
 
 
+@pytest.mark.engine
 def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -> None:
     with ExitStack() as stack, every_row() as row:
         receivers = {
@@ -270,6 +266,7 @@ def test_a_receiver_that_is_gone_is_disabled_with_an_event(client: ApiClient, re
         assert "after" in {one.event["data"]["name"] for one in receiver.wait_for(2)}
 
 
+@pytest.mark.engine
 def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: Receiver) -> None:
     endpoint, delivery = failed_delivery(client, receiver)
     sql = "UPDATE webhook_endpoints SET failing_since = :past WHERE endpoint_id = :id"
@@ -280,6 +277,7 @@ def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: R
     assert [event["data"]["reason"] for event in feed(client, type="endpoint.disabled")] == ["failing"]
 
 
+@pytest.mark.engine
 def test_a_delivery_that_failed_for_good_is_listed_and_sent_again(client: ApiClient, receiver: Receiver) -> None:
     endpoint, delivery = failed_delivery(client, receiver)
     client.execute_sql("UPDATE webhook_deliveries SET attempts = 9 WHERE delivery_id = :id", id=delivery["delivery_id"])
@@ -293,6 +291,7 @@ def test_a_delivery_that_failed_for_good_is_listed_and_sent_again(client: ApiCli
     wait_until(lambda: bool(deliveries(client, endpoint, status="delivered")))
 
 
+@pytest.mark.engine
 def test_recover_delivers_what_was_never_taken(client: ApiClient, receiver: Receiver) -> None:
     since = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
     until = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()

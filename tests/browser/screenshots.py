@@ -20,12 +20,8 @@ from tests.service import Service
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
 PAGE = (DOCS / "uploads.md").read_text(encoding="utf-8")
-
-
 HAIL = b"Dear Sir or Madam, the hail broke the window.\n" * 30
 LETTER: FilePayload = {"name": "Letter to the insurance.txt", "mimeType": "text/plain", "buffer": HAIL}
-
-
 STATEMENT: FilePayload = {"name": "Statement.txt", "mimeType": "text/plain", "buffer": b"It hailed.\n" * 60_000}
 
 

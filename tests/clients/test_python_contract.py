@@ -19,8 +19,6 @@ from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8"))
-
-
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
     for path, methods in DOCUMENT["paths"].items()
@@ -33,14 +31,10 @@ NOT_IN_CLIENT = {
     "append_to_upload": "files.upload sends it for large files",
 }
 FLOWS = {"upload_file", "validate_file"}  # more than one call: test_python_client.py runs them
-
-
 NOUNS = [noun for noun in vars(operations).values() if inspect.isclass(noun) and issubclass(noun, operations.Noun)]
 METHODS: dict[str, Any] = {
     method.operation_id: method for noun in NOUNS for method in vars(noun).values() if hasattr(method, "operation_id")
 }
-
-
 _DUMMIES = {"Sequence": ["x"], "datetime": datetime(2026, 1, 1, tzinfo=UTC)}
 
 

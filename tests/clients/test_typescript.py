@@ -42,8 +42,6 @@ const sluice = new Sluice({{ url, credential }});
 const show = (value) => console.log(JSON.stringify(value));
 const large = new Blob([Uint8Array.from({{ length: {len(LARGE)} }}, (_, at) => at < 2 ? [7, 27][at] : (at - 2) % 256)]);
 """
-
-
 CHUNK = 256 * 1024
 USER = """
 import { ApiError, FileRejected, Sluice, verifyWebhook } from "@sluice/client";
@@ -82,16 +80,12 @@ declare const credential: string, uploadToken: string, secret: string, lastEvent
 declare const show: (text: string) => void, tell: typeof show, handle: (event: object) => void;
 """
 """What the programs of the pages have around them."""
-
-
 MISTAKES = {
     'sluice.contexts.create({ context_key: "claims" });': "display_name",
     'sluice.files.list({ size: "1" });': "size",
     'sluice.contexts.list({ status: "gone" });': "gone",
     "(await sluice.reports.get('rep_1')).id;": "id",
 }
-
-
 """Statements that must not compile, with a word of the reason."""
 
 

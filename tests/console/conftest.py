@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import browser  # noqa: F401  (a fixture)
-from tests.console.users import User, match, signed_in
+from tests.console.users import User, match, new_link, signed_in
 from tests.deployments import Deployments
 from tests.service import ApiClient, Service, cli_command, running_service
 
@@ -21,10 +21,7 @@ class Demo:
     tenant_id: str
 
     def new_link(self) -> str:
-        """Return a new one-time link, from a command: while Playwright runs, this process has a running event loop."""
-        command = cli_command("console", "login", "--tenant", self.tenant_id)
-        made = subprocess.run(command, env=dict(self.service.environment), capture_output=True, text=True, check=True)
-        return made.stdout.strip()
+        return self.service.url + new_link(ApiClient(self.service, self.tenant_id, None))
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,10 @@ from tests.console.users import SAME_ORIGIN, new_browser, new_link, sign_in, sig
 from tests.rows import each_row
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 HOME = "/console/overview"
 
 
 def set_expired(client: ApiClient, table: Table) -> None:
-
     async def act(database: Database) -> None:
         async with database.transaction(ALL_TENANTS) as connection:
             past = datetime.now(UTC) - timedelta(seconds=1)
@@ -43,6 +40,7 @@ def test_link_begins_a_session_in_a_cookie_that_no_script_reads(bare_client: Api
         assert http.get(HOME).status_code == 200
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("7.2.1", "7.4.1")
 def test_link_works_once(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
@@ -55,6 +53,7 @@ def test_link_works_once(bare_client: ApiClient) -> None:
         assert sign_in(other, link).status_code == 403
 
 
+@pytest.mark.engine
 def test_link_works_in_the_browser_that_opened_it_and_for_a_minute(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
     with new_browser(bare_client.service) as first, new_browser(bare_client.service) as second:
@@ -93,6 +92,7 @@ def test_session_that_was_set_before_is_not_taken_over(bare_client: ApiClient) -
         assert "ses_" + "0" * 26 not in str(http.cookies.jar)
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("7.3.2")
 def test_session_ends_after_eight_hours(bare_client: ApiClient) -> None:
     with signed_in(bare_client) as user, signed_in(bare_client.other_tenant_client()) as other:
@@ -103,6 +103,7 @@ def test_session_ends_after_eight_hours(bare_client: ApiClient) -> None:
         assert other.get("/overview").status_code == 303, "it ends with the tenant, too"
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("7.4.1")
 def test_logout_ends_the_session_and_not_only_its_cookie(bare_client: ApiClient) -> None:
     with signed_in(bare_client) as user:
@@ -188,6 +189,7 @@ def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient) -> None
             assert http.get(HOME).status_code == 303
 
 
+@pytest.mark.engine
 def test_only_hashes_are_kept(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
 
@@ -222,6 +224,7 @@ def test_root_leads_browsers_to_the_console(shared_client: ApiClient) -> None:
         assert http.get("/", headers={"Accept": "application/json"}).status_code == 404
 
 
+@pytest.mark.engine
 def test_sessions_that_are_over_are_deleted(bare_client: ApiClient) -> None:
     with signed_in(bare_client):
         pass

@@ -16,7 +16,6 @@ SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
 
 
 def new_link(client: ApiClient, scopes: Sequence[str] = ("admin",), user: str = "Ada") -> str:
-
     async def create(database: Database) -> str:
         by = operator_action(client.tenant_id)
         return (await Sessions(database).create_link(by, f"console|{user}", user, scopes)).text

@@ -25,8 +25,6 @@ LEVELS_1_AND_2 = (
 """The numbers of the level 1 and 2 requirements of ASVS 5.0.0, by section."""
 _ROW = re.compile(r"^\| (\d+\.\d+\.\d+) \| (.+) \| (.*) \|$", re.MULTILINE)
 _MARK = re.compile(r"@pytest\.mark\.asvs\(([^)]*)\)")
-
-
 PAGE = (DOCS / "security" / "asvs.md").read_text(encoding="utf-8")
 ROWS = {name: (does, proof) for name, does, proof in _ROW.findall(PAGE)}
 

@@ -162,8 +162,6 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
 
 _EXTRACTS = {"messages", "page", "parameters", "formats", "units"}
 """Fields of a catalogue, of which the page shows a part only."""
-
-
 _MAPS = {"params", "rejections", "limits", "metadata", "engines", "facts", "files", "allowed_origins"} | _EXTRACTS
 _VARYING_FIELDS = {
     *(*IDS, *_EXTRACTS, "previous_expires_at"),
