@@ -28,6 +28,7 @@ from tests.api.test_upload_tokens import holder, issue
 from tests.deployments import Deployments
 from tests.rows import each_row
 from tests.run_length import amount
+from tests.scanning.waiting import until
 from tests.service import ApiClient, running_service, unchecked_service
 
 LEASE = {"UPLOAD_LEASE_SECONDS": "1"}
@@ -160,9 +161,13 @@ def test_a_killed_server_leaves_at_most_one_file_for_a_key(
             upload(client, context)
     with running_service(deployment, **LEASE, WORKER_SECONDS="0.2") as service:
         client = ApiClient(service, client.tenant_id, client.authorization)
-        answers = [upload(client, context)]
-        while answers[-1].status_code == 409 and len(answers) < 500:  # until the worker has fenced the pending file
+        answers: list[httpx.Response] = []
+
+        def is_over() -> bool:
             answers.append(upload(client, context))
+            return answers[-1].status_code != 409
+
+        assert until(is_over, 60)  # the worker has fenced the pending file
         assert answers[-1].status_code == 201
         assert is_replayed(answers[-1]) == (point == "record.done")
         assert is_replayed(upload(client, context))

@@ -50,6 +50,7 @@ def test_file_of_exactly_the_largest_size_is_accepted(client: ApiClient) -> None
     _assert_all_rejected(client, ("file_too_large", "a.zzz", noise(MB + 1)), max_file_size_mb=1)
     context = client.create_context(max_file_size_mb=1)
     assert data(client.upload("a.zzz", noise(MB), context=context), 201)["size_bytes"] == MB
+    assert len([key for key in client.object_keys() if f"/{context}/" in key]) == 1
 
 
 TRUNCATED = ["pdf", "png", "jpg", "gif", "webp", "docx", "xlsx", "pptx", "zip", "json", "xml"]

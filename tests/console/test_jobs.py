@@ -9,15 +9,13 @@ from tests.api.responses import page as listed
 from tests.api.samples import TEXT
 from tests.console.test_pages import shown_fields
 from tests.console.users import User, match, signed_in
+from tests.scanning.waiting import until
 from tests.service import ApiClient
 
 
 def finished(user: User, path: str) -> str:
-    for _ in range(600):
-        page = user.get(path).text
-        if "data-refresh" not in page:
-            return page
-    raise AssertionError(page)
+    assert until(lambda: "data-refresh" not in user.get(path).text, 60)
+    return user.get(path).text
 
 
 def place_of(response: httpx.Response) -> str:
@@ -78,8 +76,8 @@ def test_job_needs_a_filter_and_the_moment_of_its_question(admin: User) -> None:
     for path in ("/files/all?action=delete", "/files/all?context=x&action=burn", "/files/all"):
         assert admin.get(path).status_code == 422
         assert admin.post(path, typed="delete", until="2026-01-02T03:04:05+00:00").status_code == 422
-    for until in ("", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"):
-        assert admin.post("/files/all?context=x&action=delete", typed="delete", until=until).status_code == 422
+    for moment in ("", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"):
+        assert admin.post("/files/all?context=x&action=delete", typed="delete", until=moment).status_code == 422
 
 
 def test_file_under_a_hold_is_left_and_named(client: ApiClient, admin: User) -> None:
