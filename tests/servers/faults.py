@@ -61,7 +61,7 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1", port: int = 0) -> 
     """Run a proxy on `host` in front of `endpoint`, `http://127.0.0.1:PORT`, until the block ends."""
     proxy = FaultProxy()
     target = int(endpoint.rpartition(":")[2])
-    served: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
+    served: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         proxy.connections += 1
@@ -69,20 +69,22 @@ async def fault_proxy(endpoint: str, host: str = "127.0.0.1", port: int = 0) -> 
         if fault() is Fault.DOWN:
             _reset(writer)
             return
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", target)
         task = asyncio.current_task()
         assert task is not None
-        served[task] = (writer, server_writer)
+        served[task] = [writer]
         try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", target)
+            served[task].append(server_writer)
+            if not server.is_serving():  # the end came while it connected
+                server_writer.transport.abort()
             async with asyncio.TaskGroup() as directions:
                 directions.create_task(_to_server(proxy, fault, reader, server_writer))
                 directions.create_task(_to_client(proxy, fault, server_reader, writer))
         except* OSError:
             _reset(writer)
         finally:
-            server_writer.close()
-            writer.close()
-            del served[task]
+            for each in served.pop(task):
+                each.close()
 
     server = await asyncio.start_server(serve, host, port)
     proxy.port = server.sockets[0].getsockname()[1]
