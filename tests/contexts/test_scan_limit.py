@@ -1,6 +1,6 @@
 """A context that scans for malware accepts no larger files than the scanner scans."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -21,7 +21,11 @@ class ScanLimit:
 
     def __init__(self) -> None:
         self.bytes: int | None = 25 * MIB
+        self.known = 0
+        """Files of this size are known to be scanned: for them, the limit stays unknown."""
         self.asked: list[int] = []
+        self.waited = 0.0
+        self.meanwhile: list[Awaitable[object]] = []
 
 
 @pytest.fixture
@@ -42,9 +46,12 @@ def limit() -> ScanLimit:
 
 @pytest.fixture
 def contexts(database: Database, limit: ScanLimit) -> Contexts:
-    async def find(size: int) -> int | None:
+    async def find(size: int, seconds: float) -> int | None:
         limit.asked.append(size // MIB)
-        return limit.bytes
+        limit.waited = seconds
+        if limit.meanwhile:
+            await limit.meanwhile.pop()
+        return limit.bytes if limit.bytes is None or size > limit.known else None
 
     return Contexts(database, find_scan_limit=find)
 
@@ -83,6 +90,18 @@ async def test_a_change_above_the_scan_limit_is_refused(contexts: Contexts, tena
     await contexts.change(by, "papers", {"scan_for_viruses": True, "max_file_size_mb": 25})
 
 
+async def test_a_change_is_checked_again_if_another_one_came_between(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    by, limit.known = operator_action(tenant_id), 10 * MIB
+    await contexts.create(by, draft(10, scan=False))
+    limit.meanwhile.append(contexts.change(by, "papers", {"max_file_size_mb": 500}))
+    with pytest.raises(Invalid):
+        await contexts.change(by, "papers", {"scan_for_viruses": True})
+    assert limit.asked == [10, 500]
+    assert not (await contexts.get(tenant_id, "papers")).scan_for_viruses
+
+
 async def test_other_fields_above_the_limit_can_change(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:
     await contexts.create(operator_action(tenant_id), draft(25))
     limit.bytes = 10 * MIB
@@ -102,4 +121,4 @@ async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, te
     limit.bytes = 25 * MIB
     assert [context.context_key for context in await contexts.beyond_scan_limit(5)] == ["largest", "large"]
     assert [context.context_key for context in await contexts.beyond_scan_limit(1)] == ["largest"]
-    assert limit.asked[-1] == 500
+    assert (limit.asked[-1], limit.waited) == (500, 0), "a health page does not wait"

@@ -86,7 +86,7 @@ async def test_each_filter_is_read_through_its_index_and_never_from_all_rows(
             event.remove(tables.engine.sync_engine, "before_cursor_execute", note)
         assert numbers == found if searched > len(IDS) else set(numbers) <= set(found), wanted
         plans = await _plans(tables, statements)
-        assert any(f" {index}" in plan for plan in plans), plans
+        assert any(f" {index}" in plan for plan in plans), (index, plans)
         for plan in plans:
             # Files of one page are sorted, or of the few that were found; the index is read in its order.
             assert "SCAN files" not in plan.replace("SCAN files USING", ""), plan

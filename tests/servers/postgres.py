@@ -25,6 +25,7 @@ _OPTIONS = {
     "shared_buffers": "128MB",
     "max_connections": "1000",
     "jit": "off",
+    "autovacuum": "off",  # its statistics would decide between indexes of the same cost, at a time of its own
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
 }

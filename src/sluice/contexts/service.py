@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 
 from sluice.audit import AuditAction
@@ -22,12 +23,13 @@ from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 
-# Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. It is
-# looked for if files of the given size are not known to be scanned.
-FindScanLimit = Callable[[int], Awaitable[int | None]]
+# Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. Unless
+# files of the given size are known to be scanned, it is measured, which is waited for in at most so many seconds.
+FindScanLimit = Callable[[int, float], Awaitable[int | None]]
+_SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
 
 
-async def _no_limit(_size: int) -> None:
+async def _no_limit(_size: int, _seconds: float) -> None:
     """Return None: every file is scanned completely, or none is scanned."""
 
 
@@ -55,7 +57,7 @@ class Draft:
 
 
 class Contexts:
-    """The contexts of all tenants, one tenant at a time. None may accept larger files than `find_scan_limit` returns."""
+    """The contexts of all tenants, one tenant at a time. None may accept files that are too large to be scanned."""
 
     def __init__(self, database: Database, clock: Clock = utc_now, find_scan_limit: FindScanLimit = _no_limit) -> None:
         self._database = database
@@ -68,8 +70,7 @@ class Contexts:
         Raise `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`.
         """
         if draft.scan_for_viruses:
-            limit = await self._find_scan_limit(draft.max_file_size_mb * BYTES_PER_MB)
-            _require_scannable(draft.max_file_size_mb, limit)
+            await self._require_scannable(draft.max_file_size_mb)
         context = Context(
             context_id=new_id("ctx"),
             tenant_id=by.tenant_id,
@@ -116,10 +117,12 @@ class Contexts:
         tenant_id, now = by.tenant_id, self._clock()
         if not changes:
             return await self.get(tenant_id, context_key)
-        scan_limit = None
-        if not changes.keys().isdisjoint(_SCAN_FIELDS):  # before the transaction: it may take seconds
-            most_mb, is_scanned = _scanned_size(await self.get(tenant_id, context_key), changes)
-            scan_limit = await self._find_scan_limit(most_mb * BYTES_PER_MB) if is_scanned else None
+        scanned_mb = None
+        if not changes.keys().isdisjoint(_SCAN_FIELDS):
+            scanned_mb = _scanned_size(await self.get(tenant_id, context_key), changes)
+            if scanned_mb is not None:
+                await self._require_scannable(scanned_mb)  # not within the transaction: it may take seconds
+        context = None
         try:
             async with self._database.transaction(tenant_id) as connection:
                 before = await repository.find(connection, tenant_id, context_key, to_change=True)
@@ -127,56 +130,61 @@ class Contexts:
                     raise NotFound
                 if "storage_config_id" in changes:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
-                if not changes.keys().isdisjoint(_SCAN_FIELDS):
-                    most_mb, is_scanned = _scanned_size(before, changes)
-                    if is_scanned:
-                        _require_scannable(most_mb, scan_limit)
-                values = _columns_of(changes) | {"updated_at": now}
-                context = await repository.change(connection, tenant_id, context_key, values)
-                if context is None:
-                    raise NotFound
-                event_id = await append(connection, by, context_key, now)
-                await add_change(connection, tenant_id, event_id, context_key, changed_fields(before, context))
-                updated = ContextUpdated(
-                    context_key=context_key, changed=tuple(sorted(changes)), rules_version=context.rules_version
-                )
-                await outbox.add(connection, tenant_id, updated, now)
+                # Unless another request changed the size since it was checked.
+                if changes.keys().isdisjoint(_SCAN_FIELDS) or _scanned_size(before, changes) == scanned_mb:
+                    context = await _save(connection, by, before, changes, now)
         except Conflict as fault:
             raise _unknown_bucket() from fault
-        return context
+        return await self.change(by, context_key, changes) if context is None else context
 
     async def with_changes(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Return the context as a change of its rules would make it; raise `NotFound` or `Invalid` as `change` does."""
         context = replace(await self.get(tenant_id, context_key), **changes)
         if context.scan_for_viruses and not changes.keys().isdisjoint(_SCAN_FIELDS):
-            limit = await self._find_scan_limit(context.max_file_size_mb * BYTES_PER_MB)
-            _require_scannable(context.max_file_size_mb, limit)
+            await self._require_scannable(context.max_file_size_mb)
         return context
 
     async def beyond_scan_limit(self, most: int) -> Sequence[Context]:
         """Return active contexts of all tenants that take larger files than are scanned, at most `most`, the largest
         first.
+
+        None are returned while the limit is not known: it is then measured, which is not waited for.
         """
         async with self._database.reading(ALL_TENANTS) as connection:
             found = await repository.largest_scanned(connection, most)
         if not found:
             return ()
-        limit = await self._find_scan_limit(found[0].max_file_size_mb * BYTES_PER_MB)
+        limit = await self._find_scan_limit(found[0].max_file_size_mb * BYTES_PER_MB, 0)
         return () if limit is None else [each for each in found if each.max_file_size_mb * BYTES_PER_MB > limit]
 
+    async def _require_scannable(self, most_mb: int) -> None:
+        limit = await self._find_scan_limit(most_mb * BYTES_PER_MB, _SCAN_LIMIT_SECONDS)
+        if limit is not None and most_mb * BYTES_PER_MB > limit:
+            raise Invalid(
+                f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
+                "the malware scanner scans no larger file"
+            )
 
-def _scanned_size(before: Context, changes: Mapping[str, Any]) -> tuple[int, bool]:
-    """Return the size in MB of the largest file that a changed context takes, and whether it is scanned."""
-    size_mb = changes.get("max_file_size_mb", before.max_file_size_mb)
-    return size_mb, changes.get("scan_for_viruses", before.scan_for_viruses)
+
+async def _save(
+    connection: Connection, by: AuditAction, before: Context, changes: Mapping[str, Any], now: datetime
+) -> Context:
+    """Change the context, with its entry in the audit log, the values before and the event; raise `NotFound`."""
+    values = _columns_of(changes) | {"updated_at": now}
+    context = or_not_found(await repository.change(connection, by.tenant_id, before.context_key, values))
+    event_id = await append(connection, by, before.context_key, now)
+    await add_change(connection, by.tenant_id, event_id, before.context_key, changed_fields(before, context))
+    updated = ContextUpdated(
+        context_key=before.context_key, changed=tuple(sorted(changes)), rules_version=context.rules_version
+    )
+    await outbox.add(connection, by.tenant_id, updated, now)
+    return context
 
 
-def _require_scannable(most_mb: int, limit: int | None) -> None:
-    if limit is not None and most_mb * BYTES_PER_MB > limit:
-        raise Invalid(
-            f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
-            "the malware scanner scans no larger file"
-        )
+def _scanned_size(before: Context, changes: Mapping[str, Any]) -> int | None:
+    """Return the size in MB of the largest file that a changed context takes, None if it does not scan."""
+    is_scanned = changes.get("scan_for_viruses", before.scan_for_viruses)
+    return int(changes.get("max_file_size_mb", before.max_file_size_mb)) if is_scanned else None
 
 
 _SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})

@@ -1,1 +1,4 @@
-"""The database: engine options, the unit of work, tables, triggers, migrations. Queries of a noun live in its `repository.py`."""
+"""The database: engine options, the unit of work, tables, triggers, migrations.
+
+The queries of a noun are in its `repository.py`.
+"""

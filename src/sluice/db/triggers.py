@@ -268,9 +268,9 @@ def _row_security() -> Iterator[str]:
             yield f"CREATE POLICY its_tenant ON {table.name} USING ({_IN_SCOPE})"
 
 
-# --- Presented secrets. The tenant of an API key or upload token is unknown until it is found, so these queries, for one
-# whole prefix each, run as the owner; only the service's role may call them (`migrate.grant`). A step that adds a column
-# which they return makes functions of new names, because servers of the release before call these.
+# --- Presented secrets. The tenant of an API key or upload token is unknown until it is found, so these queries, for
+# one whole prefix each, run as the owner; only the service's role may call them (`migrate.grant`). A step that adds a
+# column which they return makes functions of new names, because servers of the release before call these.
 
 _PRESENTED: Final = {
     # A key that was rotated is found by its text before, too.

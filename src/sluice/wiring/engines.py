@@ -39,7 +39,6 @@ from sluice.wiring.start import (
 from sluice_inspect.threats import RULES_VERSION
 
 _MAX_NAMED_CONTEXTS = 20
-_SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
 
 
 def make_database(settings: Settings) -> Database:
@@ -200,9 +199,9 @@ def _make_verdict_cache(settings: Settings) -> VerdictCache:
 def make_contexts(database: Database, scanner: Scanner) -> Contexts:
     """Return the contexts, none of which may accept files larger than the scanner scans."""
 
-    async def find_scan_limit(size: int) -> int | None:
+    async def find_scan_limit(size: int, seconds: float) -> int | None:
         if isinstance(scanner, FindsScanLimit):
-            await scanner.find_scan_limit(_SCAN_LIMIT_SECONDS, size)
+            await scanner.find_scan_limit(seconds, size)
         return scanner.scan_limit
 
     return Contexts(database, find_scan_limit=find_scan_limit)
@@ -214,6 +213,8 @@ async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = 
     `named` lists these contexts and their tenants in the detail; the public health page only counts them.
     """
     health = await scanner.health()
+    if not isinstance(scanner, FindsScanLimit):
+        return health
     try:
         async with asyncio.timeout(HEALTH_SECONDS):
             beyond = await contexts.beyond_scan_limit(_MAX_NAMED_CONTEXTS)

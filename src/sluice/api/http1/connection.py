@@ -85,7 +85,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Close after the request in progress, else at once; a connection without a request has seconds for its first."""
+        """Close after the request in progress, otherwise at once; before its first request a connection has seconds."""
         self._is_draining = True
         if not self._has_requested:
             # It may have been accepted a moment ago: a close now would lose the request that is on its way.

@@ -19,7 +19,8 @@ from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVe
 from sluice_inspect.threats import EICAR
 
 MIB: Final = 1024**2
-# The largest file that is tried at once: clamd takes 0.1 to 0.3 s for it. Larger ones are tried when one is to be scanned.
+# The largest file that is tried when a clamd comes into service: it takes 0.1 to 0.3 s. Larger ones are tried when
+# something needs them (`find_scan_limit`).
 AT_ONCE_BYTES: Final = 32 * MIB
 _DEEPER_THAN_ANY_LIMIT: Final = 110  # clamd accepts no MaxRecursion above 100
 # What is tried of a clamd that does not report limits. No more parts of one file than the first are extracted for it.
@@ -59,8 +60,8 @@ class Capabilities:
     it may not read, it says OK (measured, 1.4.6). `reports_limits`: it is set to `AlertExceedsMax yes`, so that it does
     not say OK of most of what it did not scan (see `sluice.scanner.unpack`). `scan_limit`: bytes of the largest file
     that it was seen to scan to its end; `is_scan_limit_final`: that is the largest file it scans, or the largest that
-    it may ever be sent. `packed`, known when that is final: up to where one that does not report limits was seen to find the test
-    virus among what is packed in a file.
+    it may ever be sent. `packed`, known when that is final: up to where one that does not report limits was seen to
+    find the test virus among what is packed in a file.
     """
 
     version: ClamdVersion

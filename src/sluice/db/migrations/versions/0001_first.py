@@ -11,4 +11,4 @@ depends_on = None
 
 def upgrade() -> None:
     """Refuse: a database without a revision is created, not migrated."""
-    raise NotImplementedError("a database without a revision is created from the declaration")
+    raise RuntimeError("a database without a revision is created from the declaration")
