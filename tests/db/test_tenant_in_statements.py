@@ -67,7 +67,7 @@ _READS: Final = {
         " files.repository.quarantine.find_asked_rescans files.repository.quarantine.find_stale_verdicts"
         " jobs.repository.find_due jobs.repository.list_exports_to_sweep resumable.repository.list_due"
         " events.repository.next_unnumbered_tenant worker.repository.find_expiring_keys"
-        " worker.repository.claim_outages webhooks.repository.find_endpoints_with_work"
+        " worker.repository.claim_outages worker.repository.find_due webhooks.repository.find_endpoints_with_work"
     ),
     "the worker looks for parts whose upload has no row": "resumable.repository.list_known",
     "the worker measures its queues": "files.repository.due.load_waiting_times resumable.repository.count_waiting",

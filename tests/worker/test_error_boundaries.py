@@ -24,7 +24,6 @@ from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.store_audit import BEFORE_BUCKETS, AuditFinding, Position, StoreAudit
 from tests.db.migrated import Migrated
 from tests.db.rows import add_file, add_tenant
-from tests.rows import each_row
 from tests.worker.environment import OTHER_KEYRING, LogRecorder, WorkerEnvironment
 
 
@@ -197,27 +196,6 @@ async def test_a_job_that_fails_is_logged_and_the_others_run(environment: Worker
     await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs={"fails": fails, "works": works})
     assert ran == ["fails", "works"] * 2
     assert log.failed == [{"job": "fails"}] * 2
-
-
-@each_row("found, rounds", [(0, [0, 5]), (1, [0, 1, 5, 6])])
-async def test_old_rows_are_looked_for_in_every_fifth_round_and_while_there_is_work(
-    environment: WorkerEnvironment, found: int, rounds: list[int]
-) -> None:
-    stop, often, seldom = asyncio.Event(), list[int](), list[int]()
-
-    async def fences(_context: JobContext) -> int:
-        often.append(len(often))
-        if len(often) == 7:
-            stop.set()
-        return 0
-
-    async def deletes(_context: JobContext) -> int:
-        seldom.append(len(often) - 1)
-        return found if seldom[-1] % 5 == 0 else 0
-
-    jobs = {"fence_expired_leases": fences, "delete_old_events": deletes}
-    await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs=jobs)
-    assert seldom == rounds
 
 
 async def test_jobs_run_when_the_backlog_cannot_be_measured(

@@ -12,6 +12,7 @@ from sluice.db.database import DatabaseUnavailable
 from sluice.files import lifecycle, repository
 from sluice.storage import StoreError, StoreUnavailable
 from sluice.worker import job, runner
+from sluice.worker import repository as worker_rows
 from sluice.worker.job import JobContext, error_boundary, run_until
 from sluice.worker.jobs.expiry import expire_test_files, fence_expired_leases
 from sluice.worker.jobs.purge import purge_objects
@@ -146,6 +147,39 @@ async def test_a_job_that_raises_does_not_stop_the_others_but_an_unavailable_dat
         await runner.run_round(memory.context, {"fails": fails, "never": last})
     assert ran == ["first", "last"]
     assert log.failed == [{"job": "fails"}]
+
+
+async def test_a_round_runs_the_jobs_that_have_rows_and_every_fifth_and_the_one_after_work_all(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    stop = asyncio.Event()
+    found = iter([frozenset[str](), frozenset({"purge_objects"}), frozenset[str](), frozenset[str]()])
+
+    async def find_due(_connection: object) -> frozenset[str]:
+        ran.append([])
+        return next(found)
+
+    async def measure(_context: object) -> None:
+        """Leave the database alone."""
+
+    def job_of(name: str) -> runner.Job:
+        async def note(_context: JobContext) -> int:
+            if name == "fold_counts":  # the first of a round without `find_due`
+                ran.append([])
+                if len(ran) == 6:
+                    stop.set()
+            ran[-1].append(name)
+            return int(name == "delete_old_events")
+
+        return note
+
+    monkeypatch.setattr(worker_rows, "find_due", find_due)
+    monkeypatch.setattr(runner, "_measure_backlog", measure)
+    names = ("fold_counts", "purge_objects", "announce_limits", "delete_old_events")
+    await runner.run(memory.context, pause_seconds=0, stop=stop, jobs={name: job_of(name) for name in names})
+    assert ran[:4] == [[], ["purge_objects", "announce_limits"], [], []]
+    assert ran[4:] == [list(names), list(names)], "the fifth, and another one since it did something"
 
 
 def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    exists,
     func,
     insert,
     literal_column,
@@ -55,6 +56,7 @@ _COUNTED: Final[Mapping[ListName, _Counted]] = {
         files, files.c.storage_config_id, _NO_FACET, and_(IS_STORED, files.c.storage_config_id.is_not(None))
     ),
 }
+ANY_DELTA: Final = exists(select(count_deltas.c.delta_id))
 LISTS: Final[tuple[ListName, ...]] = tuple(_COUNTED)
 _KEY: Final = ("tenant_id", "list", "facet_1", "facet_2")
 _BOUND: Final = tuple(f"its_{name}" for name in _KEY)

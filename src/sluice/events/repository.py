@@ -7,7 +7,7 @@ tenant's counter: so a reader that saw a number has seen all smaller ones (docs/
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -17,19 +17,21 @@ from sluice.events.record import StoredEvent
 from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import first_id
 
+_IS_UNNUMBERED = events.c.sequence.is_(None)
+ANY_UNNUMBERED = exists().where(_IS_UNNUMBERED)
 _SHOWN = [events.c[name] for name in StoredEvent.__slots__]
 
 
 async def next_unnumbered_tenant(connection: Connection, after: str) -> str | None:
     """Return the first tenant behind `after`, in the order of ids, with events that have no number; None: no more."""
-    query = select(func.min(events.c.tenant_id)).where(events.c.sequence.is_(None), events.c.tenant_id > after)
+    query = select(func.min(events.c.tenant_id)).where(_IS_UNNUMBERED, events.c.tenant_id > after)
     found: str | None = (await connection.execute(query)).scalar_one()
     return found
 
 
 async def has_unnumbered(connection: Connection, tenant_id: str) -> bool:
     """Return whether an event of the tenant has no number."""
-    query = select(events.c.event_id).where(events.c.tenant_id == tenant_id, events.c.sequence.is_(None)).limit(1)
+    query = select(events.c.event_id).where(events.c.tenant_id == tenant_id, _IS_UNNUMBERED).limit(1)
     return (await connection.execute(query)).one_or_none() is not None
 
 

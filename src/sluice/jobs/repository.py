@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, case, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, case, delete, exists, func, insert, select, tuple_, update
 
 from sluice.db.schema import erased_files, jobs, tenants
 from sluice.db.sql import AnyRow, Connection, load_page, now, now_plus, rows_of
@@ -18,6 +18,8 @@ SWEEP_AFTER: Final = timedelta(minutes=5)  # of an export that was cancelled or 
 _columns = jobs.c
 _JOB = [_columns[name] for name in Job.__slots__]
 _ACTIVE = ("waiting", "running")
+_IS_DUE_TO_SWEEP = and_(_columns.kind == "export", _columns.state.not_in(_ACTIVE), _columns.due_at <= now())
+ANY_EXPORT_TO_SWEEP = exists().where(_IS_DUE_TO_SWEEP)
 
 
 async def add(connection: Connection, job: Job) -> None:
@@ -100,8 +102,8 @@ async def end_exports(connection: Connection, tenant_id: str, before: str, at: d
 
 async def list_exports_to_sweep(connection: Connection, limit: int) -> Sequence[AnyRow]:
     """Return tenant and id of exports of all tenants that have ended and whose objects are due to be deleted."""
-    is_due = (_columns.kind == "export", _columns.state.not_in(_ACTIVE), _columns.due_at <= now())
-    query = select(_columns.tenant_id, _columns.job_id).where(*is_due).order_by(_columns.due_at).limit(limit)
+    query = select(_columns.tenant_id, _columns.job_id).where(_IS_DUE_TO_SWEEP)
+    query = query.order_by(_columns.due_at).limit(limit)
     return (await connection.execute(query)).all()
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, CursorResult, Update, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, CursorResult, Update, delete, exists, func, insert, or_, select, text, update
 
 from sluice.db.database import Database
 from sluice.db.schema import resumable_parts, resumable_uploads, tenants
@@ -19,6 +19,8 @@ from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, Upload
 _UPLOADS: Final = resumable_uploads.c
 _PARTS: Final = resumable_parts.c
 _WAITING: Final = tuple(state.value for state in UploadState if state.waits)
+_IS_DUE: Final = _UPLOADS.due_at <= now()
+ANY_DUE: Final = exists().where(_IS_DUE)
 _SHOWN: Final = (
     *(column for column in _UPLOADS if column.name not in {"judging_until", "due_at"}),
     (_UPLOADS.expires_at <= now()).label("is_over"),
@@ -238,7 +240,7 @@ async def list_due(connection: Connection, limit: int, *, failed: Collection[str
     """Return tenant and id of uploads that the worker has something to do with, but those that have `failed`."""
     query = (
         select(_UPLOADS.tenant_id, _UPLOADS.upload_id)
-        .where(_UPLOADS.due_at <= now(), _UPLOADS.upload_id.not_in(failed))
+        .where(_IS_DUE, _UPLOADS.upload_id.not_in(failed))
         .order_by(_UPLOADS.due_at)
         .limit(limit)
     )

@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
+    exists,
     func,
     insert,
     literal_column,
@@ -32,6 +33,7 @@ UPLOAD: Final = "upload"
 DOWNLOAD: Final = "download"
 _REJECTED: Final = "rejected:"  # and the reason code
 _KEY: Final = ("tenant_id", "day", "context_key", "kind")
+ANY_DELTA: Final = exists(select(usage_deltas.c.delta_id))
 
 
 async def load(

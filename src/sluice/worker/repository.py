@@ -1,17 +1,18 @@
-"""Queries of the worker over several nouns, for events that no request causes: limits that were crossed, keys that
-expire soon, buckets that fail.
+"""Queries of the worker over several nouns: which jobs have work, and events that no request causes, of limits that
+were crossed, keys that expire soon, buckets that fail.
 
 What was announced last is kept in `event_levels`, and written in the transaction of the event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Exists,
     Integer,
     and_,
     case,
@@ -27,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from sluice.db import counts
 from sluice.db.schema import (
     api_keys,
     bucket_outages,
@@ -37,10 +39,32 @@ from sluice.db.schema import (
     tenants,
 )
 from sluice.db.sql import AnyRow, Connection, month, now, now_plus
+from sluice.events import repository as event_rows
+from sluice.files import repository as file_rows
+from sluice.jobs import repository as job_rows
 from sluice.kit.ids import first_id
+from sluice.resumable import repository as resumable_rows
+from sluice.usage import repository as usage_rows
 
 SubjectType = Literal["quota", "plan", "key"]
 _BYTES_PER_MB = 1_048_576
+_IS_OUTAGE_DUE = bucket_outages.c.check_at <= now()
+# By the name of the job: whether it has a row to work on.
+_DUE: Final[Mapping[str, Exists]] = {
+    "fence_expired_leases": file_rows.ANY_EXPIRED_LEASE,
+    "expire_test_files": file_rows.ANY_EXPIRED_TEST_FILE,
+    "expire_by_retention": file_rows.ANY_DUE_RETENTION,
+    "purge_objects": file_rows.ANY_DUE_PURGE,
+    "end_resumable_uploads": resumable_rows.ANY_DUE,
+    "sweep_exports": job_rows.ANY_EXPORT_TO_SWEEP,
+    "fold_counts": counts.ANY_DELTA,
+    "fold_usage": usage_rows.ANY_DELTA,
+    "watch_buckets": exists().where(_IS_OUTAGE_DUE),
+    "number_events": event_rows.ANY_UNNUMBERED,
+}
+FOUND_BY_ROWS: Final = frozenset(_DUE)
+"""The jobs that `find_due` finds."""
+_FIND_DUE: Final = select(*(is_due.label(name) for name, is_due in _DUE.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +74,12 @@ class Announcement:
     tenant_id: str
     subject_type: SubjectType
     subject_id: str
+
+
+async def find_due(connection: Connection) -> frozenset[str]:
+    """Return the names of the jobs that have a row to work on."""
+    found = (await connection.execute(_FIND_DUE)).one()
+    return frozenset(name for name, is_due in zip(_DUE, found, strict=True) if is_due)
 
 
 async def find_changed_quotas(connection: Connection, refused_since: datetime, limit: int) -> Sequence[AnyRow]:
@@ -136,7 +166,7 @@ async def announce(connection: Connection, subject: Announcement, announced: int
 async def claim_outages(connection: Connection, again_after: timedelta, limit: int) -> Sequence[AnyRow]:
     """Claim buckets that failed and are due to be tried, with how long they have failed and worked, in seconds."""
     columns = bucket_outages.c
-    due = select(columns.tenant_id, columns.config_id).where(columns.check_at <= now()).limit(limit)
+    due = select(columns.tenant_id, columns.config_id).where(_IS_OUTAGE_DUE).limit(limit)
     found = (await connection.execute(due.with_for_update(skip_locked=True))).all()
     claimed = []
     for row in found:

@@ -1,5 +1,8 @@
 """The worker's rounds: jobs in turn, again immediately while there is work, otherwise after a pause.
 
+A round begins with one statement that finds which jobs have rows to work on: most rounds find none, and end with it.
+Every fifth round runs all jobs, also those that have work without a row.
+
 Each job has an error boundary: an unexpected exception in one is logged, and the others run. Only an unavailable
 database ends a round, because every job needs it. Rescans, stale parts and orphan parts run beside the rounds, as tasks
 of their own.
@@ -17,14 +20,24 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.files import repository
 from sluice.files.repository import WorkQueue
 from sluice.observe.log import log
-from sluice.observe.metrics import WORKER_DONE, WORKER_DUE, WORKER_OLDEST, WORKER_ROUND_AT, WORKER_ROUNDS
+from sluice.observe.metrics import (
+    RESUMABLE_BYTES,
+    RESUMABLE_UPLOADS,
+    WORKER_DONE,
+    WORKER_DUE,
+    WORKER_OLDEST,
+    WORKER_ROUND_AT,
+    WORKER_ROUNDS,
+)
 from sluice.observe.stages import swept
+from sluice.resumable.repository import count_waiting
+from sluice.worker import repository as worker_rows
 from sluice.worker.job import JobContext, error_boundary, wait_for_stop
 from sluice.worker.jobs.announcements import announce_limits, watch_buckets
 from sluice.worker.jobs.expiry import expire_by_retention, expire_test_files, fence_expired_leases
 from sluice.worker.jobs.exports import sweep_exports
 from sluice.worker.jobs.housekeeping import fold_counts, fold_usage, number_events, sweep_leftovers
-from sluice.worker.jobs.incoming import end_resumable_uploads, measure_waiting
+from sluice.worker.jobs.incoming import end_resumable_uploads
 from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.retention import (
     delete_old_audit_entries,
@@ -65,9 +78,9 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "number_events": number_events,
     }
 )
-# Jobs that delete what is kept for days or hours. An idle round runs them every fifth time: they are half of its cost.
-SELDOM: Final = frozenset({"sweep_leftovers", "forget_idle_limits", *(name for name in JOBS if "delete_old" in name)})
-_SELDOM_ROUNDS: Final = 5
+# What other jobs write may be work for these.
+_AFTER_OTHERS: Final = frozenset({"announce_limits", "number_events"})
+_COMPLETE_ROUNDS: Final = 5
 _BACKLOG_SECONDS: Final = 15.0
 # Counting further would cost more than the number is worth.
 _BACKLOG_LIMIT: Final = 10_000
@@ -78,18 +91,20 @@ async def run(
 ) -> None:
     """Work until `stop` is set; the round in progress is finished."""
     measured = {name: swept(name)(job) for name, job in jobs.items()}
-    often = {name: job for name, job in measured.items() if name not in SELDOM}
+    for name in measured:
+        WORKER_DONE.labels(name)  # from the start, so that a rate can be computed
     backlog_at, done = 0.0, 0
-    for number in itertools.count():
+    for number in itertools.count(1):
         if stop.is_set():
             return
-        due = measured if done or number % _SELDOM_ROUNDS == 0 else often
+        is_complete = done > 0 or number % _COMPLETE_ROUNDS == 0
         done, outcome = 0, "done"
         try:
             if time.monotonic() >= backlog_at:
                 backlog_at = time.monotonic() + _BACKLOG_SECONDS
                 with error_boundary("backlog"):
                     await _measure_backlog(context)
+            due = measured if is_complete else await _find_due(context, measured)
             done, failed = await run_round(context, due)
             if failed:
                 outcome = "fault"
@@ -120,11 +135,20 @@ async def run_round(context: JobContext, jobs: Mapping[str, Job] = JOBS) -> tupl
     return total, failed
 
 
+async def _find_due(context: JobContext, jobs: Mapping[str, Job]) -> Mapping[str, Job]:
+    async with context.database.reading(ALL_TENANTS) as connection:
+        found = await worker_rows.find_due(connection)
+    due = found | _AFTER_OTHERS if found else found
+    return {name: job for name, job in jobs.items() if name in due}
+
+
 async def _measure_backlog(context: JobContext) -> None:
     queues: tuple[WorkQueue, ...] = get_args(WorkQueue)
-    for queue in queues:
-        async with context.database.reading(ALL_TENANTS) as connection:
+    async with context.database.reading(ALL_TENANTS) as connection:
+        for queue in queues:
             waiting = await repository.load_waiting_times(connection, queue, _BACKLOG_LIMIT)
-        WORKER_DUE.labels(queue).set(len(waiting))
-        WORKER_OLDEST.labels(queue).set(waiting[0].total_seconds() if waiting else 0.0)
-    await measure_waiting(context)
+            WORKER_DUE.labels(queue).set(len(waiting))
+            WORKER_OLDEST.labels(queue).set(waiting[0].total_seconds() if waiting else 0.0)
+        uploads, size = await count_waiting(connection)
+    RESUMABLE_UPLOADS.set(uploads)
+    RESUMABLE_BYTES.set(size)

@@ -16,6 +16,22 @@ from sluice.kit.ids import first_id
 _WAIT_FOR_PURGE = ("gone", "deleted", "purging")
 _IS_DUE_TO_PURGE = and_(files.c.state.in_(_WAIT_FOR_PURGE), files.c.due_at <= now())
 _LEASE_IS_OVER = and_(files.c.state == "pending", files.c.lease_until <= now())
+_IS_OVER_AS_TEST = and_(
+    files.c.state == "stored",
+    files.c.due_at <= now(),
+    files.c.held_at.is_(None),
+    ~exists().where(
+        contexts.c.tenant_id == files.c.tenant_id,
+        contexts.c.context_id == files.c.context_id,
+        contexts.c.held_at.is_not(None),
+    ),
+)
+_RETENTION_IS_DUE = contexts.c.retention_due_at <= now()
+# For the worker: whether any row is due.
+ANY_EXPIRED_LEASE = exists().where(_LEASE_IS_OVER)
+ANY_EXPIRED_TEST_FILE = exists().where(_IS_OVER_AS_TEST)
+ANY_DUE_PURGE = exists().where(_IS_DUE_TO_PURGE)
+ANY_DUE_RETENTION = exists().where(_RETENTION_IS_DUE)
 WorkQueue = Literal["leases", "purge", "test_files"]
 # What waits for the worker: in which states a row of each queue is, and since when it is due.
 _QUEUES = {
@@ -38,19 +54,7 @@ async def expired_test_files(
 
     Only files of test keys have such a time.
     """
-    is_context_held = exists().where(
-        contexts.c.tenant_id == files.c.tenant_id,
-        contexts.c.context_id == files.c.context_id,
-        contexts.c.held_at.is_not(None),
-    )
-    is_over = (
-        files.c.state == "stored",
-        files.c.due_at <= now(),
-        files.c.held_at.is_(None),
-        ~is_context_held,
-        files.c.file_id.not_in(failed),
-    )
-    query = select(files.c.tenant_id, files.c.file_id).where(*is_over)
+    query = select(files.c.tenant_id, files.c.file_id).where(_IS_OVER_AS_TEST, files.c.file_id.not_in(failed))
     return (await connection.execute(query.order_by(files.c.due_at).limit(limit))).all()
 
 
@@ -110,7 +114,7 @@ async def claim_retention(connection: AsyncConnection, lease: timedelta) -> Rete
     columns = contexts.c
     due = (
         select(columns.tenant_id, columns.context_id)
-        .where(columns.retention_due_at <= now())
+        .where(_RETENTION_IS_DUE)
         .order_by(columns.retention_due_at)
         .limit(1)
         .with_for_update(skip_locked=True)

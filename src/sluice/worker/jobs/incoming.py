@@ -10,7 +10,7 @@ from sluice.events import outbox
 from sluice.events.catalogue import UploadExpired
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
-from sluice.observe.metrics import RESUMABLE_BYTES, RESUMABLE_EXPIRED, RESUMABLE_UPLOADS
+from sluice.observe.metrics import RESUMABLE_EXPIRED
 from sluice.resumable import repository
 from sluice.resumable.parts import FOLDER, delete_objects, list_objects, upload_of
 from sluice.resumable.service import settle
@@ -76,14 +76,6 @@ async def sweep_orphan_parts(context: JobContext) -> int:
     except StoreError as fault:
         log.warning("orphan_parts_put_off", fault=str(fault))
     return 0
-
-
-async def measure_waiting(context: JobContext) -> None:
-    """Measure how many resumable uploads are open, and how many bytes wait for the rest of their file."""
-    async with context.database.reading(ALL_TENANTS) as connection:
-        uploads, size = await repository.count_waiting(connection)
-    RESUMABLE_UPLOADS.set(uploads)
-    RESUMABLE_BYTES.set(size)
 
 
 async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
