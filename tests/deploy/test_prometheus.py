@@ -40,7 +40,7 @@ def worker_port() -> int:
 
 @pytest.fixture(scope="module")
 def production(deployments: Deployments) -> Deployment:
-    return deployments.fresh("postgres-s3")
+    return deployments.fresh("postgres-s3", clamd="clamd_address")
 
 
 @pytest.fixture(scope="module")
