@@ -92,8 +92,11 @@ class Sweep:
     short_lived: str = ""
     """The context whose files expire at once, when their retention is tested."""
 
-    def kill_at(self, point: str, *, depth: int = 6) -> None:
-        """Start a server that dies at `point`, check all earlier promises, and upload until it is dead."""
+    def kill_at(self, point: str, *, depth: int) -> None:
+        """Start a server that dies at `point`, check all earlier promises, and upload until it is dead.
+
+        It dies when the point is reached for the first time, or a later one up to `depth`.
+        """
         times = (
             1
             if point.startswith(("settle", "purge", "incoming", "retention"))
