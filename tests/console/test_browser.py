@@ -87,11 +87,24 @@ def use(page: Page, way: str, control: Locator) -> None:
     page.keyboard.press("Space" if is_box else "Enter")
 
 
+_TABS_BEFORE = """element => {
+    const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary')].filter(
+        each => !each.disabled && each.tabIndex >= 0 && each.checkVisibility({visibilityProperty: true}));
+    const start = document.activeElement === document.body && location.hash
+        ? document.querySelector(location.hash) : document.activeElement;
+    const follows = each => start.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING;
+    return follows(element) ? all.slice(0, all.indexOf(element)).filter(follows).length : 0;
+}"""
+"""How many controls are between the one that has the focus and this one."""
+
+
 def reach(page: Page, control: Locator) -> None:
     element = control.element_handle()
     if element.evaluate("element => document.activeElement === document.body && !!element.closest('#main')"):
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # on the link that skips the navigation
+    for _ in range(element.evaluate(_TABS_BEFORE)):  # without looking after each
+        page.keyboard.press("Tab")
     for _ in range(_MOST_TABS):
         reached = element.evaluate("element => element.isConnected ? element === document.activeElement : null")
         if reached:
