@@ -109,20 +109,19 @@ def test_no_module_deserializes_objects() -> None:
 @pytest.mark.asvs("1.2.9")
 def test_regular_expressions_are_never_built_from_input() -> None:
     """They are compiled when their module is loaded, or are literals at the call."""
+    with_re = {path for path, called, _ in _calls() if called.startswith("re.")}
     dynamic = {
         f"{path}: {ast.unparse(call.args[0])}"
-        for path, called, call in _within_functions()
-        if called.startswith("re.") and called[3:] in PATTERNS and not isinstance(call.args[0], ast.Constant)
+        for path in with_re
+        for function in ast.walk(trees()[path])
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and (called := _dotted(call.func)).startswith("re.")
+        and called[3:] in PATTERNS
+        and not isinstance(call.args[0], ast.Constant)
     }
     assert dynamic == set()
-
-
-def _within_functions() -> Iterator[tuple[str, str, ast.Call]]:
-    for path, tree in trees().items():
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-                yield from ((path, ast.unparse(node.func), node) for node in calls)
 
 
 @pytest.mark.asvs("11.2.1", "11.3.1")

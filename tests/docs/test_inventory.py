@@ -50,13 +50,19 @@ def coded(text: str) -> set[str]:
 
 def modules_that_import(names: set[str]) -> set[str]:
     """Return the files that import one of these modules, by their paths below `src`."""
-    return {path for path, tree in trees().items() if any(_is_within(module, names) for module in _imports(tree))}
+    found = trees("|".join(re.escape(name.partition(".")[0]) for name in sorted(names)))
+    return {path for path, tree in found if any(_is_within(module, names) for module in _imports(tree))}
 
 
 @cache
-def trees() -> Mapping[str, ast.Module]:
-    paths = sorted(SOURCE.rglob("*.py"))
-    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+def texts() -> Mapping[str, str]:
+    return {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def trees(words: str) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the path and the syntax tree of each module with one of these words: to parse all takes seconds."""
+    pattern = re.compile(rf"\b(?:{words})\b")
+    yield from ((path, ast.parse(text)) for path, text in texts().items() if pattern.search(text))
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -173,7 +179,7 @@ def test_page_lists_every_log_event() -> None:
 
 
 def _events() -> Iterator[str]:
-    for tree in trees().values():
+    for _path, tree in trees("log"):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in LOG_CALLS:
                 inner = ast.walk(node.args[0])  # a constant, or a choice between two
@@ -209,7 +215,7 @@ def test_page_lists_fields_that_must_agree() -> None:
     listed = [coded(row[0]) for row in rows("Fields that must agree")]
     checked_together = [
         {field for field in _fields() if f"'{field}'" in ast.unparse(check.body[0])}
-        for path, tree in trees().items()
+        for path, tree in trees("model_validator")
         if path.startswith(("sluice/api/schemas/", "sluice/api/routes/"))
         for check in ast.walk(tree)
         if isinstance(check, ast.FunctionDef)
