@@ -22,6 +22,7 @@ from sluice.webhooks.endpoint import ATTEMPTS, next_wait
 from sluice.webhooks.sending import WebhookSender, judged_addresses
 from sluice.webhooks.service import EndpointDraft, Webhooks
 from sluice.webhooks.signature import new_secret
+from sluice.worker.jobs import webhooks as webhook_jobs
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
 from tests.db.rows import NOW
 from tests.events.receiver import Receiver, running_receiver
@@ -99,8 +100,10 @@ async def test_a_receiver_that_hangs_delays_no_other(tables: Database, receiver:
 
 async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint_id = await add_endpoint(tables, receiver)
-    await write(tables, *(deleted(number) for number in range(450)))  # more than two batches
-    note, waits = repository.note_attempts, itertools.cycle((1.5, 0.0))
+    monkeypatch.setattr(webhook_jobs, "_DELIVERIES", 20)
+    monkeypatch.setattr(webhook_jobs, "_NOTE_SECONDS", 0.02)
+    await write(tables, *(deleted(number) for number in range(50)))  # more than two batches
+    note, waits = repository.note_attempts, itertools.cycle((0.5, 0.0))
 
     async def note_late(*given: Any) -> None:
         await asyncio.sleep(next(waits))  # one write outlasts the rest of its batch, the next does not
@@ -108,8 +111,8 @@ async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, m
 
     monkeypatch.setattr(repository, "note_attempts", note_late)
     async with working(tables, WebhookOptions(ALLOWED)):
-        await until_delivered(tables, endpoint_id, 450)
-    assert len(receiver.got) == 450
+        await until_delivered(tables, endpoint_id, 50)
+    assert len(receiver.got) == 50
 
 
 async def test_two_workers_send_each_event_once(tables: Database, receiver: Receiver) -> None:

@@ -9,7 +9,7 @@ from tests.limiter import hammer
 from tests.limiter.conftest import LimiterHarness
 
 LIMIT = 7
-SECONDS = 3
+SECONDS = 2
 PROCESSES = 4
 
 
