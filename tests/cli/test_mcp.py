@@ -68,33 +68,26 @@ async def error(client: Client, tool: str, **arguments: Any) -> str:
     return content.text
 
 
-async def test_every_tool_is_described_and_changes_nothing(tenant: ApiClient, tmp_path: Path) -> None:
-    async with agent(tenant, tmp_path) as client:
-        listed = (await client.list_tools()).tools
-    assert {tool.name for tool in listed} == TOOLS
-    assert all(tool.description for tool in listed)
-    assert {tool.annotations.read_only_hint for tool in listed if tool.annotations is not None} == {True}
-    assert all(tool.annotations for tool in listed)
-
-
-async def test_validates_a_file_without_storing_it(tenant: ApiClient, tmp_path: Path) -> None:
+async def test_tools_are_described_and_validate_list_explain_and_replay_without_a_change(
+    tenant: ApiClient, tmp_path: Path
+) -> None:
     (tmp_path / "dent.png").write_bytes(picture())
     (tmp_path / "broken.png").write_bytes(picture()[:100])
-    before = tenant.get("/files").json()["pagination"]["total"]
-    async with agent(tenant, tmp_path) as client:
-        good = await call(client, "validate_file", path="dent.png", context="claims")
-        broken = await call(client, "validate_file", path="broken.png", context="claims")
-    assert (good["outcome"], good["reason"]) == ("accepted", None)
-    assert (broken["outcome"], broken["reason"]) == ("rejected", "corrupt_file")
-    assert tenant.get("/files").json()["pagination"]["total"] == before
-
-
-async def test_lists_reports_and_explains_a_rejection(tenant: ApiClient, tmp_path: Path) -> None:
     tenant.store("note.txt", TEXT, context="claims")
     rejected = tenant.upload("setup.exe", b"MZ" + b"\1" * 500, context="claims").json()["report"]
+    before = tenant.get("/files").json()["pagination"]["total"], tenant.get("/contexts/claims").json()["data"]
     async with agent(tenant, tmp_path) as client:
+        listed = (await client.list_tools()).tools
+        good = await call(client, "validate_file", path="dent.png", context="claims")
+        broken = await call(client, "validate_file", path="broken.png", context="claims")
         newest = await call(client, "list_reports", context="claims", outcome="rejected", limit=1)
         explained = await call(client, "explain_rejection", report_id=rejected["report_id"])
+        replay = await call(client, "replay_change", context="claims", changes={"allowed_extensions": ["png"]})
+    assert {tool.name for tool in listed} == TOOLS
+    assert all(tool.description for tool in listed)
+    assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
+    assert (good["outcome"], good["reason"]) == ("accepted", None)
+    assert (broken["outcome"], broken["reason"]) == ("rejected", "corrupt_file")
     assert [report["report_id"] for report in newest["reports"]] == [rejected["report_id"]]
     assert newest["total"] >= 1
     assert (explained["reason"], explained["message"]) == ("extension_not_allowed", rejected["message"])
@@ -102,16 +95,9 @@ async def test_lists_reports_and_explains_a_rejection(tenant: ApiClient, tmp_pat
     assert [check["code"] for check in explained["failed_checks"] if check["outcome"] == "fail"] == [
         "extension_not_allowed"
     ]
-
-
-async def test_replays_a_change_of_rules_and_leaves_the_context(tenant: ApiClient, tmp_path: Path) -> None:
-    tenant.store("replayed.txt", TEXT, context="claims")
-    before = tenant.get("/contexts/claims").json()["data"]
-    async with agent(tenant, tmp_path) as client:
-        replay = await call(client, "replay_change", context="claims", changes={"allowed_extensions": ["png"]})
     assert [group["reason"] for group in replay["would_reject"]] == ["extension_not_allowed"]
-    after = tenant.get("/contexts/claims").json()["data"]
-    assert after["allowed_extensions"] == before["allowed_extensions"]
+    after = tenant.get("/files").json()["pagination"]["total"], tenant.get("/contexts/claims").json()["data"]
+    assert after == before
 
 
 async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) -> None:
