@@ -17,6 +17,7 @@ from tests.service import ApiClient
 pytestmark = [needs_attacks, pytest.mark.timeout(1800 if LONG_RUN else 300)]
 _REFUSALS = {400, 404, 422}
 STEP = 1 if LONG_RUN else 12
+"""The short run sends each twelfth text, and each fourth name: `uploads/test_names` reads all of them."""
 _HOSTILE_FILES = "stored only under a generated key"
 
 
@@ -41,10 +42,10 @@ def _assert_generated_keys(client: ApiClient, names: list[str]) -> None:
 def test_every_hostile_file_name_is_kept_or_refused(client: ApiClient) -> None:
     context = client.create_context(reject_corrupt_files=False, reject_blank_files=False, scan_for_viruses=False)
     lists = files_of_names(HOSTILE_LINES)
-    lines = [line for _, content in lists for line in content.split(b"\n")]
+    lines = [line for _, content in lists for line in content.split(b"\n")][:: 1 if LONG_RUN else 4]
     outcomes = Counter(_accepted_data(client.upload(line, TEXT, context=context)) is not None for line in lines)
     assert len(lists) == 16
-    assert outcomes[True] > 100
+    assert outcomes[True] > len(lines) // 4
     _assert_generated_keys(client, [line.decode("utf-8", "replace") for line in lines])
 
 

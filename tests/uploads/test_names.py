@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sluice.errors import Invalid
 from sluice.uploads.names import MAX_BYTES, read_name
+from tests.attacks import hostile_lines, naughty_strings, needs_attacks
 from tests.rows import each_row
 
 
@@ -41,6 +42,16 @@ def test_refuses_an_invalid_file_name(sent: str) -> None:
 
 @given(st.text())
 def test_an_accepted_name_has_no_path_no_controls_and_a_bounded_size(sent: str) -> None:
+    assert_harmless(sent)
+
+
+@needs_attacks
+@each_row("sent", lambda: [*naughty_strings(), *hostile_lines()])
+def test_a_hostile_name_is_refused_or_harmless(sent: str) -> None:
+    assert_harmless(sent)
+
+
+def assert_harmless(sent: str) -> None:
     try:
         name = read_name(sent)
     except Invalid:
