@@ -183,8 +183,8 @@ def test_uploads_succeed_with_one_of_three_clamds_down(deployments: Deployments,
 
 @pytest.mark.timeout(900)
 def test_no_file_passes_unscanned_during_signature_reload(deployments: Deployments, tmp_path: Path) -> None:
-    # The harder case: clamd does not scan during the reload, which begins when open sessions are idle for this long.
-    options = {"ConcurrentDatabaseReload": "no", "CommandReadTimeout": "3"}
+    # The harder case: clamd does not scan during the reload, which waits until idle threads have ended.
+    options = {"ConcurrentDatabaseReload": "no", "IdleTimeout": "3"}
     with (
         running_members(tmp_path, 1, options) as (member,),
         running_gate(deployments, member.address, CLAMD_SCAN_SECONDS="60") as client,
