@@ -37,12 +37,11 @@ LIMITED = {
     "UPLOADS_PER_TENANT": "1",
     "UPLOAD_WAIT_SECONDS": "0.3",
     "JWT_DEFAULT_SCOPES": "metadata,delete",
-    "WORKER_SECONDS": "1",
 }
 """Settings with small limits and short intervals."""
 
-LONG_LIVED = {"WORKER_SECONDS": "2", "WEBHOOK_HOSTS": "127.0.0.1", "IETF_UPLOADS": "true"}
-"""Settings of a service that lives for the whole test session: rounds of the worker cost processor time."""
+LONG_LIVED = {"WEBHOOK_HOSTS": "127.0.0.1", "IETF_UPLOADS": "true"}
+"""Settings of a service that lives for the whole test session."""
 
 
 @pytest.fixture(scope="session")
