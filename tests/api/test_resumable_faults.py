@@ -27,7 +27,7 @@ from tests.api.test_upload_tokens import holder, issue, shown
 from tests.api.troubles import CONTENT, troubled_service
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.recovery.sweep import PATIENCE, forked_service
+from tests.recovery.sweep import PATIENCE, SETTINGS, forked_service
 from tests.rows import each_row
 from tests.run_length import LONG_RUN
 from tests.servers.clamd import running_clamd
@@ -175,7 +175,7 @@ def test_tuspy_reports_a_rejected_file_as_failed(client: ApiClient) -> None:
 )
 def test_upload_goes_on_after_a_kill_and_is_stored_once(deployments: Deployments, point: str) -> None:
     deployment = deployments.fresh("sqlite-local")
-    with forked_service(deployment, FAILPOINT=point) as (service, process):
+    with forked_service(deployment, **SETTINGS, FAILPOINT=point) as (service, process):
         client = service.new_client()
         upload = tus.begin(client, len(TEXT), context=client.create_context())
         with suppress(httpx.TransportError):
@@ -183,7 +183,7 @@ def test_upload_goes_on_after_a_kill_and_is_stored_once(deployments: Deployments
             upload.patch(TEXT[HALF:], HALF)
         process.wait(PATIENCE)
         assert process.returncode == -9
-    with forked_service(deployment) as (service, _):
+    with forked_service(deployment, **SETTINGS) as (service, _):
         restarted = replace(client, service=service)
         assert data(finish(upload.as_client(restarted), TEXT))["size_bytes"] == len(TEXT)
         assert_stored_once(restarted, TEXT)

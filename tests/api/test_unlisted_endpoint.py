@@ -22,13 +22,17 @@ UNAVAILABLE = (
 
 @dataclass(frozen=True)
 class Restarted:
-    """A service that was started again with a shorter list: `unlisted` is a context with a file whose bucket is off."""
+    """A service that was started again with a shorter list: `unlisted` is a context with two files whose bucket is off.
+
+    One of the files may be deleted.
+    """
 
     client: ApiClient
     listed: str
     unlisted: str
     listed_file: str
     unlisted_file: str
+    deletable_file: str
     unlisted_bucket: str
     proxy: FaultProxy
     seen: int
@@ -45,12 +49,13 @@ def restarted(deployments: Deployments, gateway: RadosGateway) -> Iterator[Resta
             first.add_bucket(name="kept")
             bucket = first.add_bucket(name="dropped", endpoint_url=f"http://localhost:{proxy.port}")["config_id"]
             listed, unlisted = first.create_context(), first.create_context(storage_config_id=bucket)
-            listed_file, unlisted_file = first.store(context=listed), first.store(context=unlisted)
+            listed_file = first.store(context=listed)
+            unlisted_file, deletable_file = (first.store(context=unlisted) for _ in range(2))
             assert proxy.connections > 0
         seen = proxy.connections
         with running_service(deployment, PURGE_AFTER_DAYS="0", WORKER_SECONDS="0.05") as service:
             client = ApiClient(service, first.tenant_id, first.authorization)
-            yield Restarted(client, listed, unlisted, listed_file, unlisted_file, bucket, proxy, seen)
+            yield Restarted(client, listed, unlisted, listed_file, unlisted_file, deletable_file, bucket, proxy, seen)
         assert proxy.connections == seen, "the unlisted endpoint was called"
 
 
@@ -80,10 +85,10 @@ def test_new_credentials_for_an_unlisted_endpoint_are_refused_with_the_reason(re
 def test_worker_purges_other_buckets_and_says_why_one_is_put_off(restarted: Restarted) -> None:
     client = restarted.client
     other = client.store("b.txt", context=restarted.listed)
-    data(client.delete(f"/files/{restarted.unlisted_file}"))
+    data(client.delete(f"/files/{restarted.deletable_file}"))
     data(client.delete(f"/files/{other}"))
     assert until(lambda: not any(other in key for key in client.object_keys()), 30)
-    assert any(restarted.unlisted_file in key for key in client.object_keys())
+    assert any(restarted.deletable_file in key for key in client.object_keys())
     log = client.service.log.read_text()
     assert "purge_put_off" in log
     assert "not among those that the operator allows" in log

@@ -64,6 +64,7 @@ def test_unknown_methods_and_paths_add_no_series(sqlite_local: Service) -> None:
             assert httpx.request(method, sqlite_local.url + path.format(number)).status_code in {404, 405}
 
     send("PROPFIND", 0)
+    read_metrics(sqlite_local.url)  # whose own series is there from now on
     before = read_metrics(sqlite_local.url).series
     send("MKCOL", 1)
     assert read_metrics(sqlite_local.url).series == before
@@ -72,6 +73,7 @@ def test_unknown_methods_and_paths_add_no_series(sqlite_local: Service) -> None:
 def test_no_label_names_a_tenant_a_context_or_a_file(sqlite_local: Service) -> None:
     clients = [sqlite_local.new_client() for _ in range(2)]
     known: set[object] = set()
+    read_metrics(sqlite_local.url)  # whose own series is there from now on
     for at, client in enumerate(clients):
         context = client.create_context(context_key=f"canary_context_{at}")
         file_id = client.store("canary-file.txt", context=context)

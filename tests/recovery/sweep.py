@@ -102,7 +102,7 @@ class Sweep:
             if point.startswith(("settle", "purge", "incoming", "retention"))
             else random.Random(f"{self.seed} {self.kills.total()}").randint(1, depth)
         )
-        with forked_service(self.deployment, FAILPOINT=f"{point}:{times}") as (service, process):
+        with forked_service(self.deployment, **SETTINGS, FAILPOINT=f"{point}:{times}") as (service, process):
             if process.poll() is None and self._recovered(service, process):
                 self._upload_until_dead(service, expires=point.startswith("retention"))
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -116,7 +116,7 @@ class Sweep:
     def end(self) -> None:
         """Start the server without a failpoint and check every promise."""
         self.checked.clear()
-        with forked_service(self.deployment) as (service, process):
+        with forked_service(self.deployment, **SETTINGS) as (service, process):
             self._finish_all_parts(self._client(service))
             assert self._recovered(service, process)
             self._check_feed(self._client(service))
@@ -321,7 +321,7 @@ def forked_service(deployment: Deployment, **settings: str) -> Iterator[tuple[Se
     """Start a server; the block begins when it listens, or when it died at a failpoint of the worker."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    environment = environment_of(deployment, port, **SETTINGS, **settings)
+    environment = environment_of(deployment, port, **settings)
     log = deployment.folder / "server.log"
     process = ForkedServer(environment, deployment.folder, log)
     try:

@@ -9,8 +9,9 @@ import pytest
 from tests.api.responses import data, page
 from tests.api.test_erasures import rows_that_name, stated
 from tests.deployments import Deployments
+from tests.recovery.sweep import forked_service
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Deployment, running_service, unchecked_service
+from tests.service import ApiClient, Deployment, running_service
 
 FILES = 30  # more than one step deletes
 
@@ -27,11 +28,11 @@ def killed_at(
     """Begin a job by a request, kill the server at each failpoint, and return the id of the job."""
     job_id = ""
     for point in points:
-        with unchecked_service(deployment, FAILPOINT=point) as service:
+        with forked_service(deployment, FAILPOINT=point) as (service, process):  # its worker may end it at once
             if not job_id:
                 dying = ApiClient(service, client.tenant_id, client.authorization)
                 job_id = data(dying.post(path, body), 202 if path == "/erasures" else 201)["job_id"]
-            assert service.process.wait(60) == -9, point
+            assert process.wait(60) == -9, point
         due_again(client, *tables)
     return job_id
 
