@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from sqlalchemy import select, text
+from sqlalchemy import bindparam, select, text
 
 from sluice.access import operator
 from sluice.api_keys.service import ApiKeys
@@ -23,6 +24,7 @@ from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions
+from sluice.db.sql import Moment
 from sluice.tenants.service import Tenants
 from sluice.tenants.tenant import Plan, TenantStatus
 from tests.api import forms
@@ -358,7 +360,9 @@ class ApiClient:
 
         async def act(database: Database) -> None:
             async with database.transaction(ALL_TENANTS) as connection:
-                await connection.execute(text(statement), values)
+                # Bound as a column is: since 3.12, `sqlite3` warns of a bare `datetime`.
+                moments = [bindparam(name, type_=Moment) for name in values if isinstance(values[name], datetime)]
+                await connection.execute(text(statement).bindparams(*moments), values)
 
         self.service.on_database(act)
 
