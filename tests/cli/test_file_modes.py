@@ -15,8 +15,10 @@ from sluice.db import sqlite
 from sluice.db.database import Database
 from sluice.db.rls import NO_TENANT
 from tests.cli.commands import Sluice, sluice_in
+from tests.observe.metrics_page import until
 
 OTHERS = 0o077
+_OF_CONNECTIONS = {"sluice.db-wal", "sluice.db-shm"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +44,8 @@ def readable_by_others(folder: Path) -> list[str]:
 def test_everything_in_the_data_folder_is_for_its_owner(sluice: Sluice) -> None:
     sluice.data_dir.chmod(0o755)  # as an older release left it
     with sluice.running():
-        names = {path.name for path in sluice.data_dir.iterdir()}
-        assert {"sluice.db", "sluice.db-wal", "sluice.db-shm"} <= names
+        # The last two are there while the server has a connection.
+        until(lambda: {path.name for path in sluice.data_dir.iterdir()}, {"sluice.db", *_OF_CONNECTIONS}.issubset)
         assert readable_by_others(sluice.data_dir) == []
 
 
