@@ -24,7 +24,7 @@ from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 
 # Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. Unless
-# files of the given size are known to be scanned, it is measured, which is waited for in at most so many seconds.
+# files of the given size are known to be scanned, it is measured; the second argument limits the wait, in seconds.
 FindScanLimit = Callable[[int, float], Awaitable[int | None]]
 _SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
 

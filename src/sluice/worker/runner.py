@@ -136,9 +136,11 @@ async def run_round(context: JobContext, jobs: Mapping[str, Job] = JOBS) -> tupl
 
 
 async def _find_due(context: JobContext, jobs: Mapping[str, Job]) -> Mapping[str, Job]:
-    async with context.database.reading(ALL_TENANTS) as connection:
-        found = await worker_rows.find_due(connection)
-    due = found | _AFTER_OTHERS if found else found
+    due = frozenset(jobs)  # all, if it cannot be found out
+    with error_boundary("find_due"):
+        async with context.database.reading(ALL_TENANTS) as connection:
+            found = await worker_rows.find_due(connection)
+        due = found | _AFTER_OTHERS if found else found
     return {name: job for name, job in jobs.items() if name in due}
 
 
