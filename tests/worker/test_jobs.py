@@ -182,6 +182,24 @@ async def test_a_round_runs_the_jobs_that_have_rows_and_every_fifth_and_the_one_
     assert ran[4:] == [list(names), list(names)], "the fifth, and another one since it did something"
 
 
+async def test_all_jobs_run_when_those_with_rows_cannot_be_found(
+    memory: Memory, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = asyncio.Event()
+
+    async def breaks(*_arguments: object) -> None:
+        raise ZeroDivisionError
+
+    async def stops(_context: JobContext) -> int:
+        stop.set()
+        return 0
+
+    monkeypatch.setattr(worker_rows, "find_due", breaks)
+    monkeypatch.setattr(runner, "_measure_backlog", breaks)
+    await runner.run(memory.context, pause_seconds=0, stop=stop, jobs={"stops": stops})
+    assert log.failed == [{"job": "backlog"}, {"job": "find_due"}]
+
+
 def test_an_error_boundary_logs_the_item_and_continues(log: LogRecorder) -> None:
     with error_boundary("some job", file_id="f1"):
         _raise(ZeroDivisionError())

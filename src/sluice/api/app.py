@@ -62,8 +62,8 @@ _DESCRIPTION: Final = (
 )
 
 
-# Served directly: an included router builds its routes again in each process, which takes 50 ms in all, and matches each
-# request twice.
+# Served directly: an included router builds its routes again in each process, which takes 50 ms in all, and matches
+# each request twice.
 _ROUTES: Final = [
     route
     for router in (
