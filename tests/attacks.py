@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ needs_attacks = pytest.mark.skipif(not ATTACKS.exists(), reason="../shared/attac
 """Skip the test when the attack files are absent."""
 
 
+@cache
 def manifest_rows(family: str) -> list[dict[str, Any]]:
     """Return the manifest rows of one family, or none when the files are absent."""
     manifest = ATTACKS / "manifest.jsonl"
@@ -40,6 +42,7 @@ def files_of_names(expected: str) -> list[tuple[str, bytes]]:
     return [(row["source"].rpartition("/")[2], (ATTACKS / row["file"]).read_bytes()) for row in found]
 
 
+@cache
 def naughty_strings() -> list[str]:
     """Return all naughty strings."""
     ((_, content),) = files_of_names(_STRINGS)
@@ -48,6 +51,7 @@ def naughty_strings() -> list[str]:
     return strings
 
 
+@cache
 def hostile_lines() -> list[str]:
     """Return all lines of the file-name lists; bytes that are not UTF-8 become lone surrogates."""
     return [

@@ -68,8 +68,8 @@ def uploading_clients(client: ApiClient, context: str, *, clients: int = 4) -> I
                 load.broken_connections += 1
                 continue
             load.record(response, content, time.monotonic() - began)
-            if response.status_code != 201:
-                load.stopped.wait(0.2)  # a client that gets Retry-After does not retry immediately
+            # a client that gets Retry-After does not retry immediately
+            load.stopped.wait(0.02 if response.status_code == 201 else 0.2)
 
     threads = [threading.Thread(target=upload_on, args=(number,)) for number in range(clients)]
     for thread in threads:

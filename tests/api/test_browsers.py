@@ -45,12 +45,12 @@ def test_svg_is_served_as_a_sandboxed_attachment(client: ApiClient, without_s3: 
     assert headers["x-content-type-options"] == "nosniff"
 
 
-@each_row("path", [path for _, path in sorted(ROUTE_SCOPES)])
-@each_row("ending", ["", "/", "//", "?next=https://elsewhere.example"])
+@each_row("path", sorted({path for _, path in ROUTE_SCOPES}))
 @pytest.mark.asvs("3.7.2", "4.1.2")
-def test_no_route_redirects(shared_client: ApiClient, path: str, ending: str) -> None:
+def test_no_route_redirects(shared_client: ApiClient, path: str) -> None:
+    host = {"Host": "elsewhere.example"}
     forwarded = {"X-Forwarded-Host": "elsewhere.example", "X-Forwarded-Proto": "http"}
-    for headers in ({}, {"Host": "elsewhere.example"}, forwarded):
+    for ending, headers in (("", host), ("/", forwarded), ("//", {}), ("?next=https://elsewhere.example", {})):
         response = shared_client.request("GET", path.removeprefix(API) + ending, headers=headers)
         assert not 300 <= response.status_code < 400
         assert "location" not in response.headers

@@ -64,6 +64,7 @@ def finish(upload: tus.Tus, content: bytes) -> httpx.Response:
         answer = upload.patch(content[offset:], offset)
         if answer.status_code not in {409, 503}:  # 409: what was cut before still ends
             return answer
+        time.sleep(0.2)  # until the lease of an attempt that a kill has cut ends, so this polls
 
 
 def assert_stored_once(client: ApiClient, content: bytes) -> None:

@@ -22,6 +22,8 @@ from tests.service import ApiClient, Service, running_service
 
 pytestmark = pytest.mark.engine
 
+WAITING = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+
 
 @pytest.fixture(scope="module")
 def caching_process(service: Service) -> Iterator[Service]:
@@ -142,8 +144,8 @@ def _while_decisions_are_locked(service: Service, upload: Callable[[], httpx.Res
         async with database.transaction(ALL_TENANTS) as connection:
             await connection.execute(text("LOCK TABLE decisions"))
             locked.set()
-            while not (await connection.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
-                pass
+            while not (await connection.execute(WAITING)).scalar_one():  # noqa: ASYNC110  (another connection waits)
+                await asyncio.sleep(0.02)
             async with database.transaction(ALL_TENANTS) as other:
                 await other.execute(text("UPDATE api_keys SET status = 'revoked'"))
             await asyncio.to_thread(answered.wait, 30)

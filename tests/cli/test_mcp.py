@@ -1,4 +1,4 @@
-"""`sluice mcp` as an agent uses it: the official client on its standard input and output, and a running service."""
+"""`sluice mcp` as an agent uses it: the official client, on its standard input and output or in one process with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.cli.app import run
+from sluice.cli.mcp import Tools, tools
 from sluice.cli.output import Exit
+from sluice.cli.profiles import Target
 from tests.api.samples import TEXT, picture
 from tests.deployments import Deployments
 from tests.service import ApiClient, running_service
@@ -21,7 +23,7 @@ from tests.service import ApiClient, running_service
 if TYPE_CHECKING:
     from mcp import Client
 
-TOOLS = {"validate_file", "list_reports", "explain_rejection", "replay_change"}
+NAMES = {"validate_file", "list_reports", "explain_rejection", "replay_change"}
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +35,28 @@ def tenant(deployments: Deployments) -> Iterator[ApiClient]:
 
 
 @asynccontextmanager
-async def agent(tenant: ApiClient, folder: Path, **environment: str) -> AsyncIterator[Client]:
-    """An agent with a server of its own, which may read files of the folder."""
+async def agent(tenant: ApiClient, folder: Path) -> AsyncIterator[Client]:
+    """An agent that has started the command, which may read files of the folder."""
     from mcp import Client, StdioServerParameters  # noqa: PLC0415  (loaded in a second, when a test runs)
 
-    assert tenant.authorization is not None
-    own = {
-        "PATH": os.environ["PATH"],
-        "SLUICE_URL": tenant.service.url,
-        "SLUICE_API_KEY": tenant.authorization.removeprefix("Bearer "),
-    }
+    own = {"PATH": os.environ["PATH"], "SLUICE_URL": tenant.service.url, "SLUICE_API_KEY": key_of(tenant)}
     words = ["-m", "sluice.cli", "mcp", "--folder", str(folder)]
-    async with Client(StdioServerParameters(command=sys.executable, args=words, env=own | environment)) as client:
+    async with Client(StdioServerParameters(command=sys.executable, args=words, env=own)) as client:
         yield client
+
+
+@asynccontextmanager
+async def agent_in_process(folder: Path, url: str, key: str) -> AsyncIterator[Client]:
+    """An agent in one process with the tools, which may read files of the folder."""
+    from mcp import Client  # noqa: PLC0415  (see above)
+
+    async with Client(tools(Tools(Target(url, key), folder))) as client:
+        yield client
+
+
+def key_of(tenant: ApiClient) -> str:
+    assert tenant.authorization is not None
+    return tenant.authorization.removeprefix("Bearer ")
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -83,7 +94,7 @@ async def test_tools_are_described_and_validate_list_explain_and_replay_without_
         newest = await call(client, "list_reports", context="claims", outcome="rejected", limit=1)
         explained = await call(client, "explain_rejection", report_id=rejected["report_id"])
         replay = await call(client, "replay_change", context="claims", changes={"allowed_extensions": ["png"]})
-    assert {tool.name for tool in listed} == TOOLS
+    assert {tool.name for tool in listed} == NAMES
     assert all(tool.description for tool in listed)
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
     assert (good["outcome"], good["reason"]) == ("accepted", None)
@@ -105,7 +116,8 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
     (tmp_path / "secret.txt").write_text("not to be sent")
     (tmp_path / "open" / "link.txt").symlink_to(tmp_path / "secret.txt")
     (tmp_path / "open" / "note.txt").write_bytes(TEXT)
-    async with agent(tenant, tmp_path / "open") as client:
+    url = tenant.service.url
+    async with agent_in_process(tmp_path / "open", url, key_of(tenant)) as client:
         below = f"is not below {tmp_path / 'open'}, the folder of this server."
         for path in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt"):
             assert await error(client, "validate_file", path=path, context="claims") == f"{path} {below}"
@@ -117,11 +129,11 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
         wrong = await error(client, "replay_change", context="claims", changes={"max_file_size_mb": 0})
         assert wrong.startswith("Validation error (changes.max_file_size_mb: ")
         assert await error(client, "explain_rejection") == "The arguments are wrong: report_id: Field required."
-    async with agent(tenant, tmp_path, SLUICE_API_KEY="sl_live_wrong") as client:
+    async with agent_in_process(tmp_path, url, "sl_live_wrong") as client:
         assert await error(client, "list_reports") == "The service does not accept this API key."
-    async with agent(tenant, tmp_path, SLUICE_API_KEY="") as client:
+    async with agent_in_process(tmp_path, url, "") as client:
         assert (await error(client, "list_reports")).startswith("An API key is needed: ")
-    async with agent(tenant, tmp_path, SLUICE_URL="http://127.0.0.1:9") as client:
+    async with agent_in_process(tmp_path, "http://127.0.0.1:9", "sl_live_x") as client:
         assert (await error(client, "list_reports")).startswith("No service answers at http://127.0.0.1:9: ")
 
 

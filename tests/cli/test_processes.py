@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from operator import eq
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -27,7 +25,7 @@ from tests.cli.test_serve import _UPLOAD_END, start_upload, wait_until_refused
 from tests.deployments import Deployments
 from tests.observe.metrics_page import read_metrics, until
 from tests.rows import each_row
-from tests.service import ApiClient, Service, cli_command, running_service, unchecked_service
+from tests.service import ApiClient, Service, running_service, unchecked_service
 
 POSTGRES = "postgresql://nobody@127.0.0.1/none"
 SHARED = ("connections", "connections_per_address", "uploads_per_tenant", "failed_logins", "spool_mb")
@@ -219,10 +217,11 @@ def test_sighup_replaces_the_processes_one_by_one_while_others_answer(two_proces
         assert time.monotonic() < deadline
         seen = set(children(two_processes))
         assert seen
+        time.sleep(0.02)  # other processes, so this polls
 
 
 def test_an_upload_in_progress_ends_well_when_all_processes_drain(sluice: Sluice) -> None:
-    with sluice.with_settings(PROCESSES="2").started() as server:
+    with sluice.with_settings(PROCESSES="2").running(own_zygote=True) as server:
         (key,) = re.findall(r"^  api key  (\S+)$", server.output, re.MULTILINE)
         assert "\n  processes 2\n" in server.output
         body = {"context_key": "slow", "display_name": "Slow"}
@@ -254,10 +253,8 @@ def refuses(port: int) -> bool:
 
 
 def test_a_start_that_is_refused_is_explained_once(sluice: Sluice) -> None:
-    environment = sluice.with_settings(PROCESSES="2", PORT="0", SCANNER="clamd", CLAMD="nowhere").environment
-    place: dict[str, Any] = {"env": environment, "cwd": sluice.folder}
-    result = subprocess.run(cli_command("serve"), **place, capture_output=True, text=True, timeout=60, check=False)
-    assert (result.returncode, result.stderr.count("sluice: SLUICE_CLAMD: ")) == (1, 1)
+    result = sluice.with_settings(PROCESSES="2", PORT="0", SCANNER="clamd", CLAMD="nowhere")("serve")
+    assert (result.code, result.err.count("sluice: SLUICE_CLAMD: ")) == (1, 1)
 
 
 def test_processes_that_cannot_share_a_limit_are_refused_at_the_start(sluice: Sluice) -> None:

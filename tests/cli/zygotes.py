@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from functools import cache
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -22,6 +23,7 @@ from sluice.sandbox.protocol import JobLimits
 ROOT: Final = str(Path(__file__).parents[2])
 _SECONDS: Final = 60
 _ERROR_BYTES: Final = 4096
+_ONE_AT_A_TIME: Final = threading.Lock()
 
 
 class ForkedZygote:
@@ -32,7 +34,8 @@ class ForkedZygote:
 
     def __init__(self, memory_bytes: int = JobLimits().memory_bytes) -> None:
         parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with private_file() as errors, child_end:
+        # Threads of a test may start servers: without the lock each could get the reply to another.
+        with private_file() as errors, child_end, _ONE_AT_A_TIME:
             self._pid = _template().fork(memory_bytes, child_end.fileno(), errors.fileno())
             self._errors = os.dup(errors.fileno())
         self._control = parent_end

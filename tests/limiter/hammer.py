@@ -42,6 +42,7 @@ async def hammer(settings: HammerSettings) -> list[float]:
             result = await limiter.take(settings.key, limit=settings.limit, window_seconds=1)
             if isinstance(result, Taken):
                 moments.append(result.at)
+            await asyncio.sleep(0.01)
 
     await asyncio.gather(*(keep_taking() for _ in range(TASKS)))
     return moments

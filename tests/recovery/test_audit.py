@@ -143,7 +143,7 @@ def test_audit_reports_no_uploads_and_deletions_in_progress(deployments: Deploym
         context, done = client.create_context(), threading.Event()
 
         def store_and_delete() -> None:
-            while not done.is_set():
+            while not done.wait(0.01):
                 data(client.delete(f"/files/{client.store(context=context)}"))
 
         with ThreadPoolExecutor(1) as uploads:

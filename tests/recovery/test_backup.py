@@ -58,7 +58,7 @@ def test_a_backup_made_under_load_is_restored_completely(deployment: Deployment,
         stop = threading.Event()
 
         def upload_on() -> None:
-            while not stop.is_set():
+            while not stop.wait(0.01):
                 client.store("b.zzz", noise(20_000, seed=99), context=context)
 
         uploads = threading.Thread(target=upload_on)
