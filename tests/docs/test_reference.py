@@ -124,7 +124,8 @@ def runner(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) -
     require("curl", "curl", apt="curl")
     folder = tmp_path_factory.mktemp("reference")
     (folder / "dent.png").write_bytes(picture())
-    with running_service(deployments.fresh("sqlite-local"), BUCKET_PROBE="false") as service:
+    # Without the worker: a job would be as far as it has come meanwhile.
+    with running_service(deployments.fresh("sqlite-local"), BUCKET_PROBE="false", WORKER_INSIDE="false") as service:
         yield ExampleRunner(service.new_client(), folder)
 
 
