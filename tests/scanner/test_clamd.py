@@ -15,7 +15,7 @@ from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice_inspect.threats.scan import scan_source
 from tests.inspection.threats.packed_files import EICAR, zipped
-from tests.rows import each_row
+from tests.rows import each_row, every_row
 from tests.scanner.conftest import Seal, scanned
 from tests.scanner.in_process_sandbox import InProcessSandbox
 from tests.servers import free_port, missing
@@ -68,14 +68,17 @@ def clamd_without_alerts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 
 @each_row("transport", TRANSPORTS)
-@each_row("name", [f"clam.{kind}" for kind in KINDS])
-async def test_clamav_test_files_are_infected(clamd: Clamd, seal: Seal, name: str, transport: str) -> None:
-    if not (TESTFILES / name).is_file():
-        missing(name, apt="clamav-testfiles")
-    result = await scanned(scanner_of(address_of(clamd, transport)), seal((TESTFILES / name).read_bytes()))
-    assert isinstance(result, Infected)
-    assert result.threat == "ClamAV-Test-File.UNOFFICIAL"
-    assert result.engine.startswith("clamd 1.")
+async def test_clamav_test_files_are_infected(clamd: Clamd, seal: Seal, transport: str) -> None:
+    scanner = scanner_of(address_of(clamd, transport))
+    with every_row() as row:
+        for name in [f"clam.{kind}" for kind in KINDS]:
+            if not (TESTFILES / name).is_file():
+                missing(name, apt="clamav-testfiles")
+            with row(name):
+                result = await scanned(scanner, seal((TESTFILES / name).read_bytes()))
+                assert isinstance(result, Infected)
+                assert result.threat == "ClamAV-Test-File.UNOFFICIAL"
+                assert result.engine.startswith("clamd 1.")
 
 
 @each_row("transport", TRANSPORTS)
