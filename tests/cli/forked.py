@@ -35,7 +35,7 @@ def run_forked(arguments: Sequence[str], environment: Mapping[str, str], folder:
     """
     for path in (out, err):
         path.unlink(missing_ok=True)
-    zygote = _fork_zygote(arguments)
+    zygote = fork_zygote(arguments)
     process = PARENT.Process(target=_run, args=(arguments, dict(environment), folder, (out, err), zygote))
     process.start()
     if zygote is not None:
@@ -69,7 +69,7 @@ class ForkedServer:
         own_zygote: bool = False,
     ) -> None:
         log.touch()
-        zygote = None if own_zygote else _fork_zygote(arguments)
+        zygote = None if own_zygote else fork_zygote(arguments)
         self._process = PARENT.Process(
             target=_serve, args=(arguments, dict(environment), folder, log, zygote), daemon=True
         )
@@ -111,9 +111,9 @@ class ForkedServer:
         self.send_signal(signal.SIGKILL)
 
 
-def _fork_zygote(arguments: Sequence[str]) -> ForkedZygote | None:
+def fork_zygote(arguments: Sequence[str]) -> ForkedZygote | None:
     """Fork a zygote for a command that uses one; return None for other commands."""
-    return ForkedZygote() if arguments[0] in {"serve", "work", "check", "doctor"} else None
+    return ForkedZygote() if {*arguments[:1]} & {"serve", "work", "check", "doctor"} else None
 
 
 def _run(
@@ -152,13 +152,25 @@ def _run_command(
     output: tuple[Path, Path],
     zygote: ForkedZygote | None,
 ) -> None:
+    out, err = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for path in output)
+    run_with_streams(arguments, environment, folder, (0, out, err), zygote)
+
+
+def run_with_streams(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    streams: Sequence[int],
+    zygote: ForkedZygote | None,
+) -> None:
+    """Run `sluice` in this process, which was forked for it, and exit. `streams` become its standard streams."""
     # multiprocessing hides an import that fails, and each process would load all by itself
     assert "tests.cli.preload" in sys.modules
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    for number, path in enumerate(output, start=1):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(fd, number)
-        os.close(fd)
+    for number, fd in enumerate(streams):
+        if fd != number:
+            os.dup2(fd, number)
+            os.close(fd)
     sys.exit(run(arguments, None if zygote is None else zygote.launched))

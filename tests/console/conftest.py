@@ -1,6 +1,5 @@
 """A real browser, and a service with the tenant of `sluice demo`."""
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import browser  # noqa: F401  (a fixture)
+from tests.cli.forked import run_forked
 from tests.console.users import User, match, new_link, signed_in
 from tests.deployments import Deployments
-from tests.service import ApiClient, Service, cli_command, running_service
+from tests.service import ApiClient, Service, running_service
 
 AXE = Path(__file__).parents[1] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -27,9 +27,10 @@ class Demo:
 @pytest.fixture(scope="session")
 def demo(deployments: Deployments) -> Iterator[Demo]:
     with running_service(deployments.fresh("sqlite-local")) as service:
-        command = cli_command("demo", "--url", service.url)
-        made = subprocess.run(command, env=dict(service.environment), capture_output=True, text=True, check=True)
-        yield Demo(service, match(r"ten_[0-9a-z]+", made.stdout))
+        folder = service.deployment.folder
+        out, err = folder / "demo.out", folder / "demo.err"
+        assert run_forked(["demo", "--url", service.url], service.environment, folder, out, err) == 0, err.read_text()
+        yield Demo(service, match(r"ten_[0-9a-z]+", out.read_text()))
 
 
 @pytest.fixture

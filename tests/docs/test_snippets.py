@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import forked_program
 from tests.deployments import Deployments
 from tests.docs.pages import DOCS, ROOT
 from tests.rows import each_row
@@ -150,7 +151,8 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
             (folder / Path(block.file).name).write_text(block.content + "\n", encoding="utf-8")
     script = folder.with_suffix(".sh")
     script.write_text("set -eo pipefail\n" + "".join(_commands(blocks, real_values)), encoding="utf-8")
-    output, code = _run(script, folder, {"SLUICE_URL": snippet_service.url})
+    with forked_program() as programs:
+        output, code = _run(script, folder, programs, {"SLUICE_URL": snippet_service.url})
     printed = dict(zip(*[iter(re.split(rf"^{_MARK}(\d+)$\n?", output, flags=re.MULTILINE)[1:])] * 2, strict=True))
     assert code == 0, f"block {list(printed)[-1:]} failed:\n{output[-3000:]}"
     for number, block in enumerate(blocks):
@@ -177,11 +179,10 @@ def _commands(blocks: list[Block], real_values: Mapping[str, str]) -> Iterator[s
         yield f"printf '\\n{_MARK}{number}\\n'\n{content}\n"
 
 
-def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
+def _run(script: Path, folder: Path, programs: Path, environment: Mapping[str, str]) -> tuple[str, int]:
     """Run a script, and end what it left running; return what it printed and its exit code."""
-    programs = Path(sys.executable).parent
     variables = {
-        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "clients" / "python" / "src")]),
         "SLUICE_PROCESSES": "1",
         **environment,
