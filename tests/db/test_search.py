@@ -70,6 +70,12 @@ async def test_each_filter_is_read_through_its_index_and_never_from_all_rows(
     tables: Database, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
     monkeypatch.setattr(search, "MOST_SEARCHED", searched)
+    # Files of another tenant between them: of a few rows, each index would cost the same.
+    await add_tenant(tables, "ten_2", "a", "b")
+    for file_id in IDS:
+        for number in range(6):
+            of_both = {"context": "b", "by": "u"} if number % 2 else {"context": "a", "by": "v"}
+            await add_file(tables, "ten_2", f"{file_id}{number}", **of_both)
     async with tables.transaction(ALL_TENANTS) as connection:
         await connection.execute(text("ANALYZE"))
     for wanted, index, found in FILTERS:

@@ -112,7 +112,8 @@ async def test_hanging_redis_delays_only_the_first_lookup(redis: RedisServer) ->
 
 async def test_restarted_redis_is_used_again(redis: RedisServer, tmp_path: Path) -> None:
     port, now = free_port(), 0.0
-    cache = RedisVerdictCache(f"redis://127.0.0.1:{port}/0", secret=SECRET, monotonic=lambda: now)
+    where = f"redis://127.0.0.1:{port}/0"
+    cache = RedisVerdictCache(where, secret=SECRET, monotonic=lambda: now, seconds=10.0)
     await cache.put(KEY, CleanVerdict())
     with running_redis(tmp_path, port=port):
         await cache.put(KEY, CleanVerdict())

@@ -43,21 +43,34 @@ async function show(address) {
   }
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   if (mine !== asked) return;
-  document.getElementById("results").replaceWith(document.adoptNode(page.getElementById("results")));
+  replace(document.getElementById("results"), page.getElementById("results"));
   history.replaceState(null, "", address);
 }
 
+// Who has reached a link or a box with the keyboard stays on it, if it is still there.
+function replace(shown, newer) {
+  const focused = shown.contains(document.activeElement) ? document.activeElement : null;
+  shown.replaceWith(document.adoptNode(newer));
+  const names = (each) => `${each.tagName} ${each.getAttribute("href")} ${each.name} ${each.value}`;
+  const same = focused && [...newer.querySelectorAll("a, button, input")].find((each) => names(each) === names(focused));
+  if (same) same.focus({ preventScroll: true });
+}
+
 for (const form of document.querySelectorAll("form[data-filter]")) {
-  const ask = () => {
+  let last = "";
+  const ask = (again) => {
     const fields = [...new FormData(form)].filter(([, value]) => value !== "");
     // Not `form.action`: that is a field of this name, where there is one.
-    show(form.getAttribute("action") + (fields.length ? `?${new URLSearchParams(fields)}` : ""));
+    const address = form.getAttribute("action") + (fields.length ? `?${new URLSearchParams(fields)}` : "");
+    if (!again && address === last) return;
+    last = address;
+    show(address);
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask();
+    ask(true);
   });
-  form.addEventListener("input", later(ask, 300));
+  form.addEventListener("input", later(() => ask(false), 300));
 }
 
 // A job shows its progress as long as it works and somebody looks.
