@@ -334,7 +334,7 @@ def test_list_is_filtered_while_the_user_types(page: Page, way: str) -> None:
     page.get_by_role("searchbox").type("Gutachten")
     page.wait_for_url("**/console/files?q=Gutachten")
     assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
-    link = page.locator("td.name > a").element_handle()
+    link = page.locator("td.name > a").last.element_handle()
     link.focus()
     page.evaluate("document.querySelector('form[data-filter]').requestSubmit()")
     page.wait_for_function("link => !link.isConnected", arg=link)
