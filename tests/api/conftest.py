@@ -1,11 +1,9 @@
 """Fixtures of the contract tests alone; the setups and clients are in `tests/conftest.py`."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.servers.radosgw import RadosGateway
-from tests.service import ApiClient, Service, running_service
+from tests.service import ApiClient, Service
 
 
 @pytest.fixture
@@ -14,8 +12,11 @@ def client_on_s3(s3: RadosGateway, bare_client: ApiClient) -> ApiClient:
     return bare_client
 
 
+@pytest.fixture
+def context(client: ApiClient) -> str:
+    return client.create_context()
+
+
 @pytest.fixture(scope="module")
-def second_process(service: Service) -> Iterator[Service]:
-    """Another process of the same service, on the same database and store."""
-    with running_service(service.deployment) as process:
-        yield process
+def tenant(service: Service) -> ApiClient:
+    return service.new_client()

@@ -127,10 +127,8 @@ def test_expired_key_is_refused(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
     _assert_accepted(bare_client.with_credential(key))
     then = datetime.now(UTC) - timedelta(seconds=1)
-    is_sqlite = bare_client.service.deployment.database_url.startswith("sqlite")
-    moment = then.replace(tzinfo=None).isoformat(" ") if is_sqlite else then
     past = "UPDATE api_keys SET expires_at = :then WHERE api_key_id = :key"
-    bare_client.execute_sql(past, then=moment, key=key.api_key_id)
+    bare_client.execute_sql(past, then=then, key=key.api_key_id)
     _assert_refused(bare_client.with_credential(key))
 
 

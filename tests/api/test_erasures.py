@@ -22,18 +22,13 @@ from tests.api.responses import assert_error, assert_not_found, assert_validatio
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Service, running_service
+from tests.service import ApiClient, running_service
 
 pytestmark = pytest.mark.engine
 
 NAME = "quillfeather"
 FULL_NAME = "Wilhelmina Quillfeather"
 LETTER = b"Dear sirs, this is a letter of Wilhelmina Quillfeather.\n"
-
-
-@pytest.fixture(scope="module")
-def tenant(service: Service) -> ApiClient:
-    return service.new_client()
 
 
 def erase(client: ApiClient, **subject: Any) -> dict[str, Any]:
@@ -244,13 +239,11 @@ def test_exports_that_may_name_the_person_are_gone(client: ApiClient) -> None:
 def test_export_under_way_is_cancelled_by_an_erasure(client: ApiClient) -> None:
     job_id = exported(client)
     running = "UPDATE jobs SET state = 'running', due_at = :later, ended_at = NULL WHERE job_id = :job_id"
-    moment = datetime(2100, 1, 1, tzinfo=UTC)
-    is_sqlite = client.service.deployment.database_url.startswith("sqlite")
-    client.execute_sql(running, later=moment.isoformat(" ")[:19] if is_sqlite else moment, job_id=job_id)
+    client.execute_sql(running, later=datetime(2100, 1, 1, tzinfo=UTC), job_id=job_id)
     erasure = data(client.post("/erasures", {"end_user": "nobody-42"}), 202)["job_id"]
     assert until(lambda: data(client.get(f"/jobs/{job_id}"))["status"] == "cancelled", 60)
     # Its objects are deleted some minutes later, since a step may write one yet: here that time is over.
-    past = "2026-01-01 00:00:00" if is_sqlite else datetime(2026, 1, 1, tzinfo=UTC)
+    past = datetime(2026, 1, 1, tzinfo=UTC)
     client.execute_sql("UPDATE jobs SET due_at = :past WHERE job_id = :job_id", past=past, job_id=job_id)
     assert until(lambda: data(client.get(f"/erasures/{erasure}"))["status"] == "done", 60)
     assert_not_found(client.get(f"/jobs/{job_id}/download"))

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.engine
 UNKNOWN_IDS = ["file_00000000000000000000000000", "nonsense", "file_", "%00", "file_01%2f..", "x" * 4000, "🌊"]
 
 
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
-
-
 def _names(client: ApiClient, **query: object) -> list[str]:
     return sorted(item["original_filename"] for item in page(client.get("/files", **query))[0])
 
@@ -127,10 +122,8 @@ def test_files_of_a_test_key_are_deleted_after_a_day(client: ApiClient, context:
     gone = client.with_credential(client.create_test_key("upload")).store("gone.txt", context=context)
     data(client.get(f"/files/{gone}/metadata"))
     then = datetime.now(UTC) - timedelta(hours=25)
-    is_sqlite = client.service.deployment.database_url.startswith("sqlite")  # which keeps it as text without a zone
-    moment = then.replace(tzinfo=None).isoformat(" ") if is_sqlite else then
     past = "UPDATE files SET created_at = :then, due_at = :then WHERE file_id = :file"
-    client.execute_sql(past, then=moment, file=gone)
+    client.execute_sql(past, then=then, file=gone)
     until(lambda: client.get(f"/files/{gone}/metadata").status_code != 200, 15)
     assert_not_found(client.get(f"/files/{gone}/metadata"))
     data(client.get(f"/files/{kept}/metadata"))

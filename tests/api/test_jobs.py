@@ -10,14 +10,9 @@ import pytest
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.rows import each_row
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Key, Service
+from tests.service import ApiClient, Key
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="module")
-def tenant(service: Service) -> ApiClient:
-    return service.new_client()
 
 
 def _stored(client: ApiClient, context: str, number: int) -> list[str]:

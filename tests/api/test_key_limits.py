@@ -1,6 +1,6 @@
 """What an API key is limited to: contexts, networks, requests per minute. How it is rotated is in `test_key_rotation`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
@@ -20,7 +20,7 @@ from tests.api.samples import TEXT
 from tests.api.tables import bad_values
 from tests.deployments import Deployments
 from tests.rows import each_row
-from tests.service import ApiClient, Key, Service, running_service
+from tests.service import ApiClient, Key, running_service
 
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
@@ -214,53 +214,6 @@ def test_requests_about_the_whole_tenant_refuse_a_key_with_contexts(limited: Lim
     assert {path for _method, path in closed} == {"/jobs", "/usage", "/plan", "/upload-tokens"}
     for method, path in closed:
         assert_limited(limited[2].request(method, path), "context: this request is about the whole tenant")
-
-
-@pytest.fixture(scope="module")
-def caching_process(service: Service) -> Iterator[Service]:
-    """Another process of the same service, with the longest cache time."""
-    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
-        yield process
-
-
-@pytest.mark.engine
-def test_changed_contexts_and_networks_apply_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
-    own, other = client.create_context(), client.create_context()
-    for process in (client.service, caching_process):
-        key = client.create_key("upload")
-        path, uploader = key_path(key), ApiClient(process, client.tenant_id, f"Bearer {key.text}")
-        uploader.store(context=own)
-        for _ in range(3):
-            data(client.patch(path, {"contexts": [other]}))
-            assert_limited(uploader.upload(context=own), f"context: expected one of {other}")
-            uploader.store(context=other)
-            data(client.patch(path, {"contexts": [own]}))
-            assert_limited(uploader.upload(context=other), f"context: expected one of {own}")
-            uploader.store(context=own)
-        data(client.patch(path, {"contexts": None}))
-        uploader.store(context=other)
-        data(client.patch(path, {"allowed_networks": ["192.0.2.0/24"]}))
-        assert_limited(uploader.upload(context=own), "address: expected one of")
-        data(client.patch(path, {"allowed_networks": ["127.0.0.1"]}))
-        uploader.store(context=own)
-
-
-@pytest.mark.engine
-def test_changed_rate_applies_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
-    context, key = client.create_context(), client.create_key("upload")
-    uploader = client.with_credential(key)
-    uploader.store(context=context)
-    for rate in (1, 2):
-        data(client.patch(key_path(key), {"rate_per_minute": rate}))
-        uploader.store(context=context)
-        assert uploader.upload(context=context).status_code == 429
-    data(client.patch(key_path(key), {"rate_per_minute": None}))
-    uploader.store(context=context)
-    cached = client.create_key("upload", rate_per_minute=1)
-    uploader = ApiClient(caching_process, client.tenant_id, f"Bearer {cached.text}")
-    uploader.store(context=context)
-    data(client.patch(key_path(cached), {"rate_per_minute": 100}))
-    uploader.store(context=context)
 
 
 def test_key_makes_tokens_only_for_contexts_that_it_has_and_as_long_as_it_has_them(client: ApiClient) -> None:

@@ -29,10 +29,8 @@ def rotate(client: ApiClient, key: Key, **body: Any) -> dict[str, Any]:
 
 
 def let_expire(client: ApiClient, key: Key, column: str) -> None:
-    moment: Any = datetime.now(UTC) - timedelta(seconds=1)
-    if client.service.deployment.database_url.startswith("sqlite"):
-        moment = moment.replace(tzinfo=None).isoformat(" ")
-    client.execute_sql(f"UPDATE api_keys SET {column} = :at WHERE api_key_id = :key", at=moment, key=key.api_key_id)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    client.execute_sql(f"UPDATE api_keys SET {column} = :at WHERE api_key_id = :key", at=past, key=key.api_key_id)
 
 
 @pytest.mark.engine

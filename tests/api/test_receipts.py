@@ -9,14 +9,9 @@ import pytest
 from sluice.receipts.signing import InvalidReceipt, verify_receipt
 from tests.api.responses import assert_not_found, data
 from tests.api.samples import TEXT
-from tests.service import ApiClient, Service
+from tests.service import ApiClient
 
 PATH = "/.well-known/sluice-receipts.json"
-
-
-@pytest.fixture(scope="module")
-def tenant(service: Service) -> ApiClient:
-    return service.new_client()
 
 
 def _public_keys(client: ApiClient) -> dict[str, Any]:

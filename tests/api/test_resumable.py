@@ -19,11 +19,6 @@ HALF = len(TEXT) // 2
 INFECTED = eicar()
 
 
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
-
-
 def begun(created: httpx.Response, client: ApiClient) -> tus.Tus:
     return tus.Tus(client, urlsplit(created.headers["location"]).path.removeprefix(API))
 

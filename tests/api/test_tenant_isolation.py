@@ -7,7 +7,7 @@ import pytest
 
 from sluice.access import ROUTE_SCOPES
 from tests.api import tus
-from tests.api.responses import assert_unauthenticated, data, page, without_time
+from tests.api.responses import data, page, without_time
 from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
@@ -142,15 +142,3 @@ def test_same_subject_of_two_issuers_is_two_uploaders(client: ApiClient) -> None
     for uploader, expected in (names | {key.api_key_id: []}).items():
         items = client.get("/files", uploaded_by=uploader).json()["data"]
         assert [item["original_filename"] for item in items] == expected, uploader
-
-
-@pytest.mark.asvs("7.4.1")
-def test_revoked_key_is_refused_immediately_by_every_process(client: ApiClient, second_process: Service) -> None:
-    key = client.create_key("metadata")
-    callers = [
-        ApiClient(process, client.tenant_id, f"Bearer {key.text}") for process in (second_process, client.service)
-    ]
-    assert callers[0].get("/contexts").status_code == 200
-    data(client.delete(f"/api-keys/{key.api_key_id}"))
-    for caller in callers:
-        assert_unauthenticated(caller.get("/contexts"))

@@ -15,11 +15,6 @@ from tests.rows import each_row
 from tests.service import ApiClient
 
 
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
-
-
 @pytest.fixture(scope="module")
 def shared_context(shared_client: ApiClient) -> str:
     return shared_client.create_context()

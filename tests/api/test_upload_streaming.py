@@ -16,11 +16,6 @@ MB = 1_048_576
 FORM = f"Content-Type: {forms.content_type()}"
 
 
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
-
-
 def _body(context: str, content: bytes = TEXT, name: str = "data.zzz") -> bytes:
     return forms.encode([file(name, content), field("context", context)])
 
