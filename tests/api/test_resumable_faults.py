@@ -24,6 +24,7 @@ from tests.api.responses import data, page
 from tests.api.samples import TEXT, eicar
 from tests.api.test_upload_tokens import holder, issue, shown
 from tests.api.troubles import CONTENT, troubled_service
+from tests.api.tus import HALF, LARGE
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.recovery.sweep import PATIENCE, SETTINGS, forked_service
@@ -36,10 +37,6 @@ from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, running_service
 
 pytestmark = pytest.mark.engine
-
-HALF = len(TEXT) // 2
-LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
-"""20 MB of no known format, in three segments."""
 
 
 def part_keys(client: ApiClient) -> set[str]:

@@ -14,15 +14,12 @@ import pytest
 
 from tests.api import raw_http, tus
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
-from tests.api.samples import TEXT, eicar
+from tests.api.samples import TEXT
 from tests.api.test_upload_tokens import holder, issue
+from tests.api.tus import HALF, INFECTED, LARGE
 from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
-HALF = len(TEXT) // 2
-INFECTED = eicar()
-LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
-"""20 MB of no known format, kept in three segments."""
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 COMPLETES = {True: "?1", False: "?0"}
 

@@ -20,16 +20,12 @@ def _body(context: str, content: bytes = TEXT, name: str = "data.zzz") -> bytes:
     return forms.encode([file(name, content), field("context", context)])
 
 
-@each_row("size", [500 * MB + 64 * 1024 + 1, 10**12, 10**18])
-@pytest.mark.asvs("5.2.1")
-def test_oversized_body_is_refused_before_its_first_byte(shared_client: ApiClient, size: int) -> None:
-    response = raw_http.send_request(shared_client, FORM, f"Content-Length: {size}")
-    assert (response.status, response.json_body["message"]) == (413, "Request body too large")
-    assert response.json_body["status"] == "ERROR"
-
-
-@pytest.mark.asvs("8.3.1")
-def test_missing_credential_is_refused_before_the_first_byte(shared_client: ApiClient) -> None:
+@pytest.mark.asvs("5.2.1", "8.3.1")
+def test_body_of_another_size_type_or_credential_is_refused_before_its_first_byte(shared_client: ApiClient) -> None:
+    for size in [500 * MB + 64 * 1024 + 1, 10**12, 10**18]:
+        response = raw_http.send_request(shared_client, FORM, f"Content-Length: {size}")
+        assert (response.status, response.json_body["message"]) == (413, "Request body too large")
+        assert response.json_body["status"] == "ERROR"
     nobody = shared_client.with_credential(None)
     for lines in (
         ("Content-Length: 100000000",),
@@ -41,14 +37,11 @@ def test_missing_credential_is_refused_before_the_first_byte(shared_client: ApiC
     downloader = shared_client.with_credential(shared_client.create_key("download"))
     response = raw_http.send_request(downloader, FORM, "Content-Length: 100000000")
     assert (response.status, response.json_body["message"]) == (403, "Upload scope required")
-
-
-def test_body_of_another_type_or_coding_is_refused_before_the_first_byte(shared_client: ApiClient) -> None:
     other_type = raw_http.send_request(shared_client, "Content-Type: application/json", "Content-Length: 100000000")
     assert other_type.status == 415
     for coding in ("gzip", "deflate", "br", "identity, gzip"):
-        lines = (FORM, f"Content-Encoding: {coding}", "Content-Length: 100000000")
-        response = raw_http.send_request(shared_client, *lines)
+        head = (FORM, f"Content-Encoding: {coding}", "Content-Length: 100000000")
+        response = raw_http.send_request(shared_client, *head)
         assert (response.status, response.json_body["errors"]) == (415, ["Content-Encoding: expected none"])
 
 
@@ -67,14 +60,10 @@ def _sent_in_part(client: ApiClient, context: str, content: bytes) -> raw_http.R
     return raw_http.send_request(client, FORM, f"Content-Length: {100 * MB}", body=start + content)
 
 
-@pytest.mark.asvs("5.2.1")
-def test_file_over_the_context_limit_is_refused_before_its_end(client: ApiClient) -> None:
+@pytest.mark.asvs("5.2.1", "5.2.2")
+def test_file_over_the_limit_or_with_a_forbidden_extension_is_refused_before_its_end(client: ApiClient) -> None:
     response = _sent_in_part(client, client.create_context(max_file_size_mb=1), noise(MB + 1))
     assert (response.status, response.json_body["errors"]) == (400, ["file_too_large"])
-
-
-@pytest.mark.asvs("5.2.2")
-def test_forbidden_extension_is_refused_before_the_content(client: ApiClient) -> None:
     response = _sent_in_part(client, client.create_context(allowed_extensions=["pdf"]), b"x")
     assert (response.status, response.json_body["errors"]) == (400, ["extension_not_allowed"])
 
@@ -126,28 +115,14 @@ EMPTY = DISPOSITION + b'; name="file"; filename="a.txt"\r\n\r\nx\r\n--B--\r\n'
 CONTEXT = DISPOSITION + b'; name="context"\r\n\r\n{context}\r\n'
 FILE = DISPOSITION + b'; name="file"; filename="a.txt"\r\n\r\nclean water\r\n'
 END = b"--B--\r\n"
-CHANGED_FILE = {
-    "two dispositions": (b'a.txt"\r\n', b'a.txt"\r\nContent-Disposition: form-data; name="context"\r\n'),
-    "two names": (b'name="file"', b'name="file"; name="other"'),
-    "two filenames": (b'filename="a.txt"', b'filename="a.txt"; filename="b.exe"'),
-    "folded header": (b"; filename", b";\r\n filename"),
-    "attachment": (b"form-data", b"attachment"),
-    "base64": (b'a.txt"\r\n', b'a.txt"\r\nContent-Transfer-Encoding: base64\r\n'),
-    "long header": (b'a.txt"\r\n', b'a.txt"\r\nX-Long: ' + b"x" * 100_000 + b"\r\n"),
-    "many headers": (b'a.txt"\r\n', b'a.txt"\r\n' + b"X-Many: x\r\n" * 500),
-}
 MALFORMED = {
     "no end": CONTEXT + FILE,
-    "end cut off": CONTEXT + FILE + b"--B-",
     "another boundary": (CONTEXT + FILE + END).replace(b"--B", b"--C"),
-    "nothing": b"",
-    "words in front": b"preamble" + CONTEXT + FILE + END,
-    "bare line feeds": (CONTEXT + FILE + END).replace(b"\r\n", b"\n"),
     "no disposition": b"--B\r\n\r\nx\r\n" + CONTEXT + FILE + END,
-    "no name": DISPOSITION + b"\r\n\r\nx\r\n" + CONTEXT + FILE + END,
     "many parts": CONTEXT + (DISPOSITION + b'; name="x"\r\n\r\n\r\n') * 2000 + FILE + END,
-    **{name: CONTEXT + FILE.replace(old, new) + END for name, (old, new) in CHANGED_FILE.items()},
+    "many headers": CONTEXT + FILE.replace(b'a.txt"\r\n', b'a.txt"\r\n' + b"X-Many: x\r\n" * 500) + END,
 }
+"""Forms that the service refuses as its parser does; those that are ambiguous are in `http1/test_multipart`."""
 
 
 def _send_body(client: ApiClient, kind: str, body: bytes = EMPTY) -> raw_http.RawResponse:
