@@ -70,38 +70,35 @@ BAD_VALUES = [
 ]
 
 
-@each_row("field, value, named", BAD_VALUES)
-@pytest.mark.asvs("15.3.3")
-def test_invalid_value_is_refused_on_context_creation(
-    shared_client: ApiClient, field: str, value: Any, named: str
-) -> None:
-    assert_validation_error(shared_client.post("/contexts", MINIMAL | {"context_key": "refused", field: value}), named)
-    assert_not_found(shared_client.get("/contexts/refused"))
-
-
 @pytest.fixture(scope="module")
 def papers(shared_client: ApiClient) -> str:
     return shared_client.create_context()
 
 
 @each_row("field, value, named", BAD_VALUES)
-@pytest.mark.asvs("15.3.5")
-def test_invalid_value_is_refused_on_change(
+@pytest.mark.asvs("15.3.3", "15.3.5")
+def test_invalid_value_is_refused_on_creation_and_change(
     shared_client: ApiClient, papers: str, field: str, value: Any, named: str
 ) -> None:
+    assert_validation_error(shared_client.post("/contexts", MINIMAL | {"context_key": "refused", field: value}), named)
+    assert_not_found(shared_client.get("/contexts/refused"))
     before = data(shared_client.get(f"/contexts/{papers}"))
     assert_validation_error(shared_client.patch(f"/contexts/{papers}", {field: value}), named)
     assert data(shared_client.get(f"/contexts/{papers}")) == before
 
 
-@each_row("key", ["a", "a1", "a_b_", "z" * 100])
-def test_valid_context_key_is_accepted(bare_client: ApiClient, key: str) -> None:
-    assert data(bare_client.post("/contexts", {"context_key": key, "display_name": "x"}), 201)["context_key"] == key
+WRONG_KEYS: list[Any] = [
+    *("", "z" * 101, "1a", "_a", "A", "aB", "a-b", "a b", "a.b", "é", "a\n", "a/b", None, 7, ["a"], True),
+]
 
 
-@each_row("key", ["", "z" * 101, "1a", "_a", "A", "aB", "a-b", "a b", "a.b", "é", "a\n", "a/b", None, 7, ["a"], True])
-def test_invalid_context_key_is_refused(shared_client: ApiClient, key: Any) -> None:
-    assert_validation_error(shared_client.post("/contexts", {"context_key": key, "display_name": "x"}), "context_key")
+def test_context_key_has_small_letters_digits_and_underscores_after_a_letter(bare_client: ApiClient) -> None:
+    bodies = {key: {"context_key": key, "display_name": "x"} for key in ("a", "a1", "a_b_", "z" * 100)}
+    for key, body in bodies.items():
+        assert data(bare_client.post("/contexts", body), 201)["context_key"] == key
+    for wrong in WRONG_KEYS:
+        body = {"context_key": wrong, "display_name": "x"}
+        assert_validation_error(bare_client.post("/contexts", body), "context_key")
 
 
 def test_all_missing_and_wrong_fields_are_named_together(shared_client: ApiClient) -> None:

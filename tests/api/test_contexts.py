@@ -3,7 +3,6 @@
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page, without_time
-from tests.rows import each_row
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -18,8 +17,13 @@ MINIMAL = {"context_key": "papers", "display_name": "Papers"}
 DEFAULT_TEMPLATE = "{tenant_id}/{context_key}/{yyyy}/{mm}/{file_id}{extension}"
 
 
-def test_minimal_context_gets_the_defaults(bare_client: ApiClient) -> None:
+def test_minimal_context_gets_the_defaults_and_no_second_one_of_its_tenant_the_key(bare_client: ApiClient) -> None:
     created = data(bare_client.post("/contexts", MINIMAL), 201)
+    response = bare_client.post("/contexts", {"context_key": "papers", "display_name": "Others"})
+    assert response.status_code == 409
+    assert "papers" in response.json()["message"]
+    assert data(bare_client.get("/contexts/papers")) == created
+    assert bare_client.other_tenant_client().create_context(context_key="papers") == "papers"
     assert created.pop("context_id").startswith("ctx_")
     assert created == {
         "context_key": "papers",
@@ -41,7 +45,7 @@ def test_minimal_context_gets_the_defaults(bare_client: ApiClient) -> None:
     }
 
 
-def test_refused_creation_names_what_is_wrong(shared_client: ApiClient) -> None:
+def test_refused_creation_names_what_is_wrong_and_an_unknown_context_is_not_found(shared_client: ApiClient) -> None:
     assert_validation_error(shared_client.post("/contexts", MINIMAL | {"status": "inactive"}), "status")
     without_body = shared_client.request("POST", "/contexts", headers={"Content-Type": "application/json"})
     assert_validation_error(without_body, "body")
@@ -49,6 +53,9 @@ def test_refused_creation_names_what_is_wrong(shared_client: ApiClient) -> None:
     (problem,) = response.json()["errors"]
     for known in ("tenant_id", "context_key", "file_id", "yyyy", "mm", "dd", "extension", "sha256"):
         assert f"{{{known}}}" in problem
+    for key in ["unknown", "UPPER", "a" * 5000, "%00", "..%2f", "%F0%9F%8C%8A"]:
+        assert_not_found(shared_client.get(f"/contexts/{key}"))
+        assert_not_found(shared_client.patch(f"/contexts/{key}", {"display_name": "x"}))
 
 
 OPTIONAL = {
@@ -60,7 +67,14 @@ OPTIONAL = {
 }
 
 
-def test_an_optional_field_is_reset_to_its_default(bare_client: ApiClient) -> None:
+def test_change_touches_only_the_named_fields_and_resets_optional_ones(bare_client: ApiClient) -> None:
+    created = data(bare_client.post("/contexts", MINIMAL | {"metadata": {"a": 1, "b": 2}, "description": "old"}), 201)
+    assert data(bare_client.patch("/contexts/papers", {})) == created
+    changed = data(bare_client.patch("/contexts/papers", {"description": "new"}))
+    assert changed == created | {"description": "new"}
+    assert data(bare_client.get("/contexts/papers")) == changed
+    assert data(bare_client.patch("/contexts/papers", {"metadata": {"c": 3}}))["metadata"] == {"c": 3}
+    assert_validation_error(bare_client.patch("/contexts/papers", {"context_key": "others"}), "context_key")
     for field, (filled, empty, default) in OPTIONAL.items():
         path = f"/contexts/{bare_client.create_context(**{field: empty})}"
         assert data(bare_client.get(path))[field] == default
@@ -69,41 +83,23 @@ def test_an_optional_field_is_reset_to_its_default(bare_client: ApiClient) -> No
     assert data(bare_client.patch(path, {"storage_config_id": ""}))["storage_config_id"] is None
 
 
-def test_second_context_with_the_same_key_is_a_conflict_in_one_tenant_only(bare_client: ApiClient) -> None:
-    created = data(bare_client.post("/contexts", MINIMAL), 201)
-    response = bare_client.post("/contexts", {"context_key": "papers", "display_name": "Others"})
-    assert response.status_code == 409
-    assert "papers" in response.json()["message"]
-    assert data(bare_client.get("/contexts/papers")) == created
-    assert bare_client.other_tenant_client().create_context(context_key="papers") == "papers"
-
-
-@each_row("key", ["unknown", "UPPER", "a" * 5000, "%00", "..%2f", "%F0%9F%8C%8A"])
-def test_returns_404_for_an_unknown_context(shared_client: ApiClient, key: str) -> None:
-    assert_not_found(shared_client.get(f"/contexts/{key}"))
-    assert_not_found(shared_client.patch(f"/contexts/{key}", {"display_name": "x"}))
-
-
-def test_change_touches_only_the_named_fields(bare_client: ApiClient) -> None:
-    created = data(bare_client.post("/contexts", MINIMAL | {"metadata": {"a": 1, "b": 2}, "description": "old"}), 201)
-    assert data(bare_client.patch("/contexts/papers", {})) == created
-    changed = data(bare_client.patch("/contexts/papers", {"description": "new"}))
-    assert changed == created | {"description": "new"}
-    assert data(bare_client.get("/contexts/papers")) == changed
-    assert data(bare_client.patch("/contexts/papers", {"metadata": {"c": 3}}))["metadata"] == {"c": 3}
-    assert_validation_error(bare_client.patch("/contexts/papers", {"context_key": "others"}), "context_key")
-
-
-def test_context_is_made_inactive_and_active_again(bare_client: ApiClient) -> None:
-    path = f"/contexts/{bare_client.create_context()}"
-    for status in ("inactive", "inactive", "active"):
+def test_context_is_inactive_until_it_is_active_again_and_listed_by_its_status(bare_client: ApiClient) -> None:
+    bare_client.other_tenant_client().create_context()
+    contexts = {"active": bare_client.create_context(), "inactive": bare_client.create_context()}
+    path = f"/contexts/{contexts['inactive']}"
+    for status in ("inactive", "inactive", "active", "inactive"):
         assert data(bare_client.patch(path, {"status": status}))["status"] == status
         assert data(bare_client.get(path))["status"] == status
     for unknown in ("archived", "ACTIVE", "", None, 1, True):
         assert_validation_error(bare_client.patch(path, {"status": unknown}), "status")
+    for status, context in contexts.items():
+        listed = page(bare_client.get("/contexts", status=status))[0]
+        assert [item["context_key"] for item in listed] == [context]
+    for wanted in ("archived", "", "ACTIVE"):
+        assert_validation_error(bare_client.get("/contexts", status=wanted), "status")
 
 
-def test_listed_context_has_exactly_the_fields_of_the_interface(bare_client: ApiClient) -> None:
+def test_paging_returns_every_context_exactly_once_with_the_fields_of_the_interface(bare_client: ApiClient) -> None:
     sent = {"z": 1, "a": {"ü": [1, 2.5, -0.0, 10**15, None, True]}, "zero": "a\u0000b", "wave": "🌊", "big": 2**63}
     bare_client.create_context(context_key="papers", metadata=sent)
     items, pagination = page(bare_client.get("/contexts"))
@@ -111,26 +107,11 @@ def test_listed_context_has_exactly_the_fields_of_the_interface(bare_client: Api
     full = data(bare_client.get("/contexts/papers"))
     assert full["metadata"] == sent
     assert items == [{name: full[name] for name in LIST_FIELDS}]
-
-
-def test_paging_returns_every_context_exactly_once(bare_client: ApiClient) -> None:
-    keys = {bare_client.create_context() for _ in range(5)}
+    keys = {"papers", *(bare_client.create_context() for _ in range(4))}
     pages = [page(bare_client.get("/contexts", page=number, page_size=2)) for number in (1, 2, 3)]
     assert [len(items) for items, _ in pages] == [2, 2, 1]
     assert sorted(item["context_key"] for items, _ in pages for item in items) == sorted(keys)
-    assert {pagination["total_pages"] for _, pagination in pages} == {3}
-    assert {pagination["total"] for _, pagination in pages} == {5}
-
-
-def test_list_of_contexts_is_filtered_by_status(bare_client: ApiClient) -> None:
-    bare_client.other_tenant_client().create_context()
-    contexts = {"active": bare_client.create_context(), "inactive": bare_client.create_context()}
-    bare_client.patch(f"/contexts/{contexts['inactive']}", {"status": "inactive"})
-    for status, context in contexts.items():
-        listed = page(bare_client.get("/contexts", status=status))[0]
-        assert [item["context_key"] for item in listed] == [context]
-    for unknown in ("archived", "", "ACTIVE"):
-        assert_validation_error(bare_client.get("/contexts", status=unknown), "status")
+    assert {(pagination["total_pages"], pagination["total"]) for _, pagination in pages} == {(3, 5)}
 
 
 def test_bucket_of_another_tenant_is_refused_as_unknown(s3: object, client: ApiClient) -> None:

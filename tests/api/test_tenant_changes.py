@@ -47,7 +47,9 @@ def begin_deletion(client: ApiClient) -> None:
     client.service.on_database(delete)
 
 
-def test_a_deleted_tenant_is_refused_at_once_and_nothing_of_it_stays_but_its_audit_log(service: Service) -> None:
+def test_a_deleted_tenant_is_refused_at_once_and_nothing_stays_but_its_audit_log_unless_it_has_a_hold(
+    service: Service,
+) -> None:
     client = service.new_client().with_store()
     context = client.create_context()
     for number in range(3):
@@ -65,9 +67,6 @@ def test_a_deleted_tenant_is_refused_at_once_and_nothing_of_it_stays_but_its_aud
     assert _tables_with_rows(client) <= KEPT
     assert not objects & client.object_keys()
     data(neighbour.get(f"/files/{kept}/metadata"))
-
-
-def test_a_tenant_with_a_legal_hold_is_not_deleted(service: Service) -> None:
     client = service.new_client()
     held = client.store(context=client.create_context())
     data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 7"}))

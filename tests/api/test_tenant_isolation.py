@@ -104,7 +104,7 @@ def test_another_tenants_id_gets_the_same_response_as_an_unknown_one(
             assert foreign.status_code == 404
 
 
-def test_requests_of_another_tenant_change_nothing(owner: Owner) -> None:
+def test_requests_of_another_tenant_change_nothing_and_no_list_shows_it(owner: Owner, shared_client: ApiClient) -> None:
     client, ids = owner.client, owner.ids
     assert data(client.get(f"/files/{ids['file_id']}/metadata"))["download_count"] == 0
     assert data(client.get(f"/api-keys/{ids['api_key_id']}"))["status"] == "active"
@@ -113,11 +113,6 @@ def test_requests_of_another_tenant_change_nothing(owner: Owner) -> None:
     buckets = data(client.get(client.buckets))
     assert [(bucket["name"], bucket["is_default"]) for bucket in buckets] == ([("first", True)] if buckets else [])
     assert len(client.object_keys()) == 1
-
-
-def test_no_list_shows_data_of_another_tenant_and_its_context_is_unknown(
-    shared_client: ApiClient, owner: Owner
-) -> None:
     for path in ("/contexts", "/files", "/api-keys"):
         shown = shared_client.get(path, page_size=100).text
         assert not [known for known in owner.ids.values() if known in shown]
