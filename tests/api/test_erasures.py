@@ -1,5 +1,9 @@
-"""Erasures: after one, no table, object, log or backup names the person, and the receipt says what was done."""
+"""Erasures: after one, no table, object, log or backup names the person, and the receipt says what was done.
 
+Receipts are signed statements, which anybody can verify with the public keys; those of files are here too.
+"""
+
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -16,9 +20,10 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
 from sluice.erasures.subject import ErasureSubject
-from sluice.receipts.signing import verify_receipt
+from sluice.receipts.signing import InvalidReceipt, verify_receipt
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
@@ -244,3 +249,52 @@ def test_export_under_way_is_cancelled_by_an_erasure(client: ApiClient) -> None:
     client.execute_sql("UPDATE jobs SET due_at = :past WHERE job_id = :job_id", past=past, job_id=job_id)
     assert until(lambda: data(client.get(f"/erasures/{erasure}"))["status"] == "done", 60)
     assert_not_found(client.get(f"/jobs/{job_id}/download"))
+
+
+PATH = "/.well-known/sluice-receipts.json"
+
+
+def _public_keys(client: ApiClient) -> dict[str, Any]:
+    answer = httpx.get(client.service.url + PATH)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = answer.json()
+    (key,) = found["keys"]
+    assert (set(key), key["kty"], key["crv"]) == ({"kty", "crv", "alg", "use", "kid", "x"}, "OKP", "Ed25519")
+    return found
+
+
+def test_a_receipt_states_what_was_judged_and_no_person_and_verifies_until_its_file_is_deleted(
+    tenant: ApiClient,
+) -> None:
+    context = tenant.create_context()
+    file_id = tenant.store("note.txt", context=context)
+    answer = data(tenant.get(f"/files/{file_id}/receipt"))
+    assert answer["keys_path"] == PATH
+    stated = verify_receipt(answer["receipt"], _public_keys(tenant))
+    assert (stated["kind"], stated["tenant_id"], stated["file_id"]) == ("file", tenant.tenant_id, file_id)
+    assert (stated["sha256"], stated["size_bytes"]) == (hashlib.sha256(TEXT).hexdigest(), len(TEXT))
+    assert (stated["content_type"], stated["verdict"], stated["reason"]) == ("text/plain", "accepted", None)
+    report = data(tenant.get(f"/reports/{stated['report_id']}"))
+    assert stated["rules_version"] == report["rules_version"]
+    assert stated["engines"]["sluice"] == report["engines"]["sluice"]
+    assert report["engines"]["scanner"].startswith(stated["engines"]["scanner"])
+    assert stated["decided_at"][:19] == report["created_at"][:19]
+    file_id = tenant.store("anna-schmidt.txt", context=context, metadata={"claimant": "Anna Schmidt"})
+    receipt = data(tenant.get(f"/files/{file_id}/receipt"))["receipt"]
+    words = str(verify_receipt(receipt, _public_keys(tenant))).lower()
+    assert "anna" not in words
+    assert "key_" not in words
+    data(tenant.delete(f"/files/{file_id}"))
+    assert_not_found(tenant.get(f"/files/{file_id}/receipt"))
+
+
+def test_a_changed_receipt_and_one_of_another_service_do_not_verify(tenant: ApiClient) -> None:
+    keys = _public_keys(tenant)
+    receipt = data(tenant.get(f"/files/{tenant.store(context=tenant.create_context())}/receipt"))["receipt"]
+    head, body, signature = receipt.split(".")
+    other = "A" if body[20] != "A" else "B"
+    for changed in (f"{head}.{body[:20]}{other}{body[21:]}.{signature}", f"{head}.{body}.", "no receipt", ""):
+        with pytest.raises(InvalidReceipt):
+            verify_receipt(changed, keys)
+    with pytest.raises(InvalidReceipt, match="not among the known"):
+        verify_receipt(receipt, {"keys": []})

@@ -1,5 +1,6 @@
-"""Verdict reports: in every answer to an upload, in lists, and as much of them as the caller may see."""
+"""Verdict reports: in every answer to an upload, in lists, as much as the caller may see; facts in the decision log."""
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -10,11 +11,16 @@ import pytest
 from httpx import Response
 
 from sluice.api.schemas.reports import FullReport, SenderReport
-from sluice_inspect.report import Limits
+from sluice_inspect.report import Limits, Report
 from sluice_inspect.threats import EICAR
 from tests.api import forms
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bomb
+from tests.inspection.facts.test_archives import PE, TEXT, tar
+from tests.inspection.formats.image_samples import chess_board, encoded, png_header
+from tests.inspection.formats.pdf_samples import pdf as pdf_of
+from tests.inspection.formats.pdf_samples import text as page_text
+from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 from tests.service import ApiClient
 
@@ -331,3 +337,32 @@ def test_policies_are_shown_as_they_were_set_can_be_removed_and_are_refused_by_n
     ]:
         body = {"context_key": "bad", "display_name": "Bad", "policies": policies}
         assert_validation_error(client.post("/contexts", body), f"policies.{field}".rstrip("."))
+
+
+OFF = {"reject_corrupt_files": False, "reject_blank_files": False, "scan_for_viruses": False}
+
+
+def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Report:
+    client.upload(name, content, context=client.create_context(**rules))
+    return Report.from_stored(client.decisions()[-1]["facts"]["examined"]["report"])
+
+
+@each_row("rules", [OFF, {}])
+def test_facts_are_stored_whether_the_checks_are_on_or_off(client: ApiClient, rules: dict[str, Any]) -> None:
+    image = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
+    assert (image.facts["width"], image.facts["pixels"], image.facts["animated"]) == (64, 4096, False)
+    scripted = pdf_of(page_text("a"), page_text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>")
+    document = report_of(client, "a.pdf", scripted, **rules)
+    assert (document.facts["pages"], document.facts["encrypted"], document.flags) == (2, False, ("script.pdf",))
+    packed = report_of(client, "a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT))), **rules)
+    assert (packed.facts["programs"], packed.facts["scripts"]) == (1, 1)
+    assert packed.flags == ("archive.disguised", "archive.program", "archive.script")
+    table = report_of(client, "a.csv", b"id,name\n1,=cmd|'/c calc'!A0\n", **rules)
+    assert table.flags == ("dde", "formula.csv")
+
+
+def test_rejected_file_keeps_its_facts(client: ApiClient) -> None:
+    image = report_of(client, "a.png", png_header(60_000, 60_000), **OFF | {"reject_corrupt_files": True})
+    assert image.facts["pixels"] == 3_600_000_000
+    unsafe = report_of(client, "a.zip", archive(("../a.txt", TEXT), ("b.exe", TEXT)))
+    assert (unsafe.facts["members"], unsafe.facts["programs"], unsafe.facts["flags_complete"]) == (2, 1, False)
