@@ -55,26 +55,22 @@ def test_link_response_has_exactly_its_fields_and_ignores_the_host_header(client
     assert "evil" not in response.json()["data"]["download_url"]
 
 
-@pytest.mark.asvs("5.3.1")
-def test_link_serves_the_file_as_an_attachment(client: ApiClient, link: str) -> None:
+@pytest.mark.asvs("5.3.1", "5.4.1", "5.4.2", "1.2.1")
+def test_link_serves_the_file_as_an_attachment_named_by_rfc_6266(client: ApiClient, link: str) -> None:
+    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
     response = fetch(_link(client, client.store("Hopper.png", picture(), context=client.create_context())))
     assert response.headers["content-disposition"].startswith("attachment")
     assert "Hopper.png" in response.headers["content-disposition"]
     assert response.headers["content-type"] == "image/png"
     response = fetch(link)
     assert (response.status_code, response.content) == (200, BYTES)
-
-
-@each_row("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
-@pytest.mark.asvs("5.4.1", "5.4.2", "1.2.1")
-def test_content_disposition_follows_rfc_6266(client: ApiClient, name: str) -> None:
-    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
-    response = fetch(_link(client, client.store(name, context=client.create_context())))
-    disposition = response.headers["content-disposition"]
-    extended = disposition.partition("filename*=UTF-8''")[2].partition(";")[0]
-    plain = disposition.partition('filename="')[2].partition('"')[0]
-    assert name in {unquote(extended), plain}
-    assert disposition.isascii()
+    for name in ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"]:
+        response = fetch(_link(client, client.store(name, context=client.create_context())))
+        disposition = response.headers["content-disposition"]
+        extended = disposition.partition("filename*=UTF-8''")[2].partition(";")[0]
+        plain = disposition.partition('filename="')[2].partition('"')[0]
+        assert name in {unquote(extended), plain}
+        assert disposition.isascii()
 
 
 def test_link_expires_after_the_requested_seconds(client: ApiClient) -> None:
@@ -252,24 +248,20 @@ def _request(client: ApiClient, path: str, host: str, method: str = "GET") -> ht
 
 
 @pytest.mark.asvs("3.5.4")
-@each_row("host", [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."])
-def test_download_host_serves_only_files(client_with_download_host: ApiClient, hosted_link: str, host: str) -> None:
-    assert hosted_link.startswith(f"{API}/downloads/")
-    assert _request(client_with_download_host, hosted_link, host).content == TEXT
-    upload = _request(client_with_download_host, f"{API}/files/upload", host, "POST")
-    paths = (f"{API}/files", "/health/ready", "/metrics", "/docs", "/openapi.json", "/")
-    for response in (upload, *(_request(client_with_download_host, path, host) for path in paths)):
-        assert_error(response, 404, "Resource not found", "Not found")
-
-
-@pytest.mark.asvs("3.5.4")
-@each_row("host", [_API_HOST, "127.0.0.1", f"{_FILES_HOST}.evil.example", "[::1]"])
-def test_other_hosts_serve_everything_but_files(
-    client_with_download_host: ApiClient, hosted_link: str, host: str
+def test_download_host_serves_only_files_and_other_hosts_everything_else(
+    client_with_download_host: ApiClient, hosted_link: str
 ) -> None:
-    assert_error(_request(client_with_download_host, hosted_link, host), 404, "Resource not found", "Not found")
-    assert _request(client_with_download_host, f"{API}/files", host).status_code == 200
-    assert _request(client_with_download_host, "/health/live", host).status_code == 200
+    for host in [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."]:
+        assert hosted_link.startswith(f"{API}/downloads/")
+        assert _request(client_with_download_host, hosted_link, host).content == TEXT
+        upload = _request(client_with_download_host, f"{API}/files/upload", host, "POST")
+        paths = (f"{API}/files", "/health/ready", "/metrics", "/docs", "/openapi.json", "/")
+        for response in (upload, *(_request(client_with_download_host, path, host) for path in paths)):
+            assert_error(response, 404, "Resource not found", "Not found")
+    for host in [_API_HOST, "127.0.0.1", f"{_FILES_HOST}.evil.example", "[::1]"]:
+        assert_error(_request(client_with_download_host, hosted_link, host), 404, "Resource not found", "Not found")
+        assert _request(client_with_download_host, f"{API}/files", host).status_code == 200
+        assert _request(client_with_download_host, "/health/live", host).status_code == 200
 
 
 def test_same_host_for_api_and_downloads_is_refused_at_startup(tmp_path_factory: pytest.TempPathFactory) -> None:

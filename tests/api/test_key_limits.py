@@ -44,7 +44,7 @@ def key_path(key: Key) -> str:
     return f"/api-keys/{key.api_key_id}"
 
 
-def test_refusal_of_a_limit_names_what_was_expected_and_found(client: ApiClient) -> None:
+def test_refusal_by_limits_names_what_was_expected_and_found_and_is_in_the_audit_log(client: ApiClient) -> None:
     context = client.create_context()
     key, limited = client.create_key("upload"), client.create_key("upload", contexts=[context])
     unknown = "contexts: expected keys of contexts, found unknown_one"
@@ -63,6 +63,13 @@ def test_refusal_of_a_limit_names_what_was_expected_and_found(client: ApiClient)
     ]:
         assert_error(answer, 422, "Validation error", problem)
     assert data(client.get(key_path(key)))["contexts"] == []
+    own, other = client.create_context(), client.create_context()
+    key = client.create_key(*ALL_SCOPES, contexts=[own])
+    file_id = client.store(context=other)
+    refused = client.with_credential(key).post("/files/bulk-delete", {"file_ids": [file_id]})
+    assert_limited(refused, "context: expected one of")
+    (entry,), _ = page(client.get("/audit", actor=key.api_key_id))
+    assert (entry["action"], entry["outcome"], entry["error"]) == ("job.created", "refused", "key_limited")
 
 
 SOME: Final = "allowed_networks: expected some of 127.0.0.0/8, found"
@@ -259,13 +266,3 @@ def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deplo
         wrong = client.with_credential("wrong")
         addresses = ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.9, 192.0.2.1")
         assert [status(wrong, address) for address in addresses] == [401, 401, 429, 401, 429]
-
-
-def test_refusal_by_limits_is_in_the_audit_log(client: ApiClient) -> None:
-    own, other = client.create_context(), client.create_context()
-    key = client.create_key(*ALL_SCOPES, contexts=[own])
-    file_id = client.store(context=other)
-    refused = client.with_credential(key).post("/files/bulk-delete", {"file_ids": [file_id]})
-    assert_limited(refused, "context: expected one of")
-    (entry,), _ = page(client.get("/audit", actor=key.api_key_id))
-    assert (entry["action"], entry["outcome"], entry["error"]) == ("job.created", "refused", "key_limited")

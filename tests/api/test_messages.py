@@ -18,7 +18,7 @@ def anybody(service: Service) -> ApiClient:
     return service.new_client().with_credential(None)
 
 
-def test_locales_and_catalogues_are_served_without_a_credential(anybody: ApiClient) -> None:
+def test_locales_and_catalogues_are_served_without_a_credential_and_may_be_kept(anybody: ApiClient) -> None:
     listed = data(anybody.get("/messages"))
     assert [item["locale"] for item in listed] == list(LOCALES)
     assert [item["locale"] for item in listed if item["default"]] == ["en"]
@@ -26,9 +26,6 @@ def test_locales_and_catalogues_are_served_without_a_credential(anybody: ApiClie
     for locale in LOCALES:
         served = data(anybody.get(f"/messages/{locale}"))
         assert served == catalogue_of(locale).to_json() | {"parameters": dict(PARAMETERS)}
-
-
-def test_catalogue_may_be_kept_and_is_not_sent_again_while_it_is_the_same(anybody: ApiClient) -> None:
     first = anybody.get("/messages/de")
     assert first.headers["cache-control"] == "public, max-age=3600"
     etag = first.headers["etag"]

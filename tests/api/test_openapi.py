@@ -127,26 +127,6 @@ def _examples(response: dict[str, Any]) -> list[dict[str, Any]]:
     return [*several, content["example"]] if "example" in content else several
 
 
-def test_upload_documents_its_form_and_errors_with_the_limit_of_files(document: dict[str, Any]) -> None:
-    for path in ("/files/upload", "/files/validate", "/uploads/{upload_id}"):
-        methods = document["paths"][f"/api/v1{path}"]
-        response = (methods.get("post") or methods["patch"])["responses"]["413"]
-        example = response["content"]["application/json"]["examples"]["body_too_large"]["value"]
-        (limit,) = re.findall(r"at most (\d+) bytes", example["errors"][0])
-        assert int(limit) >= 500 * 1024 * 1024
-    operation = _operation(document, "POST", "/api/v1/files/upload")
-    schema = _resolve(document, operation["requestBody"]["content"]["multipart/form-data"]["schema"])
-    assert operation["requestBody"]["required"] is True
-    assert sorted(schema["required"]) == ["context", "file"]
-    assert set(schema["properties"]) == {"file", "context", "metadata"}
-    assert schema["properties"]["file"]["format"] == "binary"
-    assert schema["properties"]["file"]["contentMediaType"] == "application/octet-stream"
-    # the form of the docs page fills in no metadata
-    assert not {"example", "examples", "default"} & set(schema["properties"]["metadata"])
-    statuses = {"201", "400", "401", "403", "404", "409", "413", "415", "422", "429", "503", "507"}
-    assert statuses <= set(operation["responses"])
-
-
 OF_EVERY_ANSWER = {
     *("content-length", "content-type", "content-security-policy", "cache-control", "date", "referrer-policy"),
     "server",
@@ -199,7 +179,7 @@ PARAMETERS = {
 }
 
 
-def test_parameters_and_limits_are_documented(document: dict[str, Any]) -> None:
+def test_parameters_limits_and_the_form_of_uploads_are_documented(document: dict[str, Any]) -> None:
     for path, expected in PARAMETERS.items():
         parameters = {one["name"]: one for one in _operation(document, "GET", path)["parameters"]}
         assert set(parameters) == expected
@@ -211,6 +191,23 @@ def test_parameters_and_limits_are_documented(document: dict[str, Any]) -> None:
         schema = _resolve(document, _resolve(document, body)["properties"][field])
         flat = {**schema, **{name: value for option in schema.get("anyOf", []) for name, value in option.items()}}
         assert {name: flat.get(name) for name in limits} == limits, field
+    for path in ("/files/upload", "/files/validate", "/uploads/{upload_id}"):
+        methods = document["paths"][f"/api/v1{path}"]
+        response = (methods.get("post") or methods["patch"])["responses"]["413"]
+        example = response["content"]["application/json"]["examples"]["body_too_large"]["value"]
+        (limit,) = re.findall(r"at most (\d+) bytes", example["errors"][0])
+        assert int(limit) >= 500 * 1024 * 1024
+    operation = _operation(document, "POST", "/api/v1/files/upload")
+    schema = _resolve(document, operation["requestBody"]["content"]["multipart/form-data"]["schema"])
+    assert operation["requestBody"]["required"] is True
+    assert sorted(schema["required"]) == ["context", "file"]
+    assert set(schema["properties"]) == {"file", "context", "metadata"}
+    assert schema["properties"]["file"]["format"] == "binary"
+    assert schema["properties"]["file"]["contentMediaType"] == "application/octet-stream"
+    # the form of the docs page fills in no metadata
+    assert not {"example", "examples", "default"} & set(schema["properties"]["metadata"])
+    statuses = {"201", "400", "401", "403", "404", "409", "413", "415", "422", "429", "503", "507"}
+    assert statuses <= set(operation["responses"])
 
 
 LIMITS: dict[str, dict[str, Any]] = {

@@ -347,21 +347,18 @@ def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Rep
     return Report.from_stored(client.decisions()[-1]["facts"]["examined"]["report"])
 
 
-@each_row("rules", [OFF, {}])
-def test_facts_are_stored_whether_the_checks_are_on_or_off(client: ApiClient, rules: dict[str, Any]) -> None:
-    image = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
-    assert (image.facts["width"], image.facts["pixels"], image.facts["animated"]) == (64, 4096, False)
-    scripted = pdf_of(page_text("a"), page_text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>")
-    document = report_of(client, "a.pdf", scripted, **rules)
-    assert (document.facts["pages"], document.facts["encrypted"], document.flags) == (2, False, ("script.pdf",))
-    packed = report_of(client, "a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT))), **rules)
-    assert (packed.facts["programs"], packed.facts["scripts"]) == (1, 1)
-    assert packed.flags == ("archive.disguised", "archive.program", "archive.script")
-    table = report_of(client, "a.csv", b"id,name\n1,=cmd|'/c calc'!A0\n", **rules)
-    assert table.flags == ("dde", "formula.csv")
-
-
-def test_rejected_file_keeps_its_facts(client: ApiClient) -> None:
+def test_facts_are_stored_whether_the_checks_are_on_or_off_and_the_file_rejected_or_not(client: ApiClient) -> None:
+    for rules in [OFF, {}]:
+        image = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
+        assert (image.facts["width"], image.facts["pixels"], image.facts["animated"]) == (64, 4096, False)
+        scripted = pdf_of(page_text("a"), page_text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>")
+        document = report_of(client, "a.pdf", scripted, **rules)
+        assert (document.facts["pages"], document.facts["encrypted"], document.flags) == (2, False, ("script.pdf",))
+        packed = report_of(client, "a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT))), **rules)
+        assert (packed.facts["programs"], packed.facts["scripts"]) == (1, 1)
+        assert packed.flags == ("archive.disguised", "archive.program", "archive.script")
+        table = report_of(client, "a.csv", b"id,name\n1,=cmd|'/c calc'!A0\n", **rules)
+        assert table.flags == ("dde", "formula.csv")
     image = report_of(client, "a.png", png_header(60_000, 60_000), **OFF | {"reject_corrupt_files": True})
     assert image.facts["pixels"] == 3_600_000_000
     unsafe = report_of(client, "a.zip", archive(("../a.txt", TEXT), ("b.exe", TEXT)))

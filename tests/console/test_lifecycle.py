@@ -234,12 +234,21 @@ def test_job_deletes_nothing_until_its_number_is_typed_and_no_file_that_came_aft
     assert [file["original_filename"] for file in listed(client.get("/files"))[0]] == ["new.txt"]
 
 
-def test_job_needs_a_filter_and_the_moment_of_its_question(admin: User) -> None:
+def test_job_needs_a_filter_and_the_moment_of_its_question_and_is_listed_when_it_has_ended(
+    admin: User, client: ApiClient
+) -> None:
     for path in ("/files/all?action=delete", "/files/all?context=x&action=burn", "/files/all"):
         assert admin.get(path).status_code == 422
         assert admin.post(path, typed="delete", until="2026-01-02T03:04:05+00:00").status_code == 422
     for moment in ("", "never", "2026-01-02T03:04:05", "9999-01-02T03:04:05+00:00"):
         assert admin.post("/files/all?context=x&action=delete", typed="delete", until=moment).status_code == 422
+    path = place_of(admin.post("/files/export"))
+    assert "Cancel the job" not in finished(admin, path)
+    for query in ("", "?state=done", "?kind=export", "?state=nonsense"):
+        assert path.rpartition("/")[2] in admin.get(f"/jobs{query}").text
+    assert "No job matches" in admin.get("/jobs?kind=erasure").text
+    assert admin.post(f"{path}/cancel").status_code == 409
+    assert data(client.get(path))["status"] == "done"
 
 
 def test_file_under_a_hold_is_left_and_named(client: ApiClient, admin: User) -> None:
@@ -259,16 +268,6 @@ def test_export_is_downloaded_by_a_link(client: ApiClient) -> None:
         assert "1</strong> of 1 files exported" in finished(reader, path)
         url = match(r'<pre id="link"[^>]*>([^<]+)<', reader.post(f"{path}/link").text)
         assert file_id in reader.http.get(html.unescape(url)).text
-
-
-def test_ended_job_is_listed_by_state_and_kind_and_not_cancelled(client: ApiClient, admin: User) -> None:
-    path = place_of(admin.post("/files/export"))
-    assert "Cancel the job" not in finished(admin, path)
-    for query in ("", "?state=done", "?kind=export", "?state=nonsense"):
-        assert path.rpartition("/")[2] in admin.get(f"/jobs{query}").text
-    assert "No job matches" in admin.get("/jobs?kind=erasure").text
-    assert admin.post(f"{path}/cancel").status_code == 409
-    assert data(client.get(path))["status"] == "done"
 
 
 def test_job_of_another_tenant_is_unknown_and_an_erasure_is_for_admins(client: ApiClient, admin: User) -> None:

@@ -171,7 +171,9 @@ def test_page_cannot_be_framed_or_kept_and_its_policy_allows_no_inline_code_or_o
         assert response.status_code == 303
 
 
-def test_api_key_is_no_way_into_the_console_nor_a_session_into_the_api(bare_client: ApiClient) -> None:
+def test_no_api_key_and_no_user_who_may_see_nothing_gets_into_the_console_nor_a_session_into_the_api(
+    bare_client: ApiClient,
+) -> None:
     for scope in ("upload", "admin"):
         key = bare_client.create_key(scope)
         with new_browser(bare_client.service) as http:
@@ -181,9 +183,6 @@ def test_api_key_is_no_way_into_the_console_nor_a_session_into_the_api(bare_clie
         assert user.http.get("/api/v1/contexts").status_code == 401
         text_of_cookie = user.http.cookies["sluice_session"]
         assert user.http.get("/api/v1/contexts", headers={"Authorization": text_of_cookie}).status_code == 401
-
-
-def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient) -> None:
     for scope in ("upload", "download", "delete"):
         with new_browser(bare_client.service) as http:
             assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403
