@@ -94,14 +94,9 @@ def test_paging_returns_every_file_once_newest_first(client: ApiClient, context:
     assert {pagination["total_pages"] for _, pagination in pages} == {3}
 
 
-@each_row("file_id", UNKNOWN_IDS)
-def test_returns_404_for_an_unknown_file(shared_client: ApiClient, file_id: str) -> None:
-    assert_not_found(shared_client.get(f"/files/{file_id}"))
-    assert_not_found(shared_client.get(f"/files/{file_id}/metadata"))
-    assert_not_found(shared_client.delete(f"/files/{file_id}"))
-
-
-def test_deleted_file_is_absent_from_every_route_and_others_are_kept(client: ApiClient, context: str) -> None:
+def test_deleted_file_is_absent_from_every_route_as_an_unknown_one_and_others_are_kept(
+    client: ApiClient, context: str, shared_client: ApiClient
+) -> None:
     kept, gone = client.store("a.txt", context=context), client.store("b.txt", context=context)
     assert data(client.delete(f"/files/{gone}")) == {"file_id": gone, "deleted": True}
     assert_not_found(client.get(f"/files/{gone}"))
@@ -114,6 +109,10 @@ def test_deleted_file_is_absent_from_every_route_and_others_are_kept(client: Api
     assert client.used_bytes(context) == len(TEXT)
     data(client.get(f"/files/{kept}"))
     assert len(client.object_keys()) == 2, "the object is purged later"
+    for file_id in UNKNOWN_IDS:
+        assert_not_found(shared_client.get(f"/files/{file_id}"))
+        assert_not_found(shared_client.get(f"/files/{file_id}/metadata"))
+        assert_not_found(shared_client.delete(f"/files/{file_id}"))
 
 
 def test_worker_purges_the_objects_of_deleted_files_alone(limited_service: Service) -> None:

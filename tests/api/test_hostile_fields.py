@@ -232,6 +232,8 @@ def test_every_body_field_keeps_or_refuses_a_hostile_text(
         for text in _texts(number, target_field):
             body = _body(target_field, text)
             response = _send(client, target_field.method, path, body)
+            if str(target_field) in _OFTEN_SET:
+                assert response.status_code in {200, 201, 400, 404, 422}, (str(target_field), text, response.text)
             if response.status_code >= 400:
                 continue
             kept += 1
@@ -263,7 +265,8 @@ def test_every_path_and_query_parameter_handles_a_hostile_text(
         for text in _texts(number, target_field):
             if target_field.where == "query":
                 response = _send(client, method, path.format_map(ids), body, **{name: text})
-                assert response.status_code in {200, 403, 404, 422}, (str(target_field), text, response.text)
+                expected = {200, 422} if str(target_field) in _OFTEN_SET else {200, 403, 404, 422}
+                assert response.status_code in expected, (str(target_field), text, response.text)
             else:
                 response = _send(client, method, path.format_map(ids | {name: _quoted(text)}), body)
                 is_there = response.status_code < 400 and response.json()["data"][name] == text

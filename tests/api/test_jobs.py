@@ -188,7 +188,7 @@ def test_a_cancelled_job_does_no_more(tenant: ApiClient) -> None:
     assert_not_found(tenant.post("/jobs/job_unknown/cancel"))
 
 
-def test_jobs_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
+def test_jobs_are_listed_newest_first_and_filtered_and_at_most_20_at_once(client: ApiClient) -> None:
     jobs = [_begin(client, file_ids=[f"file_{number}"]) for number in range(2)]
     for job in jobs:
         _ended(client, job)
@@ -198,9 +198,6 @@ def test_jobs_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
     assert page(client.get("/jobs", status="failed"))[0] == []
     assert_validation_error(client.get("/jobs", colour="red"), "colour")
     assert_validation_error(client.get("/jobs", status="over"), "status")
-
-
-def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
     names = "tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via"
     row = f"'{client.tenant_id}', 'bulk_delete', 'waiting', '{{}}', 0, 0, '', 0, 0, 'a', 'a', 'jwt'"
     far = "'2100-01-01 00:00:00.000000', '2100-01-01 00:00:00.000000'"
