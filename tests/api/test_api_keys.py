@@ -1,4 +1,4 @@
-"""API keys: create, list, read, change, revoke, rotate. What a key allows is in `test_authentication` and `test_scopes`."""
+"""API keys: create, list, read, change, revoke, rotate. What a key allows is in `test_authentication`."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,13 +12,13 @@ from tests.api.responses import (
     assert_not_found,
     assert_unauthenticated,
     assert_validation_error,
+    bad_values,
     data,
     is_now,
     page,
     parse_timestamp,
 )
 from tests.api.samples import TEXT
-from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Key

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page, without_time
-from tests.api.tables import bad_values
+from tests.api.responses import (
+    assert_error,
+    assert_not_found,
+    assert_validation_error,
+    bad_values,
+    data,
+    page,
+    without_time,
+)
 from tests.rows import each_row
 from tests.service import ApiClient
 

@@ -74,7 +74,14 @@ def test_a_rejection_has_a_report_that_says_what_was_found_and_expected(client: 
     assert checks_of(report)["malware"] == "off"
 
 
-def test_the_sentence_names_the_allowed_size_and_the_measured_one_once_the_file_has_come(client: ApiClient) -> None:
+def test_the_report_names_the_allowed_size_and_the_measured_one_once_it_is_known(
+    client: ApiClient, context: str
+) -> None:
+    response = client.upload("a.png", huge_picture(), context=context)
+    report = response.json()["report"]
+    assert (report["facts"]["width"], report["facts"]["height"]) == (60_000, 60_000)
+    assert report["message_key"] == "image_too_large.dimensions"
+    assert failed_check(response)["found"] == {"width": 60_000, "height": 60_000}
     context = client.create_context(max_file_size_mb=1, scan_for_viruses=False)
     report = client.upload("a.bin", bytes(2_000_000), context=context).json()["report"]
     assert report["message_key"].startswith("file_too_large")
@@ -84,14 +91,6 @@ def test_the_sentence_names_the_allowed_size_and_the_measured_one_once_the_file_
     report = client.upload_parts(parts).json()["report"]
     assert report["params"] == {"max_size": 1_048_576}
     assert report["message"].startswith("This file has more than the 1\u00a0MB that are accepted.")
-
-
-def test_a_picture_that_is_rejected_by_its_header_has_its_size_in_the_report(client: ApiClient, context: str) -> None:
-    response = client.upload("a.png", huge_picture(), context=context)
-    report = response.json()["report"]
-    assert (report["facts"]["width"], report["facts"]["height"]) == (60_000, 60_000)
-    assert report["message_key"] == "image_too_large.dimensions"
-    assert failed_check(response)["found"] == {"width": 60_000, "height": 60_000}
 
 
 @each_row("language, locale, word", [
@@ -292,7 +291,16 @@ def test_the_order_of_the_form_changes_no_verdict_by_name_or_size(client: ApiCli
 
 
 @pytest.mark.engine
-def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: ApiClient, context: str) -> None:
+def test_of_parallel_duplicates_one_is_stored_and_named_to_those_who_may_list_files(
+    client: ApiClient, context: str
+) -> None:
+    strict = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=strict), range(16)))
+    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
+    assert [answer.status_code for answer in answers].count(201) == 1
+    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
+    assert len(page(client.get("/files"))[0]) == 1
     client.store("a.png", picture(), context=context)
     context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
     first = client.store("a.png", picture(), context=context)
@@ -301,17 +309,6 @@ def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: Ap
     assert failed_check(response)["found"] == first
     sender = client.with_credential(client.create_key("upload"))
     assert first not in sender.upload("b.png", picture(), context=context).text
-
-
-@pytest.mark.engine
-def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
-    context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
-    with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=context), range(16)))
-    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
-    assert [answer.status_code for answer in answers].count(201) == 1
-    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
-    assert len(page(client.get("/files"))[0]) == 1
 
 
 def test_policies_are_shown_as_they_were_set_can_be_removed_and_are_refused_by_name(client: ApiClient) -> None:

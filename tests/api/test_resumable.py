@@ -91,19 +91,16 @@ def test_bytes_in_the_creation_are_kept_and_judged_once_all_have_come(client: Ap
 # --- Rule 1: refusals before the first byte
 
 
-def test_rules_of_the_context_refuse_before_the_first_byte(client: ApiClient) -> None:
-    context = client.create_context(allowed_extensions=["pdf"])
-    created = tus.create(client, 5, context=context, filename="note.txt")
+def test_rules_scopes_and_inactive_contexts_refuse_before_the_first_byte(client: ApiClient, context: str) -> None:
+    strict = client.create_context(allowed_extensions=["pdf"])
+    created = tus.create(client, 5, context=strict, filename="note.txt")
     assert_rejected(created, "extension_not_allowed")
     assert created.json()["report"]["report_id"] == created.headers["sluice-report-id"]
     assert "location" not in created.headers
     assert [decision["reason"] for decision in client.decisions()] == ["extension_not_allowed"]
     for rule, reason in (("max_file_size_mb", "file_too_large"), ("storage_quota_mb", "storage_quota_exceeded")):
-        context = client.create_context(**{rule: 1})
-        assert_rejected(tus.create(client, 1_048_577, context=context, filename="note.txt"), reason)
-
-
-def test_creation_needs_a_length_the_scope_and_an_active_context(client: ApiClient, context: str) -> None:
+        strict = client.create_context(**{rule: 1})
+        assert_rejected(tus.create(client, 1_048_577, context=strict, filename="note.txt"), reason)
     too_large = tus.create(client, 500 * 1_048_576 + 1, context=context, filename="note.txt")
     assert too_large.status_code == 413
     assert_not_found(tus.create(client, 5, context="unknown", filename="note.txt"))

@@ -272,12 +272,19 @@ def test_last_byte_of_a_rejected_file_is_never_acknowledged(draft: Draft, client
     assert len(client.decisions()) == 1
 
 
-def test_verdict_is_taken_when_a_request_is_said_to_be_the_last(draft: Draft, client: ApiClient, context: str) -> None:
+def test_verdict_is_taken_when_a_request_of_any_protocol_is_said_to_be_the_last(
+    draft: Draft, client: ApiClient, context: str
+) -> None:
     upload = draft.begin(len(TEXT), context)
     assert upload.append(TEXT, 0, completes=False).headers["upload-complete"] == "?0"
     assert upload.state == (len(TEXT) - 1, "?0")
     assert client.decisions() == []
     assert data(upload.append(b"", len(TEXT), completes=True))["size_bytes"] == len(TEXT)
+    other = tus.begin(client, len(TEXT), context=context, more={"metadata": json.dumps({"claim": "C-7"})})
+    other.patch(TEXT[:HALF], 0)
+    last = Draft(client, draft.version, other.path).append(TEXT[HALF:], HALF, completes=True)
+    assert data(last)["metadata"] == {"claim": "C-7"}
+    assert other.offset == len(TEXT)
 
 
 def test_verdict_on_a_stored_file_is_repeated_and_final(draft: Draft, client: ApiClient, context: str) -> None:
@@ -289,11 +296,3 @@ def test_verdict_on_a_stored_file_is_repeated_and_final(draft: Draft, client: Ap
         assert_problem(refused, 400, "completed-upload")
         assert refused.headers["upload-complete"] == "?1"
     assert len(client.decisions()) == 1
-
-
-def test_upload_goes_on_by_the_other_protocol(draft: Draft, client: ApiClient, context: str) -> None:
-    upload = tus.begin(client, len(TEXT), context=context, more={"metadata": json.dumps({"claim": "C-7"})})
-    upload.patch(TEXT[:HALF], 0)
-    last = Draft(client, draft.version, upload.path).append(TEXT[HALF:], HALF, completes=True)
-    assert data(last)["metadata"] == {"claim": "C-7"}
-    assert upload.offset == len(TEXT)

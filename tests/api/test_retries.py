@@ -78,15 +78,14 @@ def test_a_key_is_bound_to_what_was_sent_and_to_its_credential(client: ApiClient
     assert data(upload(another, context), 201)["file_id"] != stored
 
 
-def test_a_rejection_is_replayed_with_its_report(client: ApiClient, context: str) -> None:
+def test_a_rejection_is_replayed_takes_no_place_in_the_rate_limit_and_a_429_is_not_kept(
+    client: ApiClient, context: str
+) -> None:
     first, again = (upload(client, context, name="a.png", content=white_picture()) for _ in range(2))
     assert_rejected(again, "blank_document")
     assert without_time(again) == without_time(first)
     assert (is_replayed(first), is_replayed(again)) == (False, True)
     assert len(client.decisions()) == 1
-
-
-def test_a_repeated_upload_takes_no_place_in_the_rate_limit_and_a_429_is_not_kept(client: ApiClient) -> None:
     context = limited_context(client)
     assert [upload(client, context).status_code for _ in range(3)] == [201] * 3
     assert upload(client, context, key="other").status_code == 429

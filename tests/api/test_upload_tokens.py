@@ -14,12 +14,12 @@ from tests.api.responses import (
     assert_rejected,
     assert_unauthenticated,
     assert_validation_error,
+    bad_values,
     data,
     page,
     parse_timestamp,
 )
 from tests.api.samples import TEXT
-from tests.api.tables import bad_values
 from tests.rows import each_row
 from tests.service import API, ApiClient
 
