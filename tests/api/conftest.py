@@ -1,9 +1,11 @@
 """Fixtures of the contract tests alone; the setups and clients are in `tests/conftest.py`."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.servers.radosgw import RadosGateway
-from tests.service import ApiClient, Service
+from tests.service import ApiClient, Service, running_service
 
 
 @pytest.fixture
@@ -20,3 +22,10 @@ def context(client: ApiClient) -> str:
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> ApiClient:
     return service.new_client()
+
+
+@pytest.fixture(scope="module")
+def caching_process(service: Service) -> Iterator[Service]:
+    """Another process of the same service, with the longest cache time."""
+    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
+        yield process

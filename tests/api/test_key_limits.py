@@ -18,7 +18,7 @@ from tests.api.responses import (
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
 from tests.rows import each_row
-from tests.service import ApiClient, Key, running_service
+from tests.service import ApiClient, Key, Service, running_service
 
 ALL_SCOPES: Final = ("upload", "download", "metadata", "delete", "review")
 LIMITED: Final = "API key is limited"
@@ -266,3 +266,21 @@ def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deplo
         wrong = client.with_credential("wrong")
         addresses = ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.9, 192.0.2.1")
         assert [status(wrong, address) for address in addresses] == [401, 401, 429, 401, 429]
+
+
+@pytest.mark.engine
+def test_changed_rate_applies_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
+    context, key = client.create_context(), client.create_key("upload")
+    uploader = client.with_credential(key)
+    uploader.store(context=context)
+    for rate in (1, 2):
+        data(client.patch(key_path(key), {"rate_per_minute": rate}))
+        uploader.store(context=context)
+        assert uploader.upload(context=context).status_code == 429
+    data(client.patch(key_path(key), {"rate_per_minute": None}))
+    uploader.store(context=context)
+    cached = client.create_key("upload", rate_per_minute=1)
+    uploader = ApiClient(caching_process, client.tenant_id, f"Bearer {cached.text}")
+    uploader.store(context=context)
+    data(client.patch(key_path(cached), {"rate_per_minute": 100}))
+    uploader.store(context=context)

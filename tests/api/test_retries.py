@@ -81,7 +81,7 @@ def test_a_key_is_bound_to_what_was_sent_and_to_its_credential(client: ApiClient
 def test_a_rejection_is_replayed_takes_no_place_in_the_rate_limit_and_a_429_is_not_kept(
     client: ApiClient, context: str
 ) -> None:
-    first, again = (upload(client, context, name="a.png", content=white_picture()) for _ in range(2))
+    first, again = (upload(client, context, "rejected", "a.png", white_picture()) for _ in range(2))
     assert_rejected(again, "blank_document")
     assert without_time(again) == without_time(first)
     assert (is_replayed(first), is_replayed(again)) == (False, True)

@@ -27,13 +27,6 @@ from tests.service import ApiClient, Service, running_service
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module")
-def caching_process(service: Service) -> Iterator[Service]:
-    """Another process of the same service, with the longest cache time."""
-    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
-        yield process
-
-
 @pytest.fixture
 def context(client: ApiClient) -> str:
     return client.create_context(allowed_extensions=["zzz"], storage_quota_mb=1)
@@ -252,23 +245,6 @@ def test_changed_contexts_and_networks_apply_to_the_next_upload(client: ApiClien
         assert_limited(uploader.upload(context=own), "address: expected one of")
         data(client.patch(path, {"allowed_networks": ["127.0.0.1"]}))
         uploader.store(context=own)
-
-
-def test_changed_rate_applies_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
-    context, key = client.create_context(), client.create_key("upload")
-    uploader = client.with_credential(key)
-    uploader.store(context=context)
-    for rate in (1, 2):
-        data(client.patch(key_path(key), {"rate_per_minute": rate}))
-        uploader.store(context=context)
-        assert uploader.upload(context=context).status_code == 429
-    data(client.patch(key_path(key), {"rate_per_minute": None}))
-    uploader.store(context=context)
-    cached = client.create_key("upload", rate_per_minute=1)
-    uploader = ApiClient(caching_process, client.tenant_id, f"Bearer {cached.text}")
-    uploader.store(context=context)
-    data(client.patch(key_path(cached), {"rate_per_minute": 100}))
-    uploader.store(context=context)
 
 
 @pytest.mark.asvs("7.4.1")
