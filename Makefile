@@ -13,7 +13,7 @@ EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
 # the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
-CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing bucket_deletion bucket_routing buckets concurrency context_rules contexts corpus downloads envelope files limits openapi scopes snapshot_cache tenant_isolation upload upload_rules upload_streaming))
+CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing buckets concurrency contexts corpus downloads envelope files limits openapi snapshot_cache tenant_isolation upload upload_rules))
 # the tests of pure code: they start no server and no process, and use no fixture of conftest.py (tests/architecture/test_quick.py)
 QUICK := \
   tests/test_access.py tests/test_rows.py \

@@ -49,7 +49,7 @@ class Load:
 
 
 @contextmanager
-def uploading_clients(client: ApiClient, context: str, *, clients: int = 4) -> Iterator[Load]:
+def uploading_clients(client: ApiClient, context: str, *, clients: int = 4, size: int = _SIZE) -> Iterator[Load]:
     """Run clients that upload until the block ends."""
     load = Load()
     # a new connection for each upload: a kept one may be closed by the server just when it is used again
@@ -60,7 +60,7 @@ def uploading_clients(client: ApiClient, context: str, *, clients: int = 4) -> I
         turn = 0
         while not load.stopped.is_set():
             turn += 1
-            content = noise(_SIZE, seed=number * 1_000_000 + turn)
+            content = noise(size, seed=number * 1_000_000 + turn)
             began = time.monotonic()
             try:
                 response = uploader.upload("a.zzz", content, context=context)

@@ -14,8 +14,18 @@ def client_on_s3(s3: RadosGateway, bare_client: ApiClient) -> ApiClient:
     return bare_client
 
 
+@pytest.fixture
+def context(client: ApiClient) -> str:
+    return client.create_context()
+
+
 @pytest.fixture(scope="module")
-def second_process(service: Service) -> Iterator[Service]:
-    """Another process of the same service, on the same database and store."""
-    with running_service(service.deployment) as process:
+def tenant(service: Service) -> ApiClient:
+    return service.new_client()
+
+
+@pytest.fixture(scope="module")
+def caching_process(service: Service) -> Iterator[Service]:
+    """Another process of the same service, with the longest cache time."""
+    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
         yield process

@@ -121,3 +121,12 @@ def without_time(response: httpx.Response) -> tuple[int, dict[str, str], str]:
     varying = {"date", "request-id", "x-request-id"}
     headers = {name: value for name, value in response.headers.items() if name not in varying}
     return response.status_code, headers, re.sub(r'"timestamp":\s*"[^"]*"', "", response.text)
+
+
+Row = tuple[str, Any, str]
+"""A field, a value for it, and the field that the error must name."""
+
+
+def bad_values(field: str, *values: Any, named: str = "") -> list[Row]:
+    """Return a row for each invalid value of one field."""
+    return [(field, value, named or field) for value in values]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import TEXT, noise
+from tests.api.test_buckets import default_buckets
 from tests.rows import each_row
 from tests.service import ApiClient, Service
 
@@ -79,11 +80,16 @@ def test_concurrent_uploads_never_exceed_the_plan(service: Service, deployments:
     assert _statuses(responses) == {201: 3, 429: 13}
 
 
-def test_concurrent_creation_makes_one_context(bare_client: ApiClient) -> None:
+def test_concurrent_creation_makes_one_context_whose_concurrent_changes_never_mix(bare_client: ApiClient) -> None:
     body = {"context_key": "papers", "display_name": "Papers"}
     responses = run_concurrently(*[lambda: bare_client.post("/contexts", body)] * 16)
     assert _statuses(responses) == {201: 1, 409: 15}
     assert page(bare_client.get("/contexts"))[1]["total"] == 1
+    changes = [{"display_name": f"name {number}", "description": f"text {number}"} for number in range(16)]
+    patches = [lambda change=change: bare_client.patch("/contexts/papers", change) for change in changes]
+    assert _statuses(run_concurrently(*patches)) == {200: 16}
+    shown = data(bare_client.get("/contexts/papers"))
+    assert {"display_name": shown["display_name"], "description": shown["description"]} in changes
 
 
 def test_only_one_of_concurrent_deletions_succeeds(client: ApiClient) -> None:
@@ -130,25 +136,11 @@ def test_revoked_key_stores_nothing_after_the_revocation(client: ApiClient) -> N
     assert set(began_after) == {401}
 
 
-def test_concurrent_changes_of_a_context_never_mix(bare_client: ApiClient) -> None:
-    bare_client.create_context(context_key="papers")
-    changes = [{"display_name": f"name {number}", "description": f"text {number}"} for number in range(16)]
-    patches = [lambda change=change: bare_client.patch("/contexts/papers", change) for change in changes]
-    responses = run_concurrently(*patches)
-    assert _statuses(responses) == {200: 16}
-    shown = data(bare_client.get("/contexts/papers"))
-    assert {"display_name": shown["display_name"], "description": shown["description"]} in changes
-
-
-def _defaults(client: ApiClient) -> list[str]:
-    return [bucket["config_id"] for bucket in data(client.get(client.buckets)) if bucket["is_default"]]
-
-
 def test_concurrent_first_buckets_get_one_default(client_on_s3: ApiClient) -> None:
     bodies = [client_on_s3.bucket_body(set_as_default=number % 2 == 0) for number in range(6)]
     responses = run_concurrently(*[lambda body=body: client_on_s3.post(client_on_s3.buckets, body) for body in bodies])
     assert _statuses(responses) == {201: 6}
-    assert len(_defaults(client_on_s3)) == 1
+    assert len(default_buckets(client_on_s3)) == 1
 
 
 def test_concurrent_buckets_with_one_name_make_one_bucket(client_on_s3: ApiClient) -> None:
@@ -167,11 +159,11 @@ def test_readers_see_one_default_bucket_while_it_moves(client_on_s3: ApiClient) 
             data(client_on_s3.post(f"{client_on_s3.buckets}/{config_id}/set-default"))
 
     def look() -> None:
-        seen.extend(len(_defaults(client_on_s3)) for _ in range(15))
+        seen.extend(len(default_buckets(client_on_s3)) for _ in range(15))
 
     run_concurrently(*[lambda config_id=config_id: move(config_id) for config_id in ids], look, look)
     assert set(seen) == {1}
-    assert len(_defaults(client_on_s3)) == 1
+    assert len(default_buckets(client_on_s3)) == 1
 
 
 @each_row("attempt", range(4))

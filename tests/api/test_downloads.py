@@ -1,6 +1,7 @@
-"""Download links: the response with the link, and what the link returns. Counting is in `test_files`."""
+"""Download links: the response with the link, what the link returns, and a separate host. Counting is in `test_files`."""
 
 import time
+from collections.abc import Iterator
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 import httpx
@@ -8,9 +9,11 @@ import pytest
 
 from tests.api.responses import assert_error, assert_validation_error, check_response, data
 from tests.api.samples import TEXT, noise, picture
+from tests.cli.commands import sluice_in
+from tests.deployments import Deployments
 from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
-from tests.service import ApiClient
+from tests.service import API, ApiClient, running_service
 
 pytestmark = pytest.mark.engine
 BYTES = noise(300_000)
@@ -38,37 +41,36 @@ def fetch(url: str, method: str = "GET", **headers: str) -> httpx.Response:
         return client.request(method, url, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def test_link_response_has_exactly_its_fields(client: ApiClient) -> None:
-    file_id = client.store("Hopper.png", picture(), context=client.create_context())
+@pytest.mark.asvs("4.1.3")
+def test_link_response_has_exactly_its_fields_and_ignores_the_host_header(client: ApiClient) -> None:
+    path = f"/files/{client.store('Hopper.png', picture(), context=client.create_context())}"
     for query, seconds in (({}, 300), ({"expires_in": 60}, 60), ({"expires_in": 3600}, 3600)):
-        response = client.get(f"/files/{file_id}", **query)
+        response = client.get(path, **query)
         assert response.json()["message"] == "Download URL generated"
         shown = data(response)
         assert shown.pop("download_url").startswith("http")
         described = {"original_filename": "Hopper.png", "content_type": "image/png"}
-        assert shown == {"file_id": file_id, "expires_in_seconds": seconds, **described}
+        assert shown == {"file_id": path.rpartition("/")[2], "expires_in_seconds": seconds, **described}
+    response = client.request("GET", path, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
+    assert "evil" not in response.json()["data"]["download_url"]
 
 
-@pytest.mark.asvs("5.3.1")
-def test_link_serves_the_file_as_an_attachment(client: ApiClient, link: str) -> None:
+@pytest.mark.asvs("5.3.1", "5.4.1", "5.4.2", "1.2.1")
+def test_link_serves_the_file_as_an_attachment_named_by_rfc_6266(client: ApiClient, link: str) -> None:
+    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
     response = fetch(_link(client, client.store("Hopper.png", picture(), context=client.create_context())))
     assert response.headers["content-disposition"].startswith("attachment")
     assert "Hopper.png" in response.headers["content-disposition"]
     assert response.headers["content-type"] == "image/png"
     response = fetch(link)
     assert (response.status_code, response.content) == (200, BYTES)
-
-
-@each_row("name", ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"])
-@pytest.mark.asvs("5.4.1", "5.4.2", "1.2.1")
-def test_content_disposition_follows_rfc_6266(client: ApiClient, name: str) -> None:
-    """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
-    response = fetch(_link(client, client.store(name, context=client.create_context())))
-    disposition = response.headers["content-disposition"]
-    extended = disposition.partition("filename*=UTF-8''")[2].partition(";")[0]
-    plain = disposition.partition('filename="')[2].partition('"')[0]
-    assert name in {unquote(extended), plain}
-    assert disposition.isascii()
+    for name in ["Ünïcødé 文件.txt", "two words.txt", "it's (1); x=y.txt", "per%41cent.txt", "back`tick.txt"]:
+        response = fetch(_link(client, client.store(name, context=client.create_context())))
+        disposition = response.headers["content-disposition"]
+        extended = disposition.partition("filename*=UTF-8''")[2].partition(";")[0]
+        plain = disposition.partition('filename="')[2].partition('"')[0]
+        assert name in {unquote(extended), plain}
+        assert disposition.isascii()
 
 
 def test_link_expires_after_the_requested_seconds(client: ApiClient) -> None:
@@ -93,7 +95,7 @@ def test_altered_signature_is_refused(link: str, before: str, after: str) -> Non
     assert fetch(urlunsplit(parts._replace(query=query))).status_code == 403
 
 
-def test_local_link_answers_get_and_head_with_the_same_headers(client: ApiClient, local_link: str) -> None:
+def test_local_link_answers_get_and_head_with_the_same_headers_and_an_etag(client: ApiClient, local_link: str) -> None:
     assert local_link.startswith(f"{client.service.url}/api/v1/downloads/")
     headers, head = fetch(local_link).headers, fetch(local_link, "HEAD")
     assert headers["x-content-type-options"] == "nosniff"
@@ -105,34 +107,6 @@ def test_local_link_answers_get_and_head_with_the_same_headers(client: ApiClient
         assert head.headers[name] == headers[name]
     assert fetch(local_link, "POST").status_code == 405
     assert fetch(local_link, "DELETE").status_code == 405
-
-
-@each_row("asked, start, end", [
-    *(("0-0", 0, 1), ("0-99", 0, 100), ("100-199", 100, 200), ("299999-", 299_999, 300_000), ("1000-", 1000, 300_000)),
-    *(("299999-999999999", 299_999, 300_000), ("-1", 299_999, 300_000), ("-999999999", 0, 300_000)),
-])  # fmt: skip
-def test_range_returns_partial_content(local_link: str, asked: str, start: int, end: int) -> None:
-    response = fetch(local_link, Range=f"bytes={asked}")
-    assert (response.status_code, response.content) == (206, BYTES[start:end])
-    assert response.headers["content-range"] == f"bytes {start}-{end - 1}/300000"
-    assert response.headers["content-length"] == str(end - start)
-
-
-def test_range_beyond_the_end_returns_416(local_link: str) -> None:
-    for asked in ("300000-", "999999999-", "300000-300001", "-0"):
-        response = fetch(local_link, Range=f"bytes={asked}")
-        assert_error(response, 416, "Range not satisfiable", "Range: begins after the end of the file")
-        assert response.headers["content-range"] == "bytes */300000"
-
-
-def test_malformed_range_returns_the_complete_file(local_link: str) -> None:
-    malformed = ("bytes=", "bytes=x-y", "bytes=5-1", "lines=1-2", "nonsense", "bytes=--1", "bytes=1-2-3")
-    for asked in (*malformed, "bytes=0-0,5-9"):
-        response = fetch(local_link, Range=asked)
-        assert (response.status_code, len(response.content)) == (200, 300_000)
-
-
-def test_etag_decides_what_is_sent_again(local_link: str) -> None:
     etag = fetch(local_link).headers["etag"]
     response = fetch(local_link, If_None_Match=etag)
     assert (response.status_code, response.content) == (304, b"")
@@ -141,10 +115,30 @@ def test_etag_decides_what_is_sent_again(local_link: str) -> None:
     assert fetch(local_link, Range="bytes=0-9", If_Range='"another"').status_code == 200
 
 
+def test_range_returns_partial_content_or_416_and_a_malformed_one_the_complete_file(local_link: str) -> None:
+    for asked, start, end in [
+        *(("0-0", 0, 1), ("0-99", 0, 100), ("100-199", 100, 200), ("299999-", 299_999, 300_000)),
+        ("1000-", 1000, 300_000),
+        *(("299999-999999999", 299_999, 300_000), ("-1", 299_999, 300_000), ("-999999999", 0, 300_000)),
+    ]:
+        response = fetch(local_link, Range=f"bytes={asked}")
+        assert (response.status_code, response.content) == (206, BYTES[start:end])
+        assert response.headers["content-range"] == f"bytes {start}-{end - 1}/300000"
+        assert response.headers["content-length"] == str(end - start)
+    for asked in ("300000-", "999999999-", "300000-300001", "-0"):
+        response = fetch(local_link, Range=f"bytes={asked}")
+        assert_error(response, 416, "Range not satisfiable", "Range: begins after the end of the file")
+        assert response.headers["content-range"] == "bytes */300000"
+    malformed = ("bytes=", "bytes=x-y", "bytes=5-1", "lines=1-2", "nonsense", "bytes=--1", "bytes=1-2-3")
+    for asked in (*malformed, "bytes=0-0,5-9"):
+        response = fetch(local_link, Range=asked)
+        assert (response.status_code, len(response.content)) == (200, 300_000)
+
+
 INVALID = (403, "Download link invalid or expired", "Ask for a new download URL")
 
 
-def test_altered_link_is_refused(local_link: str) -> None:
+def test_altered_link_or_disposition_is_refused(client: ApiClient, local_link: str) -> None:
     path, _, query = local_link.partition("?")
     expires, signature = sorted(query.split("&"))
     for altered in (
@@ -153,16 +147,12 @@ def test_altered_link_is_refused(local_link: str) -> None:
         *(f"{expires}&signature={value}" for value in ("", "%C3%BC")),
         *(f"{query}=", query.replace("expires=", "expires=0")),
         *(f"{query}&signature=x", f"{query}&expires=99999999999"),
+        *(f"{query}&disposition={disposition}" for disposition in ("inline", "")),
     ):
         assert_error(fetch(f"{path}?{altered}".rstrip("?")), *INVALID)
-
-
-def test_disposition_is_signed(client: ApiClient, local_link: str) -> None:
     shown = _shown(client)
     for disposition in ("", "&disposition=attachment", "&disposition=inline&disposition=attachment"):
         assert_error(fetch(shown.replace("&disposition=inline", disposition)), *INVALID)
-    for disposition in ("inline", ""):
-        assert_error(fetch(f"{local_link}&disposition={disposition}"), *INVALID)
 
 
 def test_local_link_is_good_for_its_own_file_until_that_is_deleted(client: ApiClient, local_link: str) -> None:
@@ -181,13 +171,6 @@ def test_local_link_is_good_for_its_own_file_until_that_is_deleted(client: ApiCl
     assert_error(fetch(local_link), 404, "Resource not found", "Not found")
 
 
-@pytest.mark.asvs("4.1.3")
-def test_link_ignores_the_host_header(client: ApiClient) -> None:
-    path = f"/files/{client.store(context=client.create_context())}"
-    response = client.request("GET", path, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
-    assert "evil" not in response.json()["data"]["download_url"]
-
-
 def test_s3_link_works_until_it_expires_and_contains_no_secret(s3: RadosGateway, client: ApiClient) -> None:
     file_id = client.store("water.zzz", BYTES, context=client.create_context())
     link = _link(client, file_id)
@@ -204,7 +187,7 @@ def _shown(client: ApiClient) -> str:
     return _link(client, client.store("Hopper.png", picture(), context=client.create_context()), disposition="inline")
 
 
-def test_inline_link_shows_the_file_in_a_sandbox_for_the_origins_of_its_tenant(client: ApiClient) -> None:
+def test_inline_link_shows_the_file_in_a_sandbox_for_the_origins_of_its_tenant_but_no_page(client: ApiClient) -> None:
     response = fetch(_shown(client))
     policy = response.headers["content-security-policy"]
     assert (response.content, response.headers["content-type"]) == (picture(), "image/png")
@@ -217,14 +200,11 @@ def test_inline_link_shows_the_file_in_a_sandbox_for_the_origins_of_its_tenant(c
     headers = fetch(_shown(client)).headers
     assert "frame-ancestors https://a.example.com https://b.example.com" in headers["content-security-policy"]
     assert headers["cross-origin-resource-policy"] == "cross-origin"
-
-
-@each_row("name, content", [("note.txt", TEXT), ("sign.svg", SVG)])
-def test_what_could_run_as_a_page_is_never_shown(client: ApiClient, name: str, content: bytes) -> None:
-    file_id = client.store(name, content, context=client.create_context())
-    for disposition in ("inline", "other"):
-        assert_validation_error(client.get(f"/files/{file_id}", disposition=disposition), "disposition")
-        assert client.get(f"/files/{file_id}/metadata").json()["data"]["download_count"] == 0
+    for name, content in [("note.txt", TEXT), ("sign.svg", SVG)]:
+        file_id = client.store(name, content, context=client.create_context())
+        for disposition in ("inline", "other"):
+            assert_validation_error(client.get(f"/files/{file_id}", disposition=disposition), "disposition")
+            assert client.get(f"/files/{file_id}/metadata").json()["data"]["download_count"] == 0
 
 
 def test_download_is_read_by_listed_origins(client: ApiClient, without_s3: None) -> None:
@@ -237,3 +217,52 @@ def test_download_is_read_by_listed_origins(client: ApiClient, without_s3: None)
             for origin in ("https://app.example.com", "https://other.example")
         }
         assert readers == {"https://app.example.com": "https://app.example.com", "https://other.example": None}
+
+
+_API_HOST, _FILES_HOST = "api.example.test", "files.example.test"
+
+
+@pytest.fixture(scope="module")
+def client_with_download_host(deployments: Deployments) -> Iterator[ApiClient]:
+    """An API client of a service with two hosts, reached by its address as behind a proxy."""
+    settings = {"PUBLIC_URL": f"https://{_API_HOST}", "DOWNLOAD_URL": f"https://{_FILES_HOST}"}
+    with running_service(deployments.fresh("sqlite-local"), **settings) as service:
+        yield service.new_client()
+
+
+@pytest.fixture(scope="module")
+def hosted_link(client_with_download_host: ApiClient) -> str:
+    client = client_with_download_host
+    file_id = client.store("note.txt", TEXT, context=client.create_context())
+    origin, slash, path = str(data(client.get(f"/files/{file_id}"))["download_url"]).partition("/api/")
+    assert origin == f"https://{_FILES_HOST}"
+    return slash + path
+
+
+def _request(client: ApiClient, path: str, host: str, method: str = "GET") -> httpx.Response:
+    credential = {"Authorization": str(client.authorization)}
+    return client.service.http.request(method, path, headers=credential | {"Host": host})
+
+
+@pytest.mark.asvs("3.5.4")
+def test_download_host_serves_only_files_and_other_hosts_everything_else(
+    client_with_download_host: ApiClient, hosted_link: str
+) -> None:
+    for host in [_FILES_HOST, f"{_FILES_HOST}:8443", _FILES_HOST.upper(), f"{_FILES_HOST}."]:
+        assert hosted_link.startswith(f"{API}/downloads/")
+        assert _request(client_with_download_host, hosted_link, host).content == TEXT
+        upload = _request(client_with_download_host, f"{API}/files/upload", host, "POST")
+        paths = (f"{API}/files", "/health/ready", "/metrics", "/docs", "/openapi.json", "/")
+        for response in (upload, *(_request(client_with_download_host, path, host) for path in paths)):
+            assert_error(response, 404, "Resource not found", "Not found")
+    for host in [_API_HOST, "127.0.0.1", f"{_FILES_HOST}.evil.example", "[::1]"]:
+        assert_error(_request(client_with_download_host, hosted_link, host), 404, "Resource not found", "Not found")
+        assert _request(client_with_download_host, f"{API}/files", host).status_code == 200
+        assert _request(client_with_download_host, "/health/live", host).status_code == 200
+
+
+def test_same_host_for_api_and_downloads_is_refused_at_startup(tmp_path_factory: pytest.TempPathFactory) -> None:
+    same = {"PUBLIC_URL": "https://one.example.test", "DOWNLOAD_URL": "https://one.example.test:8443", "PORT": "0"}
+    ended = sluice_in(tmp_path_factory.mktemp("one-host"), **same)("serve")
+    assert "SLUICE_DOWNLOAD_URL" in ended.err
+    assert ended.code == 1

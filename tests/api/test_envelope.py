@@ -3,26 +3,15 @@
 import httpx
 import pytest
 
-from tests.api.responses import assert_error, check_envelope, data, page, parse_timestamp
+from tests.api.responses import assert_error, check_envelope, data, page
 from tests.rows import each_row
-from tests.service import ApiClient, Service
-
-
-def test_every_response_has_its_status_message_and_timestamp(shared_client: ApiClient) -> None:
-    made = shared_client.post("/contexts", {"context_key": "enveloped", "display_name": "x"})
-    error = shared_client.get("/contexts/no_such_context")
-    assert made.status_code == 201
-    for response, status, content in ((made, "SUCCESS", "data"), (error, "ERROR", "errors")):
-        assert set(response.json()) == {"status", "message", content, "timestamp"}
-        assert response.json()["status"] == status
-        parse_timestamp(response.json()["timestamp"])
-    assert made.headers["request-id"] != error.headers["request-id"]
-
+from tests.service import ApiClient
 
 LISTS = ["/contexts", "/files", "/api-keys"]
 
 
 @each_row("path", LISTS)
+@pytest.mark.asvs("1.4.2")
 def test_list_is_paginated(bare_client: ApiClient, path: str) -> None:
     pagination = page(bare_client.get(path, flavour="salt"))[1]  # unknown parameters are ignored
     assert (pagination["page"], pagination["page_size"]) == (1, 20)
@@ -32,6 +21,8 @@ def test_list_is_paginated(bare_client: ApiClient, path: str) -> None:
     assert (items, pagination["page"]) == ([], 99)
     for size in (1, 100):
         assert page(bare_client.get(path, page_size=size))[1]["page_size"] == size
+    for huge in (10**30, 2**62):
+        assert bare_client.get(path, page=huge, page_size=100).status_code in {200, 422}
 
 
 BAD_PAGES = [
@@ -49,33 +40,17 @@ def test_invalid_page_number_or_size_is_refused(shared_client: ApiClient, path: 
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == [name]
 
 
-@each_row("path", LISTS)
-@pytest.mark.asvs("1.4.2")
-def test_huge_page_number_causes_no_server_error(shared_client: ApiClient, path: str) -> None:
-    assert shared_client.get(path, page=10**30, page_size=100).status_code in {200, 422}
-    assert shared_client.get(path, page=2**62, page_size=100).status_code in {200, 422}
-
-
 def test_unknown_path_returns_404_in_the_envelope(shared_client: ApiClient) -> None:
     outside = httpx.get(f"{shared_client.service.url}/nowhere")
     check_envelope(outside, outside.text)
     inside = [shared_client.get(path) for path in ("/nothing", "/contexts/a/b", "/files/a/b/c", "/")]
     for response in (outside, *inside):
         assert_error(response, 404, "Resource not found", "Not found")
-
-
-def test_health_checks_return_200(service: Service) -> None:
-    assert httpx.get(f"{service.url}/health/live").status_code == 200
-    assert httpx.get(f"{service.url}/health/ready").status_code == 200
+    assert len({response.headers["request-id"] for response in inside}) == len(inside)
 
 
 @pytest.mark.asvs("4.1.4")
 def test_unsupported_method_returns_the_allowed_methods(shared_client: ApiClient) -> None:
-    routes = [("DELETE", "/contexts"), ("PUT", "/contexts/a"), ("GET", "/files/upload/x"), ("PATCH", "/files/file_1")]
-    for method, path in routes:
-        response = shared_client.request(method, path)
-        assert response.status_code in {404, 405}
-        assert response.json()["status"] == "ERROR"
     for path, methods in {
         "/contexts": {"GET", "POST"},
         "/contexts/any": {"GET", "PATCH"},
@@ -87,12 +62,6 @@ def test_unsupported_method_returns_the_allowed_methods(shared_client: ApiClient
         response = shared_client.request("PUT", path)
         assert response.status_code == 405
         assert set(response.headers["allow"].split(", ")) == methods
-
-
-@pytest.mark.asvs("3.4.2")
-def test_no_cross_origin_request_is_allowed_by_default(shared_client: ApiClient) -> None:
-    response = shared_client.request("GET", "/contexts", headers={"Origin": "https://elsewhere.example"})
-    assert not [name for name in response.headers if name.startswith("access-control-")]
 
 
 JSON_ROUTES = ["/contexts", "/api-keys", "{buckets}"]
@@ -115,28 +84,25 @@ def test_body_that_is_not_a_json_object_is_refused(shared_client: ApiClient, rou
     assert [entry.split(": ")[0] for entry in response.json()["errors"]] == ["body"]
 
 
-@each_row("route", JSON_ROUTES)
-def test_body_with_another_content_type_or_charset_returns_415(shared_client: ApiClient, route: str) -> None:
+def test_body_with_another_type_charset_or_encoding_returns_415(shared_client: ApiClient) -> None:
     types = ("text/plain", "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=x")
     # The body is always read as UTF-8 (RFC 8259 section 8.1), but a proxy may believe the header.
     charsets = ("utf-16", "latin-1", "utf-7", "utf-8; charset=utf-16", '"utf-16le"', "", "utf-8;CHARSET = utf-32")
     problems = dict.fromkeys(types, "Content-Type: expected application/json")
     for charset in charsets:
         problems[f"application/json; charset={charset}"] = "Content-Type: expected application/json in UTF-8"
-    for kind, problem in problems.items():
-        response = post(shared_client, route, b'{"name": "a"}', Content_Type=kind)
-        assert (response.status_code, response.json()["errors"]) == (415, [problem]), kind
-    for spaced in ("application/json\xa0", "\x85application/json", "application\xa0/json"):
-        headers = [(b"Content-Type", spaced.encode("latin-1"))]
-        assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415, spaced
-
-
-@each_row("coding", ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"])
-def test_body_with_a_content_encoding_returns_415(shared_client: ApiClient, coding: str) -> None:
-    body = b'{"context_key": "coded", "display_name": "x"}'
-    response = post(shared_client, "/contexts", body, Content_Encoding=coding)
-    assert (response.status_code, response.json()["errors"]) == (415, ["Content-Encoding: expected none"])
-    assert shared_client.get("/contexts/coded").status_code == 404
+    for route in JSON_ROUTES:
+        for kind, problem in problems.items():
+            response = post(shared_client, route, b'{"name": "a"}', Content_Type=kind)
+            assert (response.status_code, response.json()["errors"]) == (415, [problem]), kind
+        for spaced in ("application/json\xa0", "\x85application/json", "application\xa0/json"):
+            headers = [(b"Content-Type", spaced.encode("latin-1"))]
+            assert shared_client.request("POST", "/contexts", content=b"{}", headers=headers).status_code == 415, spaced
+    for coding in ["gzip", "deflate", "br", "zstd", "identity, gzip", "x", "chunked"]:
+        body = b'{"context_key": "coded", "display_name": "x"}'
+        response = post(shared_client, "/contexts", body, Content_Encoding=coding)
+        assert (response.status_code, response.json()["errors"]) == (415, ["Content-Encoding: expected none"])
+        assert shared_client.get("/contexts/coded").status_code == 404
 
 
 def test_identity_content_encoding_and_charset_utf_8_are_accepted(bare_client: ApiClient) -> None:
@@ -150,11 +116,3 @@ def test_identity_content_encoding_and_charset_utf_8_are_accepted(bare_client: A
 def test_json_body_of_many_megabytes_is_refused(shared_client: ApiClient, route: str) -> None:
     body = b'{"name": "' + b"a" * 8_000_000 + b'"}'
     assert post(shared_client, route, body).status_code in {413, 422}
-
-
-@each_row("path", ["/health/live", "/health/ready", "/openapi.json", "/nowhere"])
-@pytest.mark.asvs("13.4.6")
-def test_no_response_names_the_server_or_allows_sniffing(service: Service, path: str) -> None:
-    headers = httpx.get(service.url + path).headers
-    assert "server" not in headers
-    assert headers["x-content-type-options"] == "nosniff"

@@ -1,5 +1,9 @@
-"""Erasures: after one, no table, object, log or backup names the person, and the receipt says what was done."""
+"""Erasures: after one, no table, object, log or backup names the person, and the receipt says what was done.
 
+Receipts are signed statements, which anybody can verify with the public keys; those of files are here too.
+"""
+
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -16,24 +20,20 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
 from sluice.erasures.subject import ErasureSubject
-from sluice.receipts.signing import verify_receipt
+from sluice.receipts.signing import InvalidReceipt, verify_receipt
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Service, running_service
+from tests.service import ApiClient, running_service
 
 pytestmark = pytest.mark.engine
 
 NAME = "quillfeather"
 FULL_NAME = "Wilhelmina Quillfeather"
 LETTER = b"Dear sirs, this is a letter of Wilhelmina Quillfeather.\n"
-
-
-@pytest.fixture(scope="module")
-def tenant(service: Service) -> ApiClient:
-    return service.new_client()
 
 
 def erase(client: ApiClient, **subject: Any) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def test_a_legal_hold_keeps_files_with_their_names_and_the_receipt_says_so(tenan
     assert erase(tenant, metadata=pairs)["files_erased"] == 2
 
 
-def test_a_person_without_files_is_erased_too_and_exactly_one_kind_of_person(tenant: ApiClient) -> None:
+def test_a_person_without_files_is_erased_too_and_there_is_no_receipt_before_the_end(tenant: ApiClient) -> None:
     erasure = erase(tenant, end_user="nobody-knows")
     found = stated(tenant, erasure)
     assert (found["files"], found["pages"], found["files_erased"]) == ([], 1, 0)
@@ -205,9 +205,6 @@ def test_a_person_without_files_is_erased_too_and_exactly_one_kind_of_person(ten
     none_or_two = [({}, "body"), ({"uploaded_by": "a", "end_user": "b"}, "body")]
     for body, field in (*none_or_two, ({"metadata": {}}, "metadata"), ({"end_user": ""}, "end_user")):
         assert_validation_error(tenant.post("/erasures", body), field)
-
-
-def test_there_is_no_receipt_before_the_end_or_of_other_jobs(tenant: ApiClient) -> None:
     job = data(tenant.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)
     assert_not_found(tenant.get(f"/erasures/{job['job_id']}"))
     assert_not_found(tenant.get(f"/erasures/{job['job_id']}/receipt"))
@@ -244,13 +241,55 @@ def test_exports_that_may_name_the_person_are_gone(client: ApiClient) -> None:
 def test_export_under_way_is_cancelled_by_an_erasure(client: ApiClient) -> None:
     job_id = exported(client)
     running = "UPDATE jobs SET state = 'running', due_at = :later, ended_at = NULL WHERE job_id = :job_id"
-    moment = datetime(2100, 1, 1, tzinfo=UTC)
-    is_sqlite = client.service.deployment.database_url.startswith("sqlite")
-    client.execute_sql(running, later=moment.isoformat(" ")[:19] if is_sqlite else moment, job_id=job_id)
+    client.execute_sql(running, later=datetime(2100, 1, 1, tzinfo=UTC), job_id=job_id)
     erasure = data(client.post("/erasures", {"end_user": "nobody-42"}), 202)["job_id"]
     assert until(lambda: data(client.get(f"/jobs/{job_id}"))["status"] == "cancelled", 60)
     # Its objects are deleted some minutes later, since a step may write one yet: here that time is over.
-    past = "2026-01-01 00:00:00" if is_sqlite else datetime(2026, 1, 1, tzinfo=UTC)
+    past = datetime(2026, 1, 1, tzinfo=UTC)
     client.execute_sql("UPDATE jobs SET due_at = :past WHERE job_id = :job_id", past=past, job_id=job_id)
     assert until(lambda: data(client.get(f"/erasures/{erasure}"))["status"] == "done", 60)
     assert_not_found(client.get(f"/jobs/{job_id}/download"))
+
+
+PATH = "/.well-known/sluice-receipts.json"
+
+
+def _public_keys(client: ApiClient) -> dict[str, Any]:
+    answer = httpx.get(client.service.url + PATH)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = answer.json()
+    (key,) = found["keys"]
+    assert (set(key), key["kty"], key["crv"]) == ({"kty", "crv", "alg", "use", "kid", "x"}, "OKP", "Ed25519")
+    return found
+
+
+def test_a_receipt_states_what_was_judged_and_no_person_and_only_the_unchanged_one_verifies(tenant: ApiClient) -> None:
+    context = tenant.create_context()
+    file_id = tenant.store("note.txt", context=context)
+    answer = data(tenant.get(f"/files/{file_id}/receipt"))
+    assert answer["keys_path"] == PATH
+    stated = verify_receipt(answer["receipt"], _public_keys(tenant))
+    assert (stated["kind"], stated["tenant_id"], stated["file_id"]) == ("file", tenant.tenant_id, file_id)
+    assert (stated["sha256"], stated["size_bytes"]) == (hashlib.sha256(TEXT).hexdigest(), len(TEXT))
+    assert (stated["content_type"], stated["verdict"], stated["reason"]) == ("text/plain", "accepted", None)
+    report = data(tenant.get(f"/reports/{stated['report_id']}"))
+    assert stated["rules_version"] == report["rules_version"]
+    assert stated["engines"]["sluice"] == report["engines"]["sluice"]
+    assert report["engines"]["scanner"].startswith(stated["engines"]["scanner"])
+    assert stated["decided_at"][:19] == report["created_at"][:19]
+    file_id = tenant.store("anna-schmidt.txt", context=context, metadata={"claimant": "Anna Schmidt"})
+    receipt = data(tenant.get(f"/files/{file_id}/receipt"))["receipt"]
+    words = str(verify_receipt(receipt, _public_keys(tenant))).lower()
+    assert "anna" not in words
+    assert "key_" not in words
+    data(tenant.delete(f"/files/{file_id}"))
+    assert_not_found(tenant.get(f"/files/{file_id}/receipt"))
+    keys = _public_keys(tenant)
+    receipt = data(tenant.get(f"/files/{tenant.store(context=tenant.create_context())}/receipt"))["receipt"]
+    head, body, signature = receipt.split(".")
+    other = "A" if body[20] != "A" else "B"
+    for changed in (f"{head}.{body[:20]}{other}{body[21:]}.{signature}", f"{head}.{body}.", "no receipt", ""):
+        with pytest.raises(InvalidReceipt):
+            verify_receipt(changed, keys)
+    with pytest.raises(InvalidReceipt, match="not among the known"):
+        verify_receipt(receipt, {"keys": []})

@@ -1,12 +1,13 @@
-"""Stored files: list, filter, metadata, deletion. Download links are in `test_downloads`."""
+"""Stored files: list, search, metadata, deletion. Download links are in `test_downloads`."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.api.responses import assert_not_found, assert_validation_error, data, is_now, page, without_time
-from tests.api.samples import TEXT, noise
+from tests.api.samples import TEXT, noise, picture
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
@@ -14,11 +15,6 @@ from tests.service import ApiClient, Service
 pytestmark = pytest.mark.engine
 
 UNKNOWN_IDS = ["file_00000000000000000000000000", "nonsense", "file_", "%00", "file_01%2f..", "x" * 4000, "🌊"]
-
-
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
 
 
 def _names(client: ApiClient, **query: object) -> list[str]:
@@ -73,12 +69,21 @@ def test_list_of_files_is_filtered_by_context_and_uploader(client: ApiClient, co
     assert _names(client, uploaded_by=second.api_key_id, context=context) == []
 
 
-@each_row("name", ["context", "context_key", "uploaded_by"])
-def test_filter_without_matches_returns_an_empty_list(shared_client: ApiClient, name: str) -> None:
-    for value in ("unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000):
-        items, pagination = page(shared_client.get("/files", **{name: value}))
-        assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
-    assert shared_client.get("/files", **{name: "a\x00b"}).status_code in {200, 422}
+def test_filter_without_matches_finds_nothing_and_one_that_cannot_be_read_is_refused(shared_client: ApiClient) -> None:
+    for name in ["context", "context_key", "uploaded_by"]:
+        for value in ("unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000):
+            items, pagination = page(shared_client.get("/files", **{name: value}))
+            assert (items, pagination["total"], pagination["total_pages"]) == ([], 0, 0)
+        assert shared_client.get("/files", **{name: "a\x00b"}).status_code in {200, 422}
+    for name, value in [
+        *(("sha256", "12"), ("min_size", "-1"), ("min_size", "1.0"), ("created_after", "1700000000")),
+        *(("created_before", "2026-01-01"), ("status", "deleted"), ("sort", "name"), ("filename", "")),
+        *(("metadata.", "x"), (f"metadata.{'x' * 101}", "x"), ("metadata.a", "x" * 201)),
+    ]:
+        field = "metadata." if name.startswith("metadata") else name
+        assert_validation_error(shared_client.get("/files", **{name: value}), field)
+        too_far = shared_client.get("/files", filename="a", page=101, page_size=100)
+        assert_validation_error(too_far, "page")
 
 
 def test_paging_returns_every_file_once_newest_first(client: ApiClient, context: str) -> None:
@@ -89,14 +94,9 @@ def test_paging_returns_every_file_once_newest_first(client: ApiClient, context:
     assert {pagination["total_pages"] for _, pagination in pages} == {3}
 
 
-@each_row("file_id", UNKNOWN_IDS)
-def test_returns_404_for_an_unknown_file(shared_client: ApiClient, file_id: str) -> None:
-    assert_not_found(shared_client.get(f"/files/{file_id}"))
-    assert_not_found(shared_client.get(f"/files/{file_id}/metadata"))
-    assert_not_found(shared_client.delete(f"/files/{file_id}"))
-
-
-def test_deleted_file_is_absent_from_every_route_and_others_are_kept(client: ApiClient, context: str) -> None:
+def test_deleted_file_is_absent_from_every_route_as_an_unknown_one_and_others_are_kept(
+    client: ApiClient, context: str, shared_client: ApiClient
+) -> None:
     kept, gone = client.store("a.txt", context=context), client.store("b.txt", context=context)
     assert data(client.delete(f"/files/{gone}")) == {"file_id": gone, "deleted": True}
     assert_not_found(client.get(f"/files/{gone}"))
@@ -109,6 +109,10 @@ def test_deleted_file_is_absent_from_every_route_and_others_are_kept(client: Api
     assert client.used_bytes(context) == len(TEXT)
     data(client.get(f"/files/{kept}"))
     assert len(client.object_keys()) == 2, "the object is purged later"
+    for file_id in UNKNOWN_IDS:
+        assert_not_found(shared_client.get(f"/files/{file_id}"))
+        assert_not_found(shared_client.get(f"/files/{file_id}/metadata"))
+        assert_not_found(shared_client.delete(f"/files/{file_id}"))
 
 
 def test_worker_purges_the_objects_of_deleted_files_alone(limited_service: Service) -> None:
@@ -127,10 +131,8 @@ def test_files_of_a_test_key_are_deleted_after_a_day(client: ApiClient, context:
     gone = client.with_credential(client.create_test_key("upload")).store("gone.txt", context=context)
     data(client.get(f"/files/{gone}/metadata"))
     then = datetime.now(UTC) - timedelta(hours=25)
-    is_sqlite = client.service.deployment.database_url.startswith("sqlite")  # which keeps it as text without a zone
-    moment = then.replace(tzinfo=None).isoformat(" ") if is_sqlite else then
     past = "UPDATE files SET created_at = :then, due_at = :then WHERE file_id = :file"
-    client.execute_sql(past, then=moment, file=gone)
+    client.execute_sql(past, then=then, file=gone)
     until(lambda: client.get(f"/files/{gone}/metadata").status_code != 200, 15)
     assert_not_found(client.get(f"/files/{gone}/metadata"))
     data(client.get(f"/files/{kept}/metadata"))
@@ -150,3 +152,66 @@ def test_download_is_counted_in_list_and_metadata_but_no_refused_link(client: Ap
     assert (view["download_count"], item["download_count"]) == (3, 3)
     assert view["last_downloaded_at"] == item["last_downloaded_at"]
     assert is_now(view["last_downloaded_at"])
+
+
+@pytest.fixture(scope="module")
+def searched(service: Service) -> ApiClient:
+    """A client of a tenant with three files, the oldest of which is a picture."""
+    client = service.new_client()
+    for context in ("photos", "claims"):
+        client.create_context(context_key=context, reject_corrupt_files=False)
+    client.store("Cat.PNG", picture(), context="photos", metadata={"claim": "C-7", "page": 1, "draft": True})
+    client.store("letter.txt", TEXT, context="claims", metadata={"claim": "C-7", "page": 2, "note": "50% off_"})
+    client.store("large.bin", noise(5000), context="claims")
+    return client
+
+
+SUM = hashlib.sha256(TEXT).hexdigest()
+FOUND: list[tuple[dict[str, Any], list[str]]] = [
+    ({"filename": "cat"}, ["Cat.PNG"]),
+    ({"filename": "%"}, []),
+    ({"sha256": SUM}, ["letter.txt"]),
+    ({"sha256": f"sha256:{SUM.upper()}"}, ["letter.txt"]),
+    ({"content_type": "image/png"}, ["Cat.PNG"]),
+    ({"min_size": 5000}, ["large.bin"]),
+    ({"metadata.claim": "C-7"}, ["letter.txt", "Cat.PNG"]),
+    ({"metadata.claim": "C-7", "metadata.page": "2"}, ["letter.txt"]),
+    ({"metadata.claim": "C-7", "context": "photos"}, ["Cat.PNG"]),
+    ({"metadata.draft": "true"}, ["Cat.PNG"]),
+    ({"metadata.note": "50% off_"}, ["letter.txt"]),
+    ({"metadata.nothing": "x"}, []),
+    ({"status": "quarantined"}, []),
+    ({"status": "stored", "sort": "created_at"}, ["Cat.PNG", "letter.txt", "large.bin"]),
+    ({"sort": "-size_bytes", "context": "claims"}, ["large.bin", "letter.txt"]),
+    ({"created_after": "2000-01-01T00:00:00Z", "filename": "l"}, ["large.bin", "letter.txt"]),
+    ({"created_before": "2000-01-01T00:00:00Z"}, []),
+    ({"created_after": "2100-01-01T00:00:00Z"}, []),
+]
+
+
+@each_row("asked, found", FOUND)
+def test_search_finds_what_meets_all_filters(searched: ApiClient, asked: dict[str, Any], found: list[str]) -> None:
+    response = searched.get("/files", **asked)
+    items, pagination = page(response)
+    assert [item["original_filename"] for item in items] == found
+    assert pagination["total"] == len(found)
+    assert "Warning" not in response.headers
+
+
+def test_files_that_are_deleted_or_of_another_tenant_are_not_found(searched: ApiClient, client: ApiClient) -> None:
+    file_id = client.store(context=client.create_context(), metadata={"claim": "C-9"})
+    assert len(page(client.get("/files", **{"metadata.claim": "C-9"}))[0]) == 1
+    client.delete(f"/files/{file_id}")
+    for asked in ({"metadata.claim": "C-9"}, *(asked for asked, _found in FOUND)):
+        assert page(client.get("/files", **asked))[0] == []
+
+
+def test_unknown_parameters_are_named_in_a_warning_or_refused_beyond_the_contract(shared_client: ApiClient) -> None:
+    for path in ("/files", "/contexts"):
+        response = shared_client.get(path, **{"colour": "red", "page_size": 1, 'a"b\r\n': "x"})
+        page(response)
+        assert response.headers["Warning"] == '299 sluice "Unknown query parameters were ignored: a?b??, colour"'
+        assert "Warning" not in shared_client.get(path, page_size=1).headers
+    for path in ("/reports", "/audit", "/upload-tokens", "/events", "/jobs", "/quarantine", "/usage"):
+        assert_validation_error(shared_client.get(path, colour="red"), "colour")
+        assert shared_client.get(path).status_code == 200

@@ -1,9 +1,7 @@
 """Three servers with two workers behind a proxy keep the promises of one server, while servers stop and start."""
 
 import asyncio
-import hashlib
 import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -12,12 +10,14 @@ import pytest
 
 from tests.api import forms
 from tests.api import test_concurrency as concurrency
-from tests.api.responses import data, page
+from tests.api.responses import page
 from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.fleet import Fleet, running_fleet
+from tests.load import assert_downloadable, uploading_clients
 from tests.observe.metrics_page import read_metrics
 from tests.run_length import amount
+from tests.scanning.waiting import until
 from tests.servers.proxies import running_nginx
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient
@@ -96,42 +96,16 @@ async def test_exactly_the_uploads_that_fit_the_quota_are_stored(client: ApiClie
 def test_acknowledged_files_survive_a_killed_server(deployments: Deployments, redis_server: RedisServer) -> None:
     with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings={"UPLOAD_LEASE_SECONDS": "2"}) as fleet:
         client = fleet.service.new_client().with_store()
-        context = client.create_context()
-        stored: dict[str, str] = {}
-        unexpected: list[str] = []
-        enough = [threading.Event() for _ in range(3)]
-
-        def upload_on(number: int) -> None:
-            for turn in range(20):
-                content = noise(50_000, seed=number * 100 + turn)
-                try:
-                    response = client.upload("a.zzz", content, context=context)
-                except httpx.TransportError:
-                    continue
-                if response.status_code == 201:
-                    stored[data(response, 201)["file_id"]] = hashlib.sha256(content).hexdigest()
-                else:
-                    unexpected.append(f"{response.status_code} {response.text[:200]}")
-                if turn == 4:
-                    enough[number].set()
-
-        threads = [threading.Thread(target=upload_on, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for event in enough:
-            assert event.wait(120)
-        fleet.servers[1].process.kill()
-        fleet.servers[2].process.send_signal(signal.SIGTERM)
-        assert fleet.servers[2].process.wait(40) == 0
-        for thread in threads:
-            thread.join()
+        with uploading_clients(client, client.create_context(), clients=3, size=50_000) as load:
+            assert until(lambda: len(load.stored) >= 15, 120)
+            fleet.servers[1].process.kill()
+            fleet.servers[2].process.send_signal(signal.SIGTERM)
+            assert fleet.servers[2].process.wait(40) == 0
+            assert until(lambda: len(load.stored) >= 50, 120)
         # the proxy's status for a server that died during the request
-        assert {line.split()[0] for line in unexpected} <= {"502", "503", "504"}, unexpected
-        assert len(unexpected) <= 6, unexpected
-        assert len(stored) >= 50
-        for file_id, digest in stored.items():
-            link = data(client.get(f"/files/{file_id}"))["download_url"]
-            assert hashlib.sha256(httpx.get(link, timeout=60).content).hexdigest() == digest
+        assert load.statuses.keys() <= {201, 502, 503, 504}, load.unexpected
+        assert load.statuses.total() - load.statuses[201] <= 6, load.statuses
+        assert_downloadable(client, load)
 
 
 def test_nginx_streams_bodies_without_buffering(deployments: Deployments, redis_server: RedisServer) -> None:

@@ -10,14 +10,9 @@ import pytest
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.rows import each_row
 from tests.scanning.waiting import until
-from tests.service import ApiClient, Key, Service
+from tests.service import ApiClient, Key
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="module")
-def tenant(service: Service) -> ApiClient:
-    return service.new_client()
 
 
 def _stored(client: ApiClient, context: str, number: int) -> list[str]:
@@ -193,7 +188,7 @@ def test_a_cancelled_job_does_no_more(tenant: ApiClient) -> None:
     assert_not_found(tenant.post("/jobs/job_unknown/cancel"))
 
 
-def test_jobs_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
+def test_jobs_are_listed_newest_first_and_filtered_and_at_most_20_at_once(client: ApiClient) -> None:
     jobs = [_begin(client, file_ids=[f"file_{number}"]) for number in range(2)]
     for job in jobs:
         _ended(client, job)
@@ -203,9 +198,6 @@ def test_jobs_are_listed_newest_first_and_filtered(client: ApiClient) -> None:
     assert page(client.get("/jobs", status="failed"))[0] == []
     assert_validation_error(client.get("/jobs", colour="red"), "colour")
     assert_validation_error(client.get("/jobs", status="over"), "status")
-
-
-def test_a_tenant_has_at_most_20_jobs_at_once(client: ApiClient) -> None:
     names = "tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via"
     row = f"'{client.tenant_id}', 'bulk_delete', 'waiting', '{{}}', 0, 0, '', 0, 0, 'a', 'a', 'jwt'"
     far = "'2100-01-01 00:00:00.000000', '2100-01-01 00:00:00.000000'"

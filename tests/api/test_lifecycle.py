@@ -91,7 +91,7 @@ def test_a_restored_file_is_what_it_was(client: ApiClient, mode: str) -> None:
     assert [one[0] for one in actions(client, file_id)] == ["file.deleted", "file.restored", "file.linked"]
 
 
-def test_a_file_is_restored_only_into_free_room(client: ApiClient) -> None:
+def test_a_file_is_restored_only_into_free_room_which_restores_at_the_same_time_claim_once(client: ApiClient) -> None:
     context = client.create_context(storage_quota_mb=1)
     first = client.store("a.zzz", BIG, context=context)
     client.delete(f"/files/{first}")
@@ -107,9 +107,6 @@ def test_a_file_is_restored_only_into_free_room(client: ApiClient) -> None:
     client.delete(f"/files/{second}")
     data(client.post(f"/files/{first}/restore"))
     assert client.used_bytes(context) == len(BIG)
-
-
-def test_restores_at_the_same_time_claim_the_quota_once(client: ApiClient) -> None:
     context = client.create_context(storage_quota_mb=1)
     files = [client.store("a.zzz", BIG, context=context)]
     for name in ("b.zzz", "c.zzz"):
@@ -151,7 +148,9 @@ def test_a_held_file_cannot_be_deleted_until_its_hold_ends(client: ApiClient) ->
     assert done == [("file.held", "Case 7"), ("file.held", "Case 8"), ("file.unheld", None), ("file.deleted", None)]
 
 
-def test_a_held_context_keeps_all_its_files(client: ApiClient) -> None:
+def test_a_held_context_keeps_all_its_files_and_a_hold_needs_a_reason(
+    client: ApiClient, shared_client: ApiClient
+) -> None:
     context, other = client.create_context(), client.create_context()
     before, free = client.store(context=context), client.store(context=other)
     assert data(hold(client, f"/contexts/{context}", "Case 9")) == {"context_key": context, "held": True}
@@ -167,6 +166,10 @@ def test_a_held_context_keeps_all_its_files(client: ApiClient) -> None:
     assert_error(client.delete(f"/files/{later}"), 409, *HELD)
     assert "hold" not in data(client.get(f"/contexts/{context}"))
     assert actions(client, context)[-2:] == [("context.held", "api_key", "Case 9"), ("context.unheld", "api_key", None)]
+    for body in ({}, {"reason": ""}, {"reason": " \n "}, {"reason": "x" * 1001}):
+        assert_validation_error(shared_client.request("PUT", "/files/file_unknown/hold", json=body), "reason")
+    assert_not_found(hold(shared_client, "/files/file_unknown"))
+    assert_not_found(hold(shared_client, "/contexts/unknown"))
 
 
 def test_a_purged_file_cannot_be_restored_and_no_held_one_is_purged(client: ApiClient) -> None:
@@ -185,13 +188,6 @@ def test_a_purged_file_cannot_be_restored_and_no_held_one_is_purged(client: ApiC
     for file_id in (held, of_context):
         data(client.post(f"/files/{file_id}/restore"))
         assert content_of(client, file_id) == TEXT
-
-
-def test_a_hold_needs_a_reason(shared_client: ApiClient) -> None:
-    for body in ({}, {"reason": ""}, {"reason": " \n "}, {"reason": "x" * 1001}):
-        assert_validation_error(shared_client.request("PUT", "/files/file_unknown/hold", json=body), "reason")
-    assert_not_found(hold(shared_client, "/files/file_unknown"))
-    assert_not_found(hold(shared_client, "/contexts/unknown"))
 
 
 def test_files_are_deleted_when_their_days_are_over(client: ApiClient) -> None:

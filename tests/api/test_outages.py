@@ -54,12 +54,19 @@ def _client_with(deployments: Deployments, **settings: str) -> Iterator[ApiClien
 
 
 @pytest.mark.asvs("5.4.3", "16.5.3", "16.5.2")
-def test_upload_returns_503_when_the_scanner_is_unavailable(
+def test_file_is_rejected_if_the_scanner_can_not_scan_all_of_it_and_gets_503_while_that_is_away(
     deployments: Deployments, tmp_path: Path, external_servers: ExitStack
 ) -> None:
-    clamd = external_servers.enter_context(running_clamd(tmp_path / "clamd"))
+    limited = {"MaxFileSize": "2M"}
+    clamd = external_servers.enter_context(running_clamd(tmp_path / "clamd", limited))
     with _client_with(deployments, SCANNER="clamd", CLAMD=clamd.address) as client:
-        context = client.create_context(upload_rate_limit={"max_uploads": 2, "window_seconds": 3600})
+        context = client.create_context(max_file_size_mb=1)
+        large = zip_of(("a.txt", TEXT * (3 * 2**20 // len(TEXT))))  # a member larger than what clamd scans
+        assert_rejected(client.upload("a.zip", large, context=context), "scan_incomplete")
+        _assert_nothing_stored(client, context)
+        assert client.object_keys() == set()
+        rate = {"max_uploads": 2, "window_seconds": 3600}
+        context = client.create_context(max_file_size_mb=1, upload_rate_limit=rate)
         client.store(context=context)
         external_servers.close()
         for _ in range(3):
@@ -67,7 +74,7 @@ def test_upload_returns_503_when_the_scanner_is_unavailable(
         assert client.used_bytes(context) == len(TEXT)
         assert len(client.object_keys()) == 1
         client.store(context=client.create_context(scan_for_viruses=False))
-        with running_clamd(tmp_path / "clamd"):
+        with running_clamd(tmp_path / "clamd", limited):
             client.store("b.txt", TEXT * 2, context=context)
             assert_rejected(client.upload(context=context), "rate_limit_exceeded", 429)
 
@@ -78,19 +85,6 @@ def test_upload_returns_503_when_the_scanner_is_off_and_the_context_scans(deploy
         _assert_unavailable(client.upload(context=context))
         _assert_nothing_stored(client, context)
         client.store(context=client.create_context(scan_for_viruses=False))
-
-
-def test_file_that_the_scanner_can_not_scan_completely_is_rejected(
-    deployments: Deployments, tmp_path: Path, external_servers: ExitStack
-) -> None:
-    clamd = external_servers.enter_context(running_clamd(tmp_path / "clamd", {"MaxFileSize": "2M"}))
-    with _client_with(deployments, SCANNER="clamd", CLAMD=clamd.address) as client:
-        context = client.create_context(max_file_size_mb=1)
-        large = zip_of(("a.txt", TEXT * (3 * 2**20 // len(TEXT))))  # a member larger than what clamd scans
-        assert_rejected(client.upload("a.zip", large, context=context), "scan_incomplete")
-        _assert_nothing_stored(client, context)
-        assert client.object_keys() == set()
-        client.store(context=context)
 
 
 @pytest.mark.asvs("16.5.2")

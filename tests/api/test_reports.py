@@ -1,5 +1,6 @@
-"""Verdict reports: in every answer to an upload, in lists, and as much of them as the caller may see."""
+"""Verdict reports: in every answer to an upload, in lists, as much as the caller may see; facts in the decision log."""
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -10,11 +11,16 @@ import pytest
 from httpx import Response
 
 from sluice.api.schemas.reports import FullReport, SenderReport
-from sluice_inspect.report import Limits
+from sluice_inspect.report import Limits, Report
 from sluice_inspect.threats import EICAR
 from tests.api import forms
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import huge_picture, pdf, picture, white_picture, zip_bomb
+from tests.inspection.facts.test_archives import PE, TEXT, tar
+from tests.inspection.formats.image_samples import chess_board, encoded, png_header
+from tests.inspection.formats.pdf_samples import pdf as pdf_of
+from tests.inspection.formats.pdf_samples import text as page_text
+from tests.inspection.formats.zip_samples import archive
 from tests.rows import each_row
 from tests.service import ApiClient
 
@@ -68,7 +74,14 @@ def test_a_rejection_has_a_report_that_says_what_was_found_and_expected(client: 
     assert checks_of(report)["malware"] == "off"
 
 
-def test_the_sentence_names_the_allowed_size_and_the_measured_one_once_the_file_has_come(client: ApiClient) -> None:
+def test_the_report_names_the_allowed_size_and_the_measured_one_once_it_is_known(
+    client: ApiClient, context: str
+) -> None:
+    response = client.upload("a.png", huge_picture(), context=context)
+    report = response.json()["report"]
+    assert (report["facts"]["width"], report["facts"]["height"]) == (60_000, 60_000)
+    assert report["message_key"] == "image_too_large.dimensions"
+    assert failed_check(response)["found"] == {"width": 60_000, "height": 60_000}
     context = client.create_context(max_file_size_mb=1, scan_for_viruses=False)
     report = client.upload("a.bin", bytes(2_000_000), context=context).json()["report"]
     assert report["message_key"].startswith("file_too_large")
@@ -78,14 +91,6 @@ def test_the_sentence_names_the_allowed_size_and_the_measured_one_once_the_file_
     report = client.upload_parts(parts).json()["report"]
     assert report["params"] == {"max_size": 1_048_576}
     assert report["message"].startswith("This file has more than the 1\u00a0MB that are accepted.")
-
-
-def test_a_picture_that_is_rejected_by_its_header_has_its_size_in_the_report(client: ApiClient, context: str) -> None:
-    response = client.upload("a.png", huge_picture(), context=context)
-    report = response.json()["report"]
-    assert (report["facts"]["width"], report["facts"]["height"]) == (60_000, 60_000)
-    assert report["message_key"] == "image_too_large.dimensions"
-    assert failed_check(response)["found"] == {"width": 60_000, "height": 60_000}
 
 
 @each_row("language, locale, word", [
@@ -169,17 +174,11 @@ def test_reports_are_listed_newest_first_and_filtered(client: ApiClient) -> None
     moments = [item["created_at"] for item in page(client.get("/reports"))[0]]
     assert names(since=moments[1]) == ["third.png", "Second_%.png"]
     assert names(until=moments[1]) == ["Second_%.png", "first.png"]
-
-
-@each_row(
-    "field, value",
-    [
+    for field, value in (
         *(("outcome", "lost"), ("reason", "nope"), ("since", "yesterday"), ("until", "2026-01-01T00:00:00")),
         *(("page", 2000), ("filename", "")),
-    ],
-)
-def test_a_filter_that_cannot_be_read_is_named(client: ApiClient, field: str, value: Any) -> None:
-    assert_validation_error(client.get("/reports", **{field: value}), field)
+    ):
+        assert_validation_error(client.get("/reports", **{field: value}), field)
 
 
 def test_the_full_report_has_the_checks_after_the_first_failure(client: ApiClient) -> None:
@@ -192,30 +191,20 @@ def test_the_full_report_has_the_checks_after_the_first_failure(client: ApiClien
     assert client.object_keys() == set()
 
 
-def test_problem_details_are_answered_where_they_are_asked_for(client: ApiClient) -> None:
+def test_problem_details_are_answered_only_where_accepted(client: ApiClient) -> None:
+    problem = "application/problem+json"
+    no = (f"{problem};q=0", f"application/json, {problem}; Q=0.000", f"{problem}x", "*/*", "application/*")
+    yes = (f"text/html, {problem};q=0.1", "Application/Problem+JSON; charset=utf-8; q=1.0")
+    for accept in (*no, *yes):
+        raw = client.request("GET", "/files/file_unknown", headers={"Accept": accept})
+        assert raw.headers["content-type"] == (problem if accept in yes else "application/json"), accept
     parts = [forms.field("context", client.create_context(allowed_extensions=["pdf"])), forms.file("a.exe", b"MZ")]
-    raw = send_parts(client, parts, Accept="application/problem+json")
-    assert raw.headers["content-type"] == "application/problem+json"
+    raw = send_parts(client, parts, Accept=problem)
+    assert raw.headers["content-type"] == problem
     body = raw.json()
     assert (body["status"], body["code"], body["errors"]) == (400, "file_rejected", ["extension_not_allowed"])
     assert body["detail"] == body["report"]["message"]
     assert body["title"].startswith("File rejected: ")
-
-
-PROBLEM = "application/problem+json"
-
-
-@each_row(
-    "accept, is_problem",
-    [
-        *((f"{PROBLEM};q=0", False), (f"application/json, {PROBLEM}; Q=0.000", False), (f"{PROBLEM}x", False)),
-        *(("*/*", False), ("application/*", False), (f"text/html, {PROBLEM};q=0.1", True)),
-        ("Application/Problem+JSON; charset=utf-8; q=1.0", True),
-    ],
-)
-def test_problem_details_are_answered_only_where_accepted(client: ApiClient, accept: str, *, is_problem: bool) -> None:
-    raw = client.request("GET", "/files/file_unknown", headers={"Accept": accept})
-    assert raw.headers["content-type"] == (PROBLEM if is_problem else "application/json")
 
 
 def test_a_dry_run_makes_all_checks_and_stores_nothing(client: ApiClient) -> None:
@@ -233,14 +222,11 @@ def test_a_dry_run_makes_all_checks_and_stores_nothing(client: ApiClient) -> Non
     assert len(client.decisions()) == before
     assert client.used_bytes(context) == 0
     client.store("a.pdf", pdf(), context=context)  # its place in the rate limit was not taken
-
-
-def test_a_dry_run_reports_a_file_for_quarantine_or_that_is_too_large(client: ApiClient) -> None:
     policies = {"image": {"mode": "quarantine", "max_width": 10}}
     context = client.create_context(policies=policies, scan_for_viruses=False, max_file_size_mb=1)
     report = validated(client, "a.png", picture(), context)
     assert (report["outcome"], report["message_key"]) == ("quarantined", "quarantined.validated")
-    assert page(client.get("/files"))[0] == []
+    assert len(page(client.get("/files"))[0]) == 1
     parts = [forms.field("context", context), forms.file("a.bin", bytes(2_000_000))]
     report = data(send_parts(client, parts, "validate"))["report"]
     assert report["reason"] == "file_too_large"
@@ -275,7 +261,7 @@ def test_a_policy_in_quarantine_mode_stores_the_file_where_nobody_can_download_i
     assert report["message_key"] == "quarantined.plain"
 
 
-def test_a_policy_that_is_enforced_rejects_with_its_reason(client: ApiClient) -> None:
+def test_a_policy_that_is_enforced_rejects_with_its_reason_and_in_linear_time(client: ApiClient) -> None:
     context = client.create_context(policies={"min_size_bytes": {"bytes": 1000}}, scan_for_viruses=False)
     response = client.upload("a.txt", b"short", context=context)
     assert_rejected(response, "file_too_small")
@@ -284,6 +270,10 @@ def test_a_policy_that_is_enforced_rejects_with_its_reason(client: ApiClient) ->
     # a file that is still coming in is not too small
     parts = [forms.field("context", context), forms.file("a.txt", b"some words " * 1000)]
     assert client.upload_parts(parts).status_code == 201
+    context = client.create_context(policies={"filename_pattern": {"pattern": "(a+)+b"}}, scan_for_viruses=False)
+    response = client.upload("a" * 200 + ".txt", b"hello", context=context)
+    assert_rejected(response, "filename_not_allowed")
+    assert response.elapsed.total_seconds() < 5
 
 
 @each_row("context_first", [False, True])
@@ -301,7 +291,16 @@ def test_the_order_of_the_form_changes_no_verdict_by_name_or_size(client: ApiCli
 
 
 @pytest.mark.engine
-def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: ApiClient, context: str) -> None:
+def test_of_parallel_duplicates_one_is_stored_and_named_to_those_who_may_list_files(
+    client: ApiClient, context: str
+) -> None:
+    strict = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=strict), range(16)))
+    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
+    assert [answer.status_code for answer in answers].count(201) == 1
+    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
+    assert len(page(client.get("/files"))[0]) == 1
     client.store("a.png", picture(), context=context)
     context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
     first = client.store("a.png", picture(), context=context)
@@ -312,20 +311,17 @@ def test_a_duplicate_names_the_other_file_to_those_who_may_list_files(client: Ap
     assert first not in sender.upload("b.png", picture(), context=context).text
 
 
-@pytest.mark.engine
-def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
-    context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
-    with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=context), range(16)))
-    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
-    assert [answer.status_code for answer in answers].count(201) == 1
-    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
-    assert len(page(client.get("/files"))[0]) == 1
-
-
-@each_row(
-    "policies, field",
-    [
+def test_policies_are_shown_as_they_were_set_can_be_removed_and_are_refused_by_name(client: ApiClient) -> None:
+    context = client.create_context(policies={"encrypted": {"mode": "report"}})
+    shown = data(client.get(f"/contexts/{context}"))
+    assert shown["policies"] == {"encrypted": {"mode": "report"}}
+    assert "check_modes" not in shown
+    changed = data(client.patch(f"/contexts/{context}", {"policies": None, "check_modes": {"blank": "report"}}))
+    assert "policies" not in changed
+    assert changed["check_modes"] == {"integrity": "enforce", "blank": "report", "malware": "enforce"}
+    body: dict[str, Any] = {"check_modes": {"malware": "off"}}
+    assert_validation_error(client.patch(f"/contexts/{context}", body), "check_modes.malware")
+    for policies, field in [
         ({"nosuch": {}}, "nosuch"),
         ({"content_types": {}}, "content_types.allow"),
         ({"content_types": {"allow": ["pdf"]}}, "content_types.allow.0"),
@@ -335,27 +331,32 @@ def test_of_parallel_duplicates_one_is_stored(client: ApiClient) -> None:
         ({"image": {"min_width": 10, "max_width": 9}}, "image"),
         ({"min_size_bytes": {"bytes": "1"}}, "min_size_bytes.bytes"),
         ([], ""),
-    ],
-)
-def test_a_policy_that_cannot_be_applied_is_named(client: ApiClient, policies: Any, field: str) -> None:
-    body = {"context_key": "bad", "display_name": "Bad", "policies": policies}
-    assert_validation_error(client.post("/contexts", body), f"policies.{field}".rstrip("."))
+    ]:
+        body = {"context_key": "bad", "display_name": "Bad", "policies": policies}
+        assert_validation_error(client.post("/contexts", body), f"policies.{field}".rstrip("."))
 
 
-def test_policies_are_shown_as_they_were_set_and_can_be_removed(client: ApiClient) -> None:
-    context = client.create_context(policies={"encrypted": {"mode": "report"}})
-    shown = data(client.get(f"/contexts/{context}"))
-    assert shown["policies"] == {"encrypted": {"mode": "report"}}
-    assert "check_modes" not in shown
-    changed = data(client.patch(f"/contexts/{context}", {"policies": None, "check_modes": {"blank": "report"}}))
-    assert "policies" not in changed
-    assert changed["check_modes"] == {"integrity": "enforce", "blank": "report", "malware": "enforce"}
-    body = {"check_modes": {"malware": "off"}}
-    assert_validation_error(client.patch(f"/contexts/{context}", body), "check_modes.malware")
+OFF = {"reject_corrupt_files": False, "reject_blank_files": False, "scan_for_viruses": False}
 
 
-def test_a_catastrophic_pattern_is_matched_in_linear_time(client: ApiClient) -> None:
-    context = client.create_context(policies={"filename_pattern": {"pattern": "(a+)+b"}}, scan_for_viruses=False)
-    response = client.upload("a" * 200 + ".txt", b"hello", context=context)
-    assert_rejected(response, "filename_not_allowed")
-    assert response.elapsed.total_seconds() < 5
+def report_of(client: ApiClient, name: str, content: bytes, **rules: Any) -> Report:
+    client.upload(name, content, context=client.create_context(**rules))
+    return Report.from_stored(client.decisions()[-1]["facts"]["examined"]["report"])
+
+
+def test_facts_are_stored_whether_the_checks_are_on_or_off_and_the_file_rejected_or_not(client: ApiClient) -> None:
+    for rules in [OFF, {}]:
+        image = report_of(client, "a.png", encoded(chess_board(64), "PNG"), **rules)
+        assert (image.facts["width"], image.facts["pixels"], image.facts["animated"]) == (64, 4096, False)
+        scripted = pdf_of(page_text("a"), page_text("b"), catalog="/OpenAction<</S/JavaScript/JS(x)>>")
+        document = report_of(client, "a.pdf", scripted, **rules)
+        assert (document.facts["pages"], document.facts["encrypted"], document.flags) == (2, False, ("script.pdf",))
+        packed = report_of(client, "a.tar.gz", gzip.compress(tar(("photo.jpg", PE), ("run.vbs", TEXT))), **rules)
+        assert (packed.facts["programs"], packed.facts["scripts"]) == (1, 1)
+        assert packed.flags == ("archive.disguised", "archive.program", "archive.script")
+        table = report_of(client, "a.csv", b"id,name\n1,=cmd|'/c calc'!A0\n", **rules)
+        assert table.flags == ("dde", "formula.csv")
+    image = report_of(client, "a.png", png_header(60_000, 60_000), **OFF | {"reject_corrupt_files": True})
+    assert image.facts["pixels"] == 3_600_000_000
+    unsafe = report_of(client, "a.zip", archive(("../a.txt", TEXT), ("b.exe", TEXT)))
+    assert (unsafe.facts["members"], unsafe.facts["programs"], unsafe.facts["flags_complete"]) == (2, 1, False)

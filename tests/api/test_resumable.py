@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -10,18 +11,10 @@ import pytest
 
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_rejected, assert_validation_error, data
-from tests.api.samples import TEXT, eicar
+from tests.api.samples import TEXT
 from tests.api.test_upload_tokens import holder, issue, shown
-from tests.rows import each_row
+from tests.api.tus import HALF, INFECTED
 from tests.service import API, ApiClient
-
-HALF = len(TEXT) // 2
-INFECTED = eicar()
-
-
-@pytest.fixture
-def context(client: ApiClient) -> str:
-    return client.create_context()
 
 
 def begun(created: httpx.Response, client: ApiClient) -> tus.Tus:
@@ -98,19 +91,16 @@ def test_bytes_in_the_creation_are_kept_and_judged_once_all_have_come(client: Ap
 # --- Rule 1: refusals before the first byte
 
 
-def test_rules_of_the_context_refuse_before_the_first_byte(client: ApiClient) -> None:
-    context = client.create_context(allowed_extensions=["pdf"])
-    created = tus.create(client, 5, context=context, filename="note.txt")
+def test_rules_scopes_and_inactive_contexts_refuse_before_the_first_byte(client: ApiClient, context: str) -> None:
+    strict = client.create_context(allowed_extensions=["pdf"])
+    created = tus.create(client, 5, context=strict, filename="note.txt")
     assert_rejected(created, "extension_not_allowed")
     assert created.json()["report"]["report_id"] == created.headers["sluice-report-id"]
     assert "location" not in created.headers
     assert [decision["reason"] for decision in client.decisions()] == ["extension_not_allowed"]
     for rule, reason in (("max_file_size_mb", "file_too_large"), ("storage_quota_mb", "storage_quota_exceeded")):
-        context = client.create_context(**{rule: 1})
-        assert_rejected(tus.create(client, 1_048_577, context=context, filename="note.txt"), reason)
-
-
-def test_creation_needs_a_length_the_scope_and_an_active_context(client: ApiClient, context: str) -> None:
+        strict = client.create_context(**{rule: 1})
+        assert_rejected(tus.create(client, 1_048_577, context=strict, filename="note.txt"), reason)
     too_large = tus.create(client, 500 * 1_048_576 + 1, context=context, filename="note.txt")
     assert too_large.status_code == 413
     assert_not_found(tus.create(client, 5, context="unknown", filename="note.txt"))
@@ -120,31 +110,31 @@ def test_creation_needs_a_length_the_scope_and_an_active_context(client: ApiClie
     assert tus.create(client, 5, context=context, filename="note.txt").status_code == 409
 
 
-def test_invalid_metadata_is_named(client: ApiClient, context: str) -> None:
+def test_what_is_wrong_with_a_creation_is_named(client: ApiClient, context: str) -> None:
     assert_validation_error(tus.create(client, 5, colour="red"), "Upload-Metadata", "Upload-Metadata")
-    broken = tus.create(client, 5, context=context, filename="note.txt", metadata="[1]")
-    assert_validation_error(broken, "metadata")
+    named: dict[str, Any] = {"context": context, "filename": "note.txt"}
+    assert_validation_error(tus.create(client, 5, **named, metadata="[1]"), "metadata")
     for sent in ("context !!!", "context YQ==,context YQ==", "filename /w=="):
         created = tus.create(client, 5, headers={"Upload-Metadata": sent})
         assert_validation_error(created, "Upload-Metadata")
-
-
-@each_row("sent", ["", "-1", "1.5", "0x10", "1" * 19])
-def test_length_that_is_no_number_is_invalid(client: ApiClient, context: str, sent: str) -> None:
-    assert_validation_error(tus.create(client, sent, context=context, filename="note.txt"), "Upload-Length")
-
-
-@each_row("sent", [{}, {"Tus-Resumable": "0.2.2"}])
-def test_other_version_is_a_failed_precondition(client: ApiClient, context: str, sent: dict[str, str]) -> None:
-    headers = {"Upload-Length": "5", "Upload-Metadata": tus.metadata(context=context, filename="a.txt")} | sent
-    found = client.request("POST", "/uploads", headers=headers)
-    assert (found.status_code, found.headers["tus-version"]) == (412, "1.0.0")
+    for length in ("", "-1", "1.5", "0x10", "1" * 19):
+        assert_validation_error(tus.create(client, length, **named), "Upload-Length")
+    versions: list[dict[str, str]] = [{}, {"Tus-Resumable": "0.2.2"}]
+    for version in versions:
+        headers = {"Upload-Length": "5", "Upload-Metadata": tus.metadata(**named)} | version
+        found = client.request("POST", "/uploads", headers=headers)
+        assert (found.status_code, found.headers["tus-version"]) == (412, "1.0.0")
 
 
 # --- Rules 2, 3, 7: appending
 
 
-def test_append_with_a_wrong_offset_type_or_length_is_refused(client: ApiClient, context: str) -> None:
+def test_body_of_any_length_is_appended_but_none_with_a_wrong_offset_type_or_size(
+    client: ApiClient, context: str
+) -> None:
+    upload = tus.begin(client, len(TEXT), context=context)
+    assert upload.patch(iter([TEXT[:5], TEXT[5:HALF]]), 0).status_code == 204
+    assert data(upload.patch(iter([TEXT[HALF:]]), HALF))["size_bytes"] == len(TEXT)
     upload, stream = (tus.begin(client, len(TEXT), context=context) for _ in range(2))
     assert upload.patch(TEXT, 0, Content_Type="text/plain").status_code == 415
     assert upload.patch(TEXT + b"x", 0).status_code == 413
@@ -154,12 +144,6 @@ def test_append_with_a_wrong_offset_type_or_length_is_refused(client: ApiClient,
     assert (found.status_code, found.headers["upload-offset"]) == (409, str(HALF))
     assert upload.offset == HALF
     assert stream.patch(iter([TEXT, b"x"]), 0).status_code == 413
-
-
-def test_body_without_a_declared_length_is_appended(client: ApiClient, context: str) -> None:
-    upload = tus.begin(client, len(TEXT), context=context)
-    assert upload.patch(iter([TEXT[:5], TEXT[5:HALF]]), 0).status_code == 204
-    assert data(upload.patch(iter([TEXT[HALF:]]), HALF))["size_bytes"] == len(TEXT)
 
 
 def test_chunk_is_kept_only_with_the_right_checksum(client: ApiClient, context: str) -> None:
@@ -251,7 +235,7 @@ def test_upload_of_another_credential_is_not_found(client: ApiClient, context: s
     assert data(by_user.as_client(again).patch(TEXT, 0))["size_bytes"] == len(TEXT)
 
 
-def test_holder_of_a_token_uploads_without_naming_the_context(client: ApiClient, context: str) -> None:
+def test_holder_of_a_token_for_it_uploads_without_naming_the_context(client: ApiClient, context: str) -> None:
     token = issue(client, context, metadata={"claim": "C-7"}, end_user="user-42")
     assert token["tus_url"] == f"{client.service.url}{API}/uploads"
     sender = holder(client, token)
@@ -261,9 +245,6 @@ def test_holder_of_a_token_uploads_without_naming_the_context(client: ApiClient,
     assert data(client.get(f"/files/{stored['file_id']}/metadata"))["metadata"] == {"claim": "C-7"}
     counted = shown(client, token)
     assert (counted["status"], counted["files_stored"], counted["attempts"]) == ("spent", 1, 1)
-
-
-def test_token_for_forms_only_begins_no_resumable_upload(client: ApiClient, context: str) -> None:
     forms_only, tus_only = (holder(client, issue(client, context, methods=[method])) for method in ("form", "tus"))
     assert tus.create(forms_only, 5, filename="note.txt").status_code == 401
     assert tus_only.upload(context=context).status_code == 401

@@ -6,7 +6,6 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -25,28 +24,19 @@ from tests.api.responses import data, page
 from tests.api.samples import TEXT, eicar
 from tests.api.test_upload_tokens import holder, issue, shown
 from tests.api.troubles import CONTENT, troubled_service
+from tests.api.tus import HALF, LARGE
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.recovery.sweep import PATIENCE, SETTINGS, forked_service
 from tests.rows import each_row
 from tests.run_length import LONG_RUN
+from tests.scanning.waiting import until
 from tests.servers.clamd import running_clamd
 from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, running_service
 
 pytestmark = pytest.mark.engine
-
-HALF = len(TEXT) // 2
-LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
-"""20 MB of no known format, in three segments."""
-
-
-def poll_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def part_keys(client: ApiClient) -> set[str]:
@@ -92,7 +82,7 @@ def test_cut_at_each_tenth_keeps_what_arrived(client: ApiClient) -> None:
         offset, end = upload.offset, tenth * 1_000_000
         with raw_http.connection(client) as sock:
             sock.sendall(append_head(client, upload, offset, len(content) - offset) + content[offset:end])
-        poll_until(lambda end=end: upload.offset == end)  # type: ignore[misc]  # mypy infers no default
+        assert until(lambda end=end: upload.offset == end, PATIENCE)  # type: ignore[misc]  # mypy infers no default
     assert data(finish(upload, content))["size_bytes"] == len(content)
     assert_stored_once(client, content)
 
@@ -189,7 +179,7 @@ def test_upload_goes_on_after_a_kill_and_is_stored_once(deployments: Deployments
         assert data(finish(upload.as_client(restarted), TEXT))["size_bytes"] == len(TEXT)
         assert_stored_once(restarted, TEXT)
         assert [one["outcome"] for one in restarted.decisions()] == ["accepted"]
-        poll_until(lambda: not part_keys(restarted))
+        assert until(lambda: not part_keys(restarted), PATIENCE)
 
 
 @pytest.mark.timeout(300)
@@ -233,7 +223,7 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
         assert [one["outcome"] for one in client.decisions()] == ["accepted"] * 2
         assert left.offset == 15_000_000
         expire(client, left)
-        poll_until(lambda: not parts())
+        assert until(lambda: not parts(), PATIENCE)
         assert left.head().status_code == 404
         assert len(gateway.keys(bucket)) == 2
         assert list((fleet.service.deployment.data_dir / "spool").iterdir()) == []
@@ -334,8 +324,8 @@ def test_nothing_is_left_of_an_expired_upload(client: ApiClient) -> None:
     expire(client, upload)
     assert upload.head().status_code == 404
     assert upload.patch(TEXT[HALF:], HALF).status_code == 404
-    poll_until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)])
-    poll_until(lambda: client.request("GET", upload.path).status_code == 404)
+    assert until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)], PATIENCE)
+    assert until(lambda: client.request("GET", upload.path).status_code == 404, PATIENCE)
     (event,) = data(client.get("/events", type="upload.expired"))
     told = {"upload_id": upload_id, "size_bytes": len(TEXT), "received_bytes": HALF}
     assert {name: event["data"][name] for name in told} == told

@@ -14,15 +14,12 @@ import pytest
 
 from tests.api import raw_http, tus
 from tests.api.responses import assert_not_found, assert_rejected, assert_validation_error, data, page
-from tests.api.samples import TEXT, eicar
+from tests.api.samples import TEXT
 from tests.api.test_upload_tokens import holder, issue
+from tests.api.tus import HALF, INFECTED, LARGE
 from tests.rows import each_row
 from tests.service import API, ApiClient, Service
 
-HALF = len(TEXT) // 2
-INFECTED = eicar()
-LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
-"""20 MB of no known format, kept in three segments."""
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 COMPLETES = {True: "?1", False: "?0"}
 
@@ -275,12 +272,19 @@ def test_last_byte_of_a_rejected_file_is_never_acknowledged(draft: Draft, client
     assert len(client.decisions()) == 1
 
 
-def test_verdict_is_taken_when_a_request_is_said_to_be_the_last(draft: Draft, client: ApiClient, context: str) -> None:
+def test_verdict_is_taken_when_a_request_of_any_protocol_is_said_to_be_the_last(
+    draft: Draft, client: ApiClient, context: str
+) -> None:
     upload = draft.begin(len(TEXT), context)
     assert upload.append(TEXT, 0, completes=False).headers["upload-complete"] == "?0"
     assert upload.state == (len(TEXT) - 1, "?0")
     assert client.decisions() == []
     assert data(upload.append(b"", len(TEXT), completes=True))["size_bytes"] == len(TEXT)
+    other = tus.begin(client, len(TEXT), context=context, more={"metadata": json.dumps({"claim": "C-7"})})
+    other.patch(TEXT[:HALF], 0)
+    last = Draft(client, draft.version, other.path).append(TEXT[HALF:], HALF, completes=True)
+    assert data(last)["metadata"] == {"claim": "C-7"}
+    assert other.offset == len(TEXT)
 
 
 def test_verdict_on_a_stored_file_is_repeated_and_final(draft: Draft, client: ApiClient, context: str) -> None:
@@ -292,11 +296,3 @@ def test_verdict_on_a_stored_file_is_repeated_and_final(draft: Draft, client: Ap
         assert_problem(refused, 400, "completed-upload")
         assert refused.headers["upload-complete"] == "?1"
     assert len(client.decisions()) == 1
-
-
-def test_upload_goes_on_by_the_other_protocol(draft: Draft, client: ApiClient, context: str) -> None:
-    upload = tus.begin(client, len(TEXT), context=context, more={"metadata": json.dumps({"claim": "C-7"})})
-    upload.patch(TEXT[:HALF], 0)
-    last = Draft(client, draft.version, upload.path).append(TEXT[HALF:], HALF, completes=True)
-    assert data(last)["metadata"] == {"claim": "C-7"}
-    assert upload.offset == len(TEXT)

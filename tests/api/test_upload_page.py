@@ -56,19 +56,16 @@ def test_page_is_in_the_language_of_the_sender(client: ApiClient) -> None:
         assert "Accept-Language" in page.headers["vary"]
 
 
-def test_page_says_what_is_accepted_and_nothing_of_the_tenant(client: ApiClient) -> None:
+def test_page_says_what_is_accepted_nothing_of_the_tenant_and_loads_nothing_from_elsewhere(client: ApiClient) -> None:
     token = issue(client, max_file_size_bytes=1_048_576, allowed_extensions=["png"], end_user="mail@example.com")
-    page = show(client, token).text.replace("\xa0", " ")
+    page = show(client, token)
+    text = page.text.replace("\xa0", " ")
     for told in ("Accepted: PNG", "Up to 1 MB per file", "3 files can still be sent", "Closes in 15 minutes"):
-        assert told in page
-    assert 'accept=".png"' in page
+        assert told in text
+    assert 'accept=".png"' in text
     shown = data(client.get(f"/upload-tokens/{token['token_id']}"))
-    for kept in (client.tenant_id, shown["context"], token["token_id"], "mail@example.com", shown["created_by"]):
-        assert kept not in page
-
-
-def test_page_loads_nothing_from_elsewhere_and_holds_no_script_or_style(client: ApiClient) -> None:
-    page = show(client, issue(client))
+    for secret in (client.tenant_id, shown["context"], token["token_id"], "mail@example.com", shown["created_by"]):
+        assert secret not in text
     assert page.headers["content-security-policy"] == (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -80,14 +77,11 @@ def test_page_loads_nothing_from_elsewhere_and_holds_no_script_or_style(client: 
         assert source.startswith("../static/") or source == "data:,"
 
 
-def test_unknown_token_has_a_page(client: ApiClient) -> None:
+def test_unknown_token_has_a_page_and_one_with_another_secret_or_without_forms_is_unknown(client: ApiClient) -> None:
     for ending in ("unknown", "x", "%00", "ut_live_000000000000_" + "0" * 49):
         page = client.service.http.get(f"/u/{ending}", headers={"Accept-Language": "de"})
         assert page.status_code == 404
         assert "Diese Seite wurde nicht gefunden." in page.text
-
-
-def test_token_with_another_secret_or_without_forms_is_unknown(client: ApiClient) -> None:
     one, other, no_forms = issue(client), issue(client), issue(client, methods=["tus"])
     mixed = {"form_url": f"/u/{one['token'][:21]}{other['token'][21:]}"}
     for token in (mixed, no_forms):
@@ -95,7 +89,7 @@ def test_token_with_another_secret_or_without_forms_is_unknown(client: ApiClient
         assert send(client, token, ("note.txt", TEXT)).status_code == 404
 
 
-def test_page_of_a_revoked_or_spent_token_has_no_form(client: ApiClient) -> None:
+def test_page_of_a_revoked_or_spent_token_or_an_inactive_context_has_no_form(client: ApiClient) -> None:
     revoked, spent = issue(client), issue(client, max_files=1)
     client.delete(f"/upload-tokens/{revoked['token_id']}")
     page = show(client, revoked)
@@ -111,9 +105,6 @@ def test_page_of_a_revoked_or_spent_token_has_no_form(client: ApiClient) -> None
     assert "No more files can be sent with this link." in over.text
     for without_form in (page, refused, sent, over):
         assert "<form" not in without_form.text
-
-
-def test_page_of_an_inactive_context_takes_nothing(client: ApiClient) -> None:
     token = issue(client)
     assert client.service.http.head(path_of(token)).status_code == 200
     refused = client.service.http.delete(path_of(token))
@@ -215,23 +206,20 @@ def test_rejected_file_leads_to_redirect_error_if_there_is_one(client: ApiClient
     assert "EXE" in page.text
 
 
-def test_element_is_small_and_loads_from_every_page(client: ApiClient) -> None:
+def test_element_is_small_and_loads_from_every_page_and_by_its_version_once(client: ApiClient) -> None:
     assert len(gzip.compress(SOURCE, 9)) < 8000
-    response = client.service.http.get("/static/sluice-upload.js", headers={"Origin": "https://any.example"})
+    get = client.service.http.get
+    response = get("/static/sluice-upload.js", headers={"Origin": "https://any.example"})
     assert response.headers["content-type"].startswith("text/javascript")
     assert response.headers["access-control-allow-origin"] == "*"
     assert response.headers["x-content-type-options"] == "nosniff"
     assert response.headers["cache-control"] == "public, max-age=3600"
     for path in ("/static/", "/static/other.js", "/static/..%2fassets.py", "/static/upload_page.html"):
-        assert client.service.http.get(path).status_code == 404
-
-
-def test_static_files_are_asked_for_by_their_version_once(client: ApiClient) -> None:
-    page = show(client, issue(client)).text
-    for path in re.findall(r'"\.\.(/static/[^"]+)"', page):
-        response = client.service.http.get(path)
+        assert get(path).status_code == 404
+    for path in re.findall(r'"\.\.(/static/[^"]+)"', show(client, issue(client)).text):
+        response = get(path)
         assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
-        again = client.service.http.get(path, headers={"If-None-Match": response.headers["etag"]})
+        again = get(path, headers={"If-None-Match": response.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 
 

@@ -8,10 +8,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tests.api.samples import TEXT, eicar
 from tests.service import API, ApiClient
 
 VERSION = {"Tus-Resumable": "1.0.0"}
 BYTES = "application/offset+octet-stream"
+HALF = len(TEXT) // 2
+INFECTED = eicar()
+LARGE = b"\x07\x1b" + bytes(range(256)) * 80_000
+"""20 MB of no known format, kept in three segments."""
 
 
 def metadata(**fields: str) -> str:

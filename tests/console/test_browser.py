@@ -130,7 +130,7 @@ def choose(page: Page, way: str, control: Locator, value: str) -> None:
     control.select_option(value)
 
 
-def test_files_are_searched_linked_and_deleted(page: Page, way: str) -> None:
+def test_files_are_searched_linked_deleted_and_restored(page: Page, way: str) -> None:
     page.goto("/console/files")
     write(page, way, page.get_by_role("searchbox"), "statement-2026-0")
     use(page, way, page.get_by_role("button", name="Filter"))
@@ -144,9 +144,6 @@ def test_files_are_searched_linked_and_deleted(page: Page, way: str) -> None:
     use(page, way, page.get_by_role("button", name="Delete…"))
     use(page, way, page.get_by_role("button", name="Delete 1 file"))
     page.get_by_text("Deleted.").wait_for()
-
-
-def test_deleted_file_is_restored(page: Page, way: str) -> None:
     page.goto("/console/files")
     use(page, way, page.get_by_role("link", name="Deleted files"))
     page.wait_for_url("**/console/files/deleted")
@@ -154,6 +151,21 @@ def test_deleted_file_is_restored(page: Page, way: str) -> None:
     use(page, way, box)
     use(page, way, page.get_by_role("button", name="Restore chosen files"))
     page.get_by_text("Restored, with everything it had.").wait_for()
+
+
+def test_list_is_filtered_while_the_user_types_and_keeps_the_focus(page: Page, way: str) -> None:
+    if way == "no script":
+        return
+    page.goto("/console/files")
+    page.get_by_role("searchbox").type("Gutachten")
+    page.wait_for_url("**/console/files?q=Gutachten")
+    assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
+    link = page.locator("td.name > a").last.element_handle()
+    link.focus()
+    page.evaluate("document.querySelector('form[data-filter]').requestSubmit()")
+    page.wait_for_function("link => !link.isConnected", arg=link)
+    focused = page.evaluate("document.activeElement.getAttribute('href')")
+    assert focused == link.get_attribute("href"), "the list is another one, and its link has the focus"
 
 
 def test_job_on_all_that_match_begins_when_its_word_is_typed_and_shows_its_end(page: Page, way: str) -> None:
@@ -191,7 +203,39 @@ def await_end(page: Page, way: str) -> None:
     done.wait_for()
 
 
-def test_group_of_rejections_is_reviewed_and_opened_again(page: Page, way: str) -> None:
+def test_endpoint_of_a_webhook_is_added_and_its_secret_shown_once(page: Page, way: str) -> None:
+    page.goto("/console/webhooks")
+    use(page, way, page.get_by_role("link", name="Add an endpoint"))
+    write(page, way, page.get_by_label("Address"), f"https://{way.replace(' ', '-')}.example/hooks")
+    use(page, way, page.get_by_role("button", name="Add the endpoint"))
+    assert page.locator("#secret").inner_text().startswith("whsec_")
+    page.goto("/console/webhooks")
+    assert "whsec_" not in page.content()
+
+
+def test_file_in_quarantine_is_looked_at_scanned_again_and_released_after_a_question(page: Page, way: str) -> None:
+    page.goto("/console/quarantine")
+    use(page, way, page.locator("td.name a").first)
+    page.get_by_role("heading", name="First bytes").wait_for()
+    write(page, way, page.get_by_label("Why"), "a look with newer signatures")
+    use(page, way, page.get_by_role("button", name="Scan it again"))
+    page.get_by_text("It is scanned again next").wait_for()
+    page.goto("/console/quarantine")
+    use(page, way, page.get_by_role("button", name="Release").first)
+    page.get_by_role("heading", name="Release this file?").wait_for()
+    use(page, way, page.get_by_role("link", name="Keep it in quarantine"))
+    page.wait_for_url("**/console/quarantine")
+
+
+def test_group_of_rejections_leads_to_a_report_and_is_reviewed_and_opened_again(page: Page, way: str) -> None:
+    page.goto("/console/rejections")
+    use(page, way, page.locator("td.name > a").first)
+    page.wait_for_url("**/console/reports?*")
+    use(page, way, page.locator("td.name > a").first)
+    page.get_by_text("Tell the sender").wait_for()
+    use(page, way, page.get_by_role("link", name="Would a change have helped?"))
+    use(page, way, page.get_by_role("button", name="Try on earlier uploads"))
+    page.get_by_text("What this would have done in the last 7 days").wait_for()
     page.goto("/console/rejections")
     before = page.locator("tbody tr").count()
     use(page, way, page.locator("tbody input[type=checkbox]").last)
@@ -203,36 +247,6 @@ def test_group_of_rejections_is_reviewed_and_opened_again(page: Page, way: str) 
     use(page, way, page.locator("tbody input[type=checkbox]").first)
     use(page, way, page.get_by_role("button", name="Open again"))
     page.get_by_text("1 group is open again.").wait_for()
-
-
-def test_endpoint_of_a_webhook_is_added_and_its_secret_shown_once(page: Page, way: str) -> None:
-    page.goto("/console/webhooks")
-    use(page, way, page.get_by_role("link", name="Add an endpoint"))
-    write(page, way, page.get_by_label("Address"), f"https://{way.replace(' ', '-')}.example/hooks")
-    use(page, way, page.get_by_role("button", name="Add the endpoint"))
-    assert page.locator("#secret").inner_text().startswith("whsec_")
-    page.goto("/console/webhooks")
-    assert "whsec_" not in page.content()
-
-
-def test_file_in_quarantine_is_looked_at_and_asked_to_be_scanned_again(page: Page, way: str) -> None:
-    page.goto("/console/quarantine")
-    use(page, way, page.locator("td.name a").first)
-    page.get_by_role("heading", name="First bytes").wait_for()
-    write(page, way, page.get_by_label("Why"), "a look with newer signatures")
-    use(page, way, page.get_by_role("button", name="Scan it again"))
-    page.get_by_text("It is scanned again next").wait_for()
-
-
-def test_group_of_rejections_leads_to_a_report(page: Page, way: str) -> None:
-    page.goto("/console/rejections")
-    use(page, way, page.locator("td.name > a").first)
-    page.wait_for_url("**/console/reports?*")
-    use(page, way, page.locator("td.name > a").first)
-    page.get_by_text("Tell the sender").wait_for()
-    use(page, way, page.get_by_role("link", name="Would a change have helped?"))
-    use(page, way, page.get_by_role("button", name="Try on earlier uploads"))
-    page.get_by_text("What this would have done in the last 7 days").wait_for()
 
 
 def test_context_is_made_and_edited(page: Page, way: str) -> None:
@@ -297,14 +311,6 @@ def test_refused_bucket_is_explained_and_its_secret_not_shown_again(page: Page, 
     assert "wJalrXUtnFEMI" not in page.content()
 
 
-def test_quarantine_asks_before_it_releases(page: Page, way: str) -> None:
-    page.goto("/console/quarantine")
-    use(page, way, page.get_by_role("button", name="Release").first)
-    page.get_by_role("heading", name="Release this file?").wait_for()
-    use(page, way, page.get_by_role("link", name="Keep it in quarantine"))
-    page.wait_for_url("**/console/quarantine")
-
-
 def test_audit_log_is_filtered(page: Page, way: str) -> None:
     page.goto("/console/audit")
     choose(page, way, page.get_by_label("Action"), "context.created")
@@ -325,21 +331,6 @@ def test_overview_changes_its_range_and_the_user_signs_out(browser: Browser, dem
     page.goto("/console/files")
     page.get_by_role("heading", name="Sign in").wait_for()
     context.close()
-
-
-def test_list_is_filtered_while_the_user_types(page: Page, way: str) -> None:
-    if way == "no script":
-        return
-    page.goto("/console/files")
-    page.get_by_role("searchbox").type("Gutachten")
-    page.wait_for_url("**/console/files?q=Gutachten")
-    assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
-    link = page.locator("td.name > a").last.element_handle()
-    link.focus()
-    page.evaluate("document.querySelector('form[data-filter]').requestSubmit()")
-    page.wait_for_function("link => !link.isConnected", arg=link)
-    focused = page.evaluate("document.activeElement.getAttribute('href')")
-    assert focused == link.get_attribute("href"), "the list is another one, and its link has the focus"
 
 
 @pytest.mark.parametrize("look", LOOKS if LONG_RUN else LOOKS[:1], ids=str)

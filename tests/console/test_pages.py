@@ -4,12 +4,14 @@ import csv
 import html.parser
 import io
 import re
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 
 from sluice.access import Scope
 from sluice.console.app import PAGES
+from sluice.console.pages.contexts import POLICY_GROUPS
+from sluice.contexts.policies import ActiveContentKind, Policies, Policy
 from tests.api.responses import data
 from tests.api.responses import page as listed
 from tests.api.samples import TEXT, eicar, picture
@@ -98,6 +100,11 @@ def test_page_needs_its_scope(client: ApiClient) -> None:
                 refused = needed is not None and held not in needed.split(" or ") and held != ADMIN
                 assert (response.status_code == 403) is refused, (path, held, response.status_code)
                 assert ("You may not see this page" in response.text) is refused, (path, held)
+    with new_browser(client.service) as http:
+        for method, path, _needed in TABLE:
+            response = http.request(method, f"/console{path}", headers=SAME_ORIGIN)
+            assert response.status_code in {303, 401}, path
+            assert client.tenant_id not in response.text
 
 
 def test_navigation_shows_what_the_user_may_see_and_a_refused_form_is_audited(client: ApiClient) -> None:
@@ -111,14 +118,6 @@ def test_navigation_shows_what_the_user_may_see_and_a_refused_form_is_audited(cl
     with signed_in(client, REVIEW) as user:
         assert user.get("").headers["location"] == "/console/quarantine"
         assert set(entries.findall(user.get("/quarantine").text)) == {"rejections", "quarantine"}
-
-
-def test_nobody_sees_a_page_without_signing_in(client: ApiClient) -> None:
-    with new_browser(client.service) as http:
-        for method, path, _needed in TABLE:
-            response = http.request(method, f"/console{path}", headers=SAME_ORIGIN)
-            assert response.status_code in {303, 401}, path
-            assert client.tenant_id not in response.text
 
 
 @pytest.mark.asvs("8.2.2")
@@ -158,15 +157,7 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
         assert not hidden.search(admin.get(path).text), path
 
 
-def test_unknown_page_says_so_without_details(admin: User) -> None:
-    for path in ("/files/x%00y", "/contexts/x%00y", "/nothing", "/files/file_none", "/static/no.css"):
-        response = admin.get(path)
-        assert response.status_code == 404
-        assert "There is nothing here" in response.text
-        assert "Traceback" not in response.text
-
-
-def test_empty_pages_say_what_to_do(admin: User) -> None:
+def test_empty_pages_say_what_to_do_and_unknown_ones_so_without_details(admin: User) -> None:
     for path, text in {
         "/files": "No files yet",
         "/overview": "No uploads yet",
@@ -177,6 +168,11 @@ def test_empty_pages_say_what_to_do(admin: User) -> None:
         "/jobs": "No jobs yet",
     }.items():
         assert text in admin.get(path).text, path
+    for path in ("/files/x%00y", "/contexts/x%00y", "/nothing", "/files/file_none", "/static/no.css"):
+        response = admin.get(path)
+        assert response.status_code == 404
+        assert "There is nothing here" in response.text
+        assert "Traceback" not in response.text
 
 
 def test_files_are_filtered_and_paged(client: ApiClient, admin: User) -> None:
@@ -206,16 +202,7 @@ def linked(user: User, relation: str, page: str) -> str:
     return user.get(path.replace("&amp;", "&")).text
 
 
-def test_name_of_a_stranger_is_shown_as_text(client: ApiClient, admin: User) -> None:
-    context = client.create_context()
-    file_id = client.store("<img src=x onerror=alert(1)>\u202egpj.txt", context=context)
-    for shown in (admin.get("/files").text, admin.get(f"/files/{file_id}").text):
-        assert "<img" not in shown
-        for text in ("&lt;img src=x onerror=alert(1)&gt;", "<bdi>", "U+202E"):
-            assert text in shown
-
-
-def test_export_is_no_formula(client: ApiClient, admin: User) -> None:
+def test_name_of_a_stranger_is_shown_as_text_and_exported_as_no_formula(client: ApiClient, admin: User) -> None:
     context = client.create_context()
     names = ("=cmd|calc.txt", "\uff1dcmd|calc.txt", "\u200b=cmd|calc.txt", "\u00a0\uff20cmd.txt")
     for name in names:
@@ -227,6 +214,11 @@ def test_export_is_no_formula(client: ApiClient, admin: User) -> None:
     for name, cell in zip(names, shown, strict=True):
         assert cell.startswith("'")
         assert cell.endswith("calc.txt" if "calc" in name else "cmd.txt")
+    file_id = client.store("<img src=x onerror=alert(1)>\u202egpj.txt", context=context)
+    for page in (admin.get("/files").text, admin.get(f"/files/{file_id}").text):
+        assert "<img" not in page
+        for text in ("&lt;img src=x onerror=alert(1)&gt;", "<bdi>", "U+202E"):
+            assert text in page
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -315,6 +307,8 @@ def test_every_rule_survives_the_editor(client: ApiClient, admin: User) -> None:
         storage_quota_mb=12,
         description="Line one\nline two",
         allowed_extensions=["pdf"],
+        retention_days=9,
+        retention_starts="last_downloaded",
     )
     before = data(client.get(f"/contexts/{key}"))
     page = admin.get(f"/contexts/{key}/edit").text
@@ -357,7 +351,7 @@ def shown_fields(page: str) -> dict[str, str]:
     return parser.found
 
 
-def test_key_is_shown_once_and_revoked_after_a_question(client: ApiClient, admin: User) -> None:
+def test_key_is_shown_once_limited_rotated_and_revoked_after_a_question(client: ApiClient, admin: User) -> None:
     assert admin.post("/keys/new", name="").status_code == 422
     made = admin.post("/keys/new", **{"name": "<b>Intake</b>", "scope.metadata": "on", "expires_in_days": "9"})
     caller = client.with_credential(match(r"sl_live_\w+", made.text))
@@ -372,9 +366,6 @@ def test_key_is_shown_once_and_revoked_after_a_question(client: ApiClient, admin
     assert data(client.get(f"/api-keys/{key_id}"))["status"] == "disabled"
     assert admin.post(f"/keys/{key_id}/status", status="revoked", sure="yes").status_code == 303
     assert data(client.get(f"/api-keys/{key_id}"))["status"] == "revoked"
-
-
-def test_key_with_limits_is_made_and_rotated(client: ApiClient, admin: User) -> None:
     context = client.create_context()
     fields = {"name": "Limited", "scope.upload": "on", "allowed_networks": "192.0.2.0/24, 2001:db8::/32"}
     wrong = admin.post("/keys/new", **fields, contexts="unknown_one", rate_per_minute="9")
@@ -385,8 +376,8 @@ def test_key_with_limits_is_made_and_rotated(client: ApiClient, admin: User) -> 
     assert "192.0.2.0/24, 2001:db8::/32" in admin.get("/keys").text
     (key,) = [key for key in listed(client.get("/api-keys"))[0] if key["name"] == "Limited"]
     path = f"/keys/{key['api_key_id']}"
-    shown = data(client.get(f"/api-{path[1:]}"))
-    assert (shown["contexts"], shown["rate_per_minute"]) == ([context], 9)
+    limits = data(client.get(f"/api-{path[1:]}"))
+    assert (limits["contexts"], limits["rate_per_minute"]) == ([context], 9)
     assert "Rotate Limited" in admin.get(f"{path}/rotate").text
     assert admin.post(f"{path}/rotate", overlap_seconds="604801").status_code == 422
     rotated = admin.post(f"{path}/rotate", overlap_seconds="60")
@@ -455,3 +446,21 @@ def test_code_has_the_address_of_the_service(client: ApiClient, admin: User) -> 
         assert f"{client.service.url}{path}" in page
     assert context in page
     assert admin.get("/integrate?context=unknown").status_code == 404
+
+
+FORMS = {form.name: form for group in POLICY_GROUPS.values() for form in group}
+# What the template of the editor has a field of its own for.
+IN_THE_TEMPLATE = {("image", "allow_animation")}
+
+
+def test_the_editor_has_every_field_of_every_policy_and_every_kind_of_active_content() -> None:
+    """It replaces all policies of a context, so it must know each of them."""
+    wanted = set()
+    for name, field in Policies.model_fields.items():
+        (model,) = (each for each in get_args(field.annotation) if each is not type(None))
+        assert issubclass(model, Policy)
+        wanted |= {(name, each) for each in model.model_fields if each != "mode"}
+    assert FORMS.keys() == Policies.model_fields.keys()
+    assert {(name, field.name) for name, form in FORMS.items() for field in form.fields} == wanted - IN_THE_TEMPLATE
+    (kinds,) = FORMS["active_content"].fields
+    assert set(kinds.choices) == set(get_args(ActiveContentKind))

@@ -42,7 +42,7 @@ def test_link_begins_a_session_in_a_cookie_that_no_script_reads(bare_client: Api
 
 @pytest.mark.engine
 @pytest.mark.asvs("7.2.1", "7.4.1")
-def test_link_works_once(bare_client: ApiClient) -> None:
+def test_link_works_once_in_the_browser_that_opened_it_and_for_a_minute(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
     with new_browser(bare_client.service) as http:
         assert sign_in(http, link).status_code == 303
@@ -51,10 +51,6 @@ def test_link_works_once(bare_client: ApiClient) -> None:
         assert http.get(HOME).status_code == 303
     with new_browser(bare_client.service) as other:
         assert sign_in(other, link).status_code == 403
-
-
-@pytest.mark.engine
-def test_link_works_in_the_browser_that_opened_it_and_for_a_minute(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
     with new_browser(bare_client.service) as first, new_browser(bare_client.service) as second:
         first.head(link)
@@ -74,33 +70,40 @@ def test_link_works_in_the_browser_that_opened_it_and_for_a_minute(bare_client: 
 
 
 @pytest.mark.asvs("7.2.4")
-def test_session_is_always_a_new_one(bare_client: ApiClient) -> None:
-    with signed_in(bare_client) as user:
+def test_session_is_always_a_new_one_and_none_that_was_set_before_is_taken_over(bare_client: ApiClient) -> None:
+    with signed_in(bare_client) as user, new_browser(bare_client.service) as other:
         earlier = user.http.cookies["sluice_session"]
         assert sign_in(user.http, new_link(bare_client)).status_code == 303
         assert user.http.cookies["sluice_session"] != earlier
-        with new_browser(bare_client.service) as attacker:
-            attacker.cookies.set("sluice_session", earlier, domain="127.0.0.1")
-            assert attacker.get(HOME).status_code == 303
-
-
-def test_session_that_was_set_before_is_not_taken_over(bare_client: ApiClient) -> None:
-    with new_browser(bare_client.service) as http:
-        http.cookies.set("sluice_session", f"{bare_client.tenant_id}.ses_{'0' * 26}.{'a' * 43}", domain="127.0.0.1")
-        assert http.get(HOME).status_code == 303
-        assert sign_in(http, new_link(bare_client)).status_code == 303
-        assert "ses_" + "0" * 26 not in str(http.cookies.jar)
+        for known in (earlier, f"{bare_client.tenant_id}.ses_{'0' * 26}.{'a' * 43}"):
+            other.cookies.set("sluice_session", known, domain="127.0.0.1")
+            assert other.get(HOME).status_code == 303
+        assert sign_in(other, new_link(bare_client)).status_code == 303
+        assert "ses_" + "0" * 26 not in str(other.cookies.jar)
 
 
 @pytest.mark.engine
 @pytest.mark.asvs("7.3.2")
-def test_session_ends_after_eight_hours(bare_client: ApiClient) -> None:
+def test_session_ends_after_eight_hours_and_is_deleted(bare_client: ApiClient) -> None:
     with signed_in(bare_client) as user, signed_in(bare_client.other_tenant_client()) as other:
         set_expired(bare_client, console_sessions)
         assert user.get("/overview").status_code == 303
         assert user.post("/contexts/new").status_code == 401
         other.client.set_status("suspended")
         assert other.get("/overview").status_code == 303, "it ends with the tenant, too"
+    with signed_in(bare_client):
+        pass
+    new_link(bare_client)
+    set_expired(bare_client, console_links)
+    set_expired(bare_client, console_sessions)
+
+    async def delete(database: Database) -> int:
+        async with database.transaction(ALL_TENANTS) as connection:
+            await repository.delete_expired(connection, datetime.now(UTC), 1000)
+            left = text("SELECT count(*) FROM console_sessions WHERE tenant_id = :tenant_id")
+            return int((await connection.execute(left, {"tenant_id": bare_client.tenant_id})).scalar_one())
+
+    assert bare_client.service.on_database(delete) == 0
 
 
 @pytest.mark.engine
@@ -147,18 +150,16 @@ def test_form_of_another_site_is_refused(bare_client: ApiClient, headers: dict[s
         assert http.post(link, headers=sent).status_code == 403
 
 
-@each_row("path", ["/console/login", "/console/overview", "/console/keys/new", "/console/nothing", "/"])
 @pytest.mark.asvs("3.4.3", "3.4.6", "3.4.8", "14.3.2")
-def test_page_cannot_be_framed_or_kept(bare_client: ApiClient, path: str) -> None:
+def test_page_cannot_be_framed_or_kept_and_its_policy_allows_no_inline_code_or_other_hosts(
+    bare_client: ApiClient,
+) -> None:
     with signed_in(bare_client) as user:
-        headers = user.http.get(path, headers={"Accept": "text/html"}).headers
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
-        kept = {"x-frame-options": "DENY", "cache-control": "no-store", "x-content-type-options": "nosniff"}
-        assert {name: headers[name] for name in kept} == kept
-
-
-def test_policy_allows_neither_inline_code_nor_other_hosts(bare_client: ApiClient) -> None:
-    with signed_in(bare_client) as user:
+        for path in ("/console/login", "/console/overview", "/console/keys/new", "/console/nothing", "/"):
+            headers = user.http.get(path, headers={"Accept": "text/html"}).headers
+            assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+            kept = {"x-frame-options": "DENY", "cache-control": "no-store", "x-content-type-options": "nosniff"}
+            assert {name: headers[name] for name in kept} == kept, path
         response = user.get("/overview")
         assert response.headers["content-security-policy"] == (
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -170,7 +171,9 @@ def test_policy_allows_neither_inline_code_nor_other_hosts(bare_client: ApiClien
         assert response.status_code == 303
 
 
-def test_api_key_is_no_way_into_the_console_nor_a_session_into_the_api(bare_client: ApiClient) -> None:
+def test_no_api_key_and_no_user_who_may_see_nothing_gets_into_the_console_nor_a_session_into_the_api(
+    bare_client: ApiClient,
+) -> None:
     for scope in ("upload", "admin"):
         key = bare_client.create_key(scope)
         with new_browser(bare_client.service) as http:
@@ -180,9 +183,6 @@ def test_api_key_is_no_way_into_the_console_nor_a_session_into_the_api(bare_clie
         assert user.http.get("/api/v1/contexts").status_code == 401
         text_of_cookie = user.http.cookies["sluice_session"]
         assert user.http.get("/api/v1/contexts", headers={"Authorization": text_of_cookie}).status_code == 401
-
-
-def test_user_who_may_see_nothing_cannot_sign_in(bare_client: ApiClient) -> None:
     for scope in ("upload", "download", "delete"):
         with new_browser(bare_client.service) as http:
             assert sign_in(http, new_link(bare_client, (scope,))).status_code == 403
@@ -207,7 +207,7 @@ def test_only_hashes_are_kept(bare_client: ApiClient) -> None:
         assert http.cookies["sluice_session"].rpartition(".")[2] not in bare_client.service.on_database(read)
 
 
-def test_console_over_plain_http_is_for_one_machine_only(bare_client: ApiClient) -> None:
+def test_console_over_plain_http_is_for_one_machine_only_whose_root_leads_there(bare_client: ApiClient) -> None:
     link = new_link(bare_client)
     with new_browser(bare_client.service) as http:
         for path in (link, HOME, "/console/login"):
@@ -215,27 +215,6 @@ def test_console_over_plain_http_is_for_one_machine_only(bare_client: ApiClient)
             assert response.status_code == 403
             assert "needs https" in response.text
             assert "set-cookie" not in response.headers
-
-
-def test_root_leads_browsers_to_the_console(shared_client: ApiClient) -> None:
-    with new_browser(shared_client.service) as http:
         led = http.get("/", headers={"Accept": "text/html,application/xhtml+xml"})
         assert (led.status_code, led.headers["location"]) == (303, "/console")
         assert http.get("/", headers={"Accept": "application/json"}).status_code == 404
-
-
-@pytest.mark.engine
-def test_sessions_that_are_over_are_deleted(bare_client: ApiClient) -> None:
-    with signed_in(bare_client):
-        pass
-    new_link(bare_client)
-    set_expired(bare_client, console_links)
-    set_expired(bare_client, console_sessions)
-
-    async def delete(database: Database) -> int:
-        async with database.transaction(ALL_TENANTS) as connection:
-            await repository.delete_expired(connection, datetime.now(UTC), 1000)
-            left = text("SELECT count(*) FROM console_sessions WHERE tenant_id = :tenant_id")
-            return int((await connection.execute(left, {"tenant_id": bare_client.tenant_id})).scalar_one())
-
-    assert bare_client.service.on_database(delete) == 0
