@@ -18,7 +18,7 @@ from sluice.access import ROUTE_SCOPES, Scope
 from tests.api.responses import assert_error, assert_unauthenticated, data
 from tests.api.test_tenant_isolation import UNKNOWN
 from tests.rows import each_row, every_row
-from tests.service import ApiClient, Key, Service
+from tests.service import API, ApiClient, Key, Service
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -277,6 +277,10 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
 }
 TABLE: Final = [(method, path, scope) for path, methods in ROUTES.items() for method, scope in methods.items()]
 NO_SCOPE = "Insufficient permissions"
+
+
+def test_table_of_scopes_is_the_expected_one() -> None:
+    assert {(method, f"{API}{path}"): scope for method, path, scope in TABLE} == ROUTE_SCOPES
 
 
 @pytest.mark.asvs("8.2.1", "6.3.4", "6.1.3")
