@@ -26,6 +26,7 @@ from sluice.kit.cipher import CannotOpen, Sealer
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import WEBHOOK_ATTEMPTS
+from sluice.storage.common import run_to_completion
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import Delivery, Endpoint, next_wait
 from sluice.webhooks.sending import Answer, WebhookSender
@@ -132,7 +133,8 @@ class WebhookDeliveries:
         try:
             await run.run()
         finally:
-            await sender.aclose()
+            # Also when the worker stops just now: a connection must not stay open.
+            await run_to_completion(sender.aclose())
             with suppress(DatabaseUnavailable):
                 async with self._database.transaction(endpoint.tenant_id) as connection:
                     await repository.release(connection, endpoint.tenant_id, endpoint.endpoint_id)
