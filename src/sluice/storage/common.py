@@ -1,18 +1,15 @@
-"""Code that both object stores share: the rule for keys, the probe, and work that a cancellation does not interrupt."""
+"""Code that both object stores share: the rule for keys, and the probe."""
 
-import asyncio
 import contextlib
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from sluice.kit.sealed import Sealed
 from sluice.storage.protocol import ObjectStore, StoreError
 
-T = TypeVar("T")
 KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 _NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _NOT_A_NAME: Final = frozenset({"", ".", ".."})
@@ -60,26 +57,3 @@ async def _put_and_read(store: ObjectStore, key: str) -> bytes:
         return b"".join([chunk async for chunk in store.read(key)])
     except KeyError:
         raise StoreError("The store does not find an object that was just put there.") from None
-
-
-async def run_to_completion(
-    work: Awaitable[T], *, on_cancel: Callable[[], None] | None = None, discard: Callable[[T], None] | None = None
-) -> T:
-    """Await `work`; when cancelled meanwhile, wait for its end all the same, and only then raise `CancelledError`.
-
-    `on_cancel` may hasten the end; `discard` gets the result that nobody receives any more.
-    """
-    # A thread or a request that outlives its caller would read a descriptor that the caller has closed, or write an
-    # object that the caller has already cleaned up after.
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if on_cancel is not None:
-            on_cancel()
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):  # a second cancellation does not end the work any sooner
-                await asyncio.wait({task})
-        if not task.cancelled() and task.exception() is None and discard is not None:
-            discard(task.result())
-        raise

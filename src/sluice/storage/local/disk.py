@@ -16,8 +16,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final, Self
 
+from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
-from sluice.storage.common import run_to_completion
 from sluice.storage.protocol import StoreError, StoreFull
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from sluice.kit.completion import run_to_completion
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.sealed import Sealed
-from sluice.storage.common import probe_store, run_to_completion, validate_key
+from sluice.storage.common import probe_store, validate_key
 from sluice.storage.local.disk import (
     BatchWriter,
     DraftFolder,

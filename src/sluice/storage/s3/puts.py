@@ -9,10 +9,10 @@ from typing import Final
 
 from obstore.store import S3Store as Client
 
+from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
 from sluice.kit.fair_queue import ByteBudget
 from sluice.kit.sealed import Sealed
-from sluice.storage.common import run_to_completion
 from sluice.storage.protocol import StoreError
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.small_puts import PutOutcome, SmallPuts

@@ -23,10 +23,10 @@ from sluice.events.catalogue import EndpointDisabled
 from sluice.events.record import StoredEvent
 from sluice.events.service import number_all
 from sluice.kit.cipher import CannotOpen, Sealer
+from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import WEBHOOK_ATTEMPTS
-from sluice.storage.common import run_to_completion
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import Delivery, Endpoint, next_wait
 from sluice.webhooks.sending import Answer, WebhookSender

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluice.storage.common import run_to_completion
+from sluice.kit.completion import run_to_completion
 
 
 class Work:
