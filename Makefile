@@ -98,7 +98,7 @@ security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md
 	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/http1 tests/buckets tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/identity tests/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
-	@scripts/audit_dependencies.sh
+	@scripts/audit_dependencies.sh $(BIN)/python
 
 image: venv-dev ## Build the container image, full and slim, and use it read-only (Debian: buildah podman runc mmdebstrap)
 	@$(BIN)/python scripts/image.py

@@ -4,9 +4,11 @@ How they work is described in `tests.service`.
 """
 
 import gc
+import importlib
 import os
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         needed |= {setup.replace("-", "_"), "limited_" + setup.replace("-", "_")}
     for name, process_id in item.config.stash.get(_RUNNING, {}).items():
         os.kill(process_id, signal.SIGCONT if name in needed else signal.SIGSTOP)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import a share of all modules first: of a fresh clone, each worker then compiles another share, not all of them."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    folder = Path(__file__).parent
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(folder.rglob("test_*.py"))[number::count]:
+        name = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(name)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

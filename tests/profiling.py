@@ -77,7 +77,9 @@ class _Programs:
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], str] = {}
-        self._seconds: dict[tuple[int, int], float] = {}
+        self._seconds: dict[tuple[int, int], tuple[float, float]] = {}
+        self._sample()
+        self._before = dict(self._seconds)
         self._session = os.getpid()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -97,17 +99,20 @@ class _Programs:
                     self._names[key] = _program((folder / "cmdline").read_bytes(), stat)
             except (OSError, IndexError):
                 continue
-            self._seconds[key] = (int(fields[11]) + int(fields[12])) / _TICKS
+            self._seconds[key] = (int(fields[11]) / _TICKS, int(fields[12]) / _TICKS)
 
-    def totals(self) -> tuple[Mapping[str, float], Mapping[str, int]]:
-        """Return the seconds and the number of processes of each program."""
+    def totals(self) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, int]]:
+        """Return the seconds, those of them in the kernel, and the number of processes of each program."""
         self._stop.set()
         self._thread.join()
         self._sample()
         seconds: defaultdict[str, float] = defaultdict(float)
-        for key, spent in self._seconds.items():
-            seconds[self._names[key]] += spent
-        return seconds, Counter(self._names.values())
+        kernel: defaultdict[str, float] = defaultdict(float)
+        for key, (user, system) in self._seconds.items():
+            user_before, system_before = self._before.get(key, (0.0, 0.0))
+            seconds[self._names[key]] += user - user_before + system - system_before
+            kernel[self._names[key]] += system - system_before
+        return seconds, kernel, Counter(self._names.values())
 
 
 def _tree_seconds(root: int) -> float:
@@ -155,12 +160,13 @@ class _Summary:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         wall = time.monotonic() - self._began
-        seconds, processes = self._programs.totals()
+        seconds, kernel, processes = self._programs.totals()
         found = [json.loads(path.read_text()) for path in Path(os.environ[_FOLDER]).glob("*.json")]
         write = terminalreporter.write_line
         write(f"\nprofile: {wall:.0f} s, {sum(seconds.values()):.0f} CPU s, {os.cpu_count()} cores")
         write(f"collection, CPU s per process: {[round(one['collection'], 1) for one in found]}")
         _table(write, "CPU s by program (processes)", seconds, processes)
+        _table(write, "CPU s in the kernel, by program (processes)", kernel, processes)
         _table(write, "s by file (cases)", *_merged(found, "files", "cases"))
         _table(write, "CPU s of a worker and what it started, by file (cases)", *_merged(found, "processor", "cases"))
         _table(

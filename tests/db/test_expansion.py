@@ -4,7 +4,8 @@
 their statements need.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,15 @@ def read_schema(connection: Connection) -> Schema:
     known.reflect(connection)
     tables = tuple(table for table in known.sorted_tables if table.name != "alembic_version")
     return Schema(columns, frozenset(_constraints(inspector)), tables)
+
+
+@contextmanager
+def memory() -> Iterator[Connection]:
+    """A connection to an empty database in memory."""
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
 
 
 def _constraints(inspector: Inspector) -> set[str]:
@@ -157,7 +167,7 @@ def _changed_files(columns: str) -> str:
     ],
 )
 def test_step_that_breaks_the_previous_release_is_noticed(step: str, broken: set[str]) -> None:
-    with create_engine("sqlite://").connect() as connection:
+    with memory() as connection:
         for statement in _TABLES:
             connection.exec_driver_sql(statement)
         old = read_schema(connection)
@@ -167,7 +177,7 @@ def test_step_that_breaks_the_previous_release_is_noticed(step: str, broken: set
 
 
 def test_step_whose_trigger_refuses_an_old_insert_is_noticed() -> None:
-    with create_engine("sqlite://").connect() as connection:
+    with memory() as connection:
         for statement in _TABLES:
             connection.exec_driver_sql(statement)
         old = read_schema(connection)

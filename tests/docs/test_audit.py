@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ def running_advisory_service(known: Mapping[str, Any]) -> Iterator[AdvisoryServi
 
 def audit(url: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "SLUICE_AUDIT_OSV_URL": url}
-    command = [str(ROOT / "scripts" / "audit_dependencies.sh")]
+    command = [str(ROOT / "scripts" / "audit_dependencies.sh"), sys.executable]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)
 
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,11 @@ CONTENT_SEEDS = {
 }  # fmt: skip
 
 
+_drawn = lru_cache(1)(draw_scan)
+
+
 def outcome_of(kind: str, seed: int, plugin: str = "JPEG") -> str:
-    data = draw_scan(kind, seed).encoded(plugin)
+    data = _drawn(kind, seed).encoded(plugin)
     return inspect(io.BytesIO(data), filename="scan.jpg" if plugin == "JPEG" else "scan.pdf").outcome
 
 
