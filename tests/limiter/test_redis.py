@@ -67,6 +67,7 @@ def test_connection_that_was_just_reset_is_unavailable_or_replaced_on_uvloop(red
         async with aclosing(RedisLimiter(redis_server.url, seconds=TIMEOUT_SECONDS)) as limiter:
             assert await take(limiter)
             (connection,) = limiter._client.connection_pool._available_connections
+            assert connection._writer is not None
             connection._writer.transport.abort()
             with suppress(LimiterUnavailable):
                 await take(limiter)
