@@ -18,7 +18,7 @@ import pytest
 from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.scheduling import ServerScheduling, in_run_order, setup_of, setups_for
+from tests.scheduling import ServerScheduling, setup_of, setups_for
 from tests.servers.clamd import Clamd
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -202,19 +202,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     setups = setups_for(metafunc.fixturenames, engine="engine" in marks, one_process="one_process" in marks)
     metafunc.parametrize("setup_name", setups, scope="session")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--shuffle SEED`."""
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which xdist workers run them; without xdist, keep that of the files."""
-    seed = config.getoption("shuffle")
-    if hasattr(config, "workerinput") or seed is not None:
-        items[:] = in_run_order(items, seed)
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,7 @@
 """Which setups the contract tests run on, and how xdist distributes and orders the tests.
 
-The setups are made in `tests.conftest`.
+The setups are made in `tests.conftest`. This module is a plugin of pytest, so that the tests of `make quick`, which load
+no conftest, have `--shuffle` too.
 """
 
 import os
@@ -90,3 +91,16 @@ def in_run_order(items: Sequence[pytest.Item], seed: int | None = None) -> list[
         return next((number for number, start in enumerate(SLOW_FILES) if path.startswith(start)), len(SLOW_FILES))
 
     return sorted(items, key=turn)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--shuffle SEED`."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests in the order in which xdist workers run them; without xdist, keep that of the files."""
+    seed = config.getoption("shuffle")
+    if hasattr(config, "workerinput") or seed is not None:
+        items[:] = in_run_order(items, seed)
