@@ -39,9 +39,9 @@ def serving(sluice: Sluice, **variables: str) -> Iterator[tuple[Running, httpx.C
         yield server, client
 
 
-def upload(client: httpx.Client, content: bytes, **headers: str) -> httpx.Response:
+def upload(client: httpx.Client, content: bytes, context: str = "c", **headers: str) -> httpx.Response:
     files = {"file": (f"{CANARY}.txt", content)}
-    return client.post("/api/v1/files/upload", data={"context": "c"}, files=files, headers=headers)
+    return client.post("/api/v1/files/upload", data={"context": context}, files=files, headers=headers)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,8 @@ def load_trace(collector: Collector, answer: httpx.Response) -> list[Span]:
 
 
 def test_an_upload_is_one_trace_with_a_span_per_stage(collector: Collector, traced: httpx.Client) -> None:
-    answer = upload(traced, b"some words of a note")
+    traced.post("/api/v1/contexts", json=CONTEXT | {"context_key": "unseen"})
+    answer = upload(traced, b"some words of a note", "unseen")
     assert answer.status_code == 201
     spans = load_trace(collector, answer)
     (root,) = [span for span in spans if not span.parent_id]
