@@ -233,6 +233,7 @@ def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -
                 delivery = wait_for_attempts(client, endpoints[status], 2)
                 ids = {first.headers["webhook-id"], second.headers["webhook-id"]}
                 assert (ids, delivery["status"]) == ({delivery["event_id"]}, "delivered")
+    assert "of=tests" not in client.service.log.read_text(), "an address may hold a token"
 
 
 def test_retry_after_is_honoured(client: ApiClient, receiver: Receiver) -> None:

@@ -34,6 +34,7 @@ class Receiver:
     """What came, and how the next requests are answered: `answer` returns status, headers and body."""
 
     port: int = 0
+    path: str = "/hooks/sluice?of=tests"
     got: list[Received] = field(default_factory=list)
     answer: Callable[[Received], tuple[int, dict[str, str], bytes]] = lambda _request: (204, {}, b"")
     running: int = 0
@@ -43,7 +44,7 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hooks/sluice?of=tests"
+        return f"http://127.0.0.1:{self.port}{self.path}"
 
     def answer_with(self, status: int, body: bytes = b"", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

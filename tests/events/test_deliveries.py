@@ -4,8 +4,9 @@ import asyncio
 import itertools
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from sluice.webhooks.service import EndpointDraft, Webhooks
 from sluice.webhooks.signature import new_secret
 from sluice.worker.jobs import webhooks as webhook_jobs
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
-from tests.db.rows import NOW
+from tests.db.rows import NOW, add_tenant
 from tests.events.receiver import Receiver, running_receiver
 from tests.events.test_numbering import deleted, write
 from tests.operator_action import operator_action
@@ -57,9 +58,9 @@ async def working(database: Database, options: WebhookOptions) -> AsyncIterator[
         await job
 
 
-async def add_endpoint(database: Database, receiver: Receiver) -> str:
+async def add_endpoint(database: Database, receiver: Receiver, tenant_id: str = "ten_1") -> str:
     webhooks = Webhooks(database, KEYRING, ALLOWED)
-    issued = await webhooks.create(operator_action("ten_1"), EndpointDraft(receiver.url, ("*",)))
+    issued = await webhooks.create(operator_action(tenant_id), EndpointDraft(receiver.url, ("*",)))
     return issued.endpoint.endpoint_id
 
 
@@ -71,12 +72,36 @@ async def states(database: Database, endpoint_id: str) -> dict[str, int]:
         return {row[0]: row[1] for row in (await connection.execute(query)).all()}
 
 
+async def until(is_true: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await is_true():  # noqa: ASYNC110  (no event tells)
+            await asyncio.sleep(0.05)  # the job of the worker, so this polls
+
+
 async def until_delivered(database: Database, endpoint_id: str, number: int) -> None:
     """Wait until so many deliveries are noted, and assert that there is no other."""
-    async with asyncio.timeout(PATIENCE):
-        while (await states(database, endpoint_id)).get("delivered", 0) < number:  # noqa: ASYNC110  (no event tells)
-            await asyncio.sleep(0.05)  # the job of the worker, so this polls
+
+    async def are_noted() -> bool:
+        return (await states(database, endpoint_id)).get("delivered", 0) >= number
+
+    await until(are_noted)
     assert await states(database, endpoint_id) == {"delivered": number}
+
+
+async def until_attempted(database: Database, endpoint_id: str) -> tuple[int, str, str]:
+    """Wait for the first attempt of the only delivery to an endpoint; return attempts, state and error."""
+    columns = webhook_deliveries.c
+    query = select(columns.attempts, columns.state, columns.error).where(columns.endpoint_id == endpoint_id)
+    found: list[Any] = []
+
+    async def is_noted() -> bool:
+        async with database.reading(ALL_TENANTS) as connection:
+            found[:] = (await connection.execute(query)).all()
+        return bool(found) and found[0].attempts > 0
+
+    await until(is_noted)
+    ((attempts, state, error),) = found
+    return attempts, state, error
 
 
 @pytest.mark.timeout(240)
@@ -96,6 +121,116 @@ async def test_a_receiver_that_hangs_delays_no_other(tables: Database, receiver:
     assert sorted(one.event["sequence"] for one in got) == list(range(1, EVENTS + 1))
     assert receiver.most <= 4
     assert hanging.most == 4
+
+
+@pytest.mark.parametrize("tenants", [5, 12])
+async def test_endpoints_of_many_tenants_that_hang_do_not_delay_another_tenant(
+    tables: Database, receiver: Receiver, tenants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With five, a task is left; with twelve, all are held, and one is given up after a turn."""
+    monkeypatch.setattr(webhook_jobs, "_ENDPOINTS", 10)
+    monkeypatch.setattr(webhook_jobs, "_TURN_SECONDS", 0.3)
+    with running_receiver() as hanging:
+        hanging.hang()
+        for number in range(tenants):
+            await add_tenant(tables, f"ten_hangs{number}")
+            for _ in range(4):
+                await add_endpoint(tables, hanging, f"ten_hangs{number}")
+            await write(tables, *(deleted(each) for each in range(30)), tenant_id=f"ten_hangs{number}")
+        endpoint_id = await add_endpoint(tables, receiver)
+        async with working(tables, WebhookOptions(ALLOWED, seconds=1.0 if tenants > 9 else PATIENCE)):
+            await asyncio.to_thread(hanging.wait_for, 10, seconds=PATIENCE)
+            await write(tables, deleted(1))
+            began = time.monotonic()
+            await until_delivered(tables, endpoint_id, 1)
+        assert time.monotonic() - began < PATIENCE / 2
+
+
+@each_row(
+    "text",
+    [
+        *(
+            "Fri, 31 Dec 9999 23:59:59 -2359",
+            "Mon, 01 Jan 0001 00:00:00 +2359",
+            "Thu, 01 Jan 2026 00:00:00 +99999999999999",
+        ),
+        *(
+            "9" * 300,
+            "-1",
+            "1e9",
+            "soon",
+            "\xb2",
+            "Thu, 01 Jan 99999999999 00:00:00 GMT",
+            "Thu, 32 Jan 2026 00:00:00 GMT",
+        ),
+    ],
+)
+async def test_no_wait_that_a_receiver_asks_for_ends_an_attempt(receiver: Receiver, text: str) -> None:
+    receiver.answer_with(503, Retry_After=text)
+    async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"]) as to:
+        answer = await to.send(EVENT)
+    assert answer.status == 503
+    assert next_wait(1, answer.retry_after) is not None
+
+
+async def test_an_attempt_that_ends_in_any_fault_is_counted_and_stops_no_other(
+    tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = WebhookSender._post
+
+    async def post_or_fail(self: WebhookSender, *given: Any) -> Any:
+        if "bad" in self._url:
+            raise RuntimeError("half a character: \udc80")
+        return await post(self, *given)
+
+    monkeypatch.setattr(WebhookSender, "_post", post_or_fail)
+    with running_receiver() as bad:
+        bad.path = "/bad"
+        bad_id, good_id = await add_endpoint(tables, bad), await add_endpoint(tables, receiver)
+        async with working(tables, WebhookOptions(ALLOWED)):
+            await write(tables, deleted(1))
+            await until_delivered(tables, good_id, 1)
+            assert await until_attempted(tables, bad_id) == (1, "pending", "RuntimeError: half a character: ?")
+
+
+async def test_an_answer_that_cannot_be_stored_is_noted_without_what_the_receiver_said(
+    tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = repository.note_attempts
+
+    async def refuse(connection: Any, tenant_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if any(row["response_body"] for row in rows):
+            raise RuntimeError("no database takes this")
+        await note(connection, tenant_id, rows)
+
+    monkeypatch.setattr(repository, "note_attempts", refuse)
+    receiver.answer_with(500, b"something")
+    endpoint_id = await add_endpoint(tables, receiver)
+    async with working(tables, WebhookOptions(ALLOWED)):
+        await write(tables, deleted(1))
+        assert await until_attempted(tables, endpoint_id) == (1, "pending", "the answer cannot be stored")
+    assert len(receiver.got) == 1
+
+
+async def test_an_unexpected_fault_does_not_end_the_renewal_of_a_lease(
+    tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew, calls = repository.renew, list[int]()
+    renewed = asyncio.Event()
+
+    async def fail_once(*given: Any) -> bool:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("once")
+        renewed.set()
+        return await renew(*given)
+
+    monkeypatch.setattr(repository, "renew", fail_once)
+    receiver.hang()
+    await add_endpoint(tables, receiver)
+    async with working(tables, WebhookOptions(ALLOWED, lease=timedelta(seconds=0.6), seconds=PATIENCE)):
+        await write(tables, deleted(1))
+        await asyncio.wait_for(renewed.wait(), PATIENCE / 2)
 
 
 async def test_a_batch_waits_for_another(tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,5 +42,6 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     logging.getLogger("sluice").setLevel(log_level)
     # Libraries log values of SQL statements, headers and bodies at `debug`: those never reach the log, whatever is set.
     root.setLevel(max(logging.INFO, log_level))
-    for library in ("uvicorn.access", "botocore", "alembic", "asyncio"):
+    # So are addresses of webhooks, which may hold a token: httpx logs each at `info`.
+    for library in ("uvicorn.access", "botocore", "alembic", "asyncio", "httpx", "httpcore"):
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))

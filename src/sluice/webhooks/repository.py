@@ -134,11 +134,17 @@ async def events_between(
 
 
 async def find_endpoints_with_work(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
-    """Return tenant and id of active endpoints that nobody holds and that have something to send."""
+    """Return tenant and id of active endpoints without a lease that have something to send.
+
+    The first of each tenant come first, then the second of each, and so on. Of a tenant's endpoints, and of those that
+    are equally far on in their tenants, the one that was served longest ago comes first.
+    """
     columns = webhook_endpoints.c
     has_due = exists().where(
         _columns.tenant_id == columns.tenant_id, _columns.endpoint_id == columns.endpoint_id, _IS_DUE
     )
+    order = (columns.lease_until.asc().nulls_first(), columns.endpoint_id)
+    place = func.row_number().over(partition_by=columns.tenant_id, order_by=order)
     query = (
         select(columns.tenant_id, columns.endpoint_id)
         .outerjoin(event_counters, event_counters.c.tenant_id == columns.tenant_id)
@@ -147,7 +153,7 @@ async def find_endpoints_with_work(connection: Connection, limit: int) -> Sequen
             or_(columns.lease_until.is_(None), columns.lease_until <= now()),
             or_(event_counters.c.last_sequence > columns.sequence, has_due),
         )
-        .order_by(columns.endpoint_id)
+        .order_by(place, *order)
         .limit(limit)
     )
     return [(row.tenant_id, row.endpoint_id) for row in (await connection.execute(query)).all()]
@@ -187,8 +193,8 @@ async def renew(connection: Connection, endpoint: Endpoint, lease: timedelta) ->
 
 
 async def release(connection: Connection, tenant_id: str, endpoint_id: str) -> None:
-    """Give a lease back."""
-    statement = update(webhook_endpoints).where(*_is_endpoint(tenant_id, endpoint_id)).values(lease_until=None)
+    """Give a lease back; when that was stays in it."""
+    statement = update(webhook_endpoints).where(*_is_endpoint(tenant_id, endpoint_id)).values(lease_until=now())
     await connection.execute(statement)
 
 

@@ -23,6 +23,7 @@ from sluice.buckets.endpoints import (
     require_allowed,
     require_allowed_addresses,
 )
+from sluice.observe.log import log
 from sluice.webhooks.signature import signed_headers
 
 _SECONDS: Final = 15.0
@@ -139,7 +140,9 @@ class WebhookSender:
             return _no_answer(str(fault), began)
         except TimeoutError:
             return _no_answer(f"no answer within {self._seconds:g} s", began)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError) as fault:
+        except Exception as fault:  # noqa: BLE001  (an attempt that raises would be neither noted nor counted)
+            if not isinstance(fault, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)):
+                log.exception("webhook_attempt_failed", host=urlsplit(self._url).hostname)
             return _no_answer(f"{type(fault).__name__}: {fault}", began)
 
     async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> Answer:
@@ -199,14 +202,15 @@ def _retry_after(text: str | None) -> timedelta | None:
         return timedelta(seconds=min(int(text[:9]), 86_400))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(timedelta(0), aware - datetime.now(UTC))
+    except (ValueError, OverflowError):  # of a moment near the first or the last year, in another time zone
         return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(timedelta(0), aware - datetime.now(UTC))
 
 
 def _no_answer(error: str, began: float) -> Answer:
-    return Answer(None, (), "", error[:255].replace("\0", ""), None, _since(began))
+    storable = error.encode(errors="replace").decode().replace("\0", "")  # no database stores half a character
+    return Answer(None, (), "", storable[:255], None, _since(began))
 
 
 def _since(began: float) -> int:

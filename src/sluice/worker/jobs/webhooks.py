@@ -2,15 +2,21 @@
 
 A task holds the lease of its endpoint, so an endpoint is sent at most four events at once, by all workers together, and
 a slow one delays only itself. After a crash the lease ends, and what was not noted is sent again, with the same id.
+
+The tasks of a worker are limited, and shared by the tenants that have something to send: none has more than its share,
+and one share is left for a tenant that has nothing yet. While an endpoint waits for a task, those that have had theirs
+for some seconds send no further event and give it up.
 """
 
 import asyncio
 import ssl
-from collections.abc import Collection, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from sluice.buckets.endpoints import Resolve, addresses_of
@@ -39,8 +45,11 @@ _AT_ONCE: Final = 4
 _EVENTS: Final = 500
 _DELIVERIES: Final = 200
 _ENDPOINTS: Final = 50  # tasks of one worker
+_FOUND: Final = 4 * _ENDPOINTS  # endpoints that are considered at a time
+_TURN_SECONDS: Final = 5.0  # after which a task is given up if another endpoint waits for one
 _NOTE_SECONDS: Final = 0.25
 _FAILING: Final = timedelta(days=5)
+_NOT_STORED: Final = "the answer cannot be stored"
 
 Attempt = tuple[Delivery, Answer]
 
@@ -64,6 +73,8 @@ class WebhookDeliveries:
         self._options = options
         self._pause_seconds = pause_seconds
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by endpoint
+        self._held: Counter[str] = Counter()  # tasks by tenant
+        self._waiting: frozenset[str] = frozenset()  # tenants with an endpoint for which there was no task
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -91,11 +102,24 @@ class WebhookDeliveries:
                 return 0
         await number_all(self._database)
         async with self._database.reading(ALL_TENANTS) as connection:
-            found = await repository.find_endpoints_with_work(connection, _ENDPOINTS)
+            found = await repository.find_endpoints_with_work(connection, _FOUND)
+        share = max(1, _ENDPOINTS // (1 + len({tenant_id for tenant_id, _ in found} | self._held.keys())))
+        waiting = set()
         for tenant_id, endpoint_id in found:
-            if endpoint_id not in self._tasks and len(self._tasks) < _ENDPOINTS:
+            if endpoint_id in self._tasks:
+                continue
+            if len(self._tasks) < _ENDPOINTS and self._held[tenant_id] < share:
+                self._held[tenant_id] += 1
                 self._tasks[endpoint_id] = asyncio.create_task(self._serve(tenant_id, endpoint_id))
+            else:
+                waiting.add(tenant_id)
+        self._held = +self._held
+        self._waiting = frozenset(waiting)
         return 0
+
+    def _gives_way(self, tenant_id: str) -> bool:
+        """Return whether an endpoint waits for the task of one of this tenant."""
+        return tenant_id in self._waiting or (bool(self._waiting) and len(self._tasks) >= _ENDPOINTS)
 
     async def _serve(self, tenant_id: str, endpoint_id: str) -> None:
         try:
@@ -108,6 +132,7 @@ class WebhookDeliveries:
             log.warning("worker_waits", job="webhook_deliveries", fault=str(fault))
         finally:
             del self._tasks[endpoint_id]
+            self._held[tenant_id] -= 1
 
     async def _serve_claimed(self, endpoint: Endpoint) -> None:
         try:
@@ -129,25 +154,41 @@ class WebhookDeliveries:
             resolve=self._options.resolve,
             seconds=self._options.seconds,
         )
-        run = _EndpointRun(self._database, endpoint, sender, self._options.lease)
+        gives_way = partial(self._gives_way, endpoint.tenant_id)
+        run = _EndpointRun(self._database, endpoint, sender, self._options.lease, gives_way)
+        is_defect = False
         try:
             await run.run()
+        except Exception:
+            is_defect = True  # the lease ends by itself: at once, the same would happen again
+            raise
         finally:
             # Also when the worker stops just now: a connection must not stay open.
             await run_to_completion(sender.aclose())
-            with suppress(DatabaseUnavailable):
-                async with self._database.transaction(endpoint.tenant_id) as connection:
-                    await repository.release(connection, endpoint.tenant_id, endpoint.endpoint_id)
+            if not is_defect:
+                with suppress(DatabaseUnavailable):
+                    async with self._database.transaction(endpoint.tenant_id) as connection:
+                        await repository.release(connection, endpoint.tenant_id, endpoint.endpoint_id)
 
 
 class _EndpointRun:
     """Sends all that is due to one endpoint, while its lease is held."""
 
-    def __init__(self, database: Database, endpoint: Endpoint, sender: WebhookSender, lease: timedelta) -> None:
+    def __init__(
+        self,
+        database: Database,
+        endpoint: Endpoint,
+        sender: WebhookSender,
+        lease: timedelta,
+        gives_way: Callable[[], bool],
+    ) -> None:
         self._database = database
         self._endpoint = endpoint
         self._sender = sender
         self._lease = lease
+        self._gives_way = gives_way
+        self._turn_ends = time.monotonic() + _TURN_SECONDS
+        self._named = {"endpoint_id": endpoint.endpoint_id}
         self._sequence = endpoint.sequence
         self._failing_since = endpoint.failing_since
         self._answered: list[Attempt] = []
@@ -165,6 +206,8 @@ class _EndpointRun:
                     return
                 await self._send_all(due)
                 await self._note()
+                if self._must_end():
+                    return
         finally:
             for task in keeping:
                 task.cancel()
@@ -189,7 +232,7 @@ class _EndpointRun:
 
         async def send_next() -> None:
             for delivery, event in waiting:
-                if self._over.is_set():
+                if self._must_end():
                     return
                 answer = await self._sender.send(event.to_json())
                 failpoint("webhook.sent")
@@ -201,16 +244,27 @@ class _EndpointRun:
             for _ in range(_AT_ONCE):
                 group.create_task(send_next())
 
+    def _must_end(self) -> bool:
+        return self._over.is_set() or (time.monotonic() > self._turn_ends and self._gives_way())
+
     async def _note_regularly(self) -> None:
         while True:
             await asyncio.sleep(_NOTE_SECONDS)
-            with suppress(DatabaseUnavailable):
+            with suppress(DatabaseUnavailable), error_boundary("webhook_deliveries", **self._named):
                 await self._note()
 
     async def _note(self) -> None:
         """Write what became of the attempts since the last call; they are sent again if that fails for good."""
         async with self._noting:
-            await self._note_answered()
+            try:
+                await self._note_answered()
+            except DatabaseUnavailable:
+                raise
+            except Exception:  # noqa: BLE001  (an attempt that cannot be noted would be made again and again)
+                log.exception("webhook_answer_not_stored", **self._named)
+                bare = [replace(answer, headers=(), body="", error=_NOT_STORED) for _, answer in self._answered]
+                self._answered = [(each[0], answer) for each, answer in zip(self._answered, bare, strict=True)]
+                await self._note_answered()
 
     async def _note_answered(self) -> None:
         answered, self._answered = self._answered, []
@@ -247,7 +301,7 @@ class _EndpointRun:
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(min(_RENEW_SECONDS, self._lease.total_seconds() / 3))
-            with suppress(DatabaseUnavailable):
+            with suppress(DatabaseUnavailable), error_boundary("webhook_deliveries", **self._named):
                 async with self._database.transaction(self._endpoint.tenant_id) as connection:
                     if not await repository.renew(connection, self._endpoint, self._lease):
                         self._over.set()
