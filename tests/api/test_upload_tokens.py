@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.access import ROUTE_SCOPES
+from tests.api import tus
 from tests.api.responses import (
     assert_error,
     assert_not_found,
@@ -20,6 +21,7 @@ from tests.api.responses import (
     parse_timestamp,
 )
 from tests.api.samples import TEXT
+from tests.events.receiver import wait_until
 from tests.rows import each_row
 from tests.service import API, ApiClient
 
@@ -46,6 +48,13 @@ def shown(client: ApiClient, token: dict[str, Any]) -> dict[str, Any]:
 
 def holder(client: ApiClient, token: dict[str, Any]) -> ApiClient:
     return client.with_credential(token["token"])
+
+
+def begin_tus(sender: ApiClient) -> tus.Tus:
+    """Begin a resumable upload with a token, which names the context."""
+    created = tus.create(sender, len(TEXT), filename="note.txt")
+    assert created.status_code == 201, created.text
+    return tus.Tus(sender, created.headers["location"].partition(API)[2])
 
 
 def test_text_of_a_new_token_is_shown_only_once(client: ApiClient) -> None:
@@ -128,6 +137,64 @@ def test_answer_to_a_token_holds_only_what_its_holder_may_know(client: ApiClient
     assert (found["status"], found["files_stored"], found["attempts"]) == ("spent", 1, 1)
     (file,) = found["files"]
     assert (file["file_id"], file["outcome"]) == (stored["file_id"], "accepted")
+
+
+@pytest.mark.engine
+def test_a_token_orders_a_bounded_number_of_verdicts_on_resumable_uploads(client: ApiClient) -> None:
+    context = client.create_context(upload_rate_limit={"max_uploads": 1, "window_seconds": 3600})
+    token = issue(client, context, max_files=2)
+    upload = begin_tus(holder(client, token))
+    client.store(context=context)  # the rate is used up, so that no verdict ends the upload
+    statuses = [upload.patch(TEXT, 0).status_code]
+    statuses += [upload.patch(TEXT[-1:], len(TEXT) - 1).status_code for _ in range(16)]
+    assert statuses == [429] * 15 + [401] * 2
+    assert len([one for one in client.decisions() if one["actor_id"] == token["token_id"]]) == 15
+
+
+@pytest.mark.engine
+def test_a_token_has_as_many_resumable_uploads_as_files_left_and_a_share_of_the_bytes(client: ApiClient) -> None:
+    sender = holder(client, issue(client, max_files=2))
+
+    def refused() -> int:
+        return tus.create(sender, len(TEXT), filename="note.txt").status_code
+
+    first = begin_tus(sender)
+    assert first.patch(TEXT[:5], 0).status_code == 204
+    unanswered, second = begin_tus(sender), begin_tus(sender)  # the second takes the place of the one that has no byte
+    assert unanswered.head().status_code == 404
+    assert second.patch(TEXT[:5], 0).status_code == 204
+    assert refused() == 429
+    data(first.patch(TEXT[5:], 5))
+    assert refused() == 429
+    data(second.patch(TEXT[5:], 5))
+    assert refused() == 401
+    token = issue(client, client.create_context(max_file_size_mb=500), max_files=100)
+    sizes = [tus.create(holder(client, token), 500 * 2**20, filename="a.zzz").status_code for _ in range(11)]
+    assert sizes == [201] * 10 + [429]
+
+
+@pytest.mark.engine
+def test_upload_of_a_token_without_a_byte_ends_within_minutes(client: ApiClient) -> None:
+    token = issue(client, max_files=2)
+    empty, begun = (begin_tus(holder(client, token)) for _ in range(2))
+    assert begun.patch(TEXT[:5], 0).status_code == 204
+    past = "UPDATE resumable_uploads SET created_at = :past, due_at = :past WHERE actor_id = :id"
+    client.execute_sql(past, past=datetime.now(UTC) - timedelta(minutes=11), id=token["token_id"])
+    wait_until(lambda: empty.head().status_code == 404)
+    assert begun.offset == 5
+    assert data(begun.patch(TEXT[5:], 5))["size_bytes"] == len(TEXT)
+
+
+@pytest.mark.engine
+def test_a_spent_token_orders_no_verdict(client: ApiClient) -> None:
+    token = issue(client)
+    sender = holder(client, token)
+    upload = begin_tus(sender)
+    assert upload.patch(TEXT[:-1], 0).status_code == 204
+    sender.store(context=shown(client, token)["context"])
+    for _ in range(2):
+        assert upload.patch(TEXT[-1:], len(TEXT) - 1).status_code == 401
+    assert [one["outcome"] for one in client.decisions()] == ["accepted"]
 
 
 @pytest.mark.engine

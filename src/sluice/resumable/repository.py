@@ -8,7 +8,20 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, CursorResult, Update, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Update,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from sluice.db.database import Database
 from sluice.db.schema import resumable_parts, resumable_uploads, tenants
@@ -18,6 +31,8 @@ from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, Upload
 
 _UPLOADS: Final = resumable_uploads.c
 _PARTS: Final = resumable_parts.c
+_OF_TOKEN: Final = "upload_token"  # noqa: S105  (a way of calling, no secret)
+_EMPTY_LIFE: Final = timedelta(minutes=10)  # of an upload of a token that has no byte
 _WAITING: Final = tuple(state.value for state in UploadState if state.waits)
 _IS_DUE: Final = _UPLOADS.due_at <= now()
 ANY_DUE: Final = exists().where(_IS_DUE)
@@ -41,7 +56,10 @@ _GROW: Final = Statement(postgres=_COUNT_BYTES, sqlite=[_COUNT_BYTES])
 async def create(
     connection: Connection, upload: NewUpload, upload_id: str, life: timedelta, most_bytes: int
 ) -> ResumableUpload | None:
-    """Insert an open upload; None if the tenant's uploads that wait would have more than `most_bytes` in all."""
+    """Insert an open upload; None if the tenant's uploads that wait would have more than `most_bytes` in all.
+
+    One of an upload token is looked at sooner than its time is over: see `expire`.
+    """
     # The tenant's row is locked, so that two creations do not both find the same room. SQLite has one writer anyway.
     await connection.execute(
         select(tenants.c.tenant_id).where(tenants.c.tenant_id == upload.tenant_id).with_for_update()
@@ -61,10 +79,35 @@ async def create(
         "state": UploadState.OPEN.value,
         "created_at": now(),
         "expires_at": now_plus(life),
-        "due_at": now_plus(life),
+        "due_at": now_plus(min(life, _EMPTY_LIFE) if upload.via == _OF_TOKEN else life),
     }
     await connection.execute(insert(resumable_uploads).values(values))
     return await find(connection, upload.tenant_id, upload_id)
+
+
+async def waiting_of_token(connection: Connection, tenant_id: str, token_id: str) -> tuple[int, int]:
+    """Return how many uploads of a token wait for their bytes or their verdict, and how many bytes they announced."""
+    query = select(func.count(), func.coalesce(func.sum(_UPLOADS.length), 0)).where(*_waiting_of(tenant_id, token_id))
+    number, size = (await connection.execute(query)).one()
+    return int(number), int(size)
+
+
+async def cancel_empty_of_token(connection: Connection, tenant_id: str, token_id: str) -> bool:
+    """Cancel the oldest upload of a token that has no byte yet; return whether there was one."""
+    empty = (*_waiting_of(tenant_id, token_id), _UPLOADS.state == UploadState.OPEN.value, _UPLOADS.received == 0)
+    oldest = select(_UPLOADS.upload_id).where(*empty).order_by(_UPLOADS.upload_id).limit(1)
+    upload_id = (await connection.execute(oldest)).scalar_one_or_none()
+    return upload_id is not None and await cancel(connection, tenant_id, upload_id)
+
+
+def _waiting_of(tenant_id: str, token_id: str) -> tuple[ColumnElement[bool], ...]:
+    return (
+        _UPLOADS.tenant_id == tenant_id,
+        _UPLOADS.actor_id == token_id,
+        _UPLOADS.via == _OF_TOKEN,
+        _UPLOADS.state.in_(_WAITING),
+        _UPLOADS.expires_at > now(),
+    )
 
 
 async def find(connection: Connection, tenant_id: str, upload_id: str) -> ResumableUpload | None:
@@ -163,6 +206,16 @@ async def begin_judging(
     )
 
 
+async def count_judging(connection: Connection, tenant_id: str, actor_id: str) -> int:
+    """Return how many uploads of an actor are being judged."""
+    query = select(func.count()).where(
+        _UPLOADS.tenant_id == tenant_id,
+        _UPLOADS.actor_id == actor_id,
+        _UPLOADS.state == UploadState.JUDGING.value,
+    )
+    return int((await connection.execute(query)).scalar_one())
+
+
 async def extend_judging(connection: Connection, upload: ResumableUpload, lease: timedelta) -> bool:
     """Keep the lease of an attempt; return whether it still judges the upload."""
     extended = _found(
@@ -248,14 +301,18 @@ async def list_due(connection: Connection, limit: int, *, failed: Collection[str
 
 
 async def expire(connection: Connection, tenant_id: str, upload_id: str) -> bool:
-    """Cancel an open upload whose time is over; return whether it was one."""
+    """Cancel an open upload whose time is over; return whether it was one.
+
+    So is that of an upload of a token that has no byte after some minutes: whoever has a token can begin many.
+    """
+    is_empty = and_(_UPLOADS.via == _OF_TOKEN, _UPLOADS.received == 0, _UPLOADS.created_at <= now_plus(-_EMPTY_LIFE))
     expired = _found(
         await connection.execute(
             _changed(
                 tenant_id,
                 upload_id,
                 _UPLOADS.state == UploadState.OPEN.value,
-                _UPLOADS.expires_at <= now(),
+                or_(_UPLOADS.expires_at <= now(), is_empty),
                 state=UploadState.CANCELLED.value,
                 generation=_UPLOADS.generation + 1,
             )
@@ -283,6 +340,11 @@ async def delete_over(connection: Connection, tenant_id: str, upload_id: str) ->
 async def postpone(connection: Connection, tenant_id: str, upload_id: str, pause: timedelta) -> None:
     """Look at an upload again after a while."""
     await connection.execute(_changed(tenant_id, upload_id, due_at=now_plus(pause)))
+
+
+async def postpone_to_end(connection: Connection, tenant_id: str, upload_id: str) -> None:
+    """Look at an upload again when its time is over."""
+    await connection.execute(_changed(tenant_id, upload_id, due_at=_UPLOADS.expires_at))
 
 
 async def list_known(connection: Connection, upload_ids: Collection[str]) -> Collection[str]:

@@ -80,6 +80,11 @@ class ResumableUpload:
     """Whether its time is over."""
 
     @property
+    def token_id(self) -> str | None:
+        """The upload token with which it was begun, None if it was none."""
+        return self.actor_id if self.via == "upload_token" else None
+
+    @property
     def is_complete(self) -> bool:
         """Whether all its bytes have come."""
         return self.received == self.length

@@ -25,6 +25,7 @@ from sluice.errors import (
     NotFound,
     ServiceUnavailable,
     TooManyRequests,
+    Unauthenticated,
     UploadFinished,
     UploadTakenOver,
 )
@@ -45,6 +46,7 @@ from sluice.resumable.parts import (
 )
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 from sluice.storage import KeepsFiles, ObjectStore
+from sluice.upload_tokens import repository as token_rows
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.slots import UploadSlots
@@ -59,6 +61,7 @@ _LEASE: Final = timedelta(seconds=15)  # of an attempt to judge; its server exte
 _EXTEND_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.25
 _JOIN_SECONDS: Final = 60.0  # as long as a request waits for an attempt of another
+_TOKEN_SHARE: Final = 4  # a token may have this part of the bytes that a tenant may have announced
 _REJECTED_LIFE: Final = timedelta(minutes=10)
 
 
@@ -97,7 +100,9 @@ class ResumableUploads:
     async def create(self, announced: NewUpload, upload: Upload) -> ResumableUpload:
         """Judge what is announced as `upload`, and return a new upload for its bytes.
 
-        Raise what `Upload.announce` raises, or `TooManyRequests` if too many bytes wait.
+        Raise what `Upload.announce` raises, or `TooManyRequests` if too many bytes wait. An upload token has no more
+        uploads than files left: a further one takes the place of the oldest that has no byte, such as one whose
+        creation was not answered.
         """
         try:
             await upload.name_context(announced.context_key)
@@ -107,12 +112,29 @@ class ResumableUploads:
         finally:
             upload.close()
         async with self._database.transaction(announced.tenant_id) as connection:
+            if announced.via == "upload_token":
+                await self._make_room(connection, announced)
             created = await repository.create(
                 connection, announced, new_id("upl"), self.limits.life, self.limits.most_bytes
             )
         if created is None:
             raise TooManyRequests(errors=["Too many bytes of this tenant's resumable uploads wait"])
         return created
+
+    async def _make_room(self, connection: Connection, announced: NewUpload) -> None:
+        """Lock the token of a new upload; raise `TooManyRequests` if it may not have one more."""
+        tenant_id, token_id = announced.tenant_id, announced.actor_id
+        token = await token_rows.lock(connection, tenant_id, token_id)
+        left = 0 if token is None else token.max_files - token.files_claimed
+        if left <= 0:
+            raise Unauthenticated
+        number, size = await repository.waiting_of_token(connection, tenant_id, token_id)
+        while number >= left:
+            if not await repository.cancel_empty_of_token(connection, tenant_id, token_id):
+                raise TooManyRequests(errors=["As many uploads of this token wait as it has files left"])
+            number, size = await repository.waiting_of_token(connection, tenant_id, token_id)
+        if size + announced.length > self.limits.most_bytes // _TOKEN_SHARE:
+            raise TooManyRequests(errors=["Too many bytes of this token's resumable uploads wait"])
 
     async def get(self, caller: Principal, upload_id: str) -> ResumableUpload:
         """Return an upload that the caller's credential has begun.
@@ -172,9 +194,7 @@ class ResumableUploads:
         else:
             writer = ObjectWriter(self._store, self._make_spool, begun, note, holds_back=whole)
         try:
-            async with self._slots.hold(
-                upload.tenant_id, token_id=upload.actor_id if upload.via == "upload_token" else None
-            ):
+            async with self._slots.hold(upload.tenant_id, token_id=upload.token_id):
                 try:
                     async for chunk in chunks:
                         await writer.write(chunk)
@@ -247,7 +267,8 @@ class ResumableUploads:
 
         An attempt is begun by `begin` and made within `run`, which counts it.
 
-        Raise what `Upload.finish` raises, also when the verdict was taken earlier.
+        Raise what `Upload.finish` raises, also when the verdict was taken earlier, and `Unauthenticated` if the token
+        with which the upload was begun is good for no further verdict.
         """
         deadline = time.monotonic() + _JOIN_SECONDS
         while True:
@@ -262,6 +283,8 @@ class ResumableUploads:
                     attempt = await repository.begin_judging(
                         connection, upload.tenant_id, upload.upload_id, new_id("rep"), _LEASE
                     )
+                    if attempt is not None and attempt.token_id is not None:
+                        await _require_verdict(connection, attempt.tenant_id, attempt.token_id)
                 if attempt is not None and attempt.report_id is not None:
                     judged = begin(Attempt(attempt.upload_id, attempt.report_id))
                     try:
@@ -278,7 +301,7 @@ class ResumableUploads:
     async def _judge(self, attempt: ResumableUpload, upload: Upload) -> Stored:
         failpoint("judging.begun")
         try:
-            async with self._extended(attempt), self._slots.hold(attempt.tenant_id):
+            async with self._extended(attempt), self._slots.hold(attempt.tenant_id, token_id=attempt.token_id):
                 await upload.name_context(attempt.context_key)
                 await upload.start_file(attempt.filename)
                 if attempt.metadata is not None:
@@ -388,6 +411,20 @@ def _counts_as_small(upload: ResumableUpload, size: int) -> bool:
     if is_small and upload.small_appends >= _MOST_SMALL:
         raise TooManyRequests(errors=[f"Send at least {_SMALL_BYTES} bytes in each request"])
     return is_small
+
+
+async def _require_verdict(connection: Connection, tenant_id: str, token_id: str) -> None:
+    """Raise `Unauthenticated` unless a token is good for the verdict that has begun; lock it until that is written.
+
+    The last byte of an upload may be sent again, so its creation alone bounds nothing. A token that has expired
+    meanwhile is good for the uploads that were begun with it.
+    """
+    token = await token_rows.lock(connection, tenant_id, token_id)
+    if token is None or token.revoked_at is not None or token.files_claimed >= token.max_files:
+        raise Unauthenticated
+    begun = await repository.count_judging(connection, tenant_id, token_id)
+    if begun + await token_rows.count_verdicts(connection, tenant_id, token_id) > token.most_attempts:
+        raise Unauthenticated
 
 
 async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableUpload:

@@ -87,6 +87,22 @@ async def claim_attempt(connection: Connection, tenant_id: str, token_id: str, a
     return (await connection.execute(statement)).one_or_none() is not None
 
 
+async def lock(connection: Connection, tenant_id: str, token_id: str) -> UploadToken | None:
+    """Return one token, or None, and lock its row until the transaction ends."""
+    query = select(*_SHOWN).where(upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id == token_id)
+    row = (await connection.execute(query.with_for_update())).mappings().one_or_none()
+    return None if row is None else _value(row)
+
+
+async def count_verdicts(connection: Connection, tenant_id: str, token_id: str) -> int:
+    """Return how many uploads with a token were judged; those that could not be are not counted."""
+    columns = decisions.c
+    query = select(func.count()).where(
+        columns.tenant_id == tenant_id, columns.actor_id == token_id, _BY_TOKEN, columns.outcome != "undecided"
+    )
+    return int((await connection.execute(query)).scalar_one())
+
+
 async def find(connection: Connection, tenant_id: str, token_id: str) -> UploadToken | None:
     """Return one token, or None."""
     query = select(*_SHOWN).where(upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id == token_id)

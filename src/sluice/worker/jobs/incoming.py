@@ -13,6 +13,7 @@ from sluice.observe.log import log
 from sluice.observe.metrics import RESUMABLE_EXPIRED
 from sluice.resumable import repository
 from sluice.resumable.parts import FOLDER, delete_objects, list_objects, upload_of
+from sluice.resumable.resumable_upload import UploadState
 from sluice.resumable.service import settle
 from sluice.storage import ListsObjects, StoreError
 from sluice.worker.job import JobContext, error_boundary, repeat, run_until
@@ -97,6 +98,9 @@ async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
                 uploaded_by=upload.actor_id,
             )
             await outbox.add(connection, tenant_id, event)
+        if upload.state is UploadState.OPEN:  # of a token, and its first bytes have come
+            await repository.postpone_to_end(connection, tenant_id, upload_id)
+            return
         if upload.state.waits:
             await repository.postpone(connection, tenant_id, upload_id, _AGAIN)  # its verdict is being taken
             return
