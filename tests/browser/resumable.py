@@ -143,6 +143,26 @@ def test_element_sends_large_files_in_parts_and_goes_on_after_a_lost_one(
     assert data(client.get(f"/files/{stored['fileId']}/metadata"))["size_bytes"] == len(LARGE["buffer"])
 
 
+def test_element_sends_its_token_to_no_other_host_than_its_endpoints(
+    context: BrowserContext, app: Site, token: dict[str, Any]
+) -> None:
+    page, elsewhere = context.new_page(), list[str]()
+    open_element(page, app, token, tus_endpoint=token["tus_url"])
+    page.on("request", lambda request: elsewhere.append(request.url) if "elsewhere" in request.url else None)
+
+    def created_elsewhere(route: Route) -> None:
+        answer = route.fetch()
+        location = answer.headers.get("location", "").replace(
+            answer.url.partition("/api/")[0], "https://elsewhere.example"
+        )
+        route.fulfill(response=answer, headers={**answer.headers, "location": location})
+
+    page.route("**/api/v1/uploads", created_elsewhere)
+    page.locator(CHOOSER).set_input_files(LARGE)
+    expect(row(page, "large.txt")).to_contain_text("Thank you, this file has arrived.", timeout=30_000)
+    assert elsewhere == []
+
+
 def test_element_shows_the_sentence_for_a_rejected_large_file(page: Page, app: Site, token: dict[str, Any]) -> None:
     open_element(page, app, token, tus_endpoint=token["tus_url"])
     page.locator(CHOOSER).set_input_files([FALSE, renamed(LARGE, "large.exe")])

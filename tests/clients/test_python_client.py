@@ -276,6 +276,30 @@ def test_upload_is_repeated_with_one_key_until_it_is_answered(pauses: list[float
     assert len(pauses) == 4
 
 
+@each_row("text", ["Thu, 01 Jan 99999999999 00:00:00 GMT", "Thu, 01 Jan 2026 00:00:00 +99999999999999", "soon", "-1"])
+def test_a_wait_that_no_clock_reaches_is_none(pauses: list[float], text: str) -> None:
+    client, requests = fake(failure(503, Retry_After=text), httpx.Response(201, json={"data": STORED}))
+    assert client.files.upload(b"x", filename="n.txt", context="claims").file_id == "file_1"
+    assert (len(requests), max(pauses) <= 1) == (2, True)
+
+
+@each_row("file_id", ["", ".", ".."])
+def test_an_id_that_would_be_another_path_is_not_sent(file_id: str) -> None:
+    client, requests = fake()
+    with pytest.raises(ValueError, match="expected an id or a key"):
+        client.files.delete(file_id)
+    assert requests == []
+
+
+def test_an_offset_that_stays_ends_the_upload(pauses: list[float]) -> None:
+    of_upload = {"Upload-Offset": "0", "Upload-Length": "9"}
+    stays = [httpx.Response(200, headers=of_upload), httpx.Response(204, headers=of_upload)] * 3
+    client, requests = fake(*stays, max_retries=2)
+    with pytest.raises(ConnectionFailed, match="keeps nothing"):
+        client.files.upload(b"x" * 9, filename="n.txt", resume="https://files.example.com/api/v1/uploads/upl_1")
+    assert ([request.method for request in requests], len(pauses)) == (["HEAD", "PATCH"] * 3, 2)
+
+
 def test_gives_up_after_so_many_retries_and_at_once_if_the_wait_is_long(pauses: list[float]) -> None:
     client, requests = fake(failure(429, "limit_exceeded", Retry_After="86400"))
     with pytest.raises(LimitExceeded) as raised:

@@ -310,6 +310,34 @@ show({ waited, pause, isSameKey, outcomes: [
     assert found["outcomes"] == [*outcomes, *([f"ApiError {status}", 1] for status in (500, 429, 404))]
 
 
+def test_credential_goes_to_its_own_host_only_and_an_offset_that_stays_ends_the_upload(user: User) -> None:
+    program = """
+const asked = [];
+const elsewhere = "https://elsewhere.example/api/v1/uploads/upl_1";
+const headers = { "Upload-Offset": "0", "Upload-Length": "300000", Location: elsewhere };
+const fetch = async (url, { method }) => {
+  asked.push(`${method} ${url}`);
+  return new Response(method === "GET" ? '{"data": {}}' : null, { status: method === "POST" ? 201 : 200, headers });
+};
+const client = new Sluice({ url, credential, fetch, retries: 1 });
+const part = { resumable: true, chunkSize: 262144, filename: "a" };
+const told = (error) => [error.name, error.message];
+const outcome = await client.upload(new Blob(["x".repeat(300000)]), part).catch(told);
+await client.uploads.get(elsewhere);
+await client.uploads.cancel(elsewhere);
+const sent = asked.length;
+const ids = [];
+for (const id of ["", ".", ".."]) ids.push((await (async () => client.contexts.get(id))().catch(told))[0]);
+show({ asked, outcome, ids, more: asked.length - sent });
+"""
+    found = user.run(program)
+    own = f"{user.proxy.endpoint}/api/v1/uploads"
+    sent = [f"POST {own}", f"PATCH {own}/upl_1", f"HEAD {own}/upl_1", f"PATCH {own}/upl_1"]
+    assert found["asked"] == [*sent, f"GET {own}/upl_1", f"DELETE {own}/upl_1"]
+    assert found["outcome"][0] == "ConnectionFailed"
+    assert (found["ids"], found["more"]) == (["SluiceError"] * 3, 0)
+
+
 def test_large_upload_goes_on_where_the_connection_was_cut(user: User) -> None:
     context = user.client.create_context()
     user.proxy.cuts += [400_000, 800_000]

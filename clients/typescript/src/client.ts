@@ -1,8 +1,8 @@
 /** The client: `upload`, and the operations of the API by nouns. */
 
-import { type ClientOptions, type Request, SluiceError, Transport } from "./http.js";
+import { type ClientOptions, type Request, SluiceError, Transport, segment } from "./http.js";
 import { type Body, type Data, type Item, OPERATIONS, type Operation, type Query } from "./operations.js";
-import { type ResumableOptions, sendResumable } from "./tus.js";
+import { type ResumableOptions, sendResumable, uploadUrlOf } from "./tus.js";
 
 const RESUMABLE_ABOVE = 8 * 1024 * 1024;
 
@@ -96,10 +96,11 @@ export class Sluice {
   /** Resumable uploads, by their URLs. */
   readonly uploads = {
     get: async (url: string): Promise<Data<"get_upload">> =>
-      dataOf(await this.#transport.send({ method: "GET", url, isRepeatable: true })),
+      dataOf(await this.#transport.send({ method: "GET", url: uploadUrlOf(this.#transport, url), isRepeatable: true })),
     cancel: async (url: string): Promise<void> => {
       const headers = { "Tus-Resumable": "1.0.0" };
-      await this.#transport.send({ method: "DELETE", url, headers, isRepeatable: true });
+      const request = { method: "DELETE", url: uploadUrlOf(this.#transport, url), headers, isRepeatable: true };
+      await this.#transport.send(request);
     },
   };
 
@@ -252,7 +253,7 @@ export class Sluice {
 
   #request(operation: Operation, { path, query, body }: Parts): Promise<Response> {
     const [method, template] = OPERATIONS[operation].split(" ") as [string, string];
-    const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(path?.[name] ?? ""));
+    const filled = template.replace(/\{(\w+)\}/g, (_, name) => segment(path?.[name] ?? ""));
     const url = new URL(this.#transport.url + filled);
     for (const [name, value] of Object.entries(query ?? {})) {
       for (const each of [value ?? []].flat()) url.searchParams.append(name, String(each));

@@ -121,6 +121,12 @@ export class Transport {
   }
 }
 
+/** Return a value as one segment of a path. Throws `SluiceError` for one that would be another path. */
+export function segment(text: string): string {
+  if (text === "" || text === "." || text === "..") throw new SluiceError(`expected an id or a key, found "${text}"`);
+  return encodeURIComponent(text);
+}
+
 /** Return whether the same request can succeed later. A change that may have been made is not repeated. */
 function mayPass(answer: Response, request: Request): boolean {
   const { status, headers } = answer;

@@ -1,6 +1,6 @@
 /** Resumable uploads by tus 1.0: create, append parts, and go on where the server stands after a cut. */
 
-import { ConnectionFailed, SluiceError, errorOf, type Transport } from "./http.js";
+import { ConnectionFailed, SluiceError, errorOf, segment, type Transport } from "./http.js";
 
 export interface ResumableOptions {
   /** Bytes of each part; 8 MiB if left out, at least 256 KiB. */
@@ -33,7 +33,7 @@ export async function sendResumable(
 ): Promise<Response> {
   const { signal, onProgress } = options;
   const chunk = Math.max(options.chunkSize ?? CHUNK, SMALLEST_CHUNK);
-  let url = options.uploadUrl;
+  let url = options.uploadUrl && uploadUrlOf(transport, options.uploadUrl);
   let offset: number | null = null; // of the server; null: unknown
   let furthest = 0;
   let attempt = 0;
@@ -58,7 +58,7 @@ export async function sendResumable(
       if (url === undefined) {
         answer = await create(transport, file, metadata, signal);
         if (answer.ok) {
-          url = new URL(locationOf(answer), transport.url).href;
+          url = uploadUrlOf(transport, locationOf(answer));
           options.onUploadUrl?.(url);
           if (file.size === 0) return answer; // nothing is missing: the verdict is here
           offset = 0;
@@ -72,7 +72,11 @@ export async function sendResumable(
         offset = null; // until the answer tells
         answer = await transport.attempt({ method: "PATCH", url, headers, body: part, signal, onSent });
         if (answer.ok && begin + part.size >= file.size) return answer;
-        if (answer.ok) offset = reached(answer);
+        if (answer.ok) {
+          const next = reached(answer);
+          if (next <= begin) throw new ConnectionFailed("the service keeps nothing of what it is sent");
+          offset = next;
+        }
       }
     } catch (fault) {
       if (!(fault instanceof ConnectionFailed)) throw fault;
@@ -104,6 +108,11 @@ function offsetOf(answer: Response): number {
   const offset = answer.headers.get("Upload-Offset");
   if (offset === null || !/^\d+$/.test(offset)) throw new ConnectionFailed("the answer has no Upload-Offset");
   return Number(offset);
+}
+
+/** Only the id is taken of a URL: the credential goes to no other host than that of the client. */
+export function uploadUrlOf(transport: Transport, url: string): string {
+  return `${transport.url}/api/v1/uploads/${segment(url.replace(/\/+$/, "").split("/").pop() ?? "")}`;
 }
 
 function locationOf(answer: Response): string {

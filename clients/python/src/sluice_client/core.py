@@ -97,7 +97,9 @@ Flow: TypeAlias = Generator[Step, Any, T]
 
 
 def segment(text: str) -> str:
-    """Return a value as one segment of a path."""
+    """Return a value as one segment of a path. Raise `ValueError` for one that would be another path."""
+    if text in {"", ".", ".."}:
+        raise ValueError(f"expected an id or a key, found {text!r}")
     return quote(text, safe="")
 
 
@@ -253,8 +255,11 @@ class Core:
             if isinstance(answer, httpx.Response) and answer.is_success:
                 if answer.content:
                     return _validated(_data(answer), UploadedFile)
-                offset, failures = int(answer.headers["Upload-Offset"]), 0
-                continue
+                reached = int(answer.headers["Upload-Offset"])
+                if reached > offset:
+                    offset, failures = reached, 0
+                    continue
+                answer = httpx.ReadError("the service keeps nothing of what it is sent")
             is_elsewhere = isinstance(answer, httpx.Response) and "Upload-Offset" in answer.headers
             yield self._pause(answer, failures, may_repeat=is_elsewhere or self._may_repeat(answer, repeatable=True))
             offset, failures = None, failures + 1
@@ -378,7 +383,7 @@ def _retry_after(answer: httpx.Response) -> float | None:
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or one that no clock reaches
         return None
 
 

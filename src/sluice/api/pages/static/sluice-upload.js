@@ -148,7 +148,10 @@ async function sendTus(upload, headers, watch) {
     const asked = { ...tus, "Upload-Length": file.size, "Upload-Metadata": metadata };
     const created = await request("POST", tusEndpoint, asked, null, still);
     if (created.status !== 201) return created;
-    upload.location = new URL(created.getResponseHeader("Location"), tusEndpoint).href;
+    // Only the id is taken: the token goes to no other host than that of the endpoint.
+    const id = created.getResponseHeader("Location")?.replace(/\/+$/, "").split("/").pop();
+    if (!id || /^\.+$/.test(id)) throw new ConnectionLost(); // not a server of tus
+    upload.location = `${tusEndpoint.replace(/\/+$/, "")}/${encodeURIComponent(id)}`;
     offset = 0;
   }
   for (;;) {
