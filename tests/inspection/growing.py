@@ -169,6 +169,13 @@ def _ole_fat_loop(count: int) -> bytes:
     return compound({f"stream {number:06}": b"x" * 70 for number in range(min(count, 60_000))})
 
 
+def _macro(source: bytes) -> bytes:
+    from tests.inspection.threats.compound_files import compound  # noqa: PLC0415  (only here)
+    from tests.inspection.threats.test_rules import vba_stream  # noqa: PLC0415
+
+    return compound({"VBA/_VBA_PROJECT": b"\xcc\x61", "VBA/Module1": vba_stream(source)})
+
+
 def _attached(count: int) -> bytes:
     letters = base64.b64encode(bytes(range(200)))
     part = b"--q\nContent-Type: a/b; name=x.bin\nContent-Transfer-Encoding: base64\n\n" + letters + b"\n"
@@ -217,6 +224,12 @@ GROWING: Final[Mapping[str, Growing]] = {
     "xml, character data": _xml("xml", b"<![CDATA[a]]>"),
     "xml, processing instructions": _xml("xml", b"<?a b?>"),
     "xml, declarations": repeated("xml", b"<!ENTITY a 'b'>", b"<!DOCTYPE r [", b"]><r/>"),
+    "xml, declared attributes": Growing(
+        "xml",
+        lambda count: (
+            b"<!DOCTYPE r [%b]><r/>" % b"".join(b"<!ATTLIST r a%d CDATA 'b'>\n" % each for each in range(count))
+        ),
+    ),
     "xml, namespaces": Growing(
         "xml", lambda count: b"<r %b/>" % b" ".join(b'xmlns:a%d="b"' % each for each in range(count))
     ),
@@ -240,6 +253,12 @@ GROWING: Final[Mapping[str, Growing]] = {
     "mail, padding": repeated("eml", b"=", _MAIL + b"--q\nContent-Transfer-Encoding: base64\n\n"),
     "mail, soft line ends": repeated("eml", b"=\n", _MAIL + b"--q\nContent-Transfer-Encoding: quoted-printable\n\n"),
     "mail, uuencoded files": repeated("eml", b"begin 644 a\n#86)C\n", b"Subject: x\n\n"),
+    "mail, parameters": repeated(
+        "eml", b"; a=b", b"Subject: x\nContent-Type: multipart/mixed; boundary=q", b"\n\n--q--\n"
+    ),
+    "mail, pieces of a name": repeated(
+        "eml", b";\n name*0=b", _MAIL + b"--q\nContent-Disposition: attachment", b"\n\nx\n"
+    ),
     "mail, comments": repeated("eml", b"(", b"Content-Transfer-Encoding: "),
     # RTF
     "rtf, groups": Growing("rtf", lambda count: _RTF + b"{" * count + b"}" * count + b"}"),
@@ -263,6 +282,10 @@ GROWING: Final[Mapping[str, Growing]] = {
     "pdf, versions of an object": _pdf(lambda count: b"10 0 obj<</A 1>>endobj\n" * count),
     "pdf, objects without an end": _pdf(lambda count: b"10 0 obj<< " * count),
     "pdf, streams without an end": _pdf(lambda count: b"10 0 obj<<>>stream\n" * count),
+    "pdf, words of streams": _pdf(lambda count: b"stream\n" * count),
+    "pdf, numbered streams without an end": _pdf(
+        lambda count: b"".join(b"%d 0 obj<</Length 9999>>stream\n" % (10 + each) for each in range(count))
+    ),
     "pdf, dark picture": _pdf(_dark),
     "pdf, dark packed picture": _pdf(_packed_dark),
     "pdf, shared form fields": _pdf(_shared_fields),
@@ -301,6 +324,10 @@ GROWING: Final[Mapping[str, Growing]] = {
     "7z, damage": repeated("7z", b"\x01", b"7z\xbc\xaf\x27\x1c\0\4"),
     "rar, damage": repeated("rar", b"\x01", b"Rar!\x1a\x07\x01\x00"),
     # old Office, pictures, sound, video
+    "macro, continued lines": Growing("doc", lambda count: _macro(b"Sub  _\r\n" * count)),
+    "macro, joined texts": Growing("doc", lambda count: _macro(b'x = "a" & Chr(65) & "b"\r\n' * count)),
+    "macro, open brackets": Growing("doc", lambda count: _macro(b"Sub [" * count)),
+    "rtf, codes of characters": repeated("rtf", b"68 ", _RTF + rb"{\field{\*\fldinst QUOTE ", b"}}}"),
     "compound file, streams": Growing("doc", _ole_fat_loop),
     "compound file, damage": repeated("xls", b"\0\0\0\0", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)),
     "png, texts": _png(b"tEXt"),
@@ -326,6 +353,17 @@ GROWING: Final[Mapping[str, Growing]] = {
     "font, damage": repeated("ttf", b"\1", b"\0\1\0\0\0\x0c"),
     "web page in a picture": repeated("jpg", b"<script>", b"\xff\xd8\xff"),
 }
+
+DENSE: Final = (
+    "xml, declared attributes",
+    "mail, parameters",
+    "mail, pieces of a name",
+    "pdf, streams without an end",
+    "pdf, words of streams",
+    "pdf, numbered streams without an end",
+    "macro, continued lines",
+)
+"""What libraries read in the square of its size, and what is counted before them: slow at a megabyte."""
 
 # Each format at least with bytes of its own that are repeated, and cut: whatever it makes of them.
 # Of a size at which what is slow for each byte shows: made once, and of half the size.

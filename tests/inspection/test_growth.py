@@ -12,9 +12,9 @@ import pytest
 
 from sluice_inspect.inspection import inspect_file, preload
 from sluice_inspect.threats.scan import scan_source
-from tests.inspection.growing import GROWING, LARGE, SAMPLES, Growing, seconds
-from tests.inspection.growth import MOST_GROWTH, growth
-from tests.rows import every_row
+from tests.inspection.growing import DENSE, GROWING, LARGE, SAMPLES, Growing, seconds
+from tests.inspection.growth import MOST_GROWTH, growth, slowness
+from tests.rows import each_row, every_row
 from tests.run_length import LONG_RUN, amount
 
 # Below, the time of an input is mostly that of the start of a check.
@@ -25,6 +25,8 @@ LARGE_COUNT = amount("GROWTH_STRETCHES", short=2048, full=8192)  # of 1,216 byte
 ENOUGH_SECONDS = amount("GROWTH_ENOUGH_MS", short=80, full=30_000) / 1000
 """A larger input than one that takes so long shows nothing more."""
 CPU_SECONDS = 30
+DENSE_BYTES = 1_200_000
+DENSE_SECONDS = 1.0
 CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 CASES = {**GROWING, **SAMPLES} if LONG_RUN else GROWING
 Run = Callable[[int, str], object]
@@ -100,6 +102,14 @@ def test_time_grows_as_the_size_does(kind: str) -> None:
             with row(case):
                 assert answer[:1].isdigit(), answer
                 assert float(answer) <= MOST_GROWTH
+
+
+@each_row("name", DENSE)
+def test_count_refuses_what_a_library_would_read_in_the_square_of_its_size(name: str) -> None:
+    growing = GROWING[name]
+    data = growing.make(DENSE_BYTES * 1000 // len(growing.make(1000)))
+    for run in (check, scan):
+        assert seconds(run, data, growing.extension, tries=1) < DENSE_SECONDS * slowness(), run.__name__
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -13,6 +13,8 @@ from sluice_inspect.signatures import is_web_page
 _DRIVE: Final = re.compile(r"^[A-Za-z]:")
 # Windows drops spaces and dots at the end of a name, and unpackers have dropped them before they looked for `..`.
 _PARENT: Final = re.compile(r"\s*\.\.(?:\s[\s.]*)?")
+# ASCII in two to four bytes, which UTF-8 forbids (RFC 3629, 10) and some decoders read.
+_OVERLONG: Final = re.compile(rb"[\xc0\xc1][\x80-\xbf]|\xe0[\x80\x81][\x80-\xbf]|\xf0\x80[\x80\x81][\x80-\xbf]")
 _TRAILING_CHECKED_BYTES: Final = 1024 * 1024
 _SECOND_FORMATS: Final = {
     b"PK\x03\x04": "a ZIP archive",
@@ -20,6 +22,16 @@ _SECOND_FORMATS: Final = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"%PDF-": "a PDF document",
 }
+
+
+def decoded_name(raw: bytes) -> str:
+    """Return a name in UTF-8 as its most tolerant reader sees it: ASCII may be written in several bytes."""
+    return _OVERLONG.sub(_short_form, raw).decode("utf-8", "replace")
+
+
+def _short_form(overlong: re.Match[bytes]) -> bytes:
+    *_, high, low = overlong[0]
+    return bytes([(high & 0x3F) << 6 & 0x7F | low & 0x3F])
 
 
 def leaves_folder(name: str) -> bool:

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sluice_inspect.archives.container import Feed, StreamContainer, Visitor
-from sluice_inspect.archives.safety import check_trailing, refuse_device, refuse_hard_link, refuse_link, refuse_name
+from sluice_inspect.archives.safety import (
+    check_trailing,
+    decoded_name,
+    refuse_device,
+    refuse_hard_link,
+    refuse_link,
+    refuse_name,
+)
 from sluice_inspect.archives.tar_headers import (
     BLOCK,
     DEVICES,
@@ -94,7 +101,7 @@ class _TarReader:
             self.has_pax = True
             self._extend(read_pax(self._header_data(header), self.feed.position), is_global=flag == _GLOBAL)
         elif flag in _LONG_NAMES:
-            name = self._header_data(header).split(b"\0", 1)[0].decode("utf-8", "replace")
+            name = decoded_name(self._header_data(header).split(b"\0", 1)[0])
             self._extend([(_LONG_NAMES[flag], name)], is_global=False)
         elif flag in _METADATA:
             self._read_metadata(header)

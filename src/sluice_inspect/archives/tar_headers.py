@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sluice_inspect.archives.safety import decoded_name
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 BLOCK: Final = 512
@@ -41,6 +42,8 @@ _MAP_IN_CONTENT: Final = re.compile(rb"[0-9]{1,9}\n(?:[0-9]{1,19}\n)*")
 _DIGITS: Final = re.compile(rb"\s*\0?[+-]?(?:0[oO])?([0-7_]+)")
 _RENAME: Final = re.compile(rb"^(Rename|Symlink) (.*)$", re.MULTILINE)
 _RENAME_TO: Final = b" to "
+
+_NAME_KEYWORDS: Final = frozenset({b"path", b"linkpath", b"GNU.sparse.name", b"GNU.dumpdir"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ def read_pax(data: bytes, offset: int) -> list[tuple[str, str]]:
         keyword, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
         if not at < end <= len(data) or not equals or data[end - 1 : end] != b"\n":
             raise Corrupt(f"the extended header at byte {offset} of the archive is malformed")
-        records.append((keyword.decode("utf-8", "replace"), value.decode("utf-8", "replace")))
+        text = decoded_name(value) if keyword in _NAME_KEYWORDS else value.decode("utf-8", "replace")
+        records.append((keyword.decode("utf-8", "replace"), text))
         at = end
     return records
 
@@ -211,7 +215,7 @@ def has_pax_map(pax: Mapping[str, str], header: TarHeader, content: bytes) -> bo
 def dumped_names(folder_list: bytes) -> Iterator[str]:
     """Yield the names in the list of a folder that GNU tar's incremental archives hold: a code, a name and a zero."""
     for entry in folder_list.split(b"\0"):
-        yield entry[1:].decode("utf-8", "replace")
+        yield decoded_name(entry[1:])
 
 
 def renamed_names(table: bytes) -> Iterator[str]:
@@ -220,11 +224,11 @@ def renamed_names(table: bytes) -> Iterator[str]:
         if line[1] == b"Symlink":
             raise Unsafe(Finding.ARCHIVE_UNSAFE, f"the archive's table of names makes a symbolic link: {line[2]!r}")
         for name in line[2].split(_RENAME_TO):
-            yield name.decode("utf-8", "replace")
+            yield decoded_name(name)
 
 
 def _text(raw: bytes) -> str:
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+    return decoded_name(raw.split(b"\0", 1)[0])
 
 
 def _number(raw: bytes) -> int | None:

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from sluice_inspect.facts.fields import spells_dde
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.office.compound import CompoundFile, Entry
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
@@ -101,7 +102,7 @@ def _read_word(container: CompoundFile, sheet: FactSheet) -> None:
     if pages:
         sheet.facts["pages"] = pages
     text = _read(container, sheet, "worddocument")
-    if _DDE_FIELD.search(text):
+    if _DDE_FIELD.search(text) or spells_dde(text.replace(b"\0", b"").decode("latin-1")):
         sheet.flags.add("dde")
     if _LINKED_FIELD.search(text):
         sheet.flags.add("link.external")

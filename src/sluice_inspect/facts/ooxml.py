@@ -9,6 +9,7 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
+from sluice_inspect.facts.fields import starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC, CompoundFile
@@ -40,7 +41,6 @@ _FIELD_TAG: Final = re.compile(rb"<(?:[^\s<>/=:\"']{1,64}:)?(?:instrText|fldSimp
 _UNUSUAL: Final = (b"<![CDATA[", b"<!--", b"\0")
 _OTHER_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE)
 _DECLARATION_BYTES: Final = 200
-_DDE: Final = re.compile(r"\bDDE(?:AUTO)?\b", re.IGNORECASE)
 _LOADING_FIELD: Final = re.compile(
     r"^\s*(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE | re.MULTILINE
 )
@@ -152,7 +152,7 @@ def _find_in_part(package: Package, name: str, sheet: FactSheet) -> None:
             sheet.flags.add("link.external")
     elif package.family == "docx":
         instructions = _instructions(package, name)
-        if _DDE.search(instructions):
+        if starts_dde(instructions):
             sheet.flags.add("dde")
         if _LOADING_FIELD.search(instructions):
             sheet.flags.add("link.external")

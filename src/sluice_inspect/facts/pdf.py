@@ -9,6 +9,7 @@ import pikepdf
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.subject import Subject, is_remote
+from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.threats.budget import OverBudget
@@ -42,6 +43,9 @@ def measure_pdf(subject: Subject, sheet: FactSheet) -> None:
 
 
 def _read_again(subject: Subject, sheet: FactSheet) -> None:
+    if subject.source.cached(repair_is_costly):
+        sheet.complete = False
+        return
     try:
         with pikepdf.open(subject.source.open(), suppress_warnings=True) as pdf:
             sheet.facts["encrypted"] = False

@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.fields import starts_dde
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.rtf_tokens import TokenType, read_tokens
 from sluice_inspect.report import FactSheet
@@ -17,7 +18,6 @@ _SHORT_GROUP_BYTES: Final = 1024
 _GROUP_BYTES: Final = 64 * 1024
 _LONGEST_WORD: Final = 16
 _CHUNK: Final = 1024**2
-_DDE: Final = re.compile(r"\bDDE(?:AUTO)?\b", re.IGNORECASE)
 _LINK: Final = re.compile(r"\b(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE)
 _PACKAGE: Final = "5061636b616765"  # the class `Package` of an OLE 1.0 object, in its hexadecimal digits
 _KEPT: Final = 4096  # characters of one destination
@@ -119,7 +119,7 @@ class _RtfFinder:
                 self._sheet.flags.add("template.remote")
         elif destination == b"fldinst":
             plain = text.replace("\r", "").replace("\n", "")
-            if _DDE.search(plain):
+            if starts_dde(plain):
                 self._sheet.flags.add("dde")
             if _LINK.search(plain):
                 self._sheet.flags.add("link.external")

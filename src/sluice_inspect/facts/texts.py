@@ -13,6 +13,7 @@ from sluice_inspect.facts.pages import LOADING_STYLE
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
+from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import encoding_of
 from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
 
@@ -170,7 +171,7 @@ def measure_mail(subject: Subject, sheet: FactSheet) -> None:
     if b"name" not in lower and b"attachment" not in lower:
         sheet.facts["attachments"] = 0
         return
-    if lower.count(b"boundary") > _BOUNDARIES_MAX:
+    if lower.count(b"boundary") > _BOUNDARIES_MAX or has_many_parameters(data):
         sheet.complete = False
         return
     mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)

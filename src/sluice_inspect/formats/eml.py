@@ -13,6 +13,7 @@ from sluice_inspect.images.embedded import embedded_is_blank
 from sluice_inspect.report import Corrupt, Limits, Measure
 from sluice_inspect.source import Source
 from sluice_inspect.text.html_ink import has_visible_html
+from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import INVISIBLE, check_text, encoding_of
 
 _ZEROS_OF_DAMAGE: Final = 64  # in a row; mail readers ignore a few
@@ -49,7 +50,7 @@ def _find_blank(source: Source, limits: Limits) -> str | None:
     if source.size > _SEARCH_BYTES:
         return None
     data = source.read_at(0, source.size)
-    if data.lower().count(b"boundary") > _BOUNDARIES_MAX:
+    if data.lower().count(b"boundary") > _BOUNDARIES_MAX or has_many_parameters(data):
         return None
     mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
     if str(mail.get("Subject", "")).strip(INVISIBLE) or any(_is_visible(part, limits) for part in mail.walk()):

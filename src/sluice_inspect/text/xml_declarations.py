@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from xml.parsers import expat
 
-from sluice_inspect.report import Corrupt, Finding, Unsafe
+from sluice_inspect.report import Corrupt, Finding, TooComplex, Unsafe
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, TextDecoder, declaration_ends, encodings_of
 
 # Leading controls and spaces are skipped, as readers of addresses do.
@@ -31,6 +31,8 @@ _REFERENCE: Final = re.compile(r"[&%]([^\s;&%#\"'<>]+);")
 _PIECES_MAX: Final = 256
 # Entities that are made of others: expat goes one level deeper on its stack for each.
 _REFERRING_MAX: Final = 500
+ATTRIBUTES_MOST: Final = 10_000
+"""Declarations of attributes: parsers compare each with all others of its element. DocBook has some thousands."""
 _BOMB_ERRORS: Final = frozenset({
     expat.errors.codes[expat.errors.XML_ERROR_RECURSIVE_ENTITY_REF],
     expat.errors.codes["limit on input amplification factor (from DTD and entities) breached"],
@@ -143,13 +145,14 @@ class _Reading:
         self.external: list[str] = []
         self._where = where
         self._texts: dict[str, str] = {}
-        self._referring = 0
+        self._referring = self._attributes = 0
         self._last = ""
         self._decoder = TextDecoder(encoding)
         parser = self._parser = expat.ParserCreate("utf-8")
         self._outside = OutsideSkipper(parser)
         parser.StartDoctypeDeclHandler = self._on_doctype
         parser.EntityDeclHandler = self._on_entity
+        parser.AttlistDeclHandler = self._on_attribute
         parser.StartElementHandler = self._on_root
 
     def feed(self, piece: bytes, *, final: bool) -> None:
@@ -184,6 +187,11 @@ class _Reading:
 
     def _on_root(self, _name: str, _attributes: Mapping[str, str]) -> None:
         raise _RootReached
+
+    def _on_attribute(self, *_declaration: object) -> None:
+        self._attributes += 1
+        if self._attributes > ATTRIBUTES_MOST:
+            raise TooComplex(f"{self._where} declares more than {ATTRIBUTES_MOST} attributes")
 
     def _on_doctype(self, name: str, address: str | None, _public: str | None, _has_subset: object) -> None:
         self.has_doctype = True

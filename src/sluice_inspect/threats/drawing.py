@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from xml.parsers import expat
 
 from sluice_inspect.archives.container import MemorySource, RandomAccess, read_pieces
-from sluice_inspect.text.xml_declarations import OutsideSkipper
+from sluice_inspect.text.xml_declarations import ATTRIBUTES_MOST, OutsideSkipper
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, declaration_ends, encodings_of, growing, text_of
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.content import Part
@@ -27,10 +27,14 @@ _NESTED_MAX: Final = 8  # drawings within drawings, as data addresses
 _RUNS: Final = frozenset({"script", "handler"})
 _EMBEDS: Final = frozenset({"iframe", "frame", "frameset", "embed", "object", "applet", "portal", "fencedframe"})
 _EMBEDS_IN: Final = frozenset({"", "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"})
+# XML Events: a listener, or an attribute of any element, names what runs.
+_LISTENS: Final = "listener"
+_XML_EVENTS: Final = "http://www.w3.org/2001/xml-events"
+_LISTENS_IN: Final = _EMBEDS_IN | {_XML_EVENTS}
 _EVENT: Final = re.compile(r"on[a-z]{3,}", re.IGNORECASE)
 _ADDRESSES: Final = frozenset("""
     href src from to by values action formaction data background poster cite longdesc ping codebase classid manifest
-    dynsrc lowsrc base profile archive icon code url content
+    dynsrc lowsrc base profile archive icon code url content handler
 """.split())  # fmt: skip  # noqa: SIM905  (a list of names)
 _LISTS: Final = frozenset({"values", "from", "to", "by"})
 
@@ -112,7 +116,8 @@ class _Rules:
         self._nested = nested
 
     def element(self, name: str, namespace: str = "") -> None:
-        if name in _RUNS or (name in _EMBEDS and namespace in _EMBEDS_IN):
+        is_listener = name == _LISTENS and namespace in _LISTENS_IN
+        if name in _RUNS or is_listener or (name in _EMBEDS and namespace in _EMBEDS_IN):
             raise _Found(f"element {name}")
 
     def attribute(self, name: str, value: str) -> None:
@@ -182,11 +187,12 @@ class _Xml:
         self._is_drawing = named or begins
         self._has_root = False
         self._style: list[str] | None = None
-        self._referring = 0
+        self._referring = self._attributes = 0
         parser = self._parser = expat.ParserCreate("utf-8", " ")
         parser.buffer_text = True
         self._outside = OutsideSkipper(parser)
         parser.EntityDeclHandler = self._on_entity
+        parser.AttlistDeclHandler = self._on_attribute
         parser.StartElementHandler = self._on_start
         parser.ProcessingInstructionHandler = self._on_instruction
         parser.CommentHandler = self._on_comment
@@ -215,7 +221,10 @@ class _Xml:
                 raise _OtherRoot
         self._rules.element(local, namespace)
         for key, value in attributes.items():
-            self._rules.attribute(key.rpartition(" ")[2].lower(), value)
+            attribute_namespace, _, attribute = key.rpartition(" ")
+            if attribute_namespace == _XML_EVENTS and attribute == "handler":
+                raise _Found("attribute handler")
+            self._rules.attribute(attribute.lower(), value)
         if local == "style" and self._style is None:
             self._style = []
             self._parser.CharacterDataHandler = self._style.append
@@ -234,6 +243,11 @@ class _Xml:
     def _on_comment(self, text: str) -> None:
         if self._has_root:
             self._rules.comment(text)
+
+    def _on_attribute(self, *_declaration: object) -> None:
+        self._attributes += 1
+        if self._attributes > ATTRIBUTES_MOST:
+            raise OverBudget(f"a drawing that declares more than {ATTRIBUTES_MOST} attributes")
 
     def _on_entity(self, _name: str, _is_parameter: object, text: str | None, *_others: object) -> None:
         self._referring += text is not None and ("&" in text or "%" in text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.content import Part
 from sluice_inspect.threats.detect import formats_of
@@ -152,6 +153,8 @@ def _open_part(data: memoryview, at: int, boundaries: _Boundaries, containers: i
         containers -= 1
         if containers < 0:
             raise OverBudget(f"a mail of more than {_MAX_CONTAINERS} parts that hold others")
+        if has_many_parameters(headers):
+            raise OverBudget("a mail with more parameters of a field than are read")
         message = email.message_from_bytes(headers)
         boundary = message.get_boundary()
         if message.get_content_maintype() == "message" and start > at:

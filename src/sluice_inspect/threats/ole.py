@@ -13,6 +13,7 @@ from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats.content import Part, find_all
 from sluice_inspect.threats.detect import COMPOUND_MAGIC, extension_of
+from sluice_inspect.threats.vba import plain_code, vba_sources
 
 _MAX_SEARCHED_BYTES: Final = 16 * 1024**2
 _NATIVE: Final = "\x01ole10native"  # names of streams are compared without case: MS-CFB 2.6.4
@@ -33,12 +34,6 @@ _STREAM, _ROOT = 2, 5
 _MINI_SECTOR_BYTES: Final = 64
 _SECTOR_SHIFTS: Final = (9, 12)
 
-# A module's source begins somewhere in its stream. Every source begins with these words: MS-OVBA 2.4.1.
-_VBA_SOURCE: Final = re.compile(rb"\x01..\x00Attribut", re.DOTALL)
-_MAX_SOURCE_BYTES: Final = 8 * 1024**2
-_VBA_CHUNK_BYTES: Final = 4096
-_VBA_CHUNK_SIGNATURE: Final = 0x3000
-
 
 def compound_parts(source: RandomAccess) -> Iterator[Part]:
     """Yield the streams, packaged files in them, and the sources of macros. Never raise for what the bytes are."""
@@ -52,9 +47,9 @@ def compound_parts(source: RandomAccess) -> Iterator[Part]:
             yield Part(name, iter((b" ",)), format_name="macro_sheet")
         if size <= _MAX_SEARCHED_BYTES:
             data = b"".join(compound.content(start, size))
-            for found in _VBA_SOURCE.finditer(data):
-                macro = _unpack_vba(data, found.start() + 1)
-                yield Part(f"{name}.vba", iter((macro,)), format_name="vba")
+            for source_code in vba_sources(data):
+                yield Part(f"{name}.vba", iter((source_code,)), format_name="vba")
+                yield Part(f"{name}.vba", iter((plain_code(source_code),)), format_name="vba_code")
             yield Part("", iter((data,)))
         else:
             yield Part("", compound.content(start, size))
@@ -198,45 +193,3 @@ def _follow_chain(table: "array[int]", start: int, most: int) -> list[int]:
         chain.append(start)
         start = table[start]
     return chain
-
-
-def _unpack_vba(data: bytes, at: int) -> bytes:
-    source = bytearray()
-    while at + 2 < len(data) and len(source) < _MAX_SOURCE_BYTES:
-        (header,) = struct.unpack_from("<H", data, at)
-        end = min(at + (header & 0x0FFF) + 3, len(data))
-        if header & 0x7000 != _VBA_CHUNK_SIGNATURE:
-            break
-        source += _unpack_vba_chunk(data, at + 2, end) if header & 0x8000 else data[at + 2 : end]
-        at = end
-    return bytes(source)
-
-
-def _unpack_vba_chunk(data: bytes, at: int, end: int) -> bytes:
-    chunk = bytearray()
-    while at < end and len(chunk) < _VBA_CHUNK_BYTES:
-        flags = data[at]
-        at += 1
-        for bit in range(8):
-            if at >= end:
-                break
-            if not flags & (1 << bit):
-                chunk.append(data[at])
-                at += 1
-            elif at + 1 < end:
-                _copy_vba_bytes(chunk, struct.unpack_from("<H", data, at)[0])
-                at += 2
-            else:
-                return bytes(chunk)
-    return bytes(chunk)
-
-
-def _copy_vba_bytes(chunk: bytearray, token: int) -> None:
-    # How many bits of the token are the distance depends on how much there is already: MS-OVBA 2.4.1.3.19.
-    bits = max((len(chunk) - 1).bit_length(), 4)
-    length = (token & (0xFFFF >> bits)) + 3
-    distance = (token >> (16 - bits)) + 1
-    if distance > len(chunk):
-        return
-    for _ in range(length):
-        chunk.append(chunk[-distance])

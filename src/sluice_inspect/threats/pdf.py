@@ -12,6 +12,7 @@ from typing import Final
 import pikepdf
 
 from sluice_inspect.archives.container import RandomAccess, read_pieces
+from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.content import Part, PasswordRequired, as_file
@@ -48,6 +49,8 @@ def sample() -> bytes:
 
 def pdf_parts(source: RandomAccess) -> Iterator[Part]:
     """Yield the parts. Raise `PasswordRequired`, and `OverBudget` for what cannot be read and may hold attachments."""
+    if repair_is_costly(source):
+        raise OverBudget("a PDF whose repair takes too long")
     try:
         pdf = pikepdf.open(as_file(source), suppress_warnings=True)
     except pikepdf.PasswordError as error:

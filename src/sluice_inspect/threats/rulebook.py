@@ -1,9 +1,10 @@
 """The rules over bytes, written for YARA-X in `rules/`, and their findings. Applied to one window at a time.
 
 A rule tagged `threat` ends the scan, one tagged `flag` is noted; `name` in its metadata is what is reported. Rules see
-five variables: `kind` (the format of the bytes: `pdf`, `svg`, `html`, `vba`, `pdf_script` …, or empty), `says` (what
-their name promises: `document`, `text` or nothing), `extension`, `is_program_name`, and `offset` (where the window
-begins). `PROGRAM_EXTENSIONS` in a regular expression stands for all extensions of programs.
+five variables: `kind` (the format of the bytes: `pdf`, `svg`, `html`, `vba_code`, `pdf_script` …, or empty), `says`
+(what their name promises: `document`, `text` or nothing), `extension`, `is_program_name`, and `offset` (where the window
+begins). In a regular expression, `PROGRAM_EXTENSIONS` stands for all extensions of programs and `SELF_STARTING` for the
+macros that Office runs by itself.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import yara_x
 
 from sluice_inspect.program_names import PROGRAM_EXTENSIONS
 from sluice_inspect.threats import EICAR
+from sluice_inspect.threats.vba import SELF_STARTING
 
 _FOLDER: Final = Path(__file__).parent / "rules"
 
@@ -51,7 +53,8 @@ def compiled() -> yara_x.Rules:
     compiler.define_global("offset", 0)
     extensions = "|".join(sorted(PROGRAM_EXTENSIONS))
     for path in sorted(_FOLDER.glob("*.yar")):
-        source = path.read_text(encoding="utf-8").replace("PROGRAM_EXTENSIONS", extensions)
+        source = path.read_text(encoding="utf-8")
+        source = source.replace("PROGRAM_EXTENSIONS", extensions).replace("SELF_STARTING", SELF_STARTING)
         compiler.add_source(source, origin=path.name)
     return compiler.build()
 

@@ -98,6 +98,8 @@ def test_field_that_starts_or_loads_something_has_a_flag() -> Iterable[Row]:
         run("<w:instrText><![CDATA[DDE]]> cmd x</w:instrText>"),
         run("<w:instrText>D<!-- -->DE cmd x</w:instrText>"),
         '<w:fldSimple w:instr=" DDE cmd x "/>' + run(""),
+        run("<w:instrText> QUOTE 68 68 69 65 85 84 79 32 34 </w:instrText>"),
+        run('<w:instrText xml:space="preserve">quote 0x44 </w:instrText></w:r><w:r><w:instrText>68 69</w:instrText>'),
     ):
         yield field, word(field), "dde"
     loading = (
@@ -252,6 +254,8 @@ def test_record_of_an_old_workbook_has_a_flag() -> Iterable[Row]:
         ({"ObjectPool": {"_1": {"\x01Ole10Native": b"x"}}}, "package"),
         ({"WordDocument": bytes(1500) + b"\x13 DDEAUTO cmd x \x14\x15"}, "dde"),
         ({"WordDocument": bytes(1500) + b"\x13DDE cmd\x15"}, "dde"),
+        ({"WordDocument": bytes(1500) + b"\x13\x13QUOTE 68 68 69\x15 cmd x\x15"}, "dde"),
+        ({"WordDocument": bytes(1500) + "\x13 quote 100  100 101 32\x15".encode("utf-16-le")}, "dde"),
         ({"WordDocument": bytes(1500) + "\x13 DDEAUTO cmd x \x14\x15".encode("utf-16-le")}, "dde"),
         ({"WordDocument": bytes(1500) + "\x13DDE cmd\x15".encode("utf-16-le")}, "dde"),
     ],

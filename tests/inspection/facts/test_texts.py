@@ -45,6 +45,7 @@ def test_template_object_or_field_of_rich_text() -> Iterable[Row]:
         (r" \u68?DE cmd", "dde"),
         (r"D\'44E cmd", "dde"),
         ("DD\r\nE cmd", "dde"),
+        ("QUOTE 68 68 69 cmd", "dde"),
         ('HYPERLINK "http://a.example/"', ""),
         ('INCLUDEPICTURE "http://a.example/a.png"', "link.external"),
     ):

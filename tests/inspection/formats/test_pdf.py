@@ -11,8 +11,9 @@ from itertools import product
 
 import pikepdf
 
+from sluice_inspect.archives.container import MemorySource
 from sluice_inspect.formats.pdf.format import FORMAT
-from sluice_inspect.formats.pdf.raw import refuse_costly_repair
+from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.report import Limits, Outcome
 from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, resaved, stream, text
@@ -229,4 +230,7 @@ def test_few_streams_without_end_pass() -> None:
 
 
 def test_ends_of_streams_are_searched_in_linear_time() -> None:
-    assert_linear(lambda size: refuse_costly_repair(b"9 0 obj<</Length 9>>stream\nx endstream endobj\n" * size), 10_000)
+    def search(count: int) -> None:
+        repair_is_costly(MemorySource(bytearray(b"9 0 obj<</Length 9>>stream\nx endstream endobj\n" * count)))
+
+    assert_linear(search, 10_000)

@@ -59,6 +59,17 @@ def test_unicode_name_outside_is_unsafe_in_either_header() -> Iterable[Row]:
         yield from of_either_header(f"{name!r} {version} {crc_of!r}", unicode_path(name, crc_of, version=version))
 
 
+@pytest.mark.asvs("5.3.2")
+@verdicts(FORMAT)
+def test_name_that_leads_outside_in_overlong_utf_8_is_unsafe() -> Iterable[Row]:
+    names = (b"\xc0\xae\xc0\xae/e", b"..\xc0\xafe", b"\xe0\x80\xae./e", b"a/..\xf0\x80\x80\xaf../e", b"\xc1\x83:/e")
+    for name, flags in product(names, (0, 0x0800)):
+        yield unsafe(f"{name!r} {flags}", Member(name=name, flags=flags))
+    for name in names:
+        yield from of_either_header(f"unicode name {name!r}", unicode_path(name))
+    yield sound("Japanese name in a code page", Member(name="ﾀｮ.txt".encode("cp932")))
+
+
 @verdicts(FORMAT)
 def test_name_that_contradicts_another_name_is_unsafe() -> Iterable[Row]:
     a_umlaut, o_umlaut, same = (unicode_path(name.encode()) for name in "äöa")

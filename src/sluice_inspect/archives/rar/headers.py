@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.archives.safety import decoded_name
 from sluice_inspect.report import Corrupt, Finding, Limits, Unsafe, Unsupported
 
 RAR4_MAGIC: Final = b"Rar!\x1a\x07\x00"
@@ -173,7 +174,7 @@ def _read_rar4_member(header: bytes, flags: int, offset: int) -> RarMember:
     is_wide = flags & _RAR4_WIDE_NAME and zero
     is_link = system in _RAR4_UNIX and stat.S_ISLNK(attributes)
     return RarMember(
-        name=decode_wide_name(plain, differences) if is_wide else plain.decode("utf-8", "replace"),
+        name=decode_wide_name(plain, differences) if is_wide else decoded_name(plain),
         offset=offset + len(header),
         packed=packed,
         unpacked=None if is_unknown else unpacked,
@@ -294,7 +295,7 @@ def _read_rar5_member(block: _Block) -> RarMember:
     fields.raw(4 * bool(flags & _RAR5_FILE_TIME))
     crc = fields.number(4) if flags & _RAR5_FILE_CRC else None
     packing, _system = fields.variable(), fields.variable()
-    name = fields.raw(fields.variable()).decode("utf-8", "replace")
+    name = decoded_name(fields.raw(fields.variable()))
     fields.raw(max(0, fields.left - block.extra))
     is_encrypted, link, is_hard_link = False, None, False
     while fields.left:
@@ -307,7 +308,7 @@ def _read_rar5_member(block: _Block) -> RarMember:
         elif record_type == _RAR5_EXTRA_REDIRECTION:
             is_hard_link = record.variable() in _RAR5_HARD_LINKS
             record.variable()
-            link = record.raw(record.variable()).decode("utf-8", "replace")
+            link = decoded_name(record.raw(record.variable()))
     return RarMember(
         name=name,
         offset=block.data,

@@ -12,6 +12,7 @@ from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, RarLayou
 from sluice_inspect.archives.safety import (
     check_trailing,
     checked_content,
+    decoded_name,
     path_steps,
     refuse_hard_link,
     refuse_link_outside,
@@ -55,7 +56,7 @@ def _stored_target(archive: RandomAccess, member: RarMember) -> str:
     """Return the target of a link whose data holds it, or "" if that cannot be read."""
     if not member.is_stored or member.is_encrypted or member.packed > _MAX_PATH_BYTES:
         return ""
-    return archive.read_at(member.offset, member.packed).decode("utf-8", "replace")
+    return decoded_name(archive.read_at(member.offset, member.packed))
 
 
 def _show_members(archive: RandomAccess, layout: RarLayout, budget: Budget, visitor: Visitor) -> dict[str, Measure]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice_inspect.archives.compression import MAX_DECOMPRESSOR_BYTES, Decompressor, Inflate, unpack_stream
 from sluice_inspect.archives.container import Feed, RandomAccess, RandomAccessContainer, Visitor, read_pieces
-from sluice_inspect.archives.safety import refuse_name
+from sluice_inspect.archives.safety import decoded_name, refuse_name
 from sluice_inspect.archives.zip.extras import refuse_mode, refuse_zero_byte
 from sluice_inspect.archives.zip.records import (
     DESCRIPTOR_FLAG,
@@ -174,7 +174,7 @@ def refuse_unsafe_names(members: tuple[ZipMember, ...]) -> None:
     """Raise `Unsafe` for members that would be written outside of the folder or over each other, links and devices."""
     names: set[str] = set()
     for member in members:
-        for name in {member.name, member.shown_name}:
+        for name in {member.name, member.shown_name, decoded_name(member.raw_name)}:
             refuse_name(name)
         refuse_zero_byte(member.shown_name)
         refuse_mode(member.unix_mode, member.name)

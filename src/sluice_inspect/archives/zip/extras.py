@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from sluice_inspect.archives.safety import refuse_link, refuse_name
+from sluice_inspect.archives.safety import decoded_name, refuse_link, refuse_name
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 _ZIP64, _UNICODE_PATH, _PKWARE_UNIX, _ASI_UNIX = 0x0001, 0x7075, 0x000D, 0x756E
@@ -50,7 +50,7 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
 def _refuse_unsafe(field: int, data: bytes, name: str) -> None:
     if field == _UNICODE_PATH:
         # Some readers do not compare the checksum, so that a name that does not hold counts too.
-        unicode_name = data[_UNICODE_HEAD.size :].decode("utf-8", "replace")
+        unicode_name = decoded_name(data[_UNICODE_HEAD.size :])
         refuse_name(unicode_name)
         refuse_zero_byte(unicode_name)
     elif field == _PKWARE_UNIX and data[_PKWARE_UNIX_BYTES:].strip(b"\0"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice_inspect.archives.container import RandomAccess
-from sluice_inspect.archives.safety import refuse_name
+from sluice_inspect.archives.safety import decoded_name, refuse_name
 from sluice_inspect.archives.zip.extras import read_extras, refuse_other_sizes, unicode_name, widen, widened_packed
 from sluice_inspect.report import Corrupt, Finding, Limits, Unsafe
 
@@ -213,7 +213,7 @@ def _entry(directory: bytes, at: int, shift: int) -> ZipMember:
     )
     at += _CENTRAL_FORMAT.size
     raw_name = directory[at : at + name_size]
-    name = raw_name.decode("utf-8", "replace") if flags & _UTF8_FLAG else raw_name.decode("cp437")
+    name = decoded_name(raw_name) if flags & _UTF8_FLAG else raw_name.decode("cp437")
     extras = read_extras(directory[at + name_size : at + name_size + extra_size], name, is_padded=False)
     unpacked, packed, offset, disk = widen(extras, (unpacked, packed, offset, disk), name)
     if disk:
@@ -244,7 +244,7 @@ def read_local(source: RandomAccess, member: ZipMember) -> LocalHeader:
     name, data = raw[_LOCAL_FORMAT.size : extra_at], member.offset + extra_at + extra_size
     header = LocalHeader(name, method, flags, crc, packed, unpacked, data)
     extras = read_extras(raw[extra_at : extra_at + extra_size], member.name, is_padded=True)
-    refuse_name(name.decode("utf-8", "replace"))
+    refuse_name(decoded_name(name))
     # Headers are masked only where the directory is encrypted. Other readers ignore the flag.
     if not (member.flags & _MASKED_HEADERS_FLAG and member.is_encrypted):
         _compare(member, header, extras)

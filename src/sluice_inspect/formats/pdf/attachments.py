@@ -7,6 +7,7 @@ import pikepdf
 
 from sluice_inspect.budget import CHUNK_BYTES
 from sluice_inspect.formats.pdf.raw import has_header
+from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.source import Source
 
 _TREE_DEPTH: Final = 16
@@ -18,6 +19,8 @@ _HEADER: Final = b"%PDF"
 
 def attachment_ranges(source: Source) -> list[tuple[int, int]]:
     """Return start and end of the data of each attachment, as it is in the file. None of them if it cannot be read."""
+    if source.cached(repair_is_costly):
+        return []
     try:
         with pikepdf.open(source.open(), suppress_warnings=True) as pdf:
             table = pdf.get_xref_table()

@@ -24,9 +24,10 @@ from sluice_inspect.formats.pdf.damage import (
     lost_bytes,
 )
 from sluice_inspect.formats.pdf.drawings import object_seconds, refuse_multiplied_drawings
-from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs, refuse_costly_repair
+from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
-from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits
+from sluice_inspect.pdf_repair import repair_is_costly
+from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits, TooComplex
 from sluice_inspect.source import Source
 
 logging.getLogger("pikepdf").setLevel(logging.CRITICAL)  # it logs what qpdf repairs, and quotes the file
@@ -41,10 +42,11 @@ _PIXELS_MOST: Final = 120_000_000  # pixels of a picture beyond which pages are 
 
 def _examine(source: Source, limits: Limits) -> Examination:
     check_end(source.tail)
+    if source.cached(repair_is_costly):
+        raise TooComplex("searching for the ends of the document's streams takes too long")
     data = source.read_at(0, source.size) if source.size <= _IN_MEMORY else None
     if data is not None:
         refuse_bombs(data, limits)
-        refuse_costly_repair(data)
     deadline = Deadline(limits.soft_seconds)
     sheet = FactSheet()
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.budget import CHUNK_BYTES
+from sluice_inspect.pdf_repair import dictionary_before, keywords
 from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe
 from sluice_inspect.signatures import has_binary_signature, is_web_page
 
@@ -16,21 +17,12 @@ _HEADER_WITHIN: Final = 1024
 _END: Final = b"%%EOF"
 _OBJECT_SYNTAX: Final = re.compile(rb"\d\s++obj\b|endobj|endstream")
 
-# Expressions that begin with a plain word are searched ten times as fast as those that look behind first: whether the
-# word is `endstream` is asked of what was found.
 STREAM: Final = re.compile(rb"stream\r?\n")
 STREAM_OR_CR: Final = re.compile(rb"stream(?:\r\n?|\n)")  # writers also put a lone CR, which readers accept
-_DICTIONARY_MOST: Final = 2048
 FLATE: Final = re.compile(rb"/Fl(?:ateDecode)?\b")
 _IMAGE: Final = re.compile(rb"/Subtype\s*/Image\b")
 _LARGE_STREAM: Final = 64 * 1024
 _READ_TIMES_MOST: Final = 4  # how often a file is read because streams lie within others
-_STREAM_WORD: Final = re.compile(rb"stream(?:\r\n?|\n)?")
-_LENGTH: Final = re.compile(rb"/Length\s+(\d{1,12})(?!\s+\d+\s+R|\d)")
-_STREAM_ENDS: Final = (b"endstream", b"endobj")
-# Bytes that PDFium may search for the ends of streams when it repairs a document: some 9 ns each.
-_REPAIR_BYTES: Final = 64 * 1024**2
-_REPAIR_TIMES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +34,6 @@ class Inflated:
     error: str = ""  # empty for a sound stream, and for one that only stops early, which readers show
     ended: bool = False
     check_failed: bool = False  # it unpacked to its end, but not to the bytes that were packed
-
-
-def keywords(expression: re.Pattern[bytes], data: bytes, start: int = 0) -> Iterator[re.Match[bytes]]:
-    """Yield the matches of an expression that begins with `stream`, without those of `endstream`."""
-    for match in expression.finditer(data, start):
-        at = match.start()
-        if data[max(0, at - 3) : at] != b"end":
-            yield match
 
 
 def has_header(head: bytes) -> bool:
@@ -116,38 +100,6 @@ def refuse_bombs(data: bytes, limits: Limits) -> None:
             )
 
 
-def refuse_costly_repair(data: bytes) -> None:
-    """Raise `TooComplex` if PDFium would read the document over and over in search of the ends of its streams."""
-    # Where the stated length is wrong it looks for both end words, each as far as it must, and goes on behind the
-    # first;
-    # if one is in no later place, it goes on behind the word `stream` itself.
-    left = max(_REPAIR_BYTES, _REPAIR_TIMES * len(data))
-    next_at = dict.fromkeys(_STREAM_ENDS, -1)
-    behind = 0
-    for match in keywords(_STREAM_WORD, data):
-        at = match.end()
-        if at < behind:
-            continue
-        if end := _stated_end(data, match):
-            behind = end
-            continue
-        for word, found in next_at.items():
-            if found < at:
-                place = data.find(word, at)
-                next_at[word] = len(data) if place < 0 else place
-            left -= next_at[word] - at
-        if left < 0:
-            raise TooComplex("searching for the ends of the document's streams takes too long")
-        behind = min(next_at.values()) if max(next_at.values()) < len(data) else at
-
-
-def _stated_end(data: bytes, keyword: re.Match[bytes]) -> int | None:
-    """Return where a stream ends by its dictionary, or None if it does not end there."""
-    lengths = _LENGTH.findall(dictionary_before(data, keyword.start()))
-    end = keyword.end() + int(lengths[-1]) if lengths else len(data)
-    return end if data[end : end + 16].lstrip().startswith(b"endstream") else None
-
-
 def _suspects(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield start, end and dictionary of each packed stream that could be a bomb: large, or packed twice."""
     end = -1
@@ -161,8 +113,3 @@ def _suspects(data: bytes) -> Iterator[tuple[int, int, bytes]]:
             end = len(data) if end < 0 else end
         if layers > 1 or end - match.end() > _LARGE_STREAM:
             yield match.end(), end, dictionary
-
-
-def dictionary_before(data: bytes, keyword: int) -> bytes:
-    """Return the dictionary before the keyword `stream`, or the bytes in its place."""
-    return data[max(data.rfind(b"obj", max(0, keyword - _DICTIONARY_MOST), keyword), 0) : keyword]

@@ -12,32 +12,32 @@ rule macro_runs_by_itself : flag {
   meta:
     name = "macro.autorun"
   strings:
-    $procedure = /\b(sub|function)\s{1,10}(auto_?(open|exec|close|exit|new)|document_?(open|close|new|beforeclose)|workbook_(open|activate|close|beforeclose|beforesave|deactivate)|app_(documentopen|workbookopen)|\w{1,40}_(painted|painting|gotfocus|lostfocus|mousemove|layout|resize|change))\b/ nocase
+    $procedure = /SELF_STARTING/ nocase
   condition:
-    kind == "vba" and $procedure
+    kind == "vba_code" and $procedure
 }
 
 rule macro_fetches_and_starts : threat {
   meta:
     name = "Macro.Fetches-And-Starts"
   strings:
-    $procedure = /\b(sub|function)\s{1,10}(auto_?(open|exec|close)|document_?(open|close|new)|workbook_(open|activate|close|beforeclose))\b/ nocase
-    $fetch_a = "URLDownloadToFile" nocase
-    $fetch_b = "MSXML2.XMLHTTP" nocase
-    $fetch_c = "MSXML2.ServerXMLHTTP" nocase
-    $fetch_d = "WinHttp.WinHttpRequest" nocase
-    $fetch_e = "DownloadString" nocase
-    $fetch_f = "DownloadFile" nocase
-    $fetch_g = "bitsadmin" nocase
-    $fetch_h = "certutil" nocase
-    $start_a = "WScript.Shell" nocase
-    $start_b = "Shell.Application" nocase
-    $start_c = "ShellExecute" nocase
-    $start_d = "powershell" nocase
-    $start_e = /\bshell\s{0,4}[\( ]\s{0,4}["a-z]/ nocase
-    $start_f = "win32_process" nocase
+    $procedure = /SELF_STARTING/ nocase
+    // functions and objects of Windows
+    $fetch_a = /URLDownloadTo(Cache)?File|URLOpen(Blocking|Pull)?Stream|InternetOpenUrl|InternetReadFile|HttpSendRequest|WinHttpReadData/ nocase
+    $fetch_b = /\b((MSXML2|Microsoft)\.(Server)?|New (Server)?|As (Server)?)XMLHTTP/ nocase
+    $fetch_c = /WinHttpRequest\b/ nocase
+    // PowerShell
+    $fetch_d = /Download(String|File|Data)\b|OpenRead\(|Net\.(WebClient|Http\.|WebRequest|Sockets)|Invoke-(WebRequest|RestMethod)|Start-BitsTransfer/ nocase
+    // programs that fetch what an address names, in a command
+    $fetch_e = /"[^"\n]*\b(iwr|irm|curl|wget|bitsadmin|certutil|certoc|certreq|desktopimgdownldr|finger|hh|mshta|msiexec|regsvr32|rundll32|ftp|tftp|scp|sftp|winget|esentutl|cmdl32|installutil)\b/ nocase
+    $start_a = /WScript\.Shell\b|WshShell\b|Shell\.Application\b|\bSchedule\.Service\b|\bMMC20\.Application\b/ nocase
+    $start_b = /\b(ShellExecute(Ex)?[AW]?|WinExec|CreateProcess[A-Z]{0,10})\b/ nocase
+    $start_c = /\b(powershell|pwsh|schtasks|wmic)\b/ nocase
+    $start_d = /\bshell( ?\(| ["a-z])/ nocase
+    $start_e = /\bwin32_process\b|"(winmgmts|script|new):/ nocase
+    $start_f = /"[^"\n]*\b(cmd|mshta|wscript|cscript|rundll32|regsvr32|msiexec)(\.exe)? / nocase
   condition:
-    kind == "vba" and $procedure and any of ($fetch_*) and any of ($start_*)
+    kind == "vba_code" and $procedure and any of ($fetch_*) and any of ($start_*)
 }
 
 rule macro_sheet : flag {
