@@ -24,6 +24,8 @@ from sluice_inspect.child.shared_buffer import SharedBuffer
 
 # Small files may use run slots that large ones may not.
 _SMALL_BYTES: Final = 1024**2
+# Nearly all runs are shorter; what is made to be slow takes as long as it may.
+_LONG_SECONDS: Final = 5.0
 # Larger files take longer than it takes to wake a worker for each.
 _BATCHED_BYTES: Final = 64 * 1024
 # Larger batches save little, and make other tenants wait longer.
@@ -38,18 +40,30 @@ class RunSlot:
     small: bool
 
 
+@dataclass(slots=True, eq=False)
+class Run:
+    """A run in progress. When it has become long, it no longer takes a slot."""
+
+    tenant_id: str
+    small: bool
+    is_long: bool = False
+    becomes_long: asyncio.TimerHandle | None = None
+
+
 class Scheduler:
     """Limits the runs in progress, fairly between tenants.
 
     `slots` runs of any size are in progress at once, and `small_slots` more of small files only, so that they overtake
-    large ones.
+    large ones. A run that takes longer than `long_seconds` leaves its slot to another, which then shares the processor
+    with it; at most `slots` runs do so at once.
     """
 
-    def __init__(self, slots: int, small_slots: int) -> None:
+    def __init__(self, slots: int, small_slots: int, *, long_seconds: float = _LONG_SECONDS) -> None:
         self._slots = slots
         self._all_slots = slots + small_slots
-        self._large = 0
-        self._queue: FairQueue[str, RunSlot, RunSlot] = FairQueue(self._occupy, self._free, overtaking=True)
+        self._long_seconds = long_seconds
+        self._large = self._long = 0  # runs that take a slot of any size; runs that take none any more
+        self._queue: FairQueue[str, RunSlot, Run] = FairQueue(self._occupy, self._free, overtaking=True)
 
     @property
     def running(self) -> int:
@@ -61,26 +75,40 @@ class Scheduler:
         """Requests that wait for a slot."""
         return self._queue.waiting
 
-    async def acquire(self, slot: RunSlot, seconds: float) -> bool:
-        """Wait for a slot, at most `seconds`. Return whether the caller has it, and must `release` it."""
+    async def acquire(self, slot: RunSlot, seconds: float) -> Run | None:
+        """Wait for a slot, at most `seconds`. Return the run, which the caller must `release`; None without a slot."""
         try:
-            await self._queue.get(slot.tenant_id, slot, timeout=seconds)
+            run = await self._queue.get(slot.tenant_id, slot, timeout=seconds)
         except TimeoutError:
-            return False
-        return True
+            return None
+        run.becomes_long = asyncio.get_running_loop().call_later(self._long_seconds, self._leave_slot, run)
+        return run
 
-    def release(self, slot: RunSlot) -> None:
-        """Give back a slot."""
-        self._queue.put_back(slot.tenant_id, slot)
+    def release(self, run: Run) -> None:
+        """End a run."""
+        if run.becomes_long is not None:
+            run.becomes_long.cancel()
+        self._queue.put_back(run.tenant_id, run)
 
-    def _occupy(self, _tenant_id: str, slot: RunSlot) -> RunSlot | None:
-        if self.running >= self._all_slots or not (slot.small or self._large < self._slots):
+    def _occupy(self, tenant_id: str, slot: RunSlot) -> Run | None:
+        in_slots = self.running - self._long
+        if in_slots >= self._all_slots or not (slot.small or self._large < self._slots):
             return None
         self._large += not slot.small
-        return slot
+        return Run(tenant_id, slot.small)
 
-    def _free(self, _tenant_id: str, slot: RunSlot) -> None:
-        self._large -= not slot.small
+    def _free(self, _tenant_id: str, run: Run) -> None:
+        if run.is_long:
+            self._long -= 1
+        else:
+            self._large -= not run.small
+
+    def _leave_slot(self, run: Run) -> None:
+        if self._long < self._slots:
+            run.is_long = True
+            self._long += 1
+            self._large -= not run.small
+            self._queue.refresh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +211,12 @@ class Dispatcher:
 
     async def _serve(self, queue: _TenantQueue) -> None:
         slot = RunSlot(queue.tenant_id, small=True)
-        if await self._scheduler.acquire(slot, max(0.0, queue.jobs[0].deadline - time.monotonic())):
+        run = await self._scheduler.acquire(slot, max(0.0, queue.jobs[0].deadline - time.monotonic()))
+        if run is not None:
             try:
                 await self._run_batch(queue)
             finally:
-                self._scheduler.release(slot)
+                self._scheduler.release(run)
         else:
             queue.is_served = False
             now = time.monotonic()
@@ -260,7 +289,8 @@ class Dispatcher:
     async def _run_alone(self, job: FileJob, *, fresh: bool) -> RunResult:
         deadline = time.monotonic() + self._wait_seconds
         slot = RunSlot(job.tenant_id, small=job.sealed.size <= _SMALL_BYTES)
-        if not await self._scheduler.acquire(slot, self._wait_seconds):
+        run = await self._scheduler.acquire(slot, self._wait_seconds)
+        if run is None:
             return NoWorker(f"no worker was free for {self._wait_seconds:.0f} s")
         try:
             result, retry = await self._try(job, deadline, fresh=fresh)
@@ -269,7 +299,7 @@ class Dispatcher:
         except (WorkerUnavailable, OSError) as error:
             return NoWorker(str(error))
         finally:
-            self._scheduler.release(slot)
+            self._scheduler.release(run)
         return result
 
     async def _try(self, job: FileJob, deadline: float, *, fresh: bool) -> tuple[RunResult, bool]:
