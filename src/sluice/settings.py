@@ -314,7 +314,7 @@ class Settings(BaseSettings):
         le=65536,
         description="Open connections of a server. When all are taken, the one that has shown no sign of a request for "
         "the longest time gives way to a new one; if each answers a known caller, the new one gets 503. One tenant has "
-        "at most half of them under way; further requests get 429.",
+        "at most half of those under way that other tenants leave; further requests get 429.",
     )
     connections_per_address: int | None = Field(
         None,

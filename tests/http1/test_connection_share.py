@@ -139,12 +139,13 @@ def test_idle_connection_gives_way_without_a_response(service: Service, stack: E
 
 
 def test_connection_with_a_request_under_way_never_gives_way(service: Service, stack: ExitStack) -> None:
-    clients = [service.new_client(), service.new_client()]
+    counts = [12, 6, 3, 1, 1, 1]  # half of what the tenants before leave, at least one
+    clients = [service.new_client() for _ in counts]
     service.http.close()
-    busy = []
-    for address, client in zip((FIRST, SECOND), clients, strict=True):
-        for _ in range(SHARE):
-            sock = stack.enter_context(connected_from(address, service))
+    busy: list[socket.socket] = []
+    for client, count in zip(clients, counts, strict=True):
+        for _ in range(count):
+            sock = stack.enter_context(connected_from((FIRST, SECOND)[len(busy) % 2], service))
             sock.sendall(unfinished_post(client.authorization))
             select.select([sock], [], [], 0.05)
             busy.append(sock)
@@ -173,17 +174,21 @@ def test_answered_connection_without_a_credential_gives_way_although(
 
 
 @pytest.mark.asvs("15.2.2")
-def test_requests_of_one_tenant_leave_places_for_others(service: Service, stack: ExitStack) -> None:
-    client = service.new_client()
+def test_requests_of_one_tenant_and_of_two_together_leave_places_for_others(service: Service, stack: ExitStack) -> None:
+    first, second, third = (service.new_client().authorization for _ in range(3))
     service.http.close()
-    for number in range(CONNECTIONS):
-        sock = stack.enter_context(connected_from((FIRST, SECOND)[number % 2], service))
-        sock.sendall(unfinished_post(client.authorization))
-        if number < SHARE:
-            select.select([sock], [], [], 0.05)
-        else:
-            assert read_status(sock) == 429
-    assert is_live(service)
+    for tenant, (credential, most) in enumerate(((first, SHARE), (second, SHARE // 2))):
+        for number in range(2 * most):
+            sock = stack.enter_context(connected_from(f"127.0.{3 + tenant}.{1 + number}", service))
+            sock.sendall(unfinished_post(credential))
+            if number < most:
+                select.select([sock], [], [], 0.05)
+            else:
+                assert read_status(sock) == 429
+        assert is_live(service)
+    with connected_from(THIRD, service) as other:
+        other.sendall(f"GET /api/v1/contexts HTTP/1.1\r\nHost: x\r\nAuthorization: {third}\r\n\r\n".encode())
+        assert read_status(other) == 200
 
 
 def test_flood_of_half_heads_does_not_keep_others_out(service: Service, stack: ExitStack) -> None:

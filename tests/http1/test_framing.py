@@ -170,6 +170,16 @@ def test_endless_line_of_a_chunk_is_refused(sqlite_local: Service, start: bytes,
         assert statuses(read_until_closed(sock)) in ([400], [])  # none where the reset overtakes the answer
 
 
+@pytest.mark.asvs("15.2.2")
+def test_body_in_chunks_of_a_byte_is_refused_after_some_thousands(sqlite_local: Service) -> None:
+    with connected(sqlite_local) as sock:
+        with contextlib.suppress(ConnectionError):
+            sock.sendall(post_context(sqlite_local) + b"1\r\n \r\n" * 5000)
+        received = read_until_closed(sock)
+    assert statuses(received) == [400], received
+    assert b"expected chunks of 16 bytes and more on average" in received
+
+
 def test_short_extensions_of_many_small_chunks_are_accepted(sqlite_local: Service) -> None:
     body = json.dumps({"context_key": "small_chunks", "display_name": "x", "description": "x" * 900})
     with connected(sqlite_local) as sock:

@@ -32,6 +32,8 @@ from sluice.observe.metrics import CUT_OFF, REFUSALS
 _UNREADABLE: Final = "The request is not HTTP/1.1 as RFC 9112 has it"
 _MOST_PIPELINED: Final = 16  # requests that one connection may send ahead of their answers
 _CHUNK_LINES: Final = 20  # bytes around a chunk: the longest size that the parser accepts, and two line ends
+_CHUNK_BYTES: Final = 16  # at least, on average: to parse a chunk costs as much as to read these
+_CHUNK_DEBT: Final = 4096 * _CHUNK_BYTES  # what a body may lack of that
 _EXTENSION_BYTES: Final = 4096  # of all chunks of one body; what is longer than a chunk needs counts too
 _FIRST_REQUEST_SECONDS: Final = 2.0  # that a drain leaves to a connection which has not sent its first request
 # tcpi_bytes_acked of struct tcp_info: bytes that the client's kernel has taken. In Linux since 4.1.
@@ -52,6 +54,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_open = False
         self._head_bytes = 0
         self._rate: MinimumRate | None = None
+        self._chunk_debt = 0
         self._around_chunks = 0  # bytes of the body's framing beyond what its chunks need
         self._timer: asyncio.TimerHandle | None = None
         self._in_hand = 0  # bytes of an answer that wait until the client reads what was written before
@@ -130,6 +133,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.scope["state"]["keep_place"] = partial(self._table.keep, self)  # called once the caller is known
         self.scope["state"]["send_interim"] = self._send_interim
         self._head_open, self._head_bytes = True, 0
+        self._chunk_debt = 0
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._refuse_by_raising(Malformed(errors=["Too many requests ahead of their answers"]))
 
@@ -161,10 +165,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_chunk_header(self) -> None:
         """Allow for the lines around a chunk."""
         self._around_chunks -= _CHUNK_LINES
+        self._chunk_debt += _CHUNK_BYTES
+        if self._chunk_debt > _CHUNK_DEBT:
+            problem = (
+                f"Transfer-Encoding: expected chunks of {_CHUNK_BYTES} bytes and more on average, found smaller ones"
+            )
+            self._refuse_by_raising(Malformed(errors=[problem]))
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body; what is not body frames it."""
         self._around_chunks -= len(body)
+        self._chunk_debt = max(0, self._chunk_debt - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -54,8 +54,9 @@ class ConnectionTable:
 
     At most `limit` are open, and of one address (an IPv6 network of 64 bits) at most `per_address`, except for those of
     `exempt`: addresses and networks of proxies, behind which there are many clients. A connection keeps its place while
-    a request is answered whose caller is known. One tenant keeps at most half of all places, and at most a quarter
-    of these for guests, who have nothing but a link or an upload token. When all are taken, the connection gives way
+    a request is answered whose caller is known. One tenant keeps at most half of the places that other tenants leave, so
+    that there is one for a further tenant, and at most a quarter of these for guests, who have nothing but a link or an
+    upload token. When all are taken, the connection gives way
     that has shown no sign of a request for the longest time.
     """
 
@@ -71,7 +72,6 @@ class ConnectionTable:
         self._most_unsent = MOST_UNSENT_BYTES - limit * self.high_water_bytes
         self._open: dict[Connection, str | None] = {}
         self._by_address: Counter[str] = Counter()
-        self._most_per_tenant = max(1, limit // 2)
         self._kept: dict[Connection, tuple[str, bool]] = {}  # for which tenant, and whether for a guest of it
         self._by_tenant: Counter[tuple[str, bool]] = Counter()
         self._silent: dict[Connection, None] = {}  # those that are not kept, the first to give way first
@@ -121,9 +121,10 @@ class ConnectionTable:
         """
         if connection not in self._silent:
             return
-        whose, most = (tenant_id, is_guest), self._most_per_tenant
-        guests = self._by_tenant[tenant_id, True]
-        if guests + self._by_tenant[tenant_id, False] >= most or (is_guest and guests >= max(1, most // 4)):
+        whose, guests = (tenant_id, is_guest), self._by_tenant[tenant_id, True]
+        kept = guests + self._by_tenant[tenant_id, False]
+        most = max(1, (self._limit - len(self._kept) + kept) // 2)
+        if kept >= most or (is_guest and guests >= max(1, most // 4)):
             raise TooManyRequests(errors=["Too many requests of this tenant are under way"])
         del self._silent[connection]
         self._kept[connection] = whose
