@@ -118,6 +118,8 @@ def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, set
         before = {key for key in client.object_keys() if any(file_id in key for file_id in stored)}
         assert len(before) == len(stored)
         erasure = erase(client, uploaded_by=uploader)
+        if setup == "sqlite-local":  # nor do the database's file and its log while the service runs
+            assert list(files_that_name(deployment.data_dir, NAME)) == []
         assert until(lambda: rows_that_name(client, NAME) == [], 30), rows_that_name(client, NAME)
         assert not before & client.object_keys()
         assert page(client.get("/files"))[1]["total"] == 1

@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 from sluice.db.group_commit import GroupCommit
 from sluice.db.postgres import READ_ONLY, PostgresDriver, PostgresOptions, is_postgres, postgres_engine
 from sluice.db.rls import ALL_TENANTS, ALL_TENANTS_SETTING, NO_TENANT, TENANT_SETTING, RlsScope
-from sluice.db.sqlite import SqliteDriver, sqlite_engine
+from sluice.db.sqlite import SqliteDriver, empty_log, sqlite_engine
 from sluice.db.statement import Driver, NoConnection, Row, Statement, Values
 from sluice.kit.health import EngineHealth, EngineState
 
@@ -145,6 +145,16 @@ class Database:
         except Exception as fault:
             _raise_translated(fault)
             raise
+
+    async def empty_log(self) -> bool:
+        """Remove what was overwritten from SQLite's write-ahead log; return False if that has to be tried again.
+
+        PostgreSQL's log is the operator's. Raise `DatabaseUnavailable`.
+        """
+        if self._writer is None:
+            return True
+        async with self._writer, _translating_errors():
+            return await empty_log(self.engine)
 
     async def health(self) -> EngineHealth:
         """Ask the server for its version. Never raise."""

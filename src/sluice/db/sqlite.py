@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import URL, event
+from sqlalchemy import URL, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from sluice.db.statement import Row, Statement, Values, sqlite_values
@@ -19,6 +19,7 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.secret_files import OTHERS, OWNER_ONLY
 
 _BUSY_MS: Final = 10_000
+_LOG_BUSY_MS: Final = 500
 # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
 _PRAGMAS: Final = tuple(
     f"PRAGMA {setting}"
@@ -149,6 +150,20 @@ class StoredObject:
     size_bytes: int
     sha256: str
     content_type: str
+
+
+async def empty_log(engine: AsyncEngine) -> bool:
+    """Move the write-ahead log into the database and cut it to nothing; return False if a reader needs it still.
+
+    Until then it has the pages as they were before a change.
+    """
+    async with engine.connect() as connection:
+        await connection.execute(text(f"PRAGMA busy_timeout={_LOG_BUSY_MS}"))  # writers wait meanwhile
+        try:
+            is_busy: int = (await connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))).one()[0]
+        finally:
+            await connection.execute(text(f"PRAGMA busy_timeout={_BUSY_MS}"))
+    return not is_busy
 
 
 def take_snapshot(database: Path, target: Path) -> None:

@@ -1,7 +1,8 @@
 """Erasures of persons: a job that walks through everything a tenant has, table by table, a portion in each step.
 
 First the files, which begin to be purged at once, and the exports that may list them; then whatever names the person
-besides; at last it waits until the objects are gone and the counts are folded. A step forgets only what an earlier one
+besides; then it waits until the objects are gone and the counts are folded, and at last until SQLite's log has nothing
+of before. A step forgets only what an earlier one
 has put on the list, so a crash between two repeats nothing. Where the job is stands in its `position`: the phase, and
 the last id that was looked at.
 """
@@ -30,6 +31,8 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import first_id
 from sluice.worker.job import Step
 
+LOG_POSITION: Final = "log:"
+"""Where an erasure is done as soon as the log of the database has nothing left of what was overwritten."""
 _LOOKED_AT: Final = 500  # rows of a table in one step
 _FILES: Final = 25  # files that one step deletes, since uploads into their contexts wait for it
 _PAUSE: Final = timedelta(seconds=1)
@@ -59,6 +62,8 @@ class Erasing:
 
     async def step(self, connection: Connection, job: Job) -> Step:
         """Do one step of the job, and return where the next one begins."""
+        if job.position == LOG_POSITION:
+            return await self._end(connection, job)
         phase, _, after = (job.position or "files:").partition(":")
         erasure = _Erasure(job)
         step = await self._phases[phase](connection, erasure, after)
@@ -68,7 +73,12 @@ class Erasing:
         following = names.index(phase) + 1
         if following < len(names):
             return replace(step, position=f"{names[following]}:", params=erasure.params)
-        return await self._end(connection, erasure, step)
+        salt, subject = secrets.token_bytes(16), erasure.subject
+        ended = {
+            "subject": {"kind": subject.kind, "salt": salt.hex(), "hmac_sha256": subject.digest(salt)},
+            "blanked": erasure.params["blanked"],
+        }
+        return replace(step, position=LOG_POSITION, params=ended)
 
     async def _files(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
         rows = await repository.load_files(connection, erasure.tenant_id, after, _LOOKED_AT)
@@ -137,19 +147,13 @@ class Erasing:
             await repository.blank_creators(connection, tenant_id, subject.uploaded_by)
         return Step(0, 0, _last(rows, "token_id"))
 
-    async def _end(self, connection: Connection, erasure: "_Erasure", step: Step) -> Step:
-        job, subject = erasure.job, erasure.subject
-        salt = secrets.token_bytes(16)
-        params = {
-            "subject": {"kind": subject.kind, "salt": salt.hex(), "hmac_sha256": subject.digest(salt)},
-            "blanked": erasure.params["blanked"],
-        }
+    async def _end(self, connection: Connection, job: Job) -> Step:
         now = self._clock()
         await append(connection, job.by("erasure.completed"), job.job_id, now)
         completed = ErasureCompleted(erasure_id=job.job_id, files_erased=job.done, files_held=job.skipped)
         await outbox.add(connection, job.tenant_id, completed, now)
         failpoint("erasure.open")
-        return replace(step, position=None, params=params)
+        return Step(0, 0, None)
 
 
 class _Erasure:
