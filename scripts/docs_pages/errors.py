@@ -45,7 +45,10 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.FileHeld: (
         "Ask who set the hold, which the file's metadata and the audit log name. An admin ends it with `DELETE …/hold`."
     ),
-    errors.SecondReviewerNeeded: "Let another person decide: another API key, user or operator.",
+    errors.RotationOverlaps: "Wait until the moment that the error names, or rotate with `overlap_seconds: 0`, after which"
+    " only the new text is good.",
+    errors.SecondReviewerNeeded: "Let another person decide: another API key, user or operator. To remove the file, refuse"
+    " it.",
     errors.ContextExists: "Choose another key, or change the existing context with PATCH.",
     errors.ContextInactive: "Set the context's `status` to `active`, or upload into another context.",
     errors.BucketExists: "Choose another name.",

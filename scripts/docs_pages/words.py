@@ -236,7 +236,7 @@ _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
 CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", "/api/v1/contexts"): (errors.ContextExists, errors.BucketInactive),
     ("patch", "/api/v1/contexts/{context_key}"): (errors.BucketInactive,),
-    ("delete", "/api/v1/files/{file_id}"): (errors.FileHeld,),
+    ("delete", "/api/v1/files/{file_id}"): (errors.FileHeld, errors.SecondReviewerNeeded),
     ("post", "/api/v1/quarantine/{file_id}/release"): (errors.SecondReviewerNeeded,),
     ("post", "/api/v1/quarantine/{file_id}/refuse"): (errors.FileHeld, errors.SecondReviewerNeeded),
     ("post", "/api/v1/files/upload"): (errors.ContextInactive, errors.BucketInactive, errors.IdempotencyKeyInUse),
@@ -250,7 +250,7 @@ CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("post", f"{_BUCKETS}/{{config_id}}/set-default"): (errors.BucketInactive,),
     ("delete", f"{_BUCKETS}/{{config_id}}"): (errors.BucketBound,),
     ("patch", "/api/v1/api-keys/{api_key_id}"): (errors.KeyRevoked,),
-    ("post", "/api/v1/api-keys/{api_key_id}/rotate"): (errors.KeyRevoked,),
+    ("post", "/api/v1/api-keys/{api_key_id}/rotate"): (errors.KeyRevoked, errors.RotationOverlaps),
     ("post", "/api/v1/files/bulk-delete"): (errors.TooManyJobs,),
     ("post", "/api/v1/erasures"): (errors.TooManyJobs,),
     ("get", "/api/v1/erasures/{job_id}/receipt"): (errors.ErasureUnderWay,),

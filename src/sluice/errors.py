@@ -192,7 +192,7 @@ class FileHeld(SluiceError):
 
 
 class SecondReviewerNeeded(SluiceError):
-    """The reviewer who decided first on a file in quarantine cannot be the second person."""
+    """One person decides a second time on a file in quarantine, or deletes it, where two persons have to decide."""
 
     status = 409
     code = "second_reviewer_needed"
@@ -302,6 +302,15 @@ class KeyRevoked(SluiceError):
     code = "key_revoked"
     message = "API key is revoked"
     errors = ("A revoked key can never be re-enabled; create a new one",)
+
+
+class RotationOverlaps(SluiceError):
+    """A second rotation of a key, with an overlap, while the text before its present one is still good."""
+
+    status = 409
+    code = "rotation_overlaps"
+    message = "API key not rotated: an earlier rotation still overlaps"
+    errors = ("overlap_seconds: expected 0 while an earlier text of the key is still good",)
 
 
 class UploadTakenOver(SluiceError):

@@ -239,7 +239,8 @@ def test_text_before_a_rotation_without_overlap_ends_at_once_but_no_upload_does(
 @each_row("status", ["disabled", "revoked"])
 def test_only_two_texts_are_good_and_disabling_their_key_ends_both(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
-    texts = [rotate(bare_client, key)["api_key"], rotate(bare_client, key)["api_key"]]
+    texts = [rotate(bare_client, key, overlap_seconds=0)["api_key"], rotate(bare_client, key)["api_key"]]
+    assert bare_client.post(f"/api-keys/{key.api_key_id}/rotate", {}).status_code == 409
     mixed = [texts[0][:20] + texts[1][20:], texts[1][:20] + texts[0][20:]]
     for text in texts:
         assert bare_client.with_credential(text).get("/contexts").status_code == 200
@@ -273,6 +274,23 @@ def test_rotation_keeps_scopes_limits_and_kind_and_shows_the_new_text_once(clien
     for each in ("/api-keys", path, "/audit"):
         assert text[21:] not in client.get(each).text
     assert after["key_prefix"] == rotated["key_prefix"]
+
+
+@pytest.mark.engine
+def test_second_rotation_ends_no_text_before_the_time_that_was_announced(bare_client: ApiClient) -> None:
+    key = bare_client.create_key("metadata")
+    first = rotate(bare_client, key, overlap_seconds=600)
+    response = bare_client.post(f"/api-keys/{key.api_key_id}/rotate", {"overlap_seconds": 60})
+    assert (response.status_code, response.headers["sluice-error-code"]) == (409, "rotation_overlaps")
+    assert first["previous_expires_at"][:16] in response.text
+    for text in (key.text, first["api_key"]):
+        assert bare_client.with_credential(text).get("/contexts").status_code == 200
+    let_expire(bare_client, key, "previous_expires_at")
+    second = rotate(bare_client, key, overlap_seconds=60)
+    third = rotate(bare_client, key, overlap_seconds=0)
+    assert bare_client.with_credential(third["api_key"]).get("/contexts").status_code == 200
+    for text in (key.text, first["api_key"], second["api_key"]):
+        assert_unauthenticated(bare_client.with_credential(text).get("/contexts"))
 
 
 @pytest.mark.engine

@@ -136,8 +136,9 @@ def test_an_export_writes_a_line_of_json_for_each_file_or_csv_without_formulas(t
     assert lines[0]["status"] == "stored"
     context = tenant.create_context()
     tenant.store("=1+2.txt", context=context, metadata={"claim": '=cmd|"x"'})
+    tenant.store("\u200b\uff1d1+2.txt", context=context)
     rows = list(csv.DictReader(_exported(tenant, filter={"context": context}, format="csv").text.splitlines()))
-    assert [row["original_filename"] for row in rows] == ["'=1+2.txt"]
+    assert [row["original_filename"] for row in rows] == ["'=1+2.txt", "'\u200b\uff1d1+2.txt"]
     assert json.loads(rows[0]["metadata"]) == {"claim": '=cmd|"x"'}
     empty = _exported(tenant, filter={"context": "none_such"}, format="csv")
     assert empty.text.splitlines()[0].startswith("file_id,status,")

@@ -105,6 +105,25 @@ def test_a_problem_names_its_line_and_field(sluice: Sluice, rules: Path, *, old:
     assert problem in refused.err
 
 
+@each_row(
+    "text, problem",
+    [
+        (
+            "a: &a [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1 or ''}, *a{n - 1 or ''}]\n" for n in range(1, 60)),
+            "aliases",
+        ),
+        ("a: &a {x: 1}\n" + "".join(f"b{n}: &a {{<<: [*a, *a]}}\n" for n in range(60)), "aliases"),
+        ("a: &a [*a]\n", "contains itself"),
+        ("[" * 5000, "nested too deep"),
+    ],
+)
+def test_aliases_that_multiply_are_refused_at_once(sluice: Sluice, rules: Path, *, text: str, problem: str) -> None:
+    rules.write_text(text)
+    refused = sluice("apply", str(rules))
+    assert (refused.code, refused.out) == (2, "")
+    assert problem in refused.err
+
+
 def test_a_resource_that_is_refused_does_not_stop_the_others(sluice: Sluice, client: ApiClient, rules: Path) -> None:
     rules.write_text(RULES.replace("retention_days: 30", "storage_config_id: bkt_unknown"))
     result = sluice("apply", str(rules))

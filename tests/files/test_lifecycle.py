@@ -15,7 +15,7 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import audit_events, contexts, events, files, metadata, plan_usage
 from sluice.db.sql import Connection
-from sluice.errors import FileHeld
+from sluice.errors import FileHeld, SecondReviewerNeeded
 from sluice.files import lifecycle
 from sluice.files.lifecycle import Change, FileState
 from sluice.files.record import RetentionRule, ReviewDecision
@@ -161,6 +161,18 @@ async def test_another_tenant_cannot_delete_a_file(tables: Database) -> None:
     async with tables.transaction(ALL_TENANTS) as connection:
         assert not await lifecycle.delete(connection, _by("ten_2"), "f1", NOW, timedelta(0))
     assert (await _state(tables))[0] == "stored"
+
+
+async def test_one_person_deletes_no_file_in_quarantine_where_two_decide(tables: Database) -> None:
+    await _begin(tables, FileState.STORED)
+    async with tables.transaction(ALL_TENANTS) as connection:
+        await connection.execute(update(files).where(files.c.file_id == "f1").values(quarantined_at=NOW))
+        with pytest.raises(SecondReviewerNeeded):
+            await lifecycle.delete(connection, _by(), "f1", NOW, timedelta(0), two_persons=True)
+        left = {"f1": "second_reviewer_needed", "f9": "not_found"}
+        ended = await lifecycle.delete_all(connection, _by(), [*left], NOW, timedelta(0), two_persons=True)
+        assert ended == (0, left)
+        assert await lifecycle.delete(connection, _by(), "f1", NOW, timedelta(0))
 
 
 @each_row(("threat", "again"), [("Eicar", "released"), ("Other", "quarantined"), (None, "kept")])

@@ -67,6 +67,7 @@ async def test_code_is_exchanged_for_the_claims_of_its_token_and_a_public_client
     [
         {"aud": "another client"},
         {"aud": ["the console", "another"], "azp": "another"},
+        {"aud": ["the console", "another"]},
         {"nonce": "of another attempt"},
         {"nonce": None},
         {"nonce": 7},

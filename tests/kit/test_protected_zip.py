@@ -50,7 +50,19 @@ async def test_a_changed_byte_is_found(tmp_path: Path) -> None:
 
 async def test_a_name_cannot_leave_the_folder_into_which_it_is_unpacked(tmp_path: Path) -> None:
     assert _opened(tmp_path, await _archive("../../a\\b.txt", b"x"), "infected").returncode == 0
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [".._.._a_b.txt"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["_.._a_b.txt"]
+
+
+@each_row(
+    "name, saved",
+    [
+        ("..", "download"), ("C:\\a.exe", "C__a.exe"), ("con.txt", "_con.txt"), ("a\u202efdp.exe", "a_fdp.exe"),
+        ("a.txt. .", "a.txt"), ("a:b?.txt", "a_b_.txt"), ("x" * 300 + ".pdf", "x" * 196 + ".pdf"), ("a\0b", "a_b"),
+    ],
+)  # fmt: skip
+async def test_a_name_is_one_that_any_system_saves(name: str, saved: str) -> None:
+    archive = await _archive(name, b"x")
+    assert archive[30 : 30 + len(saved) + 2] == saved.encode() + b"\x01\x99"  # the extra field follows the name
 
 
 async def test_a_file_of_another_size_is_refused() -> None:

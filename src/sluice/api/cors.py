@@ -27,6 +27,8 @@ _READ: Final = (
 )
 _PREFLIGHT_SECONDS: Final = "7200"
 _API: Final = "/api/v1/"
+REFUSED: Final = "refused_preflight"
+"""The state of a request that is a preflight of an origin that no tenant lists: it need not be looked up again."""
 
 HeaderPairs = Iterable[tuple[bytes, bytes]]
 
@@ -61,7 +63,10 @@ async def answer_preflight(scope: Scope, cors: Cors) -> Response | None:
     origin = origin_of(scope["headers"])
     if origin is None or not is_shared(scope["path"]):
         return None
-    if "access-control-request-method" not in Headers(scope=scope) or not await cors.allows(origin, None):
+    if "access-control-request-method" not in Headers(scope=scope):
+        return None
+    if not await cors.allows(origin, None):
+        scope["state"][REFUSED] = True
         return None
     headers = {
         "Access-Control-Allow-Origin": origin,

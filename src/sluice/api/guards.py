@@ -9,7 +9,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sluice.api.cors import answer_preflight, is_shared, origin_of, readable
+from sluice.api.cors import REFUSED, answer_preflight, is_shared, origin_of, readable
 from sluice.api.error_responses import render
 from sluice.cors.service import Cors
 from sluice.db.database import DatabaseUnavailable
@@ -97,9 +97,9 @@ async def _shared(scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> list[
     pairs, origin, cors = list(headers), origin_of(scope["headers"]), _cors(scope)
     if origin is None or cors is None or not is_shared(scope["path"]):
         return pairs
-    if any(name == b"access-control-allow-origin" for name, _ in pairs):
-        return pairs  # of a preflight
     state = scope["state"]
+    if REFUSED in state or any(name == b"access-control-allow-origin" for name, _ in pairs):
+        return pairs  # of a preflight
     may_read = await cors.allows(origin, state.get("principal"), tenant_id=state.get("file_tenant_id"))
     return [*pairs, *readable(origin)] if may_read else pairs
 

@@ -63,10 +63,10 @@ async def find_presented(database: Database, key_prefix: str) -> Presented | Non
     return None if row is None else (key, row["secret_hash"], row["tenant_status"])
 
 
-async def find(connection: AsyncConnection, tenant_id: str, api_key_id: str) -> ApiKey | None:
-    """Return one key, or None."""
+async def find(connection: AsyncConnection, tenant_id: str, api_key_id: str, *, locked: bool = False) -> ApiKey | None:
+    """Return one key, or None; `locked` until the end of the transaction."""
     query = select(*_SHOWN).where(api_keys.c.tenant_id == tenant_id, api_keys.c.api_key_id == api_key_id)
-    row = (await connection.execute(query)).mappings().one_or_none()
+    row = (await connection.execute(query.with_for_update() if locked else query)).mappings().one_or_none()
     return None if row is None else _value(row)
 
 

@@ -19,7 +19,7 @@ from sluice.audit.repository import append
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
-from sluice.errors import Invalid, KeyRevoked, NotFound, ScopeMissing, Unauthenticated
+from sluice.errors import Invalid, KeyRevoked, NotFound, RotationOverlaps, ScopeMissing, Unauthenticated
 from sluice.events import outbox
 from sluice.events.catalogue import ApiKeyCreated, ApiKeyRevoked
 from sluice.kit.clock import Clock, utc_now
@@ -185,23 +185,30 @@ class ApiKeys:
     async def rotate(
         self, by: AuditAction, api_key_id: str, overlap: timedelta, *, expires_in_days: int | None = None
     ) -> Issued:
-        """Give a key a new text; the present one is good for `overlap` more, and the one before it ends at once.
+        """Give a key a new text; the present one is good for `overlap` more. Without an overlap, all others end at once.
 
-        Raise `NotFound`, `KeyRevoked`, `KeyLimited` as `change` does, or `Invalid` for an expired key that gets no new
-        time to expire.
+        Raise `NotFound`, `KeyRevoked`, `KeyLimited` as `change` does, `Invalid` for an expired key that gets no new
+        time to expire, or `RotationOverlaps` while the text before the present one is still good.
         """
         now = self._clock()
         values: dict[str, Any] = {"updated_at": now}
         if expires_in_days is not None:
             values["expires_at"] = now + timedelta(days=expires_in_days)
         async with self._database.transaction(by.tenant_id) as connection:
-            before = await repository.find(connection, by.tenant_id, api_key_id)
+            before = await repository.find(connection, by.tenant_id, api_key_id, locked=True)
             if before is None:
                 raise NotFound
             require_within(by.principal, before.limits)
+            if before.status == "revoked":
+                raise KeyRevoked
             is_expired = before.expires_at is not None and before.expires_at <= now
             if is_expired and expires_in_days is None:
                 raise Invalid("expires_in_days: expected a number of days, since the key has expired, found nothing")
+            earlier = before.previous_expires_at
+            if overlap and not is_expired and earlier is not None and earlier > now:
+                until_then = f"{earlier:%Y-%m-%dT%H:%M:%SZ}, until when the text before the present one is good"
+                problem = f"expected 0, which ends all earlier texts at once, or a rotation after {until_then}"
+                raise RotationOverlaps(errors=[f"overlap_seconds: {problem}"])
             until = now + overlap
             issued = new_key(KeyMode(before.mode))
             key = await repository.rotate(

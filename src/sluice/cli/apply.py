@@ -19,6 +19,7 @@ from sluice.cli import output
 from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import Service, on_service, segment
+from sluice.cli.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -108,18 +109,14 @@ def apply(
 
 def _read(file: Path) -> dict[str, Any]:
     """Return what the file says, checked; raise `CommandRefused` with each problem, its line and its field."""
-    import yaml
-
     if file.stat().st_size > _MOST_BYTES:
         raise CommandRefused(f"{file} is larger than {_MOST_BYTES} bytes.", Exit.USAGE)
     try:
-        text = file.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        found = yaml.safe_load(text)
+        found, node = read_yaml(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as fault:
         raise CommandRefused(f"{file} is not UTF-8.", Exit.USAGE) from fault
-    except yaml.YAMLError as fault:
-        raise CommandRefused(f"{file}: {' '.join(str(fault).split())}", Exit.USAGE) from fault
+    except ValueError as fault:
+        raise CommandRefused(f"{file}: {fault}", Exit.USAGE) from fault
     # Dates, which YAML reads and JSON does not have, are texts.
     wanted: dict[str, Any] | None = (
         json_format.loads(json_format.dumps(found, default=str)) if isinstance(found, dict) else None

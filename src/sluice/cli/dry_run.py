@@ -17,6 +17,7 @@ from sluice.cli.http import HttpAnswer
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.profiles import Target
 from sluice.cli.service import Service, envelope_of, message_of, opened
+from sluice.cli.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from sluice.uploads.values import Facts, Rules
@@ -137,7 +138,6 @@ def _retry_after(response: HttpAnswer) -> float:
 
 def read_rules(path: Path) -> "Rules":
     """Return the rules of a YAML file: the fields of a context. Raise `CommandRefused` that names every wrong field."""
-    import yaml
     from pydantic import ValidationError
 
     from sluice.api.schemas.contexts import RuleChanges
@@ -151,11 +151,11 @@ def read_rules(path: Path) -> "Rules":
             text = file.read(_RULES_BYTES + 1)
         if len(text) > _RULES_BYTES:
             raise CommandRefused(f"{path} has more than {_RULES_BYTES} bytes.", Exit.USAGE)
-        fields = yaml.safe_load(text)
+        fields, _ = read_yaml(text)
     except OSError as fault:
         raise CommandRefused(f"{path} cannot be read: {fault.strerror}.", Exit.USAGE) from fault
-    except (yaml.YAMLError, ValueError, RecursionError) as fault:
-        raise CommandRefused(f"{path} is no YAML: {' '.join(str(fault).split())}.", Exit.USAGE) from fault
+    except ValueError as fault:
+        raise CommandRefused(f"{path} is no YAML: {fault}.", Exit.USAGE) from fault
     try:
         changes = RuleChanges.model_validate(_with_modes({} if fields is None else fields)).changes()
     except ValidationError as fault:

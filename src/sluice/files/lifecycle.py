@@ -111,7 +111,7 @@ _FIRST: Final[Mapping[ReviewDecision, str]] = {"release": "file.release_asked", 
 # What a later scan did with a file. `released`: still infected, by the threat for which a reviewer released it.
 ScanOutcome = Literal["kept", "quarantined", "released"]
 # Why a job left a file as it was: unknown or gone, not deleted, no room for it, or under a legal hold.
-Refusal = Literal["not_found", "not_deleted", "storage_quota_exceeded", "held"]
+Refusal = Literal["not_found", "not_deleted", "storage_quota_exceeded", "held", "second_reviewer_needed"]
 # What became of a file that a reviewer decided on. `awaits_second`: another person has to decide the same.
 ReviewOutcome = Literal["released", "refused", "awaits_second"]
 
@@ -169,20 +169,38 @@ async def _give_up(
 # --- Deleting, restoring, purging
 
 
-async def delete(connection: Connection, by: AuditAction, file_id: str, at: datetime, purge_after: timedelta) -> bool:
+async def delete(
+    connection: Connection,
+    by: AuditAction,
+    file_id: str,
+    at: datetime,
+    purge_after: timedelta,
+    *,
+    two_persons: bool = False,
+) -> bool:
     """Hide a stored file, free its bytes of the quota, and let its object be purged after `purge_after`.
 
-    Return whether it was stored. Raise `FileHeld`.
+    With `two_persons`, a file in quarantine is left to `review`. Return whether it was stored. Raise `FileHeld` or
+    `SecondReviewerNeeded`.
     """
+    if two_persons and await repository.lock_quarantined(connection, by.tenant_id, file_id) is not None:
+        raise SecondReviewerNeeded(errors=["The file is in quarantine: two persons have to refuse it"])
     return await _delete(connection, Change.DELETE, by, file_id, at, purge_after=purge_after)
 
 
 async def delete_all(
-    connection: Connection, by: AuditAction, file_ids: Sequence[str], at: datetime, purge_after: timedelta
+    connection: Connection,
+    by: AuditAction,
+    file_ids: Sequence[str],
+    at: datetime,
+    purge_after: timedelta,
+    *,
+    two_persons: bool = False,
 ) -> tuple[int, Mapping[str, Refusal]]:
     """Delete those of the files that are stored, and held neither by themselves nor by their context.
 
-    Return how many, and why each of the others was not deleted.
+    With `two_persons`, files in quarantine are left to `review`. Return how many were deleted, and why each of the
+    others was not.
 
     Raise `FileHeld` if a context was held at the same moment.
     """
@@ -193,7 +211,11 @@ async def delete_all(
         TRANSITIONS[Change.DELETE].sources,
         FileState.DELETED,
         purge_after=purge_after,
-        conditions=[repository.is_free(), repository.is_in_free_context()],
+        conditions=[
+            repository.is_free(),
+            repository.is_in_free_context(),
+            *([~repository.is_in_quarantine()] if two_persons else []),
+        ],
     )
     await append_all(connection, [(by, row.file_id) for row in ended], at)
     await outbox.add_all(connection, [(by.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
@@ -207,7 +229,11 @@ async def delete_all(
     deleted = {row.file_id for row in ended}
     left = [file_id for file_id in file_ids if file_id not in deleted]
     known = await repository.list_states(connection, by.tenant_id, left) if left else {}
-    return len(ended), {file_id: "held" if known.get(file_id) == FileState.STORED else "not_found" for file_id in left}
+    doubtful = await repository.find_quarantined(connection, by.tenant_id, left) if left and two_persons else ()
+    why: dict[str, Refusal] = {
+        file_id: "held" if known.get(file_id) == FileState.STORED else "not_found" for file_id in left
+    }
+    return len(ended), {**why, **dict.fromkeys(doubtful, "second_reviewer_needed")}
 
 
 async def erase_all(connection: Connection, by: AuditAction, file_ids: Sequence[str], at: datetime) -> Sequence[str]:

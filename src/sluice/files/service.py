@@ -74,6 +74,7 @@ class Files:
         signer: LinkSigner,
         *,
         purge_after: timedelta,
+        two_persons: bool,
         clock: Clock = utc_now,
     ) -> None:
         self._database = database
@@ -81,6 +82,7 @@ class Files:
         self._stores = stores
         self._signer = signer
         self._purge_after = purge_after
+        self._two_persons = two_persons
         self._clock = clock
 
     async def get(self, tenant_id: str, file_id: str) -> FileRecord:
@@ -201,9 +203,11 @@ class Files:
         return file, await self._store_of(file)
 
     async def delete(self, by: AuditAction, file_id: str) -> None:
-        """Hide the file at once; its object is purged later. Raise `NotFound` or `FileHeld`."""
+        """Hide the file at once; its object is purged later. Raise `NotFound`, `FileHeld` or `SecondReviewerNeeded`."""
         async with self._database.transaction(by.tenant_id) as connection:
-            if not await lifecycle.delete(connection, by, file_id, self._clock(), self._purge_after):
+            if not await lifecycle.delete(
+                connection, by, file_id, self._clock(), self._purge_after, two_persons=self._two_persons
+            ):
                 raise NotFound
             failpoint("delete.open")
         failpoint("delete.done")

@@ -102,7 +102,10 @@ class CodeFlow:
         nonce = signed.get("nonce")
         if not isinstance(nonce, str) or not compare_digest(nonce.encode(), attempt.nonce.encode()):
             raise InvalidToken("the token is of another attempt to sign in")
-        if signed.get("azp", self._client_id) != self._client_id:
+        # OpenID Connect Core 3.1.3.7: a token for several audiences names the client that may use it.
+        audience = signed.get("aud")
+        is_for_others = isinstance(audience, list) and set(audience) != {self._client_id}
+        if signed.get("azp", None if is_for_others else self._client_id) != self._client_id:
             raise InvalidToken("the token is meant for another client")
         return claims
 

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from sluice.kit.filenames import saved_as
+
 _SALT: Final = 16
 _VERIFIER: Final = 2
 _CODE: Final = 10
@@ -41,7 +43,7 @@ class ProtectedZip:
         """Raise `ValueError` for a file that is too large."""
         if size > LARGEST:
             raise ValueError("the file is too large for the archive")
-        self._name = name.replace("/", "_").replace("\\", "_").encode(errors="replace")
+        self._name = saved_as(name).encode()
         self._size = size
         self._salt = os.urandom(_SALT)
         keys = hashlib.pbkdf2_hmac("sha1", password, self._salt, _ROUNDS, 2 * _KEY + _VERIFIER)

@@ -217,6 +217,7 @@ async def run_worker(
         services.database,
         services.stores.platform,
         purge_after=timedelta(days=settings.purge_after_days),
+        two_persons=settings.review_two_persons,
         pause_seconds=settings.worker_seconds,
         clock=utc_now,
     )
@@ -313,7 +314,14 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     uploads = _make_uploads(settings, engines)
     sealer = keyring(settings)
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
-    files = Files(database, buckets, stores, signer, purge_after=timedelta(days=settings.purge_after_days))
+    files = Files(
+        database,
+        buckets,
+        stores,
+        signer,
+        purge_after=timedelta(days=settings.purge_after_days),
+        two_persons=settings.review_two_persons,
+    )
     jobs = Jobs(database, files, signer, stores.platform)
     receipts = Receipts(database, ReceiptKeys(receipt_keys_path(settings)), settings.resolved_public_url)
     return Services(

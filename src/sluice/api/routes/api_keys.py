@@ -81,7 +81,10 @@ async def update_api_key(api_key_id: str, body: UpdateKey, by: ByCaller, service
     return Envelope(message="API key updated", data=KeyOut.model_validate(key))
 
 
-@router.post("/{api_key_id}/rotate", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.KeyRevoked))
+@router.post(
+    "/{api_key_id}/rotate",
+    responses=responses(*SCOPED, *BODY, errors.NotFound, errors.KeyRevoked, errors.RotationOverlaps),
+)
 async def rotate_api_key(api_key_id: str, body: RotateKey, by: ByCaller, services: Services) -> Envelope[KeyRotated]:
     """Give an API key a new text, shown in this response and never again. Its id, scopes and limits stay.
 

@@ -159,7 +159,9 @@ async def get_file_metadata(file_id: str, principal: Caller, services: Services)
     return Envelope(message="File metadata found", data=_metadata(file, life))
 
 
-@router.delete("/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.FileHeld))
+@router.delete(
+    "/{file_id}", responses=responses(*SCOPED, errors.NotFound, errors.FileHeld, errors.SecondReviewerNeeded)
+)
 async def delete_file(file_id: str, by: ByCaller, services: Services) -> Envelope[DeletedFile]:
     """Delete a file: hidden at once, its object removed later."""
     await services.files.delete(by, file_id)

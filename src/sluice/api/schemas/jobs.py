@@ -117,7 +117,10 @@ class RefusedFile(ResponseBody):
 
     file_id: str
     reason: Refusal = Field(
-        description="`not_found`: unknown, of another tenant, gone; `not_deleted`; `storage_quota_exceeded`; `held`."
+        description=(
+            "`not_found`: unknown, of another tenant, gone; `not_deleted`; `storage_quota_exceeded`; `held`;"
+            " `second_reviewer_needed`: in quarantine, where two persons have to refuse it."
+        )
     )
 
 

@@ -6,9 +6,9 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from sluice.access import AUDITED_ROUTES
-from sluice.console.pages.files import csv_line
 from sluice.console.visit import HEADERS, Visit
 from sluice.kit.paging import SliceRequest
+from sluice.kit.spreadsheet import csv_line
 
 _BATCH: Final = 500
 _MOST_EXPORTED: Final = 100_000

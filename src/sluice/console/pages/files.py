@@ -1,10 +1,7 @@
 """Files: the list with its filters, one file with its report, download links, legal holds, deleting and restoring."""
 
-import csv
-import io
 import re
-import unicodedata
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -18,6 +15,7 @@ from sluice.console.visit import HEADERS, Visit, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
 from sluice.files import FileFilter, FileRecord
 from sluice.kit.paging import PageRequest, SliceRequest
+from sluice.kit.spreadsheet import csv_line
 
 _FILE_ID: Final = re.compile(r"file_[0-9a-z]{26}")
 _SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
@@ -76,22 +74,6 @@ async def _rows(visit: Visit, wanted: FileFilter) -> AsyncIterator[str]:
         if not found.has_older:
             return
         before = found.items[-1].file_id
-
-
-def csv_line(values: Sequence[object]) -> str:
-    """Return one line of CSV; what a spreadsheet would run as a formula is marked as text."""
-    line = io.StringIO()
-    csv.writer(line).writerow([_as_text(value) for value in values])
-    return line.getvalue()
-
-
-def _as_text(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    # Spreadsheets skip what shows nothing, and some take the wide forms of the signs for the signs.
-    first = next((each for each in value if unicodedata.category(each)[0] not in "CZ"), "")
-    is_formula = unicodedata.normalize("NFKC", first)[:1] in {"=", "+", "-", "@"} or value[:1] in {"\t", "\r"}
-    return f"'{value}" if is_formula else value
 
 
 def _filter(visit: Visit) -> FileFilter:

@@ -10,7 +10,7 @@ from sluice.db import counts
 from sluice.db.schema import IS_DELETED, IS_STORED, contexts, files, tenants
 from sluice.db.sql import AnyRow, load_page, load_slice
 from sluice.files.record import DeletedFileRow, FileFilter, FileRecord, Hold, Life
-from sluice.files.repository.rows import SHOWN, is_in_bucket, record_of, stored_row
+from sluice.files.repository.rows import SHOWN, is_in_bucket, is_in_quarantine, record_of, stored_row
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
@@ -174,6 +174,13 @@ async def list_states(connection: AsyncConnection, tenant_id: str, file_ids: Col
     query = select(files.c.file_id, files.c.state)
     owned = (files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids))
     return {row.file_id: row.state for row in (await connection.execute(query.where(*owned))).all()}
+
+
+async def find_quarantined(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Sequence[str]:
+    """Return those of the files that are in quarantine."""
+    query = select(files.c.file_id).where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids))
+    query = query.where(files.c.state == "stored", is_in_quarantine())
+    return (await connection.execute(query)).scalars().all()
 
 
 async def is_stored(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:

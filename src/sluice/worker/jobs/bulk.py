@@ -28,7 +28,7 @@ from sluice.storage import ObjectStore
 from sluice.tenants import repository as tenant_rows
 from sluice.worker.job import Step, error_boundary, repeat, run_until
 from sluice.worker.jobs import exports
-from sluice.worker.jobs.erasures import Erasing
+from sluice.worker.jobs.erasures import LOG_POSITION, Erasing
 
 _LEASE: Final = timedelta(seconds=60)
 _FILES: Final = 100  # of a transaction: uploads into their contexts wait for its end
@@ -38,6 +38,7 @@ _COMPARED: Final = 1000
 _MOST_FAILURES: Final = 10
 _ROWS: Final = 500
 _WAIT_FOR_PURGE: Final = timedelta(seconds=2)
+_LOG_IN_USE: Final = Step(0, 0, LOG_POSITION, pause=timedelta(seconds=1))
 _MOST_SHOWN: Final = 100  # files that were left as they were, with the reason
 
 
@@ -45,12 +46,20 @@ class BulkJobs:
     """Does the jobs of all tenants, a step of each in turn."""
 
     def __init__(
-        self, database: Database, store: ObjectStore, *, purge_after: timedelta, pause_seconds: float, clock: Clock
+        self,
+        database: Database,
+        store: ObjectStore,
+        *,
+        purge_after: timedelta,
+        two_persons: bool,
+        pause_seconds: float,
+        clock: Clock,
     ) -> None:
         """`store` is the platform's, into which exports are written."""
         self._database = database
         self._store = store
         self._purge_after = purge_after
+        self._two_persons = two_persons
         self._pause_seconds = pause_seconds
         self._clock = clock
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
@@ -75,8 +84,10 @@ class BulkJobs:
             elif job.kind in {"bulk_delete", "bulk_restore"}:
                 await self._change_files(job)
             else:
+                # Before the transaction, since the log of a database is not emptied within one.
+                waits = job.position == LOG_POSITION and not await self._database.empty_log()
                 async with self._database.transaction(job.tenant_id) as connection:
-                    step = await self._steps[job.kind](connection, job)
+                    step = _LOG_IN_USE if waits else await self._steps[job.kind](connection, job)
                     await self._note(connection, job, step, _refused_result(job, step))
                 failpoint("job.step")
         return 1
@@ -139,7 +150,9 @@ class BulkJobs:
             async with self._database.transaction(job.tenant_id) as connection:
                 if job.kind == "bulk_delete":
                     by = job.by("file.deleted")
-                    done, left = await lifecycle.delete_all(connection, by, portion, self._clock(), self._purge_after)
+                    done, left = await lifecycle.delete_all(
+                        connection, by, portion, self._clock(), self._purge_after, two_persons=self._two_persons
+                    )
                 else:
                     done, left = await lifecycle.restore_all(
                         connection, job.by("file.restored"), portion, self._clock()

@@ -4,9 +4,7 @@ A part exists before the step that wrote it is noted, under a key that no other 
 leaves behind is found by its key, which begins with the job's id, when the export is deleted.
 """
 
-import csv
 import hashlib
-import io
 import json
 import os
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from sluice.jobs import EXPORTS, ExportFormat, Job, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.failpoints import failpoint
 from sluice.kit.sealed import Sealed
+from sluice.kit.spreadsheet import csv_line
 from sluice.observe.log import log
 from sluice.resumable.parts import delete_objects, list_objects
 from sluice.storage import ObjectStore, StoreError
@@ -46,8 +45,6 @@ _COLUMNS: Final = (
     "last_downloaded_at",
     "metadata",
 )
-# What spreadsheets take for a formula (OWASP, CSV injection)
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +98,9 @@ def _encode(kind: ExportFormat, shown: list[dict[str, Any]], *, is_first: bool) 
     """
     if kind == "ndjson":
         return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in shown).encode(errors="backslashreplace")
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    if is_first:
-        table.writerow(_COLUMNS)
-    for one in shown:
-        cells = {**one, "metadata": json.dumps(one["metadata"], ensure_ascii=False)}
-        table.writerow(_harmless(cells[name]) for name in _COLUMNS)
-    return text.getvalue().encode(errors="backslashreplace")
-
-
-def _harmless(cell: object) -> object:
-    """Return a cell that no spreadsheet takes for a formula: with an apostrophe in front if it must be."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    tables = [{**one, "metadata": json.dumps(one["metadata"], ensure_ascii=False)} for one in shown]
+    lines = [csv_line(cells[name] for name in _COLUMNS) for cells in tables]
+    return "".join([csv_line(_COLUMNS) if is_first else "", *lines]).encode(errors="backslashreplace")
 
 
 async def sweep_exports(context: JobContext) -> int:
