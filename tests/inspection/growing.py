@@ -326,6 +326,9 @@ GROWING: Final[Mapping[str, Growing]] = {
     # old Office, pictures, sound, video
     "macro, continued lines": Growing("doc", lambda count: _macro(b"Sub  _\r\n" * count)),
     "macro, joined texts": Growing("doc", lambda count: _macro(b'x = "a" & Chr(65) & "b"\r\n' * count)),
+    "macro, replaced texts": Growing(
+        "doc", lambda count: _macro(b'x = Replace("%b", "a", "%b")\r\n' % (b"a" * count, b"b" * count))
+    ),
     "macro, open brackets": Growing("doc", lambda count: _macro(b"Sub [" * count)),
     "rtf, codes of characters": repeated("rtf", b"68 ", _RTF + rb"{\field{\*\fldinst QUOTE ", b"}}}"),
     "compound file, streams": Growing("doc", _ole_fat_loop),

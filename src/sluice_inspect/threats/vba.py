@@ -23,6 +23,10 @@ _TOKEN: Final = re.compile(
 _CHARACTER: Final = re.compile(
     rb"\bchr[wb]?\$? ?\( ?(?:&h(?P<hex>[0-9a-f]{1,4})|(?P<decimal>[0-9]{1,5}))&? ?\)", re.IGNORECASE
 )
+_REVERSED: Final = re.compile(rb'\bstrreverse\$? ?\( ?"([^"\n]*+)" ?\)', re.IGNORECASE)
+_REPLACED: Final = re.compile(rb'\breplace\$? ?\( ?"([^"\n]*+)" ?, ?"([^"\n]++)" ?, ?"([^"\n]*+)" ?\)', re.IGNORECASE)
+_IN_LITERALS: Final = re.compile(rb'\^|""')
+"""What a command line does not see: carets, and quotes that are written twice."""
 _JOINED_STRINGS: Final = re.compile(rb'" ?[&+] ?"')
 _QUOTE: Final = 0x22
 
@@ -37,7 +41,7 @@ _EVENTS: Final = {
     " windowresize",
     "worksheet": "activate calculate change deactivate selectionchange",
     # of an object of any name: the application, a control, the ribbon
-    r"\w{1,255}": "documentopen documentchange newdocument documentbeforeclose documentbeforesave documentbeforeprint"
+    r"[^ \n(]{1,255}": "documentopen documentchange newdocument documentbeforeclose documentbeforesave documentbeforeprint"
     " workbookopen workbookactivate newworkbook workbookbeforeclose workbookbeforesave presentationopen"
     " afterpresentationopen slideshowbegin slideshownextslide startup painted painting gotfocus lostfocus mousemove"
     " mousehover mouseenter mouseleave layout resize scroll change beforenavigate2 beforescriptexecute"
@@ -70,23 +74,33 @@ def vba_sources(stream: bytes) -> Iterator[bytes]:
 def plain_code(source: bytes) -> bytes:
     """Return the code of a source in one spelling: no comments, one statement a line, one space between words.
 
-    Continued lines and literals that are joined by an operator become one, characters given by their codes become
-    literals, and names lose their brackets. Case stays.
+    Continued lines and literals that are joined by an operator become one, calls of `Chr`, `StrReverse` and `Replace`
+    with constants become what they return, and names lose their brackets. Case stays.
     """
     code = _TOKEN.sub(_spell, _SPACES.sub(b" ", _CONTINUED.sub(b" ", source)))
-    return _JOINED_STRINGS.sub(b"", _CHARACTER.sub(_literal, code)).replace(b"\n ", b"\n")
+    code = _JOINED_STRINGS.sub(b"", _CHARACTER.sub(_literal, code))
+    code = _REVERSED.sub(lambda call: b'"%b"' % call[1][::-1], code)
+    code = _REPLACED.sub(_replaced, code)
+    return _JOINED_STRINGS.sub(b"", code).replace(b"\n ", b"\n")
 
 
 def _spell(token: re.Match[bytes]) -> bytes:
     match token.lastgroup:
         case "string":
-            return token[0]
+            return b'"%b"' % _IN_LITERALS.sub(b"", token[0].strip(b'"'))
         case "name":
             return token["name"]
         case "separator":
             return b"\n"
         case _:
             return b""
+
+
+def _replaced(call: re.Match[bytes]) -> bytes:
+    text, old, new = call.groups()
+    if len(text) + text.count(old) * (len(new) - len(old)) > 2 * len(call[0]):
+        return call[0]  # made to be long
+    return b'"%b"' % text.replace(old, new)
 
 
 def _literal(character: re.Match[bytes]) -> bytes:

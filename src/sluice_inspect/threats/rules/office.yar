@@ -28,8 +28,11 @@ rule macro_fetches_and_starts : threat {
     $fetch_c = /WinHttpRequest\b/ nocase
     // PowerShell
     $fetch_d = /Download(String|File|Data)\b|OpenRead\(|Net\.(WebClient|Http\.|WebRequest|Sockets)|Invoke-(WebRequest|RestMethod)|Start-BitsTransfer/ nocase
+    $fetch_e = /\b(iwr|irm) +(-\w|[\('$]|https?:)/ nocase
     // programs that fetch what an address names, in a command
-    $fetch_e = /"[^"\n]*\b(iwr|irm|curl|wget|bitsadmin|certutil|certoc|certreq|desktopimgdownldr|finger|hh|mshta|msiexec|regsvr32|rundll32|ftp|tftp|scp|sftp|winget|esentutl|cmdl32|installutil)\b/ nocase
+    $fetch_f = /"[^"\n]*\b(curl|wget|bitsadmin|certutil|certoc|desktopimgdownldr|mshta)(\.exe)?\b/ nocase
+    $fetch_g = /"[^"\n]*\b(regsvr32|rundll32|msiexec|hh|ftp|cmdl32|installutil)(\.exe)?\b[^"\n]*(https?:|ftp:|\\\\)/ nocase
+    $fetch_h = /"script:/ nocase
     $start_a = /WScript\.Shell\b|WshShell\b|Shell\.Application\b|\bSchedule\.Service\b|\bMMC20\.Application\b/ nocase
     $start_b = /\b(ShellExecute(Ex)?[AW]?|WinExec|CreateProcess[A-Z]{0,10})\b/ nocase
     $start_c = /\b(powershell|pwsh|schtasks|wmic)\b/ nocase
