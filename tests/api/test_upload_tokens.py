@@ -155,8 +155,8 @@ def test_a_token_orders_a_bounded_number_of_verdicts_on_resumable_uploads(client
 def test_a_token_has_as_many_resumable_uploads_as_files_left_and_a_share_of_the_bytes(client: ApiClient) -> None:
     sender = holder(client, issue(client, max_files=2))
 
-    def refused() -> int:
-        return tus.create(sender, len(TEXT), filename="note.txt").status_code
+    def refused(**headers: str) -> int:
+        return tus.create(sender, len(TEXT), headers=headers, filename="note.txt").status_code
 
     first = begin_tus(sender)
     assert first.patch(TEXT[:5], 0).status_code == 204
@@ -167,7 +167,7 @@ def test_a_token_has_as_many_resumable_uploads_as_files_left_and_a_share_of_the_
     data(first.patch(TEXT[5:], 5))
     assert refused() == 429
     data(second.patch(TEXT[5:], 5))
-    assert refused() == 401
+    assert (refused(), refused(**{"Idempotency-Key": "again"})) == (401, 401)
     token = issue(client, client.create_context(max_file_size_mb=500), max_files=100)
     sizes = [tus.create(holder(client, token), 500 * 2**20, filename="a.zzz").status_code for _ in range(11)]
     assert sizes == [201] * 10 + [429]
