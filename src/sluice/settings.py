@@ -380,7 +380,13 @@ class Settings(BaseSettings):
         description="Lowest accepted level of the checker's sandbox; the best level that works is used. `auto` "
         "requires at least `seccomp`.",
     )
-    sandbox_workers: int = Field(0, ge=0, le=256, description="Checker processes. 0: one per core, at least two.")
+    sandbox_workers: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="Checks at once. One that takes longer than five seconds makes room for another, for as many at "
+        "most. 0: one per core, at least two.",
+    )
     sandbox_files_per_worker: int = Field(
         500,
         ge=1,
