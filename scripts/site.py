@@ -88,6 +88,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "operators.md",
         "choices.md",
         "performance.md",
+        "security/threat-model.md",
         "security/asvs.md",
         "security/inventory.md",
         "security/figures.md",

@@ -50,6 +50,17 @@ def test_page_lists_every_level_1_and_2_requirement_and_chapter_5_in_full() -> N
     assert [name for name in ROWS if name.startswith("5.")] == chapter_5
 
 
+def test_each_promise_of_the_threat_model_names_existing_tests() -> None:
+    model = (DOCS / "security" / "threat-model.md").read_text(encoding="utf-8").partition("## Boundaries")[2]
+    promises = re.findall(r"^\| (?!Promise|---)(.+) \| (.*) \|$", model, re.MULTILINE)
+    assert len(promises) > 20
+    for promise, proof in promises:
+        tests = re.findall(r"`(tests/[^`]+)::(\w+)`", proof)
+        assert tests, promise
+        for path, name in tests:
+            assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), name
+
+
 @each_row("requirement", ROWS)
 def test_requirement_names_existing_tests(requirement: str) -> None:
     tests = re.findall(r"`(tests/[^`]+)::(\w+)`", ROWS[requirement][1])
