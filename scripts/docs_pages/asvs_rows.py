@@ -229,8 +229,8 @@ MORE: Final[Mapping[str, str]] = {
     "it; no wait is longer than a proxy's.",
     "15.2.1": "`make audit` checks every pinned library and fails while one has a known vulnerability, within the "
     "days of 15.1.1.",
-    "15.2.2": "Time, memory and number are limited for each check, tenant and address, also of answers that nobody "
-    "reads; beyond them 429, 503, a rejection or a reset. No parser or rule takes more than 2.3 times as long for twice "
+    "15.2.2": "Time, memory and number are limited for each check, tenant and address, also of answers that are not "
+    "read; beyond them 429, 503, a rejection or a reset. No parser or rule takes more than 2.3 times as long for twice "
     "the input.",
     "15.2.3": "The package has no tests and no samples; readers under GPL are optional extras.",
     "15.2.5": "Parsers of strangers' bytes run in a locked process without network, files or new processes. What one "

@@ -79,7 +79,7 @@ async def until(is_true: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def until_delivered(database: Database, endpoint_id: str, number: int) -> None:
-    """Wait until so many deliveries are noted, and assert that there is no other."""
+    """Wait until `number` deliveries are noted, and assert that there is no other."""
 
     async def are_noted() -> bool:
         return (await states(database, endpoint_id)).get("delivered", 0) >= number

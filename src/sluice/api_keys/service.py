@@ -185,7 +185,9 @@ class ApiKeys:
     async def rotate(
         self, by: AuditAction, api_key_id: str, overlap: timedelta, *, expires_in_days: int | None = None
     ) -> Issued:
-        """Give a key a new text; the present one is good for `overlap` more. Without an overlap, all others end at once.
+        """Give a key a new text; the present one is good for `overlap` more, and without an overlap for no time.
+
+        Without an overlap, the text before the present one ends at once, too.
 
         Raise `NotFound`, `KeyRevoked`, `KeyLimited` as `change` does, `Invalid` for an expired key that gets no new
         time to expire, or `RotationOverlaps` while the text before the present one is still good.

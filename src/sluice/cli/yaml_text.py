@@ -36,8 +36,7 @@ def _count(node: "Node", counted: dict[int, int | None]) -> int:
     for part in parts:
         count += sum(_count(one, counted) for one in (part if isinstance(part, tuple) else (part,)))
         if count > _MOST_CHARACTERS:
-            raise ValueError(
-                f"line {node.start_mark.line + 1}: with its aliases written out, more than {_MOST_CHARACTERS} characters"
-            )
+            line = node.start_mark.line + 1
+            raise ValueError(f"line {line}: with its aliases written out, more than {_MOST_CHARACTERS} characters")
     counted[id(node)] = count
     return count

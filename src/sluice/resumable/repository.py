@@ -58,7 +58,7 @@ async def create(
 ) -> ResumableUpload | None:
     """Insert an open upload; None if the tenant's uploads that wait would have more than `most_bytes` in all.
 
-    One of an upload token is looked at sooner than its time is over: see `expire`.
+    The worker examines an upload of an upload token earlier, since one without a byte expires earlier (`expire`).
     """
     # The tenant's row is locked, so that two creations do not both find the same room. SQLite has one writer anyway.
     await connection.execute(
@@ -301,9 +301,9 @@ async def list_due(connection: Connection, limit: int, *, failed: Collection[str
 
 
 async def expire(connection: Connection, tenant_id: str, upload_id: str) -> bool:
-    """Cancel an open upload whose time is over; return whether it was one.
+    """Cancel an open upload that has expired; return whether it was one.
 
-    So is that of an upload of a token that has no byte after some minutes: whoever has a token can begin many.
+    An upload of an upload token without a byte expires after some minutes, since its holder can create many.
     """
     is_empty = and_(_UPLOADS.via == _OF_TOKEN, _UPLOADS.received == 0, _UPLOADS.created_at <= now_plus(-_EMPTY_LIFE))
     expired = _found(
@@ -343,7 +343,7 @@ async def postpone(connection: Connection, tenant_id: str, upload_id: str, pause
 
 
 async def postpone_to_end(connection: Connection, tenant_id: str, upload_id: str) -> None:
-    """Look at an upload again when its time is over."""
+    """Let the worker examine an upload again when it expires."""
     await connection.execute(_changed(tenant_id, upload_id, due_at=_UPLOADS.expires_at))
 
 

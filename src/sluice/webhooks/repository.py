@@ -136,8 +136,8 @@ async def events_between(
 async def find_endpoints_with_work(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
     """Return tenant and id of active endpoints without a lease that have something to send.
 
-    The first of each tenant come first, then the second of each, and so on. Of a tenant's endpoints, and of those that
-    are equally far on in their tenants, the one that was served longest ago comes first.
+    The first endpoint of each tenant comes first, then the second of each, and so on; endpoints of one tenant, and of
+    one position, are ordered by when they were last served.
     """
     columns = webhook_endpoints.c
     has_due = exists().where(
@@ -193,7 +193,7 @@ async def renew(connection: Connection, endpoint: Endpoint, lease: timedelta) ->
 
 
 async def release(connection: Connection, tenant_id: str, endpoint_id: str) -> None:
-    """Give a lease back; when that was stays in it."""
+    """End a lease now; its end tells when the endpoint was last served."""
     statement = update(webhook_endpoints).where(*_is_endpoint(tenant_id, endpoint_id)).values(lease_until=now())
     await connection.execute(statement)
 

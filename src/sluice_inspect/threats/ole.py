@@ -16,6 +16,7 @@ from sluice_inspect.threats.detect import COMPOUND_MAGIC, extension_of
 from sluice_inspect.threats.vba import plain_code, vba_sources
 
 _MAX_SEARCHED_BYTES: Final = 16 * 1024**2
+_MAX_CODE_BYTES: Final = 4 * 1024**2  # the rules see as much at once
 _NATIVE: Final = "\x01ole10native"  # names of streams are compared without case: MS-CFB 2.6.4
 _VBA_PROJECT: Final = "_VBA_PROJECT"
 _WORKBOOKS: Final = frozenset({"Workbook", "Book"})
@@ -38,6 +39,7 @@ _SECTOR_SHIFTS: Final = (9, 12)
 def compound_parts(source: RandomAccess) -> Iterator[Part]:
     """Yield the streams, packaged files in them, and the sources of macros. Never raise for what the bytes are."""
     compound = _Compound(source)
+    code = bytearray()  # of all modules together, since they call each other
     for name, start, size in compound.entries():
         if name.lower() == _NATIVE:
             yield from _package(b"".join(compound.content(start, size)))
@@ -49,10 +51,15 @@ def compound_parts(source: RandomAccess) -> Iterator[Part]:
             data = b"".join(compound.content(start, size))
             for source_code in vba_sources(data):
                 yield Part(f"{name}.vba", iter((source_code,)), format_name="vba")
-                yield Part(f"{name}.vba", iter((plain_code(source_code),)), format_name="vba_code")
+                code += plain_code(source_code) + b"\n"
+                if len(code) > _MAX_CODE_BYTES:
+                    yield Part("", iter((bytes(code),)), format_name="vba_code")
+                    code.clear()
             yield Part("", iter((data,)))
         else:
             yield Part("", compound.content(start, size))
+    if code:
+        yield Part("", iter((bytes(code),)), format_name="vba_code")
 
 
 def object_parts(source: RandomAccess) -> Iterator[Part]:

@@ -2,9 +2,9 @@
 
 A rule tagged `threat` ends the scan, one tagged `flag` is noted; `name` in its metadata is what is reported. Rules see
 five variables: `kind` (the format of the bytes: `pdf`, `svg`, `html`, `vba_code`, `pdf_script` …, or empty), `says`
-(what their name promises: `document`, `text` or nothing), `extension`, `is_program_name`, and `offset` (where the window
-begins). In a regular expression, `PROGRAM_EXTENSIONS` stands for all extensions of programs and `SELF_STARTING` for the
-macros that Office runs by itself.
+(what their name promises: `document`, `text` or nothing), `extension`, `is_program_name`, and `offset` (where the
+window begins). In a regular expression, `PROGRAM_EXTENSIONS` is replaced by all extensions of programs, and
+`SELF_STARTING` by an expression for the macros that Office runs by itself.
 """
 
 from dataclasses import dataclass, field

