@@ -22,8 +22,8 @@ from fuzzing.outcome import Outcome
 from sluice_inspect.registry import FORMATS
 
 _ROOT = Path(__file__).parents[1]
-_GRACE = 60
-"""Extra seconds for a process to load and to finish its last input."""
+_GRACE = 400
+"""Extra seconds for a process to load and to finish its last input, on a machine that is busy."""
 _MAX_STARTS = 20
 
 

@@ -14,6 +14,8 @@ from typing import Final
 
 _MAX_INPUT_BYTES: Final = 64 * 1024
 _REPORT_EVERY: Final = 50
+_HANGS_AFTER_SECONDS: Final = 300
+"""Wall clock seconds of one input, which are many since a busy machine must not count as a hang."""
 
 
 def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, plain: bool) -> None:
@@ -77,7 +79,7 @@ def _fuzz_with_atheris(run: Callable[[bytes], None], corpus: Path, seconds: floa
         f"-max_total_time={max(1, int(seconds))}",
         f"-max_len={_MAX_INPUT_BYTES}",
         f"-seed={seed + 1}",
-        "-timeout=60",
+        f"-timeout={_HANGS_AFTER_SECONDS}",
         "-rss_limit_mb=2048",
         f"-artifact_prefix={artifacts}",
         str(corpus),

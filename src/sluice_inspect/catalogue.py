@@ -103,7 +103,7 @@ FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "encrypted.default": "The workbook is encrypted with the password that Excel tries by itself: it opens without "
-    "asking, and what is in it was not searched.",
+    "asking, and is judged as what it decrypts to.",
     "macro": "The document has VBA or Basic macros.",
     "macro.autorun": "A macro runs by itself when the document is opened or closed; only a malware scan finds it.",
     "macro.sheet": "The workbook has a sheet of Excel 4.0 macros.",

@@ -16,6 +16,7 @@ from sluice_inspect import sniff
 from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.facts.subject import Subject
 from sluice_inspect.format import Examination, Format
+from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.polyglot import second_format
 from sluice_inspect.programs import SCRIPT
 from sluice_inspect.programs import recognise as recognise_program
@@ -36,7 +37,7 @@ from sluice_inspect.report import (
 )
 from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web_page
 from sluice_inspect.sniff import FOREIGN, PAGE, TEXT, extension_of
-from sluice_inspect.source import HEAD_BYTES, Source
+from sluice_inspect.source import HEAD_BYTES, MemoryBacked, Source
 from sluice_inspect.text.plaintext import is_white_space
 from sluice_inspect.text.xml_encodings import begins_as_xml
 
@@ -49,8 +50,9 @@ _ERROR_TEXT_MAX: Final = 300
 _DEFAULT_LIMITS: Final = Limits()
 _WALKERS: Final = "sluice_inspect.archives."
 
-# Imported when one of their names is first used: Pillow needs ImageCms for pictures in Lab, ImageColor for names.
+# Imported when one of their names is first used: ciphers need their backend, Pillow ImageCms for pictures in Lab.
 _LAZY_MODULES: Final = (
+    "cryptography.hazmat.backends.openssl.backend",
     "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.random", "PIL.ImageCms", "PIL.ImageColor", "PIL.ImageFilter",
 )  # fmt: skip
 _CODECS: Final = (
@@ -97,6 +99,17 @@ def inspect_file(file: File, *, filename: str | None = None, limits: Limits = _D
 
 
 def _inspect(source: Source, extension: str, limits: Limits) -> Report:
+    document = decrypted(source)
+    if document is None:
+        return _inspect_content(source, extension, limits)
+    report = _inspect_content(MemoryBacked(document), extension, limits)
+    second = second_format(source, report.format, {})
+    if second and report.finding is None:
+        report = replace(report, finding=Finding.POLYGLOT, detail=f"the file is also {second}")
+    return replace(report, flags=tuple(sorted({*report.flags, "encrypted.default"})))
+
+
+def _inspect_content(source: Source, extension: str, limits: Limits) -> Report:
     fill = _find_fill(source)
     if fill is not None:
         return _report_fill(fill, extension)

@@ -68,6 +68,23 @@ class Source:
         return io.BufferedReader(RandomAccessReader(self.read_at, self.size), HEAD_BYTES)
 
 
+class MemoryBacked(Source):
+    """Bytes that were unpacked or decrypted."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+        self._is_small = self.size <= HEAD_BYTES
+        self._cached = {}
+
+    def _read(self, offset: int, length: int) -> bytes:
+        return self._data[offset : offset + length]
+
+    def mapped(self) -> memoryview:
+        """Return all bytes, without a copy."""
+        return memoryview(self._data)
+
+
 class InMemory(io.BytesIO):
     """Bytes that read like a file."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sluice_inspect.formats.xls.format import make_beginning, make_record
 from sluice_inspect.registry import FORMATS
 
 Make = Callable[[int], bytes]
@@ -186,6 +187,9 @@ _PATTERN: Final = b"%d 0 obj<</PatternType 1/BBox[0 0 1 1]/XStep 1/YStep 1/Lengt
 _RTF: Final = rb"{\rtf1\ansi "
 _MAIL: Final = b"Subject: x\nContent-Type: multipart/mixed; boundary=q\n\n"
 
+# It opens with Excel's default password.
+_OBFUSCATED_WORKBOOK: Final = make_beginning(0x600, 5) + make_record(0x2F, struct.pack("<HHH", 0, 0xB359, 0x9A0A))
+
 GROWING: Final[Mapping[str, Growing]] = {
     # text
     "text, one line": repeated("txt", b"a"),
@@ -332,6 +336,7 @@ GROWING: Final[Mapping[str, Growing]] = {
     "macro, open brackets": Growing("doc", lambda count: _macro(b"Sub [" * count)),
     "rtf, codes of characters": repeated("rtf", b"68 ", _RTF + rb"{\field{\*\fldinst QUOTE ", b"}}}"),
     "compound file, streams": Growing("doc", _ole_fat_loop),
+    "workbook, obfuscated records": repeated("xls", make_record(0x42), _OBFUSCATED_WORKBOOK, make_record(0x0A)),
     "compound file, damage": repeated("xls", b"\0\0\0\0", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)),
     "png, texts": _png(b"tEXt"),
     "png, unknown chunks": _png(b"abCd"),

@@ -8,8 +8,10 @@ from PIL import Image, ImageDraw
 
 from sluice.kit.sealed import Sealed
 from sluice.sandbox.launch import DEFAULT_JOBS
+from sluice_inspect.formats import xlsx
 from sluice_inspect.report import Outcome, Report
 from sluice_inspect.threats import RULES_VERSION
+from tests.inspection.formats.encrypted_workbooks import agile, rc4_stream, workbook
 from tests.sandbox.conftest import OpenSandbox, RunJob
 from tests.sandbox.processes import payload_of
 
@@ -33,4 +35,7 @@ async def test_production_jobs_pass_self_test_and_check_files(
     assert Report.from_json(await answer("check", "a.png", _png())).outcome is Outcome.OK
     assert Report.from_json(await answer("check", "a.png", _png()[:-60])).outcome is Outcome.CORRUPT
     assert Report.from_json(await answer("check", "a.unknown", bytes(range(256)))).format is None
+    for name, encrypted in (("a.xlsx", agile(xlsx.FORMAT.sample())), ("a.xls", workbook(rc4_stream()))):
+        report = Report.from_json(await answer("check", name, encrypted))
+        assert (report.outcome, report.flags) == (Outcome.OK, ("encrypted.default",)), report.detail
     assert await answer("scan", "a.png", _png()) == {"complete": True, "signatures": RULES_VERSION}

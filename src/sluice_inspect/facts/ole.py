@@ -10,7 +10,7 @@ from sluice_inspect.facts.subject import Subject
 from sluice_inspect.office.compound import CompoundFile, Entry
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
-from sluice_inspect.source import Source
+from sluice_inspect.source import MemoryBacked
 
 _MACRO_STORAGES: Final = frozenset({"_vba_project_cur", "macros", "vba", "_vba_project"})
 _EMBEDDED_SHEET: Final = re.compile(r"(?:mbd|lnk)[0-9a-f]{8}")
@@ -59,8 +59,6 @@ def measure_ole(subject: Subject, sheet: FactSheet) -> None:
         count = subject.count(name)
         if count is not None:
             sheet.facts[name] = count
-    if subject.measures.get("open_password"):
-        sheet.flags.add("encrypted.default")
     container = CompoundFile(subject.source)
     if subject.format_name == "msg":
         sheet.facts.pop("encrypted", None)
@@ -73,17 +71,7 @@ def measure_ole(subject: Subject, sheet: FactSheet) -> None:
 
 def measure_object(data: bytes, sheet: FactSheet) -> None:
     """Add the flags of an object that is embedded in a document. Raise `InspectionError` if it is damaged."""
-    _find_in_tree(CompoundFile(_MemoryBacked(data)), sheet)
-
-
-class _MemoryBacked(Source):
-    """The bytes of an object that was unpacked."""
-
-    def __init__(self, data: bytes) -> None:
-        self.size = len(data)
-        self._is_small = True  # small sources are read from their head
-        self._cached = {}
-        self.__dict__["head"] = data
+    _find_in_tree(CompoundFile(MemoryBacked(data)), sheet)
 
 
 def _find_in_tree(container: CompoundFile, sheet: FactSheet) -> None:

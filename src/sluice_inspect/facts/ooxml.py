@@ -12,8 +12,7 @@ from sluice_inspect.budget import Budget
 from sluice_inspect.facts.fields import starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.facts.subject import Subject, is_remote
-from sluice_inspect.office.compound import MAGIC, CompoundFile
-from sluice_inspect.office.default_password import opens_with_default_password
+from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Package, Relation
 from sluice_inspect.report import FactSheet, InspectionError
 from sluice_inspect.text.xmlsafe import XmlTarget
@@ -55,17 +54,12 @@ _LIST_BYTES: Final = 4 * 1024**2  # documents of thousands of parts have shorter
 _SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
 _OBJECT_BYTES: Final = 16 * 1024**2
 _OBJECTS_MOST: Final = 100
-_INFO_BYTES: Final = 64 * 1024
 _PROPERTIES: Final = "extended-properties"
 
 
 def measure_package(subject: Subject, sheet: FactSheet) -> None:
     """Add pages, sheets or slides, and flags. Raise `InspectionError` if the package cannot be read."""
     if subject.source.head.startswith(MAGIC):  # encrypted: nothing of the package can be read
-        container = CompoundFile(subject.source)
-        info = container.root.stream("encryptioninfo")
-        if info is not None and opens_with_default_password(container.read(info, _INFO_BYTES), subject.limits):
-            sheet.flags.add("encrypted.default")
         return
     limits = subject.limits
     budget = Budget(limits, packed_bytes=subject.source.size)

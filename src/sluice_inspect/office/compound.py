@@ -127,6 +127,14 @@ class CompoundFile:
         """Return the first `size` bytes of a stream, or all of them. Raises as `open` does."""
         return self.open(entry).read(-1 if size is None else size)
 
+    def with_stream(self, entry: Entry, content: bytes) -> bytes:
+        """Return the whole file with as many bytes as a stream has in its place. Raises as `open` does."""
+        data, at = bytearray(self._source.read_at(0, self._source.size)), 0
+        for offset, length in self._extents(entry):
+            data[offset : offset + length] = content[at : at + length]
+            at += length
+        return bytes(data)
+
     def _extents(self, entry: Entry, *, missing: int = 0) -> list[tuple[int, int]]:
         if entry.size >= _SMALL_BYTES or entry is self.root:
             offsets = ((sector + 1) * self._sector_bytes for sector in self._chain(entry))

@@ -1,154 +1,196 @@
-"""Whether an encrypted Office Open XML document opens with the password that Excel tries by itself ([MS-OFFCRYPTO])."""
-# Excel encrypts workbooks that are only protected against changes with it, and asks nobody. Nothing is decrypted here
-# but what proves the password: five blocks of AES, for which no library is loaded into the processes that parse files.
+"""Documents that are encrypted with the password which Excel tries by itself ([MS-OFFCRYPTO] 2.3, 2.4).
+
+Excel encrypts workbooks that are only protected against changes with it, and opens them without asking for it. What
+such a workbook shows, and what runs in it, is what it decrypts to.
+"""
 
 import base64
-import binascii
-import hashlib
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sluice_inspect.report import InspectionError, Limits
-from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
+from msoffcrypto.method.ecma376_agile import ECMA376Agile
+from msoffcrypto.method.ecma376_standard import ECMA376Standard
+from msoffcrypto.method.rc4 import DocumentRC4
+from msoffcrypto.method.rc4_cryptoapi import DocumentRC4CryptoAPI
+from msoffcrypto.method.xor_obfuscation import DocumentXOR
 
-DEFAULT_PASSWORD: Final = "VelvetSweatshop"  # noqa: S105  (it is no secret)
+from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_compound_document
+from sluice_inspect.report import Limits
+from sluice_inspect.source import MemoryBacked, Source
+from sluice_inspect.text.xmlsafe import Doctype, StopParsing, XmlTarget, parse_xml
+
+_PASSWORD: Final = "VelvetSweatshop"  # noqa: S105  (published by the maker of the format)
+_MAX_BYTES: Final = 32 * 1024**2
+"""Larger documents are not decrypted: a child must hold one several times."""
+_INFO_BYTES: Final = 64 * 1024
+_LENGTH_BYTES: Final = 8
+_PACKAGE_MAGIC: Final = b"PK\x03\x04"
+
 _AGILE: Final = b"\x04\x00\x04\x00"
 _STANDARD_MINOR: Final = b"\x02\x00"
-_HEAD_BYTES: Final = 8
-_STANDARD_SPINS: Final = 50_000
-_SPINS_MOST: Final = 1_000_000  # writers use 100,000, which takes 0.1 s
-_HASHES: Final = {"SHA1": "sha1", "SHA-1": "sha1", "SHA256": "sha256", "SHA384": "sha384", "SHA512": "sha512"}
-_INPUT_BLOCK: Final = bytes.fromhex("fea7d2763b4b9e79")
-_VALUE_BLOCK: Final = bytes.fromhex("d7aa0f6d3061344e")
-_KEY_BYTES: Final = frozenset({16, 24, 32})
-_VERIFIER_BYTES: Final = 64
-_BLOCK: Final = 16
+_INFO_HEAD_BYTES: Final = 8
+_MAX_SPINS: Final = 1_000_000  # writers use 100,000, which takes 0.1 s
+
+_OBFUSCATED, _RC4, _CRYPTO_API = b"\0\0", b"\1\0\1\0\1\0", frozenset({b"\2\0", b"\3\0", b"\4\0"})
+_RC4_BLOCK_BYTES: Final = 1024
+_RC4_BITS: Final = 40
+_BARE: Final = b"\x09\x08"  # a workbook that a writer left without its container begins with a record
+_RECORD: Final = struct.Struct("<HH")
+_FILEPASS, _BOUNDSHEET, _NO_RECORD = 0x002F, 0x0085, b"\0\0"
+_PLAIN_SHEET_BYTES: Final = 4  # where the sheet is
+# BOF, InterfaceHdr, RRDHead, UsrExcl, FileLock, RRDInfo ([MS-XLS] 2.4.117)
+_PLAIN_RECORDS: Final = frozenset({0x0809, 0x00E1, 0x0138, 0x0194, 0x0195, 0x0196, _FILEPASS})
+_RECORDS_BEFORE_FILEPASS: Final = 16
+_MAX_RECORDS: Final = 2_000_000
+_ROTATED: Final = bytes((byte >> 5 | byte << 3) & 0xFF for byte in range(256))
 
 
-def opens_with_default_password(info: bytes, limits: Limits) -> bool:
-    """Return whether the stream `EncryptionInfo` accepts the password. False if it is of a kind not known here."""
+def decrypted(source: RandomAccess) -> bytes | None:
+    """Return the document that opens with Excel's password, None if this is none or needs another password."""
+    if source.size > _MAX_BYTES or not source.read_at(0, len(MAGIC)).startswith((MAGIC, _BARE)):
+        return None
+    if isinstance(source, Source):
+        return source.cached(_decrypt)
+    return _decrypt(MemoryBacked(source.read_at(0, source.size)))
+
+
+def _decrypt(source: Source) -> bytes | None:
     try:
-        if info.startswith(_AGILE):
-            key = _EncryptedKey()
-            parse_xml(io.BytesIO(info[_HEAD_BYTES:]), limits, target=key)
-            return _accepts_agile(key.attributes)
-        return info[2:4] == _STANDARD_MINOR and _accepts_standard(info)
-    except (InspectionError, ValueError, KeyError, struct.error, binascii.Error):
-        return False
+        if source.head.startswith(_BARE):
+            encryption = _encryption_of(source.head)
+            return None if encryption is None else _decrypt_workbook(source.read_at(0, source.size), encryption)
+        if not is_compound_document(source, ENCRYPTED) and not is_compound_document(source, "xls"):
+            return None
+        container = CompoundFile(source)
+        info, package = container.root.stream("encryptioninfo"), container.root.stream("encryptedpackage")
+        workbook = container.root.stream("workbook", "book")
+        if info is not None and package is not None:
+            container.check_streams()
+            return _decrypt_package(container.read(info, _INFO_BYTES), container.read(package))
+        if workbook is None or (encryption := _encryption_of(container.read(workbook, _INFO_BYTES))) is None:
+            return None
+        container.check_streams()
+        stream = _decrypt_workbook(container.read(workbook), encryption)
+        return None if stream is None else container.with_stream(workbook, stream)
+    except (MemoryError, OSError):
+        raise
+    except Exception:  # noqa: BLE001  (bytes that are no such encryption can end in any error of the library)
+        return None
 
 
-class _EncryptedKey(XmlTarget):
-    """Keeps what the first password of an agile encryption is checked by."""
+def _decrypt_package(info: bytes, package: bytes) -> bytes | None:
+    """Return an Office Open XML document. A wrong password gives bytes that do not begin as one."""
+    size = int.from_bytes(package[:_LENGTH_BYTES], "little")
+    if size > len(package) - _LENGTH_BYTES:
+        return None
+    if info.startswith(_AGILE):
+        parameters = _Parameters()
+        parse_xml(io.BytesIO(info[_INFO_HEAD_BYTES:]), Limits(), target=parameters, doctype=Doctype.FORBIDDEN)
+        document_key, password_key = parameters.document_key, parameters.password_key
+        spins = int(password_key["spinCount"])
+        if not 0 <= spins <= _MAX_SPINS:
+            return None
+        key = ECMA376Agile.makekey_from_password(
+            _PASSWORD,
+            base64.b64decode(password_key["saltValue"]),
+            password_key["hashAlgorithm"],
+            base64.b64decode(password_key["encryptedKeyValue"]),
+            spins,
+            int(password_key["keyBits"]),
+        )
+        salt = base64.b64decode(document_key["saltValue"])
+        document: bytes = ECMA376Agile.decrypt(key, salt, document_key["hashAlgorithm"], io.BytesIO(package))
+    elif info[2:4] == _STANDARD_MINOR:
+        (header_bytes,) = struct.unpack_from("<L", info, _INFO_HEAD_BYTES)
+        algorithm, hashed_by, key_bits, provider = struct.unpack_from("<4L", info, 20)
+        verifier = info[12 + header_bytes :]
+        key = ECMA376Standard.makekey_from_password(
+            _PASSWORD, algorithm, hashed_by, provider, key_bits, 16, verifier[4:20]
+        )
+        document = ECMA376Standard.decrypt(key, io.BytesIO(package))
+    else:
+        return None
+    return document if document.startswith(_PACKAGE_MAGIC) else None
+
+
+class _Parameters(XmlTarget):
+    """Keeps how the data is encrypted, and how the first password leads to its key."""
 
     def __init__(self) -> None:
-        self.attributes: dict[str, str] = {}
+        self.document_key: Mapping[str, str] = {}
+        self.password_key: Mapping[str, str] = {}
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag.endswith("}encryptedKey"):
-            self.attributes = dict(attributes)
+        if tag.endswith("}keyData"):
+            self.document_key = dict(attributes)
+        elif tag.endswith("}encryptedKey"):
+            self.password_key = dict(attributes)
             raise StopParsing
 
 
-def _accepts_agile(attributes: Mapping[str, str]) -> bool:
-    salt = base64.b64decode(attributes["saltValue"])
-    algorithm = _HASHES[attributes["hashAlgorithm"].upper()]
-    spins, key_bytes = int(attributes["spinCount"]), int(attributes["keyBits"]) // 8
-    if spins > _SPINS_MOST or key_bytes not in _KEY_BYTES or attributes["cipherAlgorithm"] != "AES":
-        return False
-    spun = _spin(algorithm, salt, spins)
-
-    def decrypt(block: bytes, name: str) -> bytes:
-        key = hashlib.new(algorithm, spun + block).digest()[:key_bytes].ljust(key_bytes, b"\x36")
-        return _decrypt_blocks(key, base64.b64decode(attributes[name])[:_VERIFIER_BYTES], salt[:16].ljust(16, b"\x36"))
-
-    given = decrypt(_INPUT_BLOCK, "encryptedVerifierHashInput")[: len(salt)]
-    expected = hashlib.new(algorithm, given).digest()
-    return decrypt(_VALUE_BLOCK, "encryptedVerifierHashValue").startswith(expected)
+def _encryption_of(workbook: bytes) -> bytes | None:
+    """Return the record that says how a workbook is encrypted. It is one of the first."""
+    for number, (record_type, start, end) in enumerate(_records(workbook)):
+        if record_type == _FILEPASS:
+            return workbook[start:end]
+        if number == _RECORDS_BEFORE_FILEPASS:
+            break
+    return None
 
 
-def _accepts_standard(info: bytes) -> bool:
-    (header_bytes,) = struct.unpack_from("<L", info, _HEAD_BYTES)
-    key_bytes = struct.unpack_from("<L", info, 28)[0] // 8
-    verifier = info[12 + header_bytes :]
-    salt, given, expected = verifier[4:20], verifier[20:36], verifier[40:72]
-    if key_bytes not in _KEY_BYTES:
-        return False
-    last = (
-        hashlib.sha1(_spin("sha1", salt, _STANDARD_SPINS) + bytes(4), usedforsecurity=False).digest().ljust(64, b"\0")
-    )
-    key = b"".join(
-        hashlib.sha1(bytes(byte ^ pad for byte in last), usedforsecurity=False).digest() for pad in (0x36, 0x5C)
-    )
-    decrypted = _decrypt_blocks(key[:key_bytes], given + expected)
-    return decrypted[16:36] == hashlib.sha1(decrypted[:16], usedforsecurity=False).digest()
+def _records(workbook: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield the type of each record, and where its body begins and ends."""
+    at = 0
+    while at + _RECORD.size <= len(workbook):
+        record_type, length = _RECORD.unpack_from(workbook, at)
+        start = at + _RECORD.size
+        at = start + length
+        yield record_type, start, min(at, len(workbook))
 
 
-def _spin(algorithm: str, salt: bytes, spins: int) -> bytes:
-    digest = hashlib.new(algorithm, salt + DEFAULT_PASSWORD.encode("utf-16-le"), usedforsecurity=False).digest()
-    new = getattr(hashlib, algorithm)
-    for count in range(spins):
-        digest = new(count.to_bytes(4, "little") + digest).digest()
-    return digest
+def _decrypt_workbook(workbook: bytes, encryption: bytes) -> bytes | None:
+    """Return the stream of a workbook as it was before its encryption, but for the record that describes that."""
+    whole = b""  # the stream, with what is encrypted decrypted; what is not is taken from `workbook`
+    if encryption.startswith(_OBFUSCATED):
+        key, verifier_bits = struct.unpack_from("<HH", encryption, 2)
+        if key != DocumentXOR.create_xor_key_method1(_PASSWORD) or not DocumentXOR.verifypw(_PASSWORD, verifier_bits):
+            return None
+    elif encryption.startswith(_RC4):
+        salt = encryption[6:22]
+        if not DocumentRC4.verifypw(_PASSWORD, salt, encryption[22:38], encryption[38:54]):
+            return None
+        whole = DocumentRC4.decrypt(_PASSWORD, salt, io.BytesIO(workbook), blocksize=_RC4_BLOCK_BYTES).read()
+    elif encryption[2:4] in _CRYPTO_API:
+        (header_bytes,) = struct.unpack_from("<L", encryption, 10)
+        bits = struct.unpack_from("<L", encryption, 30)[0] or _RC4_BITS
+        verifier = encryption[14 + header_bytes :]
+        salt = verifier[4:20]
+        if not DocumentRC4CryptoAPI.verifypw(_PASSWORD, salt, bits, verifier[20:36], verifier[40:60]):
+            return None
+        whole = DocumentRC4CryptoAPI.decrypt(
+            _PASSWORD, salt, bits, io.BytesIO(workbook), blocksize=_RC4_BLOCK_BYTES
+        ).read()
+    else:
+        return None
+    plain = bytearray(workbook)
+    mask = bytes(DocumentXOR.create_xor_array_method1(_PASSWORD))
+    for number, (record_type, start, end) in enumerate(_records(workbook)):
+        if number == _MAX_RECORDS:
+            return None
+        if record_type == _FILEPASS:
+            plain[start - _RECORD.size : start - _RECORD.size + 2] = _NO_RECORD
+        elif record_type not in _PLAIN_RECORDS:
+            first = start + (_PLAIN_SHEET_BYTES if record_type == _BOUNDSHEET else 0)
+            plain[first:end] = whole[first:end] or _clear(workbook[first:end], mask, first + end - start)
+    return bytes(plain)
 
 
-def _decrypt_blocks(key: bytes, data: bytes, chained_to: bytes = b"") -> bytes:
-    """Decrypt whole blocks by AES (FIPS 197), each chained to the one before if there is one to begin with."""
-    rounds, decrypted, previous = _expand(key), bytearray(), chained_to
-    for at in range(0, len(data) - _BLOCK + 1, _BLOCK):
-        block = data[at : at + _BLOCK]
-        state = [byte ^ pad for byte, pad in zip(block, rounds[-1], strict=True)]
-        for number in range(len(rounds) - 2, -1, -1):
-            # rows back, bytes back, round key, columns back
-            state = [_INVERSE[state[(index - 4 * (index % 4)) % _BLOCK]] for index in range(_BLOCK)]
-            state = [byte ^ pad for byte, pad in zip(state, rounds[number], strict=True)]
-            if number:
-                state = [
-                    _times(state[index], 14)
-                    ^ _times(state[index // 4 * 4 + (index + 1) % 4], 11)
-                    ^ _times(state[index // 4 * 4 + (index + 2) % 4], 13)
-                    ^ _times(state[index // 4 * 4 + (index + 3) % 4], 9)
-                    for index in range(_BLOCK)
-                ]
-        decrypted += bytes(byte ^ pad for byte, pad in zip(state, previous or bytes(_BLOCK), strict=True))
-        previous = block if chained_to else b""
-    return bytes(decrypted)
-
-
-def _expand(key: bytes) -> list[bytes]:
-    """Return the keys of all rounds."""
-    words, length, constant = [key[at : at + 4] for at in range(0, len(key), 4)], len(key) // 4, 1
-    while len(words) < 4 * (length + 7):
-        word = words[-1]
-        if len(words) % length == 0:
-            word = bytes(_SUBSTITUTION[byte] for byte in word[1:] + word[:1])
-            word = bytes([word[0] ^ constant]) + word[1:]
-            constant = _times(constant, 2)
-        elif length > 6 and len(words) % length == 4:
-            word = bytes(_SUBSTITUTION[byte] for byte in word)
-        words.append(bytes(one ^ other for one, other in zip(words[-length], word, strict=True)))
-    return [b"".join(words[at : at + 4]) for at in range(0, len(words), 4)]
-
-
-def _times(one: int, other: int) -> int:
-    """Multiply in the field of 256 elements."""
-    product = 0
-    while other:
-        product ^= one if other & 1 else 0
-        one = one << 1 ^ (0x11B if one & 0x80 else 0)
-        other >>= 1
-    return product
-
-
-def _substitutions() -> bytes:
-    powers = [1]
-    while len(powers) < 255:
-        powers.append(_times(powers[-1], 3))  # 3 generates all elements but 0
-    inverse = {0: 0} | {power: powers[-at % 255] for at, power in enumerate(powers)}
-    turned = ((value | value << 8) for value in (inverse[one] for one in range(256)))
-    return bytes((t ^ t >> 7 ^ t >> 6 ^ t >> 5 ^ t >> 4 ^ 0x63) & 0xFF for t in turned)
-
-
-_SUBSTITUTION: Final = _substitutions()
-_INVERSE: Final = bytes(_SUBSTITUTION.index(value) for value in range(256))
+def _clear(body: bytes, mask: bytes, at: int) -> bytes:
+    """Return what was obfuscated with the repeated mask from a position of it on ([MS-OFFCRYPTO] 2.3.7.3)."""
+    repeated = mask * (len(body) // len(mask) + 2)
+    shift = at % len(mask)
+    masked = int.from_bytes(body, "little") ^ int.from_bytes(repeated[shift : shift + len(body)], "little")
+    return masked.to_bytes(len(body), "little").translate(_ROTATED)

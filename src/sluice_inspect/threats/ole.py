@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats.content import Part, find_all
 from sluice_inspect.threats.detect import COMPOUND_MAGIC, extension_of
@@ -38,6 +39,9 @@ _SECTOR_SHIFTS: Final = (9, 12)
 
 def compound_parts(source: RandomAccess) -> Iterator[Part]:
     """Yield the streams, packaged files in them, and the sources of macros. Never raise for what the bytes are."""
+    document = decrypted(source)
+    if document is not None:
+        yield Part("", iter((document,)), hidden_from_clamd=True)
     compound = _Compound(source)
     code = bytearray()  # of all modules together, since they call each other
     for name, start, size in compound.entries():

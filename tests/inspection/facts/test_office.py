@@ -177,25 +177,6 @@ def test_sheets_slides_and_pages_are_counted() -> None:
 
 
 # Made by another program with the password that Excel tries by itself.
-AGILE = (
-    '<encryption xmlns="http://schemas.microsoft.com/office/2006/encryption" '
-    'xmlns:p="http://schemas.microsoft.com/office/2006/keyEncryptor/password"><keyEncryptors>'
-    '<keyEncryptor><p:encryptedKey spinCount="100000" saltSize="16" blockSize="16" keyBits="256" hashSize="64" '
-    'cipherAlgorithm="AES" cipherChaining="ChainingModeCBC" hashAlgorithm="SHA512" saltValue="laEwCFfWq/uZBTisnEQUeQ==" '
-    'encryptedVerifierHashInput="vb2VIS1va3sorh1CnJoubg==" encryptedVerifierHashValue='
-    '"PgUevTbJWQbig6D/RT/NouxONlkyyikUl9e0VlSOlJ+3WMYCB4qxqY12VmOpxhyzBtaw4qgK1ukstOtOlm8iqg=="/>'
-    "</keyEncryptor></keyEncryptors></encryption>"
-)
-AGILE_INFO = bytes.fromhex("0400040040000000") + AGILE.encode()
-STANDARD_INFO = bytes.fromhex(
-    "04000200240000008c00000024000000000000000e66000004800000800000001800000000000000000000004d0069006300"
-    "72006f0073006f0066007400200045006e00680061006e006300650064002000520053004100200061006e00640020004100"
-    "450053002000430072007900700074006f0067007200610070006800690063002000500072006f0076006900640065007200"
-    "0000100000004e899b74782b66764632e95da5e919888078684e77e2535d5c15ae834e13ae3f14000000e6f31630ea8be179"
-    "9f5647a2669d3283d1a681527112c7c80683a93bbc4d5cc2"
-)
-
-
 def encrypted(info: bytes) -> bytes:
     return make_compound({"EncryptedPackage": (16).to_bytes(8, "little") + bytes(32), "EncryptionInfo": info})
 
@@ -203,26 +184,6 @@ def encrypted(info: bytes) -> bytes:
 def test_encrypted_package_is_encrypted() -> None:
     facts = facts_of(encrypted(bytes(64)), "a.docx")
     assert (facts["encrypted"], facts["flags_complete"]) == (True, False)
-
-
-@each_row("info", [AGILE_INFO, STANDARD_INFO])
-def test_workbook_that_opens_with_the_password_of_excel_has_a_flag(info: bytes) -> None:
-    report = inspect_file(io.BytesIO(encrypted(info)), filename="a.xlsx")
-    assert (report.outcome, report.flags) == (Outcome.ENCRYPTED, ("encrypted.default",))
-    assert (report.facts["encrypted"], report.facts["flags_complete"]) == (True, False)
-
-
-@each_row(
-    "info",
-    [
-        AGILE_INFO.replace(b"laEw", b"laEx"), AGILE_INFO.replace(b"100000", b"99999"),
-        AGILE_INFO.replace(b"100000", b"100000000000"), AGILE_INFO.replace(b"256", b"-1"),
-        AGILE_INFO.replace(b"SHA512", b"MD2"), AGILE_INFO[:300], AGILE_INFO[:8], STANDARD_INFO[:-40] + bytes(40),
-        STANDARD_INFO[:40], b"",
-    ],
-)  # fmt: skip
-def test_workbook_with_another_password_has_no_flag(info: bytes) -> None:
-    assert flags_of(encrypted(info), "a.xlsx") == set()
 
 
 # Old formats

@@ -58,7 +58,6 @@ def test_sound_damaged_or_locked_workbook_gets_its_verdict() -> Iterable[Row]:
     yield "text in two records", book(shared_cell(0, 0, 0), before=split + make_record(0x3C, b"\0rn!")), "ok"
     yield "stream of Excel 5", make_stream([NUMBER], version=0x0500), "ok"
     yield "stream of Excel 97", make_stream([NUMBER], version=0x0600), "ok"
-    yield "the default password", locked(struct.pack("<HHH", 0, 1, 0x9A0A)), "ok"
     yield "zeros after the last sheet", make_stream([ROWS]) + bytes(900), "ok"
     longer = struct.pack("<HH", 0x0203, 18) + make_number(0, 1, 7)[4:] + bytes(4)
     yield "zeros after a number", book(longer, ROWS), "ok"

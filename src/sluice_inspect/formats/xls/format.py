@@ -2,9 +2,8 @@
 # As with XLSX, a workbook is blank without a visible value, or when every sheet with values has column headings alone.
 # Pictures that show something, charts, shapes and comments are content. Hidden sheets are not read.
 
-import hashlib
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sluice_inspect.budget import Deadline
@@ -28,14 +27,6 @@ from sluice_inspect.text.header_row import is_heading
 _BARE: Final = (*OLD_BEGINNINGS, *BARE_BEGINNINGS)
 _CLOCK_INTERVAL: Final = 4096
 
-# Excel encrypts workbooks that are only protected against changes with this password, and opens them without asking
-# for it ([MS-OFFCRYPTO] 2.3).
-_DEFAULT_PASSWORD: Final = "VelvetSweatshop"  # noqa: S105  (published by the maker of the format)
-_OBFUSCATED: Final = b"\0\0"
-_STANDARD: Final = b"\1\0\1\0\1\0"
-_CRYPTO_API: Final = frozenset({b"\2\0", b"\3\0", b"\4\0"})
-_RC4_BITS: Final = 40
-
 
 def _examine(source: Source, limits: Limits) -> Examination:
     container: CompoundFile | None = None
@@ -46,11 +37,11 @@ def _examine(source: Source, limits: Limits) -> Examination:
     if workbook.version not in {0, VERSION_5, VERSION_8}:
         raise Unsupported(f"the workbook is of version {workbook.version:#06x}, which is not known here")
     walk = check_records(workbook, limits.soft_seconds)
-    if walk.encryption is not None and not opens_with_default_password(walk.encryption):
+    if walk.encryption is not None:
         raise Encrypted("the workbook is protected by a password")
     book: WorkbookGlobals | None = None
     checked = PictureCheck()
-    if walk.encryption is None and workbook.version:
+    if workbook.version:
         book = WorkbookGlobals.read(workbook)
         data = _drawings(book)
         for picture in pictures(data):
@@ -61,7 +52,6 @@ def _examine(source: Source, limits: Limits) -> Examination:
         "records": walk.records,
         "sheets": walk.sheets,
         **({} if walk.finished else {"partially_checked": True}),
-        **({} if walk.encryption is None else {"open_password": True}),
     }
     return Examination(measures, lambda: _blank(workbook, book, limits))
 
@@ -99,70 +89,6 @@ def _blank(workbook: Workbook, book: WorkbookGlobals | None, limits: Limits) -> 
 
 def _drawings(book: WorkbookGlobals) -> bytes:
     return b"" if sum(map(len, book.drawings)) > MAX_PICTURE_BYTES else b"".join(book.drawings)
-
-
-def opens_with_default_password(encryption: bytes) -> bool:
-    """Whether readers open a workbook with this encryption record without asking. False when in doubt."""
-    try:
-        if encryption.startswith(_OBFUSCATED):
-            return int.from_bytes(encryption[4:6], "little") == _obfuscation_verifier()
-        if encryption.startswith(_STANDARD):
-            salt = encryption[6:22]
-            verifier = encryption[22:38]
-            digest = encryption[38:54]
-            # [MS-OFFCRYPTO] 2.3.6.2 and 2.3.6.4
-            half = _md5(_DEFAULT_PASSWORD.encode("utf-16-le"))[:5]
-            key = _md5(_md5((half + salt) * 16)[:5] + bytes(4))
-            stream = _rc4(key)
-            return _md5(_decrypt(verifier, stream)) == _decrypt(digest, stream)
-        return encryption[2:4] in _CRYPTO_API and _verify_crypto_api(encryption[6:])
-    except (struct.error, IndexError):
-        return False
-
-
-def _obfuscation_verifier() -> int:
-    # [MS-OFFCRYPTO] 2.3.7.1, method 1
-    verifier = 0
-    letters = _DEFAULT_PASSWORD.encode("ascii")
-    for byte in reversed(bytes([len(letters)]) + letters):
-        verifier = (verifier >> 14 & 1 | verifier << 1 & 0x7FFF) ^ byte
-    return verifier ^ 0xCE4B
-
-
-def _verify_crypto_api(header: bytes) -> bool:
-    # [MS-OFFCRYPTO] 2.3.5.2 and 2.3.5.6
-    size: int = struct.unpack_from("<4xL", header)[0]
-    bits: int = struct.unpack_from("<L", header, 8 + 16)[0] or _RC4_BITS
-    salt_bytes, salt, verifier, digest_bytes = struct.unpack_from("<L16s16sL", header, 8 + size)
-    digest = header[8 + size + 40 : 8 + size + 40 + digest_bytes]
-    key = _sha1(_sha1(salt[:salt_bytes] + _DEFAULT_PASSWORD.encode("utf-16-le")) + bytes(4))[: bits // 8]
-    stream = _rc4(key.ljust(16, b"\0") if bits == _RC4_BITS else key)
-    return _sha1(_decrypt(verifier, stream)) == _decrypt(digest, stream)[:20]
-
-
-def _rc4(key: bytes) -> Iterator[int]:
-    state, mixed = list(range(256)), 0
-    for index in range(256):
-        mixed = (mixed + state[index] + key[index % len(key)]) & 0xFF
-        state[index], state[mixed] = state[mixed], state[index]
-    first = second = 0
-    while True:
-        first = (first + 1) & 0xFF
-        second = (second + state[first]) & 0xFF
-        state[first], state[second] = state[second], state[first]
-        yield state[(state[first] + state[second]) & 0xFF]
-
-
-def _decrypt(data: bytes, stream: Iterator[int]) -> bytes:
-    return bytes(byte ^ next(stream) for byte in data)
-
-
-def _md5(data: bytes) -> bytes:
-    return hashlib.md5(data, usedforsecurity=False).digest()
-
-
-def _sha1(data: bytes) -> bytes:
-    return hashlib.sha1(data, usedforsecurity=False).digest()
 
 
 def make_workbook(
