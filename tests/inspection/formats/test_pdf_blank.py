@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.formats.pdf.format import FORMAT
+from sluice_inspect.report import Outcome
 from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.inspection.formats.pdf_samples import pdf, stream, text
+from tests.inspection.growth import slowness
 from tests.rows import each_row
 
 examine = partial(examine_bytes, FORMAT)
@@ -180,3 +182,92 @@ def test_page_that_is_costly_to_draw_is_taken_for_content_without_drawing_it(dat
     started = time.process_time()
     assert examine(data).blank is None
     assert time.process_time() - started < 1
+
+
+def drawn_form(content: str, resources: str = "", entries: str = "") -> bytes:
+    return stream(content.encode(), f"/Type/XObject/Subtype/Form/BBox[0 0 595 842]{entries}{resources}")
+
+
+GROUP = "/Group<</S/Transparency/I true>>"
+FILLED = "1 g 0 0 595 842 re f\n"
+PICTURE = stream(b"\xff" * 100 * 100, "/Subtype/Image/Width 100/Height 100/ColorSpace/DeviceGray/BitsPerComponent 8{}")
+
+
+def groups(
+    draws: str, levels: int = 12, resources: str = "/Resources<</XObject<</F {} 0 R>>>>"
+) -> Mapping[int, bytes | str]:
+    """Return forms from object 100 on, each of which draws the next one."""
+    inner = {100 + at: drawn_form(draws, resources.format(101 + at), GROUP) for at in range(levels)}
+    return {**inner, 100 + levels: drawn_form(FILLED, entries=GROUP)}
+
+
+@each_row(
+    ("case", "data"),
+    [
+        ("groups", pdf("/F Do", resources="/XObject<</F 100 0 R>>", objects=groups("/F Do " * 2))),
+        ("a comment", pdf("/F Do", resources="/XObject<</F 100 0 R>>", objects=groups("/F%\nDo " * 2))),
+        ("an escaped name", pdf("/F Do", resources="/XObject<</F 100 0 R>>", objects=groups("/#46 Do " * 2))),
+        (
+            "resources of the page",
+            pdf(
+                "/F Do",
+                resources="/XObject<</F 100 0 R/G 101 0 R>>",
+                objects={100: drawn_form("/G Do " * 200), 101: drawn_form(FILLED * 200, entries=GROUP)},
+            ),
+        ),
+        (
+            "a mask",
+            pdf(
+                "/G gs " + FILLED * 20,
+                resources="/ExtGState<</G<</SMask<</S/Luminosity/G 100 0 R>>>>>>",
+                objects={100: drawn_form(FILLED * 1000, entries=GROUP)},
+            ),
+        ),
+        ("blended objects", pdf("/G gs " + FILLED * 100, resources="/ExtGState<</G<</BM/Multiply/ca 0.5>>>>")),
+        (
+            "pictures with masks",
+            pdf(
+                "q 595 0 0 842 0 0 cm " + "/I Do " * 1500 + "Q",
+                resources="/XObject<</I 100 0 R>>",
+                objects={
+                    100: PICTURE.replace(b"{}", b"/SMask 101 0 R"),
+                    101: PICTURE.replace(b"{}", b""),
+                },
+            ),
+        ),
+        (
+            "glyphs",
+            pdf(
+                f"BT /T 800 Tf ({'A' * 300}) Tj ET",
+                resources="/Font<</T 100 0 R>>",
+                objects={
+                    100: "<</Type/Font/Subtype/Type3/FontBBox[0 0 1 1]/FontMatrix[1 0 0 1 0 0]/FirstChar 65/LastChar 65"
+                    "/Widths[0]/Encoding<</Differences[65/a]>>/CharProcs<</a 101 0 R>>"
+                    "/Resources<</XObject<</F 102 0 R>>>>>>",
+                    101: stream(b"1 0 d0 /F Do"),
+                    102: drawn_form(FILLED, entries=GROUP),
+                },
+            ),
+        ),
+        (
+            "an annotation",
+            pdf(
+                "",
+                page="/Annots[<</Type/Annot/Subtype/Stamp/Rect[0 0 595 842]/AP<</N 100 0 R>>>>]",
+                objects=groups("/F Do " * 2),
+            ),
+        ),
+    ],
+)
+def test_page_of_many_layers_is_taken_for_content_without_drawing_it(case: str, data: bytes) -> None:
+    began = time.process_time()
+    examined = examine(data)
+    assert (examined.outcome, examined.blank) == (Outcome.OK, None), case
+    assert time.process_time() - began < slowness(), case
+
+
+def test_page_with_some_layers_that_show_nothing_is_blank() -> None:
+    drawn = groups("/F Do " * 2, levels=3)
+    assert examine(pdf("/F Do", resources="/XObject<</F 100 0 R>>", objects=drawn)).blank
+    blended = pdf("/G gs " + FILLED * 5, resources="/ExtGState<</G<</BM/Multiply>>>>")
+    assert examine(blended).blank

@@ -5,6 +5,7 @@
 import codecs
 import ctypes
 import re
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -34,7 +35,7 @@ _SCANNED_TYPES: Final = frozenset(
 _WHITE: Final = 250
 _OBJECTS_MOST: Final = 2000
 _LEVELS: Final = 5  # of drawings within each other in which objects are counted
-_DRAWN_SECONDS: Final = 3.0  # of the objects of a page with patterns, shadings or functions
+_DRAWN_SECONDS: Final = 3.0  # of a page
 _ZOOMED_MOST: Final = 16  # texts of a page that are drawn larger
 _ZOOMED_SIDE: Final = 400.0  # pixels of the longer side
 _MOST_SCALE: Final = 64.0  # what viewers offer
@@ -49,10 +50,13 @@ _PAGE_NUMBER: Final = re.compile(
 _FOOT: Final = 0.1  # share of a page's height at its top and bottom where page numbers are
 
 
-def is_blank(document: pdfium.PdfDocument, deadline: Deadline, object_seconds: float = 0.0) -> bool:
+def is_blank(
+    document: pdfium.PdfDocument, deadline: Deadline, object_seconds: float, page_seconds: Callable[[int], float]
+) -> bool:
     """Return whether no page shows anything but its number; False if the deadline passes before all are rendered.
 
-    A page whose objects may take too long, at `object_seconds` each, is taken for one with content and not drawn.
+    A page that may take too long, at `object_seconds` for each object or by its `page_seconds`, is taken for one with
+    content and not drawn.
     """
     document.init_forms()
     for index in range(len(document)):
@@ -60,15 +64,15 @@ def is_blank(document: pdfium.PdfDocument, deadline: Deadline, object_seconds: f
             return False
         page = document[index]
         try:
-            if _has_content(page, index + 1, object_seconds):
+            if _has_content(page, index, object_seconds, page_seconds):
                 return False
         finally:
             page.close()
     return True
 
 
-def _has_content(page: pdfium.PdfPage, number: int, object_seconds: float) -> bool:
-    objects = []
+def _has_content(page: pdfium.PdfPage, index: int, object_seconds: float, page_seconds: Callable[[int], float]) -> bool:
+    objects, number = [], index + 1
     for item in page.get_objects(max_depth=_LEVELS):
         objects.append(item)
         if len(objects) > _OBJECTS_MOST:
@@ -81,6 +85,8 @@ def _has_content(page: pdfium.PdfPage, number: int, object_seconds: float) -> bo
         item.type == pdfium_c.FPDF_PAGEOBJ_FORM and item.level >= _LEVELS - 1 for item in objects
     )
     if object_seconds > 0 and object_seconds * (len(objects) if is_counted else _OBJECTS_MOST) > _DRAWN_SECONDS:
+        return True
+    if page_seconds(index) > _DRAWN_SECONDS:
         return True
     if not has_notes and types == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False

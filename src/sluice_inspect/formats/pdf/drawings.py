@@ -2,16 +2,23 @@
 # A few KB of drawings that each draw the next one twice are a million drawings, which PDFium follows without a limit.
 
 import re
-import zlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pikepdf
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.formats.pdf.streams import unpacked_content
 from sluice_inspect.report import TooComplex
 
-_DRAWN: Final = re.compile(rb"(/[^\0\t\n\f\r ()<>\[\]{}/%]++)[\0\t\n\f\r ]++Do(?![A-Za-z])")
+_REGULAR: Final = rb"[^\0\t\n\f\r ()<>\[\]{}/%]"
+_DRAWN: Final = re.compile(rb"(/" + _REGULAR + rb"++)[\0\t\n\f\r ]++Do(?!" + _REGULAR + rb")")
+_DO: Final = re.compile(rb"(?<!" + _REGULAR + rb")Do(?!" + _REGULAR + rb")")
+_PAINTED: Final = re.compile(rb"(?<!" + _REGULAR + rb")(?:[fFBbSs]\*?|sh|Do|Tj|TJ|['\"]|EI)(?!" + _REGULAR + rb")")
+_ESCAPE: Final = re.compile(r"#([0-9A-Fa-f]{2})")
+_UNBLENDED: Final = frozenset({"/Normal", "/Compatible"})
 _DRAWINGS_MOST: Final = 200_000  # on one page
 _DEPTH_MOST: Final = 60  # PDFium stops before
 _CONTENT_MOST: Final = 8 * 1024**2  # unpacked bytes of one drawing that are read
@@ -25,13 +32,136 @@ _SHADING_SECONDS: Final = 5e-8  # for each pixel, besides
 _CODE_MOST: Final = 64 * 1024
 _OVERLAP: Final = 1.05  # up to which tiles are taken for such that do not overlap
 
-_Memo = dict[tuple[int, int], int]
+# The same for what is drawn in layers of their own: transparency groups, soft masks, blended objects.
+_LAYER_SECONDS: Final = 0.015
+_OBJECT_SECONDS: Final = 0.0005
+_PICTURE_SECONDS: Final = 6e-9  # for each of its pixels, whenever it is drawn
+_MOST: Final = 1e9  # beyond which loads are not told apart
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What it takes to draw something once: forms, objects, those that blend with what is below them, seconds more."""
+
+    forms: float = 0
+    objects: float = 0
+    blended: float = 0
+    seconds: float = 0.0
+
+    def plus(self, other: "_Load", times: float = 1) -> "_Load":
+        """Return the load of this, and of the other so many times."""
+        return _Load(
+            min(_MOST, self.forms + times * other.forms),
+            min(_MOST, self.objects + times * other.objects),
+            min(_MOST, self.blended + times * other.blended),
+            min(_MOST, self.seconds + times * other.seconds),
+        )
+
+    @property
+    def total_seconds(self) -> float:
+        """All of it in seconds. For each object that blends, PDFium draws again what is below it."""
+        once = self.objects * _OBJECT_SECONDS + self.blended * _LAYER_SECONDS + self.seconds
+        return once * (1 + self.blended)
+
+
+_UNKNOWN: Final = _Load(seconds=_MOST)
+
+
+class PageLoads:
+    """What it takes to draw the pages of a document; streams that several of them draw are read once."""
+
+    def __init__(self, pdf: pikepdf.Pdf, deadline: Deadline) -> None:
+        self._pdf = pdf
+        self._deadline = deadline
+        self._known: dict[tuple[tuple[int, int], tuple[int, int]], _Load] = {}
+
+    def seconds(self, index: int) -> float:
+        """Return how long a page may take to draw; much if that cannot be read."""
+        try:
+            return self._page(self._pdf.pages[index]).total_seconds
+        except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, IndexError):
+            return _MOST
+
+    def forms(self, page: pikepdf.Page) -> float:
+        """Return how many forms a page draws, with those that they draw."""
+        resources = _resources(page.obj)
+        forms = [each for each in _entries(resources, "/XObject").values() if _is_form(each)]
+        if not any(_entries(each.get("/Resources", resources), "/XObject") for each in forms):
+            return sum(1 for look in _appearances(page.obj) if _entries(look.get("/Resources"), "/XObject"))
+        return self._page(page).forms
+
+    def _page(self, page: pikepdf.Page) -> _Load:
+        resources = _resources(page.obj)
+        contents = page.obj.get("/Contents")
+        parts = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
+        load = self._drawn([each for each in parts if isinstance(each, pikepdf.Stream)], resources, resources, 0)
+        for look in _appearances(page.obj):
+            load = load.plus(self._form(look, resources, 0))
+        return load
+
+    def _form(self, form: pikepdf.Object, page_resources: object, depth: int) -> _Load:
+        own = form.get("/Resources")
+        of_page = page_resources.objgen if own is None and isinstance(page_resources, pikepdf.Object) else (0, 0)
+        key = form.objgen, of_page
+        if key not in self._known:
+            self._known[key] = _Load(forms=1)  # of one that draws itself
+            drawn = self._drawn([form], page_resources if own is None else own, page_resources, depth + 1)
+            group = _Load(forms=1, seconds=_LAYER_SECONDS if "/Group" in form else 0.0)
+            self._known[key] = drawn.plus(group)
+        return self._known[key]
+
+    def _drawn(self, streams: Sequence[pikepdf.Object], resources: object, page_resources: object, depth: int) -> _Load:
+        """Return the load of what streams draw that go on from one another."""
+        if depth > _DEPTH_MOST:
+            return _Load()
+        contents = [unpacked_content(each, _CONTENT_MOST) for each in streams]
+        if self._deadline.has_passed or None in contents:
+            return _UNKNOWN
+        content = b"\n".join(each for each in contents if each is not None)
+        painted = len(_PAINTED.findall(content))
+        load = _Load(objects=painted)
+        loads = {
+            _plain(name): self._named(each, page_resources, depth)
+            for name, each in _entries(resources, "/XObject").items()
+            if isinstance(each, pikepdf.Stream)
+        }
+        if loads:
+            drawn = Counter(_plain(name.decode("latin-1")) for name in _DRAWN.findall(content))
+            for name, count in drawn.items():
+                load = load.plus(loads.get(name, _Load()), count)
+            unnamed = len(_DO.findall(content)) - drawn.total()  # a comment stands in between
+            load = load.plus(max(loads.values(), key=lambda each: each.total_seconds), max(0, unnamed))
+        glyph = max((self._glyph_seconds(font, page_resources, depth) for font in _fonts(resources)), default=0.0)
+        load = load.plus(_Load(seconds=glyph), len(content))
+        states = [each for each in _entries(resources, "/ExtGState").values() if isinstance(each, pikepdf.Dictionary)]
+        masks = [mask.get("/G") for each in states if isinstance(mask := each.get("/SMask"), pikepdf.Dictionary)]
+        for mask in masks:
+            seconds = self._form(mask, page_resources, depth).total_seconds if isinstance(mask, pikepdf.Stream) else 0.0
+            load = load.plus(_Load(seconds=_LAYER_SECONDS + seconds), load.objects)
+        if any(str(each.get("/BM", "/Normal")) not in _UNBLENDED for each in states):
+            load = load.plus(_Load(blended=load.objects))
+        return load
+
+    def _named(self, drawing: pikepdf.Object, page_resources: object, depth: int) -> _Load:
+        if _is_form(drawing):
+            return self._form(drawing, page_resources, depth)
+        mask = drawing.get("/SMask", drawing.get("/Mask"))
+        pictures = [drawing, mask] if isinstance(mask, pikepdf.Stream) else [drawing]
+        pixels = sum(int(each.get("/Width", 0)) * int(each.get("/Height", 0)) for each in pictures)
+        return _Load(seconds=_PICTURE_SECONDS * max(pixels, _PIXELS if len(pictures) > 1 else _PIXELS / 4))
+
+    def _glyph_seconds(self, font: pikepdf.Object, page_resources: object, depth: int) -> float:
+        """Return how long a glyph of a font takes whose glyphs are drawings and draw others; 0 for any other font."""
+        own = font.get("/Resources", page_resources)
+        if not any(_entries(own, kind) for kind in ("/XObject", "/ExtGState", "/Pattern", "/Shading")):
+            return 0.0
+        glyphs = [each for each in _entries(font, "/CharProcs").values() if isinstance(each, pikepdf.Stream)]
+        return max((self._drawn([each], own, page_resources, depth + 1).total_seconds for each in glyphs), default=0.0)
 
 
 def refuse_multiplied_drawings(pdf: pikepdf.Pdf, deadline: Deadline) -> None:
     """Raise `TooComplex` if the drawings of a page draw one another too often."""
-    memo: _Memo = {}
-    total = 0
+    loads = PageLoads(pdf, deadline)
     try:
         form = pdf.Root.get("/AcroForm")
         if isinstance(form, pikepdf.Dictionary) and _fields(form.get("/Fields"), {}, 0) > _DRAWINGS_MOST:
@@ -39,35 +169,13 @@ def refuse_multiplied_drawings(pdf: pikepdf.Pdf, deadline: Deadline) -> None:
         for number, page in enumerate(pdf.pages, start=1):
             if deadline.has_passed:
                 return
-            contents = page.obj.get("/Contents")
-            parts = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
-            forms = _forms(page.obj.get("/Resources"))
-            if forms and any(_forms(form.get("/Resources")) for form in forms.values()):
-                drawn = sum((_drawn(part) for part in parts if isinstance(part, pikepdf.Stream)), Counter[str]())
-                total += sum(max(1, drawn[name]) * _count(form, memo, 0) for name, form in forms.items())
-            for stream in _appearances(page.obj.get("/Annots")):
-                total += _count(stream, memo, 0)
-            if total > _DRAWINGS_MOST:
+            if loads.forms(page) > _DRAWINGS_MOST:
                 raise TooComplex(f"page {number} has more than {_DRAWINGS_MOST} drawings that lie within others")
-            total = 0
     except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError):
         return  # PDFium judges it
 
 
-def _count(drawing: pikepdf.Object, memo: _Memo, depth: int) -> int:
-    """Return how many drawings one is, with those that it draws."""
-    if drawing.objgen in memo:
-        return memo[drawing.objgen]
-    memo[drawing.objgen] = 1  # of one that draws itself
-    forms = _forms(drawing.get("/Resources"))
-    if forms and depth < _DEPTH_MOST:
-        drawn = _drawn(drawing)
-        inner = sum(drawn[name] * _count(form, memo, depth + 1) for name, form in forms.items())
-        memo[drawing.objgen] = min(1 + inner, 2 * _DRAWINGS_MOST)
-    return memo[drawing.objgen]
-
-
-def _fields(kids: object, memo: _Memo, depth: int) -> int:
+def _fields(kids: object, memo: dict[tuple[int, int], int], depth: int) -> int:
     """Return how many fields a list of them leads to; PDFium follows each as often as it is listed."""
     total = 0
     for kid in kids if isinstance(kids, pikepdf.Array) and depth < _DEPTH_MOST else ():
@@ -78,36 +186,45 @@ def _fields(kids: object, memo: _Memo, depth: int) -> int:
     return min(total, 2 * _DRAWINGS_MOST)
 
 
-def _forms(resources: object) -> dict[str, pikepdf.Object]:
-    objects = resources.get("/XObject") if isinstance(resources, pikepdf.Dictionary) else None
-    if not isinstance(objects, pikepdf.Dictionary):
-        return {}
-    return {
-        name: each
-        for name, each in objects.items()
-        if isinstance(each, pikepdf.Stream) and each.get("/Subtype") == "/Form"
-    }
+def _resources(page: pikepdf.Object) -> object:
+    """Return the resources of a page, which it may have from the lists of pages above it."""
+    for _ in range(_DEPTH_MOST):
+        found = page.get("/Resources")
+        above = page.get("/Parent")
+        if found is not None or not isinstance(above, pikepdf.Dictionary):
+            return found
+        page = above
+    return None
 
 
-def _appearances(annotations: object) -> list[pikepdf.Object]:
-    streams: list[pikepdf.Object] = []
+def _entries(holder: object, kind: str) -> dict[str, pikepdf.Object]:
+    found = holder.get(kind) if isinstance(holder, pikepdf.Dictionary) else None
+    return dict(found.items()) if isinstance(found, pikepdf.Dictionary) else {}
+
+
+def _is_form(drawing: pikepdf.Object) -> bool:
+    return isinstance(drawing, pikepdf.Stream) and drawing.get("/Subtype") == "/Form"
+
+
+def _fonts(resources: object) -> Iterator[pikepdf.Object]:
+    for font in _entries(resources, "/Font").values():
+        if isinstance(font, pikepdf.Dictionary) and font.get("/Subtype") == "/Type3":
+            yield font
+
+
+def _appearances(page: pikepdf.Object) -> Iterator[pikepdf.Object]:
+    """Yield what the annotations of a page look like, in each of their states."""
+    annotations = page.get("/Annots")
     for each in annotations if isinstance(annotations, pikepdf.Array) else ():
         looks = each.get("/AP") if isinstance(each, pikepdf.Dictionary) else None
         normal = looks.get("/N") if isinstance(looks, pikepdf.Dictionary) else None
-        if isinstance(normal, pikepdf.Stream) and _forms(normal.get("/Resources")):
-            streams.append(normal)
-    return streams
+        states = normal.values() if isinstance(normal, pikepdf.Dictionary) else (normal,)
+        yield from (state for state in states if isinstance(state, pikepdf.Stream))
 
 
-def _drawn(stream: pikepdf.Object) -> Counter[str]:
-    """Return how often the content of a stream draws what its resources name."""
-    content = stream.read_raw_bytes()
-    if "/Filter" in stream:
-        try:
-            content = zlib.decompressobj().decompress(content, _CONTENT_MOST)
-        except zlib.error:
-            return Counter()
-    return Counter(found.decode("latin-1") for found in _DRAWN.findall(content[:_CONTENT_MOST]))
+def _plain(name: str) -> str:
+    """Return a name without its escapes."""
+    return _ESCAPE.sub(lambda code: chr(int(code[1], 16)), name)
 
 
 def object_seconds(pdf: pikepdf.Pdf, most_pixels: int, deadline: Deadline) -> float:
@@ -155,10 +272,5 @@ def _tiling_seconds(pattern: pikepdf.Object, page_area: float) -> float:
 
 
 def _code_bytes(function: pikepdf.Object) -> int:
-    raw = function.read_raw_bytes()
-    if "/Filter" not in function:
-        return len(raw)
-    try:
-        return len(zlib.decompressobj().decompress(raw, _CODE_MOST))
-    except zlib.error:
-        return _CODE_MOST
+    code = unpacked_content(function, _CODE_MOST)
+    return _CODE_MOST if code is None else len(code)

@@ -23,7 +23,7 @@ from sluice_inspect.formats.pdf.damage import (
     is_text_transfer,
     lost_bytes,
 )
-from sluice_inspect.formats.pdf.drawings import object_seconds, refuse_multiplied_drawings
+from sluice_inspect.formats.pdf.drawings import PageLoads, object_seconds, refuse_multiplied_drawings
 from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
 from sluice_inspect.pdf_repair import repair_is_costly
@@ -77,10 +77,14 @@ def _examine(source: Source, limits: Limits) -> Examination:
 
 
 def _blank(source: Source, data: bytes | None, limits: Limits, seconds: float) -> str | None:
-    with _open_document(source, data) as document:
-        pages = len(document)
-        if not is_blank(document, Deadline(limits.soft_seconds), seconds):
-            return None
+    deadline = Deadline(limits.soft_seconds)
+    try:
+        with _open_with_qpdf(source, data) as pdf, _open_document(source, data) as document:
+            pages = len(document)
+            if not is_blank(document, deadline, seconds, PageLoads(pdf, deadline).seconds):
+                return None
+    except pikepdf.PikepdfError:
+        return None  # what it takes to draw the pages is not known
     return "the page shows nothing" if pages == 1 else f"none of the {pages} pages shows anything"
 
 
@@ -90,7 +94,7 @@ def _read_with_qpdf(
     """Return the streams, whether the document is encrypted, and whether readers show more than its pages."""
     # All of it is empty if qpdf does not open the file: other readers may.
     try:
-        with pikepdf.open(io.BytesIO(data) if data is not None else source.open(), suppress_warnings=True) as pdf:
+        with _open_with_qpdf(source, data) as pdf:
             refuse_multiplied_drawings(pdf, deadline)
             streams = check_streams(pdf, limits, deadline)
             streams.object_seconds = object_seconds(pdf, streams.most_pixels, deadline)
@@ -100,6 +104,10 @@ def _read_with_qpdf(
         raise Encrypted("the document is protected by a password") from error
     except (pikepdf.PikepdfError, ValueError):  # numbers beyond 64 bits are a `ValueError`
         return StreamSummary(), False, False
+
+
+def _open_with_qpdf(source: Source, data: bytes | None) -> pikepdf.Pdf:
+    return pikepdf.open(io.BytesIO(data) if data is not None else source.open(), suppress_warnings=True)
 
 
 def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -> None:

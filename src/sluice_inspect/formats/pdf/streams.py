@@ -3,6 +3,8 @@
 
 import base64
 import binascii
+import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -168,6 +170,26 @@ def _unpack(content: pikepdf.Object, limits: Limits) -> Inflated | None:
     if size > _DECODED_MOST:
         return None
     return Inflated(len(content.read_bytes(pikepdf.StreamDecodeLevel.specialized)), len(raw), ended=True)
+
+
+def unpacked_content(stream: pikepdf.Object, most: int) -> bytes | None:
+    """Return what a stream unpacks to. None if it does not, to more than `most` bytes, or at too high
+    a cost.
+    """
+    filters, raw = _filters(stream), stream.read_raw_bytes()
+    try:
+        while len(filters) > 1 and filters[0] in {"/ASCII85Decode", "/A85", "/ASCIIHexDecode", "/AHx"}:
+            raw = _from_text(raw, filters.pop(0))
+        if len(filters) == 1 and filters[0] in _FLATE:
+            raw = zlib.decompressobj().decompress(raw, most + 1)
+        elif filters:
+            size = math.prod((_GROWTH.get(name, _DECODED_MOST) for name in filters), start=len(raw))
+            if size > _DECODED_MOST:
+                return None
+            raw = stream.read_bytes(pikepdf.StreamDecodeLevel.specialized)
+    except (pikepdf.PikepdfError, ValueError, zlib.error):
+        return None
+    return raw if len(raw) <= most else None
 
 
 def _from_text(raw: bytes, name: str) -> bytes:
