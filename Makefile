@@ -106,7 +106,7 @@ image: venv-dev ## Build the container image, full and slim, and use it read-onl
 wheel: venv-dev ## Build wheel and source archive into dist/, and install each into an empty environment that serves a first upload
 	@bash scripts/release.sh wheel
 
-release: venv-dev ## The same, with both clients, the bill of materials and the section of the changelog beside them
+release: venv-dev ## The same, with both clients, the bill of materials, the section of the changelog, provenance and checksums, signed with SLUICE_RELEASE_KEY (SIGNED=yes demands it)
 	@bash scripts/release.sh
 
 sbom: venv-dev ## Write the bill of materials as CycloneDX (build/sbom.json)

@@ -1,22 +1,48 @@
 #!/usr/bin/env bash
 # Build wheel and source archive into dist/, install each into an empty environment, and upload a first file there.
 # Then the same in an empty Debian, where the tools for it are. Without an argument also: both clients, each type-checked and run by
-# a user's program where nothing else of this repository is, the bill of materials and the section of the changelog.
+# a user's program where nothing else of this repository is, the bill of materials, the section of the changelog, and what the release
+# is verified by (scripts/attest.py). SLUICE_RELEASE_KEY names the SSH key that signs, SIGNED=yes demands one. The provenance has the
+# builder SLUICE_RELEASE_BUILDER and the times SLUICE_RELEASE_STARTED and SLUICE_RELEASE_FINISHED (2026-01-31T12:00:00Z), if they are set.
 # Needs a package index, or a folder of wheels: PIP_FIND_LINKS=folder PIP_NO_INDEX=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+die() {
+  printf '%s\n' "$1" >&2
+  exit 1
+}
+
+# What would stop the release at its end stops it here, minutes earlier.
+if [ "${1:-}" != wheel ]; then
+  [ -z "${SIGNED:-}" ] || [ -n "${SLUICE_RELEASE_KEY:-}" ] || die "SIGNED is set and SLUICE_RELEASE_KEY names no key: nothing was built."
+  [ -z "${SLUICE_RELEASE_KEY:-}" ] || [ -f "$SLUICE_RELEASE_KEY" ] || die "SLUICE_RELEASE_KEY names a file that does not exist: $SLUICE_RELEASE_KEY"
+  [ -z "${SLUICE_RELEASE_KEY:-}" ] || command -v ssh-keygen >/dev/null || die "ssh-keygen was not found: install OpenSSH (Debian: openssh-client)"
+  commit=$(git rev-parse --verify HEAD) || die "A release is built from a commit, and this is no Git repository."
+  [ -z "$(git status --porcelain)" ] || die "The provenance would name a commit that is not what is built: commit or remove what \`git status\` lists."
+  started=${SLUICE_RELEASE_STARTED:-$(date -u +%FT%TZ)}
+fi
+# Two builds of a commit give the same bytes. Without a repository hatchling uses a time of its own.
+if epoch=$(git log -1 --format=%ct 2>/dev/null); then export SOURCE_DATE_EPOCH=$epoch; fi
+
 bin=$(cd "${VENV:-.venv}/bin" && pwd)
 version=$("$bin/python" -c 'import sluice; print(sluice.__version__)')
 rm -rf dist
 "$bin/python" -m hatchling build
+"$bin/python" scripts/attest.py requirements dist
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.gz"; do
   rm -rf "$work/env"
   "$bin/python" -m venv "$work/env"
-  # the pinned libraries first, each verified by its hash; then nothing but the archive itself
-  "$work/env/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-  "$work/env/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation "$built"
+  install=("$work/env/bin/pip" install --quiet --disable-pip-version-check --no-deps)
+  if [ "${built##*.}" = whl ]; then
+    "${install[@]}" --require-hashes --find-links dist -r "dist/requirements-$version.txt"
+  else
+    # the pinned libraries first, each verified by its hash; then nothing but the archive itself
+    "${install[@]}" --require-hashes -r requirements.lock
+    "${install[@]}" --no-build-isolation "$built"
+  fi
   "$work/env/bin/pip" check
   "$bin/python" scripts/first_upload.py "$work/env/bin/sluice"
   echo "$built: installed, served, accepted a first upload"
@@ -49,5 +75,7 @@ fi
 
 "$bin/python" scripts/sbom.py "dist/sluice-$version.sbom.json"
 awk -v head="## $version" 'index($0, head) == 1 {on = 1} on && /^## / && index($0, head) != 1 {exit} on' CHANGELOG.md > "dist/CHANGES-$version.md"
-[ -s "dist/CHANGES-$version.md" ] || { echo "CHANGELOG.md has no section for $version" >&2; exit 1; }
-(cd dist && sha256sum sluice[-_]* CHANGES-* > SHA256SUMS && cat SHA256SUMS)
+[ -s "dist/CHANGES-$version.md" ] || die "CHANGELOG.md has no section for $version"
+"$bin/python" scripts/attest.py sign dist --commit "$commit" --started "$started" --finished "${SLUICE_RELEASE_FINISHED:-$(date -u +%FT%TZ)}" \
+  ${SLUICE_RELEASE_BUILDER:+--builder "$SLUICE_RELEASE_BUILDER"}
+cat dist/SHA256SUMS

@@ -15,6 +15,7 @@ have() {
     python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
     golang-go) command -v go >/dev/null ;;
     groff-base) command -v groff >/dev/null ;;
+    openssh-client) command -v ssh-keygen >/dev/null ;;
     libarchive-tools) command -v bsdtar >/dev/null ;;
     p7zip-full) command -v 7z >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
@@ -55,7 +56,7 @@ browser=chromium-headless-shell
 if have chromium && ! have "$browser" || ! grep -qs '^ID=debian' /etc/os-release; then browser=chromium; fi
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox "$browser" golang-go zsh fish groff-base "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

@@ -148,6 +148,15 @@ def test_servers_script_installs_missing_packages_as_root_without_prompting(clon
     assert PACKAGES in install
 
 
+def test_a_release_that_must_be_signed_is_not_built_without_a_key(clone: Path) -> None:
+    (clone / "dist").mkdir()
+    for key, sentence in (("", "SIGNED is set and SLUICE_RELEASE_KEY names no key"), ("none", "does not exist: none")):
+        completed = run(clone, "bash", "scripts/release.sh", SIGNED="yes", SLUICE_RELEASE_KEY=key)
+        assert completed.returncode == 1
+        assert sentence in completed.stderr
+    assert (clone / "dist").is_dir()
+
+
 CI_STEPS = ["venv-dev", "servers", "check", "audit", "pythons", "bench", "test"]
 
 

@@ -17,8 +17,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str | Path, folder: Path = ROOT) -> str:
-    words, path = [str(word) for word in command], {"PATH": os.environ["PATH"]}
-    completed = subprocess.run(words, cwd=folder, env=path, capture_output=True, text=True, timeout=240, check=False)
+    words, variables = [str(word) for word in command], {"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "1790000000"}
+    completed = subprocess.run(
+        words, cwd=folder, env=variables, capture_output=True, text=True, timeout=240, check=False
+    )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed.stdout
 
@@ -30,14 +32,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_source_archive_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
+def test_the_source_archive_builds_a_wheel_of_the_same_bytes_in_another_folder(built: Path, tmp_path: Path) -> None:
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "again", folder=unpacked)
     (again,) = (tmp_path / "again").glob("*.whl")
-    assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
@@ -48,14 +50,19 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
     assert [name for name in names if name.endswith("LICENSE")]
 
 
-def test_the_installed_wheel_serves_a_first_upload_and_every_page(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
+def test_the_wheel_installed_by_the_hashes_of_a_release_serves_a_first_upload_and_every_page(
+    built: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, ROOT / "scripts" / "attest.py", "requirements", built)
     environment = tmp_path / "env"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
-    options = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
     site = next((environment / "lib").glob("python*/site-packages"))
-    (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"])
+    for library in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if "sluice" not in library.name:  # in it everything but Sluice is installed already
+            (site / library.name).symlink_to(library)
+    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", "--require-hashes")
+    sources = ("--find-links", built, "-r", built / "requirements-0.1.0.txt")
+    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, *sources)
     where = run(environment / "bin" / "python", "-c", "import sluice, sluice_inspect; print(sluice.__file__)")
     assert where.startswith(str(environment))
     run(sys.executable, ROOT / "scripts" / "first_upload.py", environment / "bin" / "sluice")
