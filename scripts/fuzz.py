@@ -43,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if unknown := {name for entry in options.formats for name in entry.split("+")} - set(names):
         parser.error(f"no format is named {', '.join(sorted(unknown))}")
+    options.found = options.found.resolve()  # the processes run in another folder
     options.found.mkdir(parents=True, exist_ok=True)
     plain = options.plain or importlib.util.find_spec("atheris") is None
     print(f"{'random changes' if plain else 'atheris'}, {options.seconds:g} s each")

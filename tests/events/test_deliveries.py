@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -298,6 +300,25 @@ async def test_no_answer_in_time_is_a_failure(receiver: Receiver) -> None:
     async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"], seconds=0.3) as to:
         answer = await to.send(EVENT)
     assert (answer.status, answer.error) == (None, "no answer within 0.3 s")
+
+
+async def test_interim_answers_without_an_end_fail_the_attempt() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
+        listening.settimeout(20)
+
+        def flood() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                while connection.send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 4000):
+                    pass
+
+        flooding = threads.submit(flood)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        sent = WebhookSender(url, [new_secret()], ALLOWED, ssl.create_default_context())
+        answer = await sent.send(EVENT)
+        await sent.aclose()
+        flooding.result(10)
+    assert (answer.status, answer.error) == (None, "an answer of more than 64 KiB")
 
 
 async def test_a_proxy_of_the_environment_is_not_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

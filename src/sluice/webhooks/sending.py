@@ -5,14 +5,16 @@ import ipaddress
 import json
 import ssl
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 
 from sluice import __version__
@@ -23,6 +25,7 @@ from sluice.buckets.endpoints import (
     require_allowed,
     require_allowed_addresses,
 )
+from sluice.kit.bounded_answers import BoundedBackend, TooLongAnswer
 from sluice.observe.log import log
 from sluice.webhooks.signature import signed_headers
 
@@ -31,6 +34,22 @@ _BODY_BYTES: Final = 2048
 _MOST_HEADERS: Final = 50
 _MOST_ADDRESSES: Final = 3
 _CONNECTIONS: Final = 4
+_ANSWER_BYTES: Final = 64 * 1024
+_WAITS: Final = ("connect", "read", "write", "pool")
+_FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
+    {
+        TooLongAnswer: f"an answer of more than {_ANSWER_BYTES // 1024} KiB",
+        httpcore.ConnectError: "no connection: the host refuses it, or has no certificate for its name that is trusted here",
+        httpcore.NetworkError: "the connection was lost",
+        httpcore.RemoteProtocolError: "the answer is not valid HTTP",
+        httpcore.LocalProtocolError: "the request cannot be sent to this URL",
+        httpcore.TimeoutException: "no answer in time",
+        httpx.InvalidURL: "the URL is not valid",
+        OSError: "the host cannot be reached",
+        UnicodeError: "the URL is not valid",
+    }
+)
+"""What is said of an attempt that failed, without what a library or the receiver says."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -115,18 +134,14 @@ class WebhookSender:
         self._allowed = allowed
         self._resolve = resolve
         self._seconds = seconds
-        # No proxy of the environment: it would connect to an address that nobody judged.
-        self._client = httpx.AsyncClient(
-            verify=tls,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=httpx.Timeout(seconds),
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        # It uses no proxy of the environment, which would connect to an address that was not judged.
+        self._connections = httpcore.AsyncConnectionPool(
+            tls, max_connections=_CONNECTIONS, network_backend=BoundedBackend(_ANSWER_BYTES)
         )
 
     async def aclose(self) -> None:
         """Close its connections."""
-        await self._client.aclose()
+        await self._connections.aclose()
 
     async def send(self, event: dict[str, Any]) -> Answer:
         """Send one event and return what became of it. Never raise for what the receiver does."""
@@ -141,52 +156,54 @@ class WebhookSender:
         except TimeoutError:
             return _no_answer(f"no answer within {self._seconds:g} s", began)
         except Exception as fault:  # noqa: BLE001  (an attempt that raises would be neither noted nor counted)
-            if not isinstance(fault, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)):
+            error = next((words for kind, words in _FAULTS.items() if isinstance(fault, kind)), None)
+            if error is None:
                 log.exception("webhook_attempt_failed", host=urlsplit(self._url).hostname)
-            return _no_answer(f"{type(fault).__name__}: {fault}", began)
+                error = "the attempt failed"
+            return _no_answer(error, began)
 
     async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> Answer:
         url = httpx.URL(self._url)
-        headers = {
-            "Host": url.netloc.decode("ascii"),
-            "Content-Type": "application/json",
-            "User-Agent": f"Sluice/{__version__}",
-            "Accept-Encoding": "identity",
-            **signed_headers(self._secrets, event_id, int(time.time()), body),
-        }
+        headers = [
+            ("Host", url.netloc.decode("ascii")),
+            ("Content-Type", "application/json"),
+            ("User-Agent", f"Sluice/{__version__}"),
+            ("Accept-Encoding", "identity"),
+            ("Content-Length", str(len(body))),
+            *signed_headers(self._secrets, event_id, int(time.time()), body).items(),
+        ]
         tried = addresses[:_MOST_ADDRESSES]
         for address in tried:
             # To the judged address; the name stays in Host, and in SNI, by which the certificate is judged.
-            request = self._client.build_request(
-                "POST",
-                url.copy_with(host=address),
-                headers=headers,
-                content=body,
-                extensions={"sni_hostname": url.host},
-            )
+            target = httpcore.URL(scheme=url.raw_scheme, host=address.encode(), port=url.port, target=url.raw_path)
+            extensions = {"sni_hostname": url.host, "timeout": dict.fromkeys(_WAITS, self._seconds)}
             try:
-                response = await self._client.send(request, stream=True)
-            except httpx.ConnectError:
+                async with self._connections.stream(
+                    "POST", target, headers=headers, content=body, extensions=extensions
+                ) as response:
+                    return await _answer(response, began)
+            except httpcore.ConnectError:
                 if address == tried[-1]:
                     raise
-                continue
-            try:
-                return Answer(
-                    status=response.status_code,
-                    headers=tuple(sorted({name.lower()[:100] for name in response.headers}))[:_MOST_HEADERS],
-                    body=await _beginning(response),
-                    error=None if response.is_success else f"status {response.status_code}",
-                    retry_after=_retry_after(response.headers.get("retry-after")),
-                    duration_ms=_since(began),
-                )
-            finally:
-                await response.aclose()
-        raise httpx.ConnectError("no address")
+        raise httpcore.ConnectError("no address")
 
 
-async def _beginning(response: httpx.Response) -> str:
+async def _answer(response: httpcore.Response, began: float) -> Answer:
+    headers = httpx.Headers(response.headers)
+    answer = Answer(
+        status=response.status,
+        headers=tuple(sorted({name.lower()[:100] for name in headers}))[:_MOST_HEADERS],
+        body=await _beginning(response),
+        error=None,
+        retry_after=_retry_after(headers.get("retry-after")),
+        duration_ms=_since(began),
+    )
+    return answer if answer.is_success else replace(answer, error=f"status {answer.status}")
+
+
+async def _beginning(response: httpcore.Response) -> str:
     found = b""
-    async for chunk in response.aiter_raw():
+    async for chunk in response.aiter_stream():
         found += chunk
         if len(found) >= _BODY_BYTES:
             break

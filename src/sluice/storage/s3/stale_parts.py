@@ -14,15 +14,17 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode
 
-import httpx
+import httpcore
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from sluice.kit.bounded_answers import BoundedBackend
 from sluice.storage.protocol import StoreError
 from sluice.storage.s3.client import Address, S3Credentials
 
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
+_MAX_ANSWER_BYTES: Final = _MAX_RESPONSE_BYTES + 64 * 1024  # with its head
 # Patterns instead of an XML parser, which would expand entities and nest without bounds: four flat fields are needed,
 # and an entry that does not look as expected is skipped.
 _UPLOAD: Final = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
@@ -77,16 +79,14 @@ class StaleParts:
         """
         aborted = 0
         query = {"uploads": "", "max-uploads": str(self._page_size), **({"prefix": prefix} if prefix else {})}
-        async with httpx.AsyncClient(
-            timeout=self._seconds,
-            follow_redirects=False,
-            trust_env=False,
-            proxy=self._relay_url,
-            limits=httpx.Limits(max_keepalive_connections=0),
+        async with httpcore.AsyncConnectionPool(
+            max_keepalive_connections=0,
+            proxy=httpcore.Proxy(self._relay_url) if self._relay_url else None,
+            network_backend=BoundedBackend(_MAX_ANSWER_BYTES),
         ) as http:
             while query:
                 await before()
-                uploads, query = _parse_page(await self._request(http, "GET", "", query), query)
+                uploads, query = _parse_page(*await self._request(http, "GET", "", query), query)
                 for upload in uploads:
                     if upload.age >= older_than and is_ours(upload.key):
                         await before()
@@ -94,7 +94,10 @@ class StaleParts:
                         aborted += 1
         return aborted
 
-    async def _request(self, http: httpx.AsyncClient, method: str, key: str, query: dict[str, str]) -> httpx.Response:
+    async def _request(
+        self, http: httpcore.AsyncConnectionPool, method: str, key: str, query: dict[str, str]
+    ) -> tuple[str, str]:
+        """Return the store's own time as it states it, and what it answers."""
         url = f"{self._address.url(key)}?{urlencode(sorted(query.items()), quote_via=quote, safe='')}"
         request = AWSRequest(method, url)
         self._signer.add_auth(request)
@@ -104,25 +107,24 @@ class StaleParts:
                 http.stream(method, url, headers=dict(request.headers)) as response,
             ):
                 body = bytearray()
-                async for piece in response.aiter_raw():
+                async for piece in response.aiter_stream():
                     body += piece
                     if len(body) > _MAX_RESPONSE_BYTES:
                         raise StoreError("The store's list of unfinished uploads is longer than it may be.")
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, TimeoutError) as error:
             raise StoreError(f"The store did not answer as it should ({type(error).__name__}).") from error
-        already_gone = method == "DELETE" and response.status_code == HTTPStatus.NOT_FOUND
-        if not (response.is_success or already_gone):
-            raise StoreError(f"The store answered {response.status_code} when asked for unfinished uploads.")
-        return httpx.Response(
-            response.status_code, headers={"Date": response.headers.get("Date", "")}, content=bytes(body)
-        )
+        already_gone = method == "DELETE" and response.status == HTTPStatus.NOT_FOUND
+        is_success = 200 <= response.status < 300  # noqa: PLR2004  (RFC 9110 section 15.3)
+        if not is_success and not already_gone:
+            raise StoreError(f"The store answered {response.status} when asked for unfinished uploads.")
+        dates = (value for name, value in response.headers if name.lower() == b"date")
+        return next(dates, b"").decode("latin-1"), body.decode("utf-8", "replace")
 
 
-def _parse_page(response: httpx.Response, query: dict[str, str]) -> tuple[list[UnfinishedUpload], dict[str, str]]:
+def _parse_page(date: str, text: str, query: dict[str, str]) -> tuple[list[UnfinishedUpload], dict[str, str]]:
     """Return the uploads of one page, and the query for the next one, empty after the last."""
-    text = response.content.decode("utf-8", "replace")
     try:
-        now = parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
+        now = parsedate_to_datetime(date).astimezone(UTC)
     except ValueError:
         now = datetime.now(UTC)
     uploads = [upload for entry in _UPLOAD.findall(text) if (upload := _parse_upload(entry, now)) is not None]
