@@ -5,6 +5,7 @@ import html
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
@@ -15,15 +16,17 @@ from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Package, Relation
 from sluice_inspect.report import FactSheet, InspectionError
+from sluice_inspect.text.xml_encodings import begins_as_xml
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 _RELATION_FLAGS: Final = {
     "vbaproject": "macro", "xlmacrosheet": "macro.sheet", "xlintlmacrosheet": "macro.sheet", "oleobject": "object.ole",
     "control": "object.activex", "activexcontrolbinary": "object.activex", "afchunk": "altchunk",
+    "connections": "link.external",
 }  # fmt: skip
 # A list of relations without any of these is not parsed: it has none that matters, however it is written.
 _TELLING_LIST: Final = re.compile(
-    rb"TargetMode|vba|ole|control|macro|chunk|&|\0|encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE
+    rb"TargetMode|vba|ole|control|macro|chunk|connections|&|\0|encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE
 )
 _TEMPLATE: Final = "attachedtemplate"
 _HYPERLINK: Final = "hyperlink"
@@ -43,7 +46,7 @@ _DECLARATION_BYTES: Final = 200
 _LOADING_FIELD: Final = re.compile(
     r"^\s*(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE | re.MULTILINE
 )
-_FORMULA_WORDS: Final = (b"WEBSERVICE", b"IMAGE", b"FILTERXML", b"|", b"&#", *_UNUSUAL)
+_FORMULA_WORDS: Final = (b"DDELINK", b"WEBSERVICE", b"IMAGE", b"FILTERXML", b"|", b"&#", *_UNUSUAL)
 _FORMULAS: Final = frozenset({
     "f", "formula", "formula1", "formula2", "definedName", "calculatedColumnFormula", "totalsRowFormula",
 })  # fmt: skip
@@ -55,6 +58,7 @@ _SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
 _OBJECT_BYTES: Final = 16 * 1024**2
 _OBJECTS_MOST: Final = 100
 _PROPERTIES: Final = "extended-properties"
+_BEGINNING_BYTES: Final = 1024
 
 
 def measure_package(subject: Subject, sheet: FactSheet) -> None:
@@ -65,12 +69,14 @@ def measure_package(subject: Subject, sheet: FactSheet) -> None:
     budget = Budget(limits, packed_bytes=subject.source.size)
     package = Package(read_archive(subject.source, limits), limits, budget)
     sheet.facts["encrypted"] = False
-    if any(name.endswith("vbaproject.bin") for name in package.parts):
-        sheet.flags.add("macro")
+    for name in package.parts:
+        declared = package.declared(name)
+        if name.endswith("vbaproject.bin") or declared.endswith("vbaproject"):
+            sheet.flags.add("macro")
+        if name == "xl/connections.xml" or declared.endswith("connections+xml"):
+            sheet.flags.add("link.external")
     for relation in _all_relations(package, sheet):
         _add_relation(relation, sheet)
-    if "xl/connections.xml" in package.parts:
-        sheet.flags.add("link.external")
     _count_parts(subject, package, sheet)
     _find_fields(package, sheet)
     _open_objects(package, sheet)
@@ -113,7 +119,7 @@ def _count_parts(subject: Subject, package: Package, sheet: FactSheet) -> None:
     part = package.main
     if fact == "pages":
         part = next(package.related("", _PROPERTIES), None)
-    if part is None or not part.endswith(".xml"):
+    if part is None or not package.is_xml(part):
         return
     counter = _Counter(tag)
     package.read(part, counter)
@@ -125,24 +131,25 @@ def _count_parts(subject: Subject, package: Package, sheet: FactSheet) -> None:
 
 def _find_fields(package: Package, sheet: FactSheet) -> None:
     """Look for DDE and what is loaded: in the fields of a text, and in the links and formulas of a workbook."""
+    if package.family not in {"docx", "xlsx"}:
+        return
     left = _SCANNED_BYTES
     for name in package.parts:
-        if name.startswith("xl/externallinks/") and name.endswith(".xml"):
-            links = _Counter("}ddeLink")
-            package.read(name, links)
-            if links.count:
-                sheet.flags.add("dde")
-        elif package.family in {"docx", "xlsx"} and name.endswith((".xml", ".bin")):
+        is_records = package.family == "xlsx" and (name.endswith(".bin") or "ms-excel" in package.declared(name))
+        is_xml = package.is_xml(name)
+        if is_records or is_xml or begins_as_xml(package.open(name).read(_BEGINNING_BYTES)):
             left -= package.archive.members[package.parts[name]].unpacked
             if left < 0:
                 sheet.complete = False
                 return
-            _find_in_part(package, name, sheet)
+            # What is neither declared as XML nor is any, no reader takes for a part of the document.
+            with nullcontext() if is_xml else suppress(InspectionError):
+                _find_in_part(package, name, sheet, is_records=is_records and not is_xml)
 
 
-def _find_in_part(package: Package, name: str, sheet: FactSheet) -> None:
-    if name.endswith(".bin"):
-        if package.family == "xlsx" and LOADING_NAME.search(package.open(name).read(-1).replace(b"\0", b"")):
+def _find_in_part(package: Package, name: str, sheet: FactSheet, *, is_records: bool) -> None:
+    if is_records:
+        if LOADING_NAME.search(package.open(name).read(-1).replace(b"\0", b"")):
             sheet.flags.add("link.external")
     elif package.family == "docx":
         instructions = _instructions(package, name)
@@ -181,7 +188,8 @@ def _instructions(package: Package, part: str) -> str:
 def _open_objects(package: Package, sheet: FactSheet) -> None:
     opened = 0
     for name, index in package.parts.items():
-        if "/embeddings/" not in name or not name.endswith(".bin"):
+        is_embedded = "/embeddings/" in name and name.endswith(".bin")
+        if not is_embedded and not package.declared(name).endswith("oleobject"):
             continue
         opened += 1
         if opened > _OBJECTS_MOST or package.archive.members[index].unpacked > _OBJECT_BYTES:
@@ -218,14 +226,17 @@ class _Counter(XmlTarget):
 
 
 class _Formulas(XmlTarget):
-    """Adds the flags of the formulas of a part."""
+    """Adds the flags of the formulas and links of a part."""
 
     def __init__(self, sheet: FactSheet) -> None:
         self._sheet = sheet
         self._formula: list[str] | None = None
 
     def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
-        self._formula = [] if tag.rpartition("}")[2] in _FORMULAS else None
+        name = tag.rpartition("}")[2]
+        self._formula = [] if name in _FORMULAS else None
+        if name == "ddeLink":
+            self._sheet.flags.add("dde")
 
     def end(self, _tag: str) -> None:
         formula = "".join(self._formula or ())

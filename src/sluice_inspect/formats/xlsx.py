@@ -31,7 +31,7 @@ _AMBIGUOUS: Final = frozenset({"s:autoFilter", "s:conditionalFormatting", "s:tab
 
 def _blank(package: Package) -> str | None:
     main = package.main
-    if main is None or not main.endswith(".xml"):
+    if main is None or not package.is_xml(main):
         return None
     workbook = _HiddenSheets()
     package.read(main, workbook)

@@ -80,6 +80,14 @@ class Package:
         declared = self.types.of(self.main).lower() if self.main else ""
         return next((family for family, words in _FAMILIES.items() if any(word in declared for word in words)), None)
 
+    def declared(self, part: str) -> str:
+        """Return the content type that the package declares for a part, lower case and without parameters."""
+        return self.types.of(part).partition(";")[0].strip().lower()
+
+    def is_xml(self, part: str) -> bool:
+        """Whether a part is XML: by its name, which readers ignore, or by its content type, which they go by."""
+        return part.endswith((".xml", ".rels")) or self.declared(part).endswith(("+xml", "/xml"))
+
     def open(self, part: str) -> MemberStream:
         """Return a reader of a part. It raises as `Archive.chunks` does."""
         return self.archive.open(self.parts[part], self.budget)
@@ -207,7 +215,7 @@ def _refuse_padded_lists(package: Package) -> None:
 def _check_part(package: Package, name: str, index: int) -> None:
     stream = package.archive.open(index, package.budget)
     error: Corrupt | None = None
-    if name.endswith((".xml", ".rels")) and package.archive.members[index].unpacked:  # readers skip empty parts
+    if package.is_xml(name) and package.archive.members[index].unpacked:  # readers skip empty parts
         try:
             parse_xml(stream, package.limits, doctype=Doctype.FORBIDDEN, where=name)
         except Corrupt as reason:

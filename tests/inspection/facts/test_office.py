@@ -1,6 +1,7 @@
 """Macros, objects, links, fields, pages, sheets and slides of Office documents."""
 
 import io
+import posixpath
 import struct
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -120,6 +121,57 @@ def test_field_that_starts_or_loads_something_has_a_flag() -> Iterable[Row]:
     yield "link to click", word(run(link) + '<w:fldSimple w:instr=" AUTHOR "/>'), ""
 
 
+def renamed(package: bytes, old: str, new: str, declared: str) -> bytes:
+    """Return a package in which a part has another name and the content type by which readers know it."""
+    parts = parts_of(package)
+    for name, content in parts.items():
+        if name.endswith(".rels"):
+            parts[name] = content.replace(posixpath.basename(old).encode(), posixpath.basename(new).encode())
+    types = f'<Override PartName="/{new}" ContentType="application/vnd.{declared}"/></Types>'
+    parts[TYPES] = parts[TYPES].replace(f"/{old}".encode(), b"/none").replace(b"</Types>", types.encode())
+    parts[new] = parts.pop(old)
+    relations_of = "{}/_rels/{}.rels".format
+    if (lists := relations_of(*posixpath.split(old))) in parts:
+        parts[relations_of(*posixpath.split(new))] = parts.pop(lists)
+    return package_of(parts)
+
+
+TYPES = "[Content_Types].xml"
+MAIN = "openxmlformats-officedocument.wordprocessingml.document.main+xml"
+SPREADSHEET = "openxmlformats-officedocument.spreadsheetml"
+
+
+@flags("a.docx")
+def test_part_is_searched_whatever_its_name_is() -> Iterable[Row]:
+    text = word('<w:p><w:r><w:t>a</w:t></w:r><w:fldSimple w:instr="DDE cmd x"/></w:p>')
+    for name in ("document", "document.dat", "document.jpg", "document.bin", "document.rels", "document.html"):
+        yield name, renamed(text, "word/document.xml", f"word/{name}", MAIN), "dde"
+    undeclared = b"<?xml version='1.0'?><w:hdr xmlns:w='%b'><w:fldSimple w:instr='DDE x'/></w:hdr>" % WORD.encode()
+    yield "no content type", with_parts(DOCX, {"word/header1.dat": undeclared}), "dde"
+    yield "a picture that begins like XML", with_parts(DOCX, {"word/media/a.png": b"<?xml<!--fldSimple"}), ""
+
+
+@flags("a.xlsx")
+def test_part_of_a_workbook_is_searched_whatever_its_name_is() -> Iterable[Row]:
+    for formula, found in (("cmd|'/c calc'!A0", "dde"), ("WEBSERVICE(A1)", "link.external")):
+        cells = f'<worksheet xmlns="{SHEET}"><sheetData><row><c><f>{formula}</f></c></row></sheetData></worksheet>'
+        book = with_parts(XLSX, {"xl/sheet1.xml": cells.encode()})
+        for name in ("xl/sheet1", "xl/sheet1.dat", "xl/sheet1.bin"):
+            yield f"{formula} {name}", renamed(book, "xl/sheet1.xml", name, f"{SPREADSHEET}.worksheet+xml"), found
+    link = f'<externalLink xmlns="{SHEET}"><ddeLink ddeService="cmd" ddeTopic="x"/></externalLink>'
+    linked = with_parts(XLSX, {"xl/link.xml": link.encode()})
+    yield "link", renamed(linked, "xl/link.xml", "xl/link.dat", f"{SPREADSHEET}.externalLink+xml"), "dde"
+    queried = with_parts(XLSX, {"xl/a.xml": f'<connections xmlns="{SHEET}"/>'.encode()})
+    yield "query", renamed(queried, "xl/a.xml", "xl/a.dat", f"{SPREADSHEET}.connections+xml"), "link.external"
+    project = with_parts(XLSX, {"xl/a.bin": b"x"})
+    yield "macros", renamed(project, "xl/a.bin", "xl/a.dat", "ms-office.vbaProject"), "macro"
+
+
+def test_damaged_part_is_found_whatever_its_name_is() -> None:
+    broken = renamed(word("<w:p>"), "word/document.xml", "word/document.dat", MAIN)
+    assert inspect_file(io.BytesIO(broken), filename="a.docx").outcome is Outcome.CORRUPT
+
+
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 NUMBER = make_number(0, 0, 1)
 
@@ -176,7 +228,6 @@ def test_sheets_slides_and_pages_are_counted() -> None:
     assert "pages" not in facts_of(DOCX, "a.docx")
 
 
-# Made by another program with the password that Excel tries by itself.
 def encrypted(info: bytes) -> bytes:
     return make_compound({"EncryptedPackage": (16).to_bytes(8, "little") + bytes(32), "EncryptionInfo": info})
 
