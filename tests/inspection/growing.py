@@ -300,6 +300,8 @@ GROWING: Final[Mapping[str, Growing]] = {
     "pdf, pages that hold themselves": _pdf(lambda _: b"", lambda count: b"[%b]" % (b"2 0 R " * count)),
     "pdf, nested lists": _pdf(lambda count: b"10 0 obj" + b"[" * count + b"]" * count + b"endobj"),
     "pdf, nested dictionaries": _pdf(lambda count: b"10 0 obj" + b"<</A" * count + b" 1" + b">>" * count + b"endobj"),
+    "pdf, damaged scripts": _pdf(lambda count: b"10 0 obj<</JS(a)>endobj\n" * count),
+    "pdf, damaged streams": _pdf(lambda count: b"10 0 obj<</JS(a)>stream\nx\nendstream endobj\n" * count),
     "pdf, open strings": _pdf(lambda count: b"(" * count),
     "pdf, patterns": _pdf(lambda count: b"".join(_PATTERN % (10 + at) for at in range(count))),
     "html, references": repeated("html", b"=&#9;j&#x0a;&Tab;"),

@@ -3,6 +3,7 @@
 # are walked through.
 
 import re
+from collections import Counter
 from typing import Final
 
 import pikepdf
@@ -12,8 +13,10 @@ from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
+from sluice_inspect.source import Source
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.pdf import stream_content
+from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_unlisted, read_written
 from sluice_inspect.threats.pdf_scripts import decode_script
 
 # Addresses are of interest if they begin as those of scripts and files do, or are not written in letters.
@@ -30,6 +33,8 @@ _CLICKS: Final = frozenset({"/D", "/U"})  # triggers of a button that is pressed
 _BLANKS: Final = re.compile(r"[\x00-\x20]+")
 _SCRIPT_ADDRESS: Final = re.compile(r"(?:javascript|vbscript):")
 _ERRORS: Final = (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, RuntimeError)
+_WRITTEN_FLAGS: Final = {"JS": "script.pdf", "JavaScript": "script.pdf", "Launch": "launch.pdf"}
+_REREAD_MOST: Final = 128 * 1024**2  # bytes of a document whose bytes are searched
 _TOO_DEEP: Final = "deeply nested"  # what qpdf says of an object of more than 500 levels, which it leaves out
 
 
@@ -50,7 +55,7 @@ def _read_again(subject: Subject, sheet: FactSheet) -> None:
         with pikepdf.open(subject.source.open(), suppress_warnings=True) as pdf:
             sheet.facts["encrypted"] = False
             sheet.facts["pages"] = len(pdf.pages)
-            collect(pdf, Deadline(subject.limits.soft_seconds), sheet)
+            collect(pdf, subject.source, Deadline(subject.limits.soft_seconds), sheet)
     except pikepdf.PasswordError:
         sheet.facts["encrypted"] = True
         sheet.complete = False
@@ -58,7 +63,7 @@ def _read_again(subject: Subject, sheet: FactSheet) -> None:
         sheet.complete = False
 
 
-def collect(pdf: pikepdf.Pdf, deadline: Deadline, sheet: FactSheet) -> None:
+def collect(pdf: pikepdf.Pdf, source: Source, deadline: Deadline, sheet: FactSheet) -> None:
     """Add attachments and flags of an open document, as far as it can be read. Raise nothing."""
     found = _ActiveContent(sheet)
     try:
@@ -67,18 +72,36 @@ def collect(pdf: pikepdf.Pdf, deadline: Deadline, sheet: FactSheet) -> None:
                 sheet.complete = False
                 break
             found.examine(each)
-        if any(_TOO_DEEP in str(warning) for warning in pdf.get_warnings()):
+        warnings = pdf.get_warnings()
+        if any(_TOO_DEEP in str(warning) for warning in warnings):
             # No writer nests its objects like that, and some readers follow what is in them.
             sheet.flags |= {"script.pdf", "launch.pdf"}
             sheet.complete = False
+        else:
+            _add_written(source, found.names, sheet, is_damaged=bool(warnings))
     except _ERRORS:
         sheet.complete = False
     sheet.facts["attachments"] = len(found.attachments)
 
 
+def _add_written(source: Source, found: Counter[str], sheet: FactSheet, *, is_damaged: bool) -> None:
+    """Add what is written in a document and was not found in its objects: another reader may find it."""
+    if source.size > _REREAD_MOST:
+        sheet.complete = False
+        return
+    data = source.read_at(0, source.size)
+    if is_damaged:
+        written = read_written(data)
+        sheet.complete &= written.is_complete and written.exceeds(found) <= _WRITTEN_FLAGS.keys()
+    else:
+        written = read_unlisted(data)
+    sheet.flags |= {flag for name, flag in _WRITTEN_FLAGS.items() if written.names[name] and not found[name]}
+
+
 class _ActiveContent:
     def __init__(self, sheet: FactSheet) -> None:
         self.attachments: set[tuple[int, int]] = set()
+        self.names = Counter[str]()
         self._sheet = sheet
         self._forms: set[tuple[tuple[int, int], ...]] = set()
         self._form_parts_left = _PARTS_MOST
@@ -94,8 +117,11 @@ class _ActiveContent:
                 if "/F" in holder and is_remote(_file_name(holder)):
                     self._sheet.flags.add("link.external")  # the content of the stream is in another file
             is_holder = isinstance(holder, pikepdf.Dictionary | pikepdf.Array)
-            if is_holder and _TELLING.search(holder.unparse(resolved=True)):
-                self._walk(holder)
+            if is_holder:
+                text = holder.unparse(resolved=True)
+                self.names.update(name.decode() for name in ACTIVE_NAME.findall(text))
+                if _TELLING.search(text):
+                    self._walk(holder)
         except _ERRORS:
             self._sheet.complete = False
 

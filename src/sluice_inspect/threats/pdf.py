@@ -6,7 +6,9 @@ import base64
 import binascii
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import pikepdf
@@ -16,6 +18,7 @@ from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.content import Part, PasswordRequired, as_file
+from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_written
 from sluice_inspect.threats.pdf_objects import unlisted_objects
 from sluice_inspect.threats.pdf_scripts import decode_script, readings_of
 from sluice_inspect.threats.streams import inflate
@@ -62,9 +65,18 @@ def pdf_parts(source: RandomAccess) -> Iterator[Part]:
     with pdf:
         listed = {getattr(each, "objgen", (0, 0)) for each in pdf.objects}  # numbers come as such
         yield from _document_parts(pdf)
+        names = _active_names(pdf)
+        is_damaged = bool(pdf.get_warnings())
     if source.size > _MAX_REREAD_BYTES:
         return
-    unlisted = unlisted_objects(source.read_at(0, source.size), listed)
+    data = source.read_at(0, source.size)
+    yield from _unlisted_parts(data, listed)
+    if is_damaged:
+        yield from _damaged_parts(data, names)
+
+
+def _unlisted_parts(data: bytes, listed: AbstractSet[tuple[int, int]]) -> Iterator[Part]:
+    unlisted = unlisted_objects(data, listed)
     if unlisted is not None:
         try:
             pdf = pikepdf.open(io.BytesIO(unlisted), suppress_warnings=True)
@@ -72,6 +84,31 @@ def pdf_parts(source: RandomAccess) -> Iterator[Part]:
             return  # nothing that any reader takes for objects
         with pdf:
             yield from _document_parts(pdf)
+
+
+def _active_names(pdf: pikepdf.Pdf) -> Counter[str]:
+    names = Counter[str]()
+    for each in pdf.objects:
+        holder = each.stream_dict if isinstance(each, pikepdf.Stream) else each
+        if isinstance(holder, pikepdf.Dictionary | pikepdf.Array):
+            names.update(name.decode() for name in ACTIVE_NAME.findall(holder.unparse(resolved=True)))
+    return names
+
+
+def _damaged_parts(data: bytes, found: Counter[str]) -> Iterator[Part]:
+    """Yield scripts and targets in objects that qpdf gives up. Raise `OverBudget` after them: they may go on."""
+    written = read_written(data)
+    hidden = written.exceeds(found)
+    if "Launch" in hidden:
+        targets = written.strings["Launch"]
+        name = next(filter(is_program_name, (text.decode("utf-8", "replace") for text in targets)), "")
+        yield Part(name, iter((b"\n".join(targets),)), format_name="pdf_launch")
+    if not hidden.isdisjoint({"JS", "JavaScript"}):
+        texts = dict.fromkeys((*written.strings.get("JS", ()), *written.strings.get("JavaScript", ())))
+        for reading in dict.fromkeys(readings_of([decode_script(text) for text in texts])):
+            yield Part("", iter((reading.encode("utf-8", "replace"),)), format_name="pdf_script")
+    if not hidden.isdisjoint({"JS", "JavaScript", "Launch", "EF", "XFA"}):
+        raise OverBudget("a damaged PDF with scripts, actions or attachments that only some readers find")
 
 
 def _document_parts(pdf: pikepdf.Pdf) -> Iterator[Part]:

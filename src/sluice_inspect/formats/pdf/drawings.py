@@ -74,6 +74,7 @@ class PageLoads:
         self._pdf = pdf
         self._deadline = deadline
         self._known: dict[tuple[tuple[int, int], tuple[int, int]], _Load] = {}
+        self._glyphs: dict[tuple[int, int], float] = {}
 
     def seconds(self, index: int) -> float:
         """Return how long a page may take to draw; much if that cannot be read."""
@@ -152,11 +153,17 @@ class PageLoads:
 
     def _glyph_seconds(self, font: pikepdf.Object, page_resources: object, depth: int) -> float:
         """Return how long a glyph of a font takes whose glyphs are drawings and draw others; 0 for any other font."""
-        own = font.get("/Resources", page_resources)
-        if not any(_entries(own, kind) for kind in ("/XObject", "/ExtGState", "/Pattern", "/Shading")):
-            return 0.0
+        if font.is_indirect and font.objgen in self._glyphs:
+            return self._glyphs[font.objgen]
         glyphs = [each for each in _entries(font, "/CharProcs").values() if isinstance(each, pikepdf.Stream)]
-        return max((self._drawn([each], own, page_resources, depth + 1).total_seconds for each in glyphs), default=0.0)
+        key = font.objgen if font.is_indirect else max((each.objgen for each in glyphs), default=(0, 0))
+        if key not in self._glyphs:
+            self._glyphs[key] = 0.0  # of one whose glyphs show a text in it
+            own = font.get("/Resources", page_resources)
+            if any(_entries(own, kind) for kind in ("/XObject", "/ExtGState", "/Pattern", "/Shading", "/Font")):
+                loads = (self._drawn([each], own, page_resources, depth + 1) for each in glyphs)
+                self._glyphs[key] = max((load.total_seconds for load in loads), default=0.0)
+        return self._glyphs[key]
 
 
 def refuse_multiplied_drawings(pdf: pikepdf.Pdf, deadline: Deadline) -> None:

@@ -98,7 +98,7 @@ def _read_with_qpdf(
             refuse_multiplied_drawings(pdf, deadline)
             streams = check_streams(pdf, limits, deadline)
             streams.object_seconds = object_seconds(pdf, streams.most_pixels, deadline)
-            collect(pdf, deadline, sheet)
+            collect(pdf, source, deadline, sheet)
             return streams, pdf.is_encrypted, has_content_beside_pages(pdf)
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
