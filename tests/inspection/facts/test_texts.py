@@ -52,6 +52,85 @@ def test_template_object_or_field_of_rich_text() -> Iterable[Row]:
         yield field, rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), found
 
 
+def in_unicode(text_: str, fallback: str = "") -> str:
+    return "".join(f"\\u{ord(each)} {fallback}" for each in text_)
+
+
+@flags("a.rtf")
+def test_instruction_of_rich_text_is_read_as_readers_read_it() -> Iterable[Row]:
+    for field, found in (
+        (r"\uc0\u68 DEAUTO cmd", "dde"),
+        (r"\uc0 " + in_unicode("DDE") + " cmd", "dde"),
+        (r"\uc0" + in_unicode("INCLUDEPICTURE") + ' "http://a.example/a.png"', "link.external"),
+        (r"\uc2" + in_unicode("LINK", "ab") + r" Excel.Sheet.8 a.xls", "link.external"),
+        (r"\uc2\u68ab\u68\'61\'62\u69a\'62 cmd", "dde"),
+        (r"\uc3\u68 ?\emdash\~DE cmd", "dde"),
+        (r"\uc1\u68\par DE cmd", "dde"),
+        (r"\u68\uc0 DE cmd", "dde"),
+        ("\\u68\r\n?DE cmd", "dde"),
+        (r"\u68\bin2 }}DE cmd", "dde"),
+        (r"\uc2\u68\bin0 \bin1 xDE cmd", "dde"),
+        (r"\uc9{\u68 abc}DE cmd", "dde"),
+        (r"\uc0{\uc2\u68 ab}\u68 E cmd", "dde"),
+        (r"\uc\u68 ?DE cmd", "dde"),
+        (r"\u-65468?DE cmd", "dde"),
+        (r"\u0000000000068?DE cmd", "dde"),
+        (r"{\upr{x}{\*\ud{DDEAUTO cmd}}}", "dde"),
+        (r"{\upr{DDE cmd}{\*\ud{x}}}", "dde"),
+        (r"D{\upr{x}{\*\ud\uc0\u68 E}} cmd", "dde"),
+        (r"DD{\*\foo bar}EAUTO cmd", "dde"),
+        (r"DD{\*\foo{\b b}\'61{\*\c d}r}EAUTO{\*\foo2 x} cmd", "dde"),
+        ("DD{\\*\r\n\\foo bar}EAUTO cmd", "dde"),
+        (r"{\*\b DD}{\*\foo x}EAUTO cmd", "dde"),
+        (r"{\*\c D}{\*\foo x}{\*\d D}{\*\e E} cmd", "dde"),
+        (r"DD{\comment bar}EAUTO cmd", "dde"),
+        (r"DD{\b\*\foo bar}EAUTO cmd", "dde"),
+        (r"DD\bin3 xyzEAUTO cmd", "dde"),
+        (r"DD\bin3 }}}EAUTO cmd", "dde"),
+        (r"x\bin4 DDE cmd", ""),
+        (r"x\bin5  DDE cmd", "dde"),
+        (r"DDE\tab cmd", "dde"),
+        (r"DDEAUTO\~cmd", "dde"),
+        (r"DDEAUTO\'0dcmd", "dde"),
+        (r"DD\-E\tab cmd", "dde"),
+        (r"D\'zzDE cmd", "dde"),
+        (f"DD\\{'a' * 40} E cmd", "dde"),
+        (r"x\fldinst DDE cmd", "dde"),
+        (r"DD\fldinst EAUTO cmd", "dde"),
+        (r"\template DDEAUTO cmd", "dde"),
+        (r"\uc0{\field{\*\fldinst QUOTE " + in_unicode("68 68 69") + "}} cmd", "dde"),
+        (r"{\*\foo " + "x" * 80_000 + "}DDE cmd", "dde"),
+        (r"\u1044?\u1044?\u1077? DATE {\*\datafield 444445}{\*\formfield{\*\ffname DDE}}", ""),
+        (r'\hich\af0 HYPER{\b LINK} "http://a.example/\uc1\u1044\'c4" {\*\datafield 4c494e4b}', ""),
+        (r"\uc1\u68?x\u68?x\u69?x", ""),
+    ):
+        yield field[:60], rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), found
+    for head, inner, found in (
+        (r"\uc0", r"{\field{\*\fldinst " + in_unicode("DDE") + " cmd}}", "dde"),
+        (r"{\uc2{\b\uc1 a}", r"{\field{\*\fldinst " + in_unicode("DDE", "ab") + " cmd}}}", "dde"),
+        (r"\uc0", r"{\*\template " + in_unicode("http:") + "//a.example}", "template.remote"),
+        ("", r"{\*\template {\*\foo C:}{\upr{C:}{\*\ud h}}\bin1 }ttp://a.example}", "template.remote"),
+        ("", r"{\*\template \uc0\u92 \\server\\a.dot}", "template.remote"),
+        (
+            "",
+            r"{\object\objemb{\*\objdata 01050000020000000800000050616{\*\foo 1}36b61{\uc2\u1 }\bin1 g6500}}",
+            "object.ole package",
+        ),
+        ("", r"{\field{\*\fldinst \bin99999 }}{\field{\*\fldinst DDE cmd}}", "dde"),
+    ):
+        yield head + inner, rtf(head + inner), found
+
+
+@each_row("count", [8, 40])
+def test_instruction_in_more_readings_than_are_tried_is_not_complete(count: int) -> None:
+    decoys = "".join(rf"{{\*\foo{'abcdefgh'[at % 8] * (at // 8 + 1)} x}}" for at in range(count))
+    for text_ in (
+        r"{\field{\*\fldinst " + decoys + "a}}",
+        "".join(rf"\uc{at}" for at in range(99)) + r"{\fldinst\u1 }",
+    ):
+        assert facts_of(rtf(text_), "a.rtf")["flags_complete"] is False
+
+
 # PDF
 
 
